@@ -1,0 +1,114 @@
+// node tools/build-sdk.ts [OUT]   Makes the package @keyrack/sdk in OUT (dist/sdk): the verifier library alone, as ES modules
+// and as CommonJS, with types for both. Each form has a folder with a package.json that says which it is: that is what
+// lets one text serve as the types of both.
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build, type BuildOptions } from "esbuild";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const ADAPTERS = ["express", "fastify", "hono", "h3", "node", "fetch"] as const;
+/** Name of the entry point → its source. */
+const ENTRIES: Record<string, string> = {
+  index: "src/sdk/index.ts",
+  ...Object.fromEntries(ADAPTERS.map((name) => [name, `src/sdk/adapters/${name}.ts`])),
+};
+
+export async function buildSdk(out: string): Promise<void> {
+  rmSync(out, { recursive: true, force: true });
+  await script(join(out, "esm"), { format: "esm", splitting: true, chunkNames: "chunks/[name]-[hash]" });
+  await script(join(out, "cjs"), { format: "cjs" });
+  writeFileSync(join(out, "esm/package.json"), '{ "type": "module" }\n');
+  writeFileSync(join(out, "cjs/package.json"), '{ "type": "commonjs" }\n');
+  types(join(out, "esm/types"));
+  cpSync(join(out, "esm/types"), join(out, "cjs/types"), { recursive: true });
+  writeFileSync(join(out, "package.json"), `${JSON.stringify(manifest(), null, 2)}\n`);
+  cpSync(join(root, "docs/sdk.md"), join(out, "README.md"));
+  if (existsSync(join(root, "LICENSE"))) cpSync(join(root, "LICENSE"), join(out, "LICENSE"));
+}
+
+async function script(outdir: string, form: BuildOptions): Promise<void> {
+  const result = await build({
+    absWorkingDir: root,
+    entryPoints: ENTRIES,
+    outdir,
+    bundle: true,
+    platform: "neutral",
+    target: "es2022",
+    metafile: true,
+    logLevel: "warning",
+    ...form,
+  });
+  // Whatever is not bundled would be a dependency, and there are none.
+  const outside = Object.values(result.metafile?.outputs ?? {}).flatMap(({ imports }) =>
+    imports.filter(({ external }) => external),
+  );
+  if (outside.length > 0) throw new Error(`the library imports ${outside.map(({ path }) => path).join(", ")}`);
+}
+
+function types(outDir: string): void {
+  const config = join(outDir, "tsconfig.json");
+  mkdirSync(outDir, { recursive: true });
+  const compilerOptions = {
+    noEmit: false,
+    declaration: true,
+    emitDeclarationOnly: true,
+    outDir,
+    rootDir: join(root, "src"),
+    typeRoots: [join(root, "node_modules/@types")],
+  };
+  const files = [...Object.values(ENTRIES), "src/globals.d.ts"].map((file) => join(root, file));
+  writeFileSync(config, JSON.stringify({ extends: join(root, "tsconfig.json"), compilerOptions, include: [], files }));
+  const { status, stdout } = spawnSync(process.execPath, [tscPath(), "-p", config], { encoding: "utf8", cwd: root });
+  rmSync(config);
+  if (status !== 0) throw new Error(`the types could not be made:\n${stdout}`);
+  for (const file of readdirSync(outDir, { recursive: true, encoding: "utf8" })) {
+    if (file.endsWith(".d.ts")) pointAtScripts(join(outDir, file));
+  }
+}
+
+/** The sources import each other by `.ts`; whoever reads these types has only `.js` and `.d.ts`. */
+function pointAtScripts(file: string): void {
+  const text = readFileSync(file, "utf8");
+  writeFileSync(file, text.replace(/((?:from|import\()\s*"\.[^"]*)\.ts"/g, '$1.js"'));
+}
+
+function tscPath(): string {
+  const pkg = fileURLToPath(import.meta.resolve("typescript/package.json"));
+  const { bin } = JSON.parse(readFileSync(pkg, "utf8")) as { bin: { tsc: string } };
+  return resolve(pkg, "..", bin.tsc);
+}
+
+function manifest(): object {
+  const { version, license } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<string, string>;
+  const entry = (name: string) => {
+    const typed = (form: string) => `./${form}/types/sdk/${name === "index" ? name : `adapters/${name}`}.d.ts`;
+    return {
+      import: { types: typed("esm"), default: `./esm/${name}.js` },
+      require: { types: typed("cjs"), default: `./cjs/${name}.js` },
+    };
+  };
+  return {
+    name: "@keyrack/sdk",
+    version,
+    description: "Verifies Keyrack API keys in your own process: no network on the request path, no dependencies.",
+    license,
+    type: "module",
+    sideEffects: false,
+    engines: { node: ">=20" },
+    exports: {
+      ...Object.fromEntries(Object.keys(ENTRIES).map((name) => [name === "index" ? "." : `./${name}`, entry(name)])),
+      "./package.json": "./package.json",
+    },
+    main: "./cjs/index.js",
+    types: "./esm/types/sdk/index.d.ts",
+    files: ["esm", "cjs"],
+  };
+}
+
+if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const out = resolve(process.argv[2] ?? join(root, "dist/sdk"));
+  await buildSdk(out);
+  console.log(`@keyrack/sdk is in ${out}`);
+}

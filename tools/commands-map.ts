@@ -1,0 +1,116 @@
+// Which command each route is: `noun verb`. Flags, arguments and help come from the endpoint's declaration; here stands
+// only what it cannot say. A route that is neither here nor in `elsewhere` fails test/cli/commands.test.ts.
+
+export type Row = {
+  command: `${string} ${string}`;
+  /** Field (dots go deeper) that --quiet prints instead of the id. */
+  quiet?: string;
+  /** Field of the answer that is shown this once. */
+  secret?: string;
+  /** What a table of a list shows, or which fields come first. */
+  columns?: readonly string[];
+};
+
+export const nouns: Record<string, string> = {
+  workspace: "Your account: its name, its origins.",
+  project: "The APIs that keys belong to.",
+  tenant: "Your customers.",
+  key: "API keys of your customers.",
+  "secret-key": "Keys of your own backend.",
+  environment: "The environments keys live in.",
+  member: "People in the workspace.",
+  invite: "Invitations into the workspace.",
+  session: "Your own log-ins.",
+  "embed-token": "Tokens for the portal in your pages.",
+  usage: "Traffic and billing figures.",
+  audit: "The audit log.",
+};
+
+const PROJECT = ["id", "slug", "name", "created_at"];
+const TENANT = ["id", "external_id", "name", "created_at"];
+const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expires_at", "revoked_at"];
+const SECRET_KEY = ["id", "display_prefix", "env", "name", "last_used_at", "expires_at", "revoked_at"];
+const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
+
+export const rows: Record<string, Row> = {
+  "POST /v1/workspaces": { command: "workspace create", quiet: "secret_key.key", secret: "secret_key.key" },
+  "GET /v1/workspace": { command: "workspace show" },
+  "PATCH /v1/workspace": { command: "workspace update" },
+  "POST /v1/projects": { command: "project create" },
+  "GET /v1/projects": { command: "project list", columns: PROJECT },
+  "GET /v1/projects/{id}": { command: "project show" },
+  "PATCH /v1/projects/{id}": { command: "project update" },
+  "DELETE /v1/projects/{id}": { command: "project delete" },
+  "POST /v1/tenants": { command: "tenant create" },
+  "GET /v1/tenants": { command: "tenant list", columns: TENANT },
+  "GET /v1/tenants/{id}": { command: "tenant show" },
+  "PATCH /v1/tenants/{id}": { command: "tenant update" },
+  "DELETE /v1/tenants/{id}": { command: "tenant delete" },
+  "POST /v1/tenants/{id}/embed_tokens/revoke": { command: "tenant revoke-embed-tokens" },
+  "POST /v1/keys": { command: "key create", quiet: "key", secret: "key" },
+  "GET /v1/keys": { command: "key list", columns: KEY },
+  "GET /v1/keys/{id}": { command: "key show" },
+  "PATCH /v1/keys/{id}": { command: "key update" },
+  "POST /v1/keys/{id}/rotate": { command: "key rotate", quiet: "key", secret: "key" },
+  "POST /v1/keys/{id}/revoke": { command: "key revoke" },
+  "GET /v1/keys/{id}/usage": { command: "key usage" },
+  "POST /v1/secret_keys": { command: "secret-key create", quiet: "key", secret: "key" },
+  "GET /v1/secret_keys": { command: "secret-key list", columns: SECRET_KEY },
+  "GET /v1/secret_keys/{id}": { command: "secret-key show" },
+  "POST /v1/secret_keys/{id}/rotate": { command: "secret-key rotate", quiet: "key", secret: "key" },
+  "POST /v1/secret_keys/{id}/revoke": { command: "secret-key revoke" },
+  "GET /v1/environments": { command: "environment list", quiet: "name", columns: ["name", "billable"] },
+  "GET /v1/members": { command: "member list", quiet: "user_id", columns: ["user_id", "email", "role", "created_at"] },
+  "PATCH /v1/members/{userId}": { command: "member update", quiet: "user_id" },
+  "DELETE /v1/members/{userId}": { command: "member delete", quiet: "user_id" },
+  "POST /v1/invites": { command: "invite create", secret: "token" },
+  "GET /v1/invites": { command: "invite list", columns: INVITE },
+  "POST /v1/invites/{id}/revoke": { command: "invite revoke" },
+  "POST /v1/auth/invites/accept": { command: "invite accept", quiet: "workspace_id" },
+  "GET /v1/auth/sessions": {
+    command: "session list",
+    columns: ["id", "display_prefix", "current", "last_seen_at", "expires_at"],
+  },
+  "DELETE /v1/auth/sessions/{id}": { command: "session revoke" },
+  "POST /v1/auth/sessions/current/workspace": { command: "session switch" },
+  "POST /v1/embed_tokens": { command: "embed-token create", quiet: "token", secret: "token" },
+  "GET /v1/usage/billing": { command: "usage billing", quiet: "month", columns: ["month", "active_tenants"] },
+  "GET /v1/usage/tenants": {
+    command: "usage tenants",
+    quiet: "tenant_id",
+    columns: ["month", "tenant_id", "project_id", "env", "request_count", "last_seen_at"],
+  },
+  "GET /v1/audit_logs": {
+    command: "audit list",
+    quiet: "id",
+    columns: ["seq", "occurred_at", "action", "actor_type", "target_type", "target_id"],
+  },
+};
+
+/** Routes that are no command of their own, and who calls them instead. */
+export const elsewhere: Record<string, string> = {
+  "GET /v1/audit_logs/chain": "keyrack audit verify",
+  "GET /v1/audit_logs/checkpoint": "keyrack audit checkpoint",
+  "GET /healthz": "keyrack status",
+  "GET /readyz": "keyrack status",
+  "GET /status": "keyrack status",
+  "GET /v1/status": "keyrack status",
+  "GET /openapi.json": "keyrack openapi",
+  "GET /.well-known/jwks.json": "vendors' verifiers",
+  "GET /embed/portal.js": "browsers",
+  "GET /": "browsers",
+  "GET /assets/{file}": "browsers",
+  "POST /v1/auth/sessions": "keyrack login",
+  "DELETE /v1/auth/sessions/current": "keyrack logout",
+  "GET /v1/auth/me": "keyrack whoami",
+  "PATCH /v1/auth/me": "the dashboard",
+  "POST /v1/auth/me/password": "the dashboard",
+  "POST /v1/auth/users": "the dashboard",
+  "POST /v1/auth/email_verifications": "the dashboard",
+  "POST /v1/auth/email_verifications/consume": "the dashboard",
+  "POST /v1/auth/password_resets": "the dashboard",
+  "POST /v1/auth/password_resets/consume": "the dashboard",
+};
+
+/** Whole planes that only machines and browsers speak to. */
+export const machinePaths = /^\/(v1\/(embed|policy|ratelimit|idempotency|ingest|scanner)\/|v1\/scanner|metrics$)/;

@@ -1,0 +1,112 @@
+// Writes the documents that come from tables: docs/api.md, docs/configure.md, the golden OpenAPI
+// file and the table of commands.
+import { writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { fileKey, settingsTable, type SettingName } from "../src/config.ts";
+import { access, COLUMNS } from "../src/http/access.ts";
+import { failuresOf, openApiDocument } from "../src/http/openapi.ts";
+import type { Endpoint } from "../src/http/endpoint.ts";
+import { failures } from "../src/kernel/errors.ts";
+import { endpoints } from "../src/planes/index.ts";
+import { commandsFile } from "./commands.ts";
+import { helpPage } from "./help.ts";
+
+const HEADINGS: Record<(typeof COLUMNS)[number], string> = {
+  sk_owner: "SK",
+  sk_admin: "SK admin",
+  sk_test: "SK test",
+  ses_owner: "owner",
+  ses_admin: "admin",
+  ses_member: "member",
+  embed: "embed",
+  bootstrap: "boot",
+  none: "none",
+};
+
+const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+const rule = (n: number): string => row(Array.from({ length: n }, () => "---"));
+
+function endpointRow(endpoint: Endpoint): string {
+  const { cells, open } = access[endpoint.access];
+  const who = COLUMNS.map((column) => (open ? "Y" : cells[column]));
+  return row([`\`${endpoint.name}\``, endpoint.summary.replaceAll("|", "\\|"), String(endpoint.status), ...who]);
+}
+
+function detail(endpoint: Endpoint): string {
+  const codes = [
+    ...new Set(failuresOf(endpoint).map((name) => `${failures[name][0]} ${failures[name][1]}`)),
+  ].toSorted();
+  const lines = [
+    `### ${endpoint.name}`,
+    "",
+    endpoint.summary,
+    "",
+    `Answers ${endpoint.status}. Refusals: ${codes.join(", ")}.`,
+  ];
+  if (endpoint.emits.length > 0)
+    lines.push("", `Audit: ${endpoint.emits.map((action) => `\`${action}\``).join(", ")}.`);
+  if (endpoint.retryable) lines.push("", "Accepts `Idempotency-Key`.");
+  return lines.join("\n");
+}
+
+/** The endpoint table, the failure table, and a paragraph an endpoint. */
+export function apiPage(): string {
+  const codes = Object.entries(failures).map(([name, [status, code, message]]) =>
+    row([String(status), `\`${code}\``, message, `\`${name}\``]),
+  );
+  return [
+    "# The HTTP API",
+    "",
+    "Made from the endpoint declarations by `npm run docs`. The whole of it as OpenAPI 3.1: `GET /openapi.json` or `keyrack openapi`.",
+    "",
+    "## Endpoints and who may call them",
+    "",
+    "Y allowed, T allowed but confined to the test environment, - refused with 403, 401 not a credential here.",
+    "",
+    row(["Endpoint", "What it does", "Status", ...COLUMNS.map((column) => HEADINGS[column])]),
+    rule(3 + COLUMNS.length),
+    ...endpoints.map(endpointRow),
+    "",
+    "## Refusals",
+    "",
+    'Every refusal is `{"error": {"code", "message", "details"?}}`; `details` names the fields.',
+    "",
+    row(["Status", "Code", "Message", "Name"]),
+    rule(4),
+    ...codes,
+    "",
+    "## Each endpoint",
+    "",
+    endpoints.map(detail).join("\n\n"),
+    "",
+  ].join("\n");
+}
+
+export function configurePage(): string {
+  const names = Object.keys(settingsTable) as SettingName[];
+  const rows = names.map((name) => {
+    const { env, fallback, about } = settingsTable[name];
+    return row([`\`${env}\``, `\`${fileKey(name)}\``, fallback ? `\`${fallback}\`` : "(unset)", about]);
+  });
+  return [
+    "# Settings",
+    "",
+    "Made from the settings table by `npm run docs`. Defaults < `keyrack.toml` < environment < flags of `keyrack serve`.",
+    "`keyrack config show` prints what is in force and where it comes from; `keyrack config example` prints a file to start from.",
+    "",
+    row(["Environment", "In keyrack.toml", "Default", "What it is"]),
+    rule(4),
+    ...rows,
+    "",
+  ].join("\n");
+}
+
+const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeFileSync(at("docs/api.md"), apiPage());
+  writeFileSync(at("docs/configure.md"), configurePage());
+  writeFileSync(at("src/cli/commands.gen.json"), commandsFile(endpoints));
+  writeFileSync(at("test/golden/help.txt"), await helpPage());
+  writeFileSync(at("test/golden/openapi.json"), `${JSON.stringify(openApiDocument(endpoints), null, 2)}\n`);
+}

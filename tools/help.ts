@@ -1,0 +1,38 @@
+// Every command's --help in one text: the golden file test/golden/help.txt.
+import { Command } from "commander";
+import { nouns } from "../src/cli/nouns.ts";
+
+const WIDTH = 100;
+
+async function programOfAll(): Promise<Command> {
+  const program = new Command("keyrack");
+  for (const { load } of Object.values(nouns)) (await load())(program);
+  return program;
+}
+
+function* commandsUnder(command: Command, path: string): Generator<{ path: string; command: Command }> {
+  yield { path, command };
+  for (const sub of command.commands) yield* commandsUnder(sub, `${path} ${sub.name()}`);
+}
+
+/** The commands that do something: those without verbs of their own. */
+export async function leafCommands(): Promise<string[][]> {
+  const all = [...commandsUnder(await programOfAll(), "keyrack")];
+  return all.filter(({ command }) => command.commands.length === 0).map(({ path }) => path.split(" ").slice(1));
+}
+
+function helpOf(command: Command): string {
+  let text = "";
+  command.configureOutput({
+    writeOut: (part) => (text += part),
+    getOutHelpWidth: () => WIDTH,
+    getOutHasColors: () => false,
+  });
+  command.outputHelp();
+  return text.trimEnd();
+}
+
+export async function helpPage(): Promise<string> {
+  const all = [...commandsUnder(await programOfAll(), "keyrack")].slice(1);
+  return `${all.map(({ path, command }) => `$ ${path} --help\n${helpOf(command)}`).join("\n\n")}\n`;
+}
