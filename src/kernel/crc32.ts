@@ -1,0 +1,20 @@
+// CRC-32/ISO-HDLC, the checksum of zlib and PNG: polynomial 0xEDB88320 (reflected), start and final xor 0xFFFFFFFF.
+// It takes ASCII text, one byte a character. It tells a mistyped key from a real one and proves nothing more:
+// anyone can compute it.
+
+const TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  return crc;
+});
+
+export function crc32(text: string): number {
+  let crc = -1;
+  for (let i = 0; i < text.length; i++) crc = (crc >>> 8) ^ (TABLE[(crc ^ text.charCodeAt(i)) & 0xff] ?? 0);
+  return ~crc >>> 0;
+}
+
+/** Eight lower-case hex digits, zero padded. */
+export function crcHex(text: string): string {
+  return crc32(text).toString(16).padStart(8, "0");
+}

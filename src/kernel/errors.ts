@@ -1,0 +1,163 @@
+// The failure table: every refusal Keyrack can give, with its status, its public code and its text.
+// No message is written anywhere else; `throw fail("tenant_not_found")` is the only way to refuse.
+
+/** The closed list of public codes (decision 76). */
+export type Code =
+  | "invalid_request"
+  | "invalid_token"
+  | "unauthenticated"
+  | "invalid_key"
+  | "invalid_session"
+  | "invalid_embed_token"
+  | "invalid_credentials"
+  | "invalid_signature"
+  | "forbidden"
+  | "insufficient_scope"
+  | "origin_not_allowed"
+  | "email_unverified"
+  | "not_found"
+  | "method_not_allowed"
+  | "conflict"
+  | "payload_too_large"
+  | "snapshot_too_large"
+  | "unsupported_media_type"
+  | "idempotency_mismatch"
+  | "rate_limited"
+  | "internal_error"
+  | "unavailable";
+
+export const failures = {
+  // 400
+  invalid_body: [400, "invalid_request", "The request body is not valid."],
+  invalid_query: [400, "invalid_request", "The query is not valid."],
+  invalid_path: [400, "invalid_request", "The path is not valid."],
+  invalid_header: [400, "invalid_request", "A request header is not valid."],
+  malformed_request: [400, "invalid_request", "The request is not valid HTTP."],
+  request_timeout: [408, "invalid_request", "The request took too long to arrive."],
+  headers_too_large: [431, "invalid_request", "The request headers are too large."],
+  invalid_token: [400, "invalid_token", "The token is invalid or has expired."],
+  // 401
+  unauthenticated: [401, "unauthenticated", "A credential is required: send Authorization: Bearer <credential>."],
+  invalid_key: [401, "invalid_key", "Invalid API key."],
+  invalid_session: [401, "invalid_session", "The session is invalid or has ended."],
+  invalid_embed_token: [401, "invalid_embed_token", "The embed token is invalid or has expired."],
+  invalid_credentials: [401, "invalid_credentials", "Email or password is incorrect."],
+  invalid_signature: [401, "invalid_signature", "The signature is missing or does not match."],
+  // 403
+  wrong_current_password: [403, "invalid_credentials", "The current password is incorrect."],
+  needs_secret_key: [403, "forbidden", "This endpoint accepts a secret key only."],
+  needs_session: [403, "forbidden", "This endpoint accepts a session only."],
+  needs_vendor: [403, "forbidden", "This endpoint accepts a secret key or a session."],
+  needs_session_or_bootstrap: [403, "forbidden", "This endpoint accepts a session or the bootstrap token."],
+  needs_embed_token: [403, "forbidden", "This endpoint accepts an embed token only."],
+  owner_only: [403, "forbidden", "Only an owner may do this."],
+  member_is_read_only: [403, "forbidden", "A member may not change anything."],
+  test_cannot_live: [403, "forbidden", "A test secret key cannot manage live resources."],
+  test_refused: [403, "forbidden", "A test secret key may not do this."],
+  no_active_workspace: [403, "forbidden", "No active workspace."],
+  not_a_member: [403, "forbidden", "You are not a member of that workspace."],
+  insufficient_scope: [403, "insufficient_scope", "The credential lacks a required scope."],
+  origin_not_allowed: [403, "origin_not_allowed", "This origin is not allowed."],
+  email_unverified: [403, "email_unverified", "Verify your e-mail address first."],
+  // 404, 405
+  no_such_route: [404, "not_found", "No such route."],
+  workspace_not_found: [404, "not_found", "No such workspace."],
+  project_not_found: [404, "not_found", "No such project."],
+  tenant_not_found: [404, "not_found", "No such tenant."],
+  key_not_found: [404, "not_found", "No such key."],
+  secret_key_not_found: [404, "not_found", "No such secret key."],
+  member_not_found: [404, "not_found", "No such member."],
+  invite_not_found: [404, "not_found", "No such invitation."],
+  session_not_found: [404, "not_found", "No such session."],
+  user_not_found: [404, "not_found", "No such person."],
+  mail_not_found: [404, "not_found", "No such message."],
+  asset_not_found: [404, "not_found", "No such file."],
+  scanner_off: [404, "not_found", "Secret scanning is not configured."],
+  method_not_allowed: [405, "method_not_allowed", "This method is not allowed here."],
+  // 409
+  slug_taken: [409, "conflict", "That slug is already in use."],
+  external_id_taken: [409, "conflict", "That external id is already in use."],
+  revoked_not_rotatable: [409, "conflict", "A revoked key cannot be rotated."],
+  expired_not_rotatable: [409, "conflict", "An expired key cannot be rotated here."],
+  successor_still_valid: [409, "conflict", "This key already has an unexpired successor."],
+  revoked_not_editable: [409, "conflict", "A revoked key cannot be changed."],
+  quarantine_not_extendable: [409, "conflict", "The expiry of a quarantined key cannot be moved later."],
+  last_owner: [409, "conflict", "A workspace must keep at least one owner."],
+  already_invited: [409, "conflict", "That address already has a pending invitation."],
+  already_member: [409, "conflict", "That person is already a member."],
+  invite_accepted: [409, "conflict", "An accepted invitation cannot be revoked."],
+  mail_not_retryable: [409, "conflict", "That message has gone out already."],
+  quota_reached: [409, "conflict", "This workspace has reached its limit for this kind of record."],
+  embed_keys_cap: [409, "conflict", "This tenant has reached its limit of active keys."],
+  idempotency_in_flight: [409, "conflict", "A request with this Idempotency-Key is still in progress."],
+  // 413, 415, 422
+  payload_too_large: [413, "payload_too_large", "The request body is too large."],
+  snapshot_too_large: [
+    413,
+    "snapshot_too_large",
+    "This snapshot is too large for one answer. Send max_keys to page it, or narrow it with tenant_id.",
+  ],
+  unsupported_media_type: [415, "unsupported_media_type", "Send the body as application/json, not encoded."],
+  idempotency_mismatch: [422, "idempotency_mismatch", "This Idempotency-Key was used with another request."],
+  // 429, 5xx
+  rate_limited: [429, "rate_limited", "Too many requests."],
+  login_disabled: [429, "rate_limited", "Too many failed log-ins. Reset the password to log in again."],
+  internal_error: [500, "internal_error", "Something went wrong. The request id names this failure in the log."],
+  unavailable: [503, "unavailable", "The service cannot answer right now. Try again shortly."],
+  overloaded: [503, "unavailable", "The service is overloaded. Try again shortly."],
+  storage_full: [503, "unavailable", "The storage is full. Nothing was written."],
+  portal_not_built: [503, "unavailable", "The portal's script was not built. Run npm run build:web on the server."],
+  pages_not_built: [503, "unavailable", "The pages were not built. Run npm run prepare on the server."],
+  stopping: [503, "unavailable", "The service is stopping. Try again shortly."],
+} as const satisfies Record<string, readonly [status: number, code: Code, message: string]>;
+
+export type FailureName = keyof typeof failures;
+export type Detail = { path: string; message: string };
+
+/** What a refusal may carry beside its name. Headers never hold what a caller sent. */
+export type FailureExtra = {
+  details?: Detail[];
+  missing_scopes?: string[];
+  retryAfterSeconds?: number;
+  headers?: Record<string, string>;
+};
+
+/** A refusal on its way out. `status`, `code` and `message` come from the table. */
+export class Failure extends Error {
+  readonly failure: FailureName;
+  readonly status: number;
+  readonly code: Code;
+  readonly extra: FailureExtra;
+
+  constructor(name: FailureName, extra: FailureExtra = {}) {
+    const [status, code, message] = failures[name];
+    super(message);
+    this.name = "Failure";
+    this.failure = name;
+    this.status = status;
+    this.code = code;
+    this.extra = extra;
+  }
+
+  /** The wire body: `{error: {code, message, details?, missing_scopes?}}`. */
+  body(): { error: { code: Code; message: string; details?: Detail[]; missing_scopes?: string[] } } {
+    const { details, missing_scopes } = this.extra;
+    return {
+      error: {
+        code: this.code,
+        message: this.message,
+        ...(details && { details }),
+        ...(missing_scopes && { missing_scopes }),
+      },
+    };
+  }
+}
+
+export function fail(name: FailureName, extra?: FailureExtra): Failure {
+  return new Failure(name, extra);
+}
+
+/** A refusal that names one field. */
+export function failField(name: FailureName, path: string, message: string): Failure {
+  return new Failure(name, { details: [{ path, message }] });
+}

@@ -1,0 +1,45 @@
+// What every idempotency store speaks of: the scope, the verdicts and the bounds (decisions 135 to 142).
+// The trap: a store answers `execute` to exactly one claimant of a scope, and only once that claim is durable.
+import type { Env } from "./keyformat.ts";
+
+export const LOCK_MS = 30_000;
+export const BODY_BYTES_MAX = 262_144;
+export const TTL_MS_MIN = 60_000;
+export const TTL_MS_MAX = 604_800_000;
+export const TTL_MS_DEFAULT = 86_400_000;
+/** Sealed answers a workspace may have stored. */
+export const STORED_BYTES_MAX = 2 ** 30;
+
+export type Scope = { workspace_id: string; env: Env; scope_hash: string };
+
+export type Claim = { fingerprint: string; token_hash: string; ttl_ms: number };
+
+export type Claimed =
+  | { state: "execute"; stolen: boolean }
+  | { state: "replay"; status: number; body_stored: boolean; sealed: Uint8Array | null }
+  | { state: "in_progress"; lease_left_ms: number }
+  | { state: "mismatch" };
+
+export type RecordOutcome = "ok" | "lock_lost" | "completed" | "not_found";
+
+export type Completion = {
+  token_hash: string;
+  status: number;
+  /** Null: the claim's own, started again. */
+  ttl_ms: number | null;
+  /** The sealed answer with its body; null when there is no body to keep. */
+  whole: Uint8Array | null;
+  /** The sealed answer without its body, for when the quota has no room for it. */
+  bare: Uint8Array;
+};
+
+export type Completed = { outcome: RecordOutcome; body_stored: boolean };
+
+/** A place where claims live. Each call is atomic; one that cannot be decided throws, and is never an `execute`. */
+export interface ClaimStore {
+  claim(scope: Scope, claim: Claim): Promise<Claimed>;
+  complete(scope: Scope, completion: Completion): Promise<Completed>;
+  release(scope: Scope, token_hash: string): Promise<RecordOutcome>;
+  heartbeat(scope: Scope, token_hash: string): Promise<RecordOutcome>;
+  close(): void;
+}

@@ -1,0 +1,88 @@
+// UUIDs (RFC 9562): version 7 is made, any is read. Version 7 in bits, big endian:
+//
+//   48 unix milliseconds | 4 version 0111 | 12 rand_a | 2 variant 10 | 62 rand_b
+//
+// An id is not a secret. Text order is time order, so "newest first" is a keyset on the id.
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const NIL = "00000000-0000-0000-0000-000000000000";
+const MAX = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+const MS_MAX = 2 ** 48 - 1;
+const RANDOM_BYTES = 10;
+const POOLED_IDS = 400;
+
+/** `random` is 10 bytes, of which 74 bits are used. */
+export function uuidv7(nowMs: number, random: Uint8Array): string {
+  if (random.length !== RANDOM_BYTES) throw new RangeError(`A UUID takes ${RANDOM_BYTES} random bytes.`);
+  return uuidText(wholeMs(nowMs), randomTail(random, 0));
+}
+
+/** Ids that strictly increase within one process, whatever the clock does. */
+export function createIds(randomBytes: (n: number) => Uint8Array): (nowMs: number) => string {
+  let ms = -1;
+  let tail: Tail = { a: 0, b: 0, c: 0 };
+  // Asking for randomness costs more than an id: it is fetched for many at a time.
+  let pool: Uint8Array = new Uint8Array();
+  let used = 0;
+  return (nowMs) => {
+    const now = wholeMs(nowMs);
+    if (used === pool.length) {
+      pool = randomBytes(RANDOM_BYTES * POOLED_IDS);
+      if (pool.length % RANDOM_BYTES !== 0) throw new RangeError(`A UUID takes ${RANDOM_BYTES} random bytes.`);
+      used = 0;
+    }
+    const fresh = randomTail(pool, used);
+    used += RANDOM_BYTES;
+    // RFC 9562 §6.2 method 2: within one millisecond, step the random part by a random amount.
+    const next = now > ms ? null : stepped(tail, fresh.c + 1);
+    ms = next ? ms : Math.max(now, ms + 1);
+    tail = next ?? fresh;
+    return uuidText(ms, tail);
+  };
+}
+
+/** Any RFC 9562 UUID (versions 1 to 8, nil, max) in any case, as lower case; null for anything else. */
+export function parseUuid(text: string): string | null {
+  if (text.length !== NIL.length) return null;
+  const lower = text.toLowerCase();
+  return UUID.test(lower) || lower === NIL || lower === MAX ? lower : null;
+}
+
+/** The 74 random bits: 12 of rand_a, then rand_b as 30 and 32. */
+type Tail = { a: number; b: number; c: number };
+
+function randomTail(random: Uint8Array, at: number): Tail {
+  const byte = (i: number): number => random[at + i] ?? 0;
+  return {
+    a: ((byte(0) & 0x0f) << 8) | byte(1),
+    b: ((byte(2) & 0x3f) << 24) | (byte(3) << 16) | (byte(4) << 8) | byte(5),
+    c: ((byte(6) << 24) | (byte(7) << 16) | (byte(8) << 8) | byte(9)) >>> 0,
+  };
+}
+
+/** Null when the 74 bits are spent. */
+function stepped({ a, b, c }: Tail, by: number): Tail | null {
+  const low = c + by;
+  const middle = low < 2 ** 32 ? b : b + 1;
+  const high = middle < 2 ** 30 ? a : a + 1;
+  return high < 2 ** 12 ? { a: high, b: middle % 2 ** 30, c: low % 2 ** 32 } : null;
+}
+
+function wholeMs(nowMs: number): number {
+  const ms = Math.floor(nowMs);
+  if (!(ms >= 0 && ms <= MS_MAX)) throw new RangeError("A UUID holds milliseconds from 0 to 2^48-1.");
+  return ms;
+}
+
+function uuidText(ms: number, { a, b, c }: Tail): string {
+  const high = Math.floor(ms / 2 ** 16);
+  const time = `${hex16(high >>> 16)}${hex16(high & 0xffff)}-${hex16(ms % 2 ** 16)}`;
+  const node = `${hex16(b & 0xffff)}${hex16(c >>> 16)}${hex16(c & 0xffff)}`;
+  return `${time}-${hex16(0x7000 | a)}-${hex16(0x8000 | (b >>> 16))}-${node}`;
+}
+
+const HEX = Array.from({ length: 256 }, (_none, byte) => byte.toString(16).padStart(2, "0"));
+
+function hex16(value: number): string {
+  return `${HEX[value >>> 8]}${HEX[value & 0xff]}`;
+}

@@ -1,0 +1,13 @@
+// A rate-limit rule as it stands on the wire, on keys, on projects and in the policy feed.
+export type RateLimit = {
+  id: string;
+  limit: number;
+  window_ms: number;
+  algorithm: "sliding" | "fixed";
+  scope: "key" | "tenant";
+};
+
+export const RATE_LIMITS_MAX = 8;
+export const LIMIT_MAX = 1_000_000_000;
+export const WINDOW_MS_MIN = 1_000;
+export const WINDOW_MS_MAX = 2_678_400_000;

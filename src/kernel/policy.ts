@@ -1,0 +1,173 @@
+// What a project's keys may do, held in memory, and the one place that judges a key: `decide`.
+// Deny is the default here: every way out of `decide` but the last one is a refusal, and no policy is an outcome of its
+// own that the caller has to handle. `Decision` is reused between calls; read it before anything awaits.
+
+import { digestKey, keyDigest, NOT_A_KEY, TEST_KEY } from "./fused.ts";
+import { Interned } from "./intern.ts";
+import type { Env } from "./keyformat.ts";
+import { EXPIRY, KeyTable, PROFILE } from "./keytable.ts";
+import type { RateLimit } from "./limits.ts";
+import { Tenants } from "./tenants.ts";
+
+/** One key as the feed sends it. */
+export type KeyEntry = {
+  key_id: string;
+  tenant_id: string;
+  env: Env;
+  lookup_hash: string;
+  display_prefix: string;
+  scopes: string[];
+  expires_at: string | null;
+  rate_limits: RateLimit[];
+};
+
+export type PolicyHead = {
+  workspace_id: string;
+  project_id: string;
+  env: Env | null;
+  version: number;
+  project_deleted: boolean;
+  generated_at: string;
+};
+
+export type PolicySnapshot = PolicyHead & { object: "policy_snapshot"; keys: KeyEntry[]; next_cursor: string | null };
+
+export type RemovedKey = Pick<KeyEntry, "key_id" | "tenant_id" | "env" | "lookup_hash" | "display_prefix"> & {
+  change: "remove";
+  reason: "revoked" | "tenant_deleted" | "project_deleted";
+};
+export type PolicyChange = ({ change: "upsert" } & KeyEntry) | RemovedKey;
+export type PolicyDelta = PolicyHead & { object: "policy_delta"; since: number; changes: PolicyChange[] };
+
+const SHORT = 8;
+
+/** A key's scopes. Shared by every key that has the same ones, so nobody may change it. */
+export class ScopeSet implements Iterable<string> {
+  readonly list: readonly string[];
+  readonly #all: ReadonlySet<string>;
+
+  constructor(scopes: Iterable<string>) {
+    this.list = Object.freeze(Array.from(scopes, internal));
+    this.#all = new Set(this.list);
+    Object.freeze(this);
+  }
+
+  has(scope: string): boolean {
+    // A short list is searched faster than a hash is made.
+    if (this.list.length > SHORT) return this.#all.has(scope);
+    for (let i = 0; i < this.list.length; i++) if (this.list[i] === scope) return true;
+    return false;
+  }
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  [Symbol.iterator](): Iterator<string> {
+    return this.list[Symbol.iterator]();
+  }
+
+  toJSON(): readonly string[] {
+    return this.list;
+  }
+}
+
+/** The engine's one copy of a text: it equals a text in the vendor's code by address, without a look at the letters. */
+function internal(text: string): string {
+  return Object.keys({ [text]: 0 })[0] ?? text;
+}
+
+export const NO_SCOPES = new ScopeSet([]);
+const NO_PROFILE: Profile = Object.freeze({ test: false, scopes: NO_SCOPES, rules: Object.freeze([]) });
+
+export class Policy {
+  readonly workspaceId: string;
+  readonly projectId: string;
+  /** The one environment it was asked for, or null when it holds both. */
+  readonly env: Env | null;
+  version: number;
+  keys = new KeyTable();
+  readonly profiles = new Interned<Profile>(profileOf);
+  readonly tenants = new Tenants();
+
+  constructor(workspaceId: string, projectId: string, env: Env | null, version: number) {
+    this.workspaceId = workspaceId;
+    this.projectId = projectId;
+    this.env = env;
+    this.version = version;
+  }
+}
+
+/** What many keys have in common. Shared between them and frozen. */
+export type Profile = { readonly test: boolean; readonly scopes: ScopeSet; readonly rules: readonly RateLimit[] };
+
+/** The text under which a profile is interned: every field, in a fixed order. */
+export function profileKey(test: boolean, scopes: readonly string[], rules: readonly RateLimit[]): string {
+  const rows = rules.map((rule) => [rule.id, rule.limit, rule.window_ms, rule.algorithm, rule.scope]);
+  return JSON.stringify([test, scopes, rows]);
+}
+
+type RuleRow = [string, number, number, RateLimit["algorithm"], RateLimit["scope"]];
+
+function profileOf(key: string): Profile {
+  const [test, scopes, rows] = JSON.parse(key) as [boolean, string[], RuleRow[]];
+  const rules = rows.map(([id, limit, window_ms, algorithm, scope]) =>
+    Object.freeze({ id, limit, window_ms, algorithm, scope }),
+  );
+  return Object.freeze({ test, scopes: new ScopeSet(scopes), rules: Object.freeze(rules) });
+}
+
+export type Outcome = "valid" | "malformed" | "other_env" | "no_policy" | "unknown" | "expired" | "insufficient_scope";
+
+/** Where `decide` writes what it found beside the outcome. */
+export class Decision {
+  test = false;
+  /** The row's offset in the policy's table; only after `valid`, `expired` and `insufficient_scope`. */
+  row = -1;
+  /** Milliseconds since 1970, or Infinity. */
+  expiry = Number.POSITIVE_INFINITY;
+  profile: Profile = NO_PROFILE;
+  missing: readonly string[] = [];
+
+  get env(): Env {
+    return this.test ? "test" : "live";
+  }
+}
+
+/**
+ * Judges the key that stands in `text` from `offset` to its end, for an environment (null = either). The clock is asked
+ * only about a key that expires: it costs as much as finding the key.
+ */
+export function decide(
+  into: Decision,
+  policy: Policy | null,
+  env: Env | null,
+  text: string,
+  offset: number,
+  needs: readonly string[],
+  now: () => number,
+): Outcome {
+  const kind = digestKey(text, offset);
+  if (kind === NOT_A_KEY) return "malformed";
+  const test = kind === TEST_KEY;
+  into.test = test;
+  if (env !== null && (env === "test") !== test) return "other_env";
+  if (policy === null) return "no_policy";
+  const { words, times } = policy.keys;
+  const at = policy.keys.find(keyDigest);
+  if (at < 0) return "unknown";
+  const profile = policy.profiles.value(words[at + PROFILE] as number);
+  // The hash covers the environment, so a row that says otherwise is a feed that lies.
+  if (profile.test !== test) return "unknown";
+  into.row = at;
+  into.expiry = times[(at + EXPIRY) >> 1] as number;
+  into.profile = profile;
+  if (into.expiry !== Number.POSITIVE_INFINITY && !(now() < into.expiry)) return "expired";
+  for (let i = 0; i < needs.length; i++) if (!profile.scopes.has(needs[i] as string)) return lacking(into, needs);
+  return "valid";
+}
+
+function lacking(into: Decision, needs: readonly string[]): Outcome {
+  into.missing = needs.filter((scope) => !into.profile.scopes.has(scope));
+  return "insufficient_scope";
+}

@@ -1,0 +1,32 @@
+// Timestamps: read from `YYYY-MM-DDTHH:MM[:SS[.f+]][Z|±HH:MM]`, written as `YYYY-MM-DDTHH:MM:SS.sssZ`.
+// No offset means UTC, never local time. Digits below the millisecond are cut, not rounded.
+// The year that must lie in 1970..9999 is the UTC one, after the offset has been applied.
+
+const FORM = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):(\d\d))?$/;
+const MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/** Milliseconds since 1970, or null. */
+export function parseTimestamp(text: string): number | null {
+  const match = FORM.exec(text);
+  if (!match) return null;
+  const part = (i: number) => Number(match[i] ?? 0);
+  const [year, month, day, hour, minute, second] = [part(1), part(2), part(3), part(4), part(5), part(6)];
+  // No offset reaches further than a day, and Date.UTC reads the years 0 to 99 as 1900 to 1999.
+  if (year < 1969 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return null;
+  if (hour > 23 || minute > 59 || second > 59 || part(9) > 23 || part(10) > 59) return null;
+  const fraction = Number((match[7] ?? "").slice(0, 3).padEnd(3, "0"));
+  const offset = (part(9) * 60 + part(10)) * 60_000 * (match[8] === "-" ? -1 : 1);
+  const ms = Date.UTC(year, month - 1, day, hour, minute, second, fraction) - offset;
+  return ms >= 0 && ms <= MS_MAX ? ms : null;
+}
+
+/** Throws RangeError outside 1970..9999, where the four-digit form would lie. */
+export function formatTimestamp(ms: number): string {
+  if (!(ms >= 0 && ms < MS_MAX + 1)) throw new RangeError("A timestamp lies in the years 1970 to 9999.");
+  return new Date(ms).toISOString();
+}
+
+function daysIn(year: number, month: number): number {
+  if (month !== 2) return [4, 6, 9, 11].includes(month) ? 30 : 31;
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
+}
