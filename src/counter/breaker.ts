@@ -1,0 +1,43 @@
+// The circuit breaker before Redis: five failures within ten seconds and nobody waits for it any more.
+// The trap: a request is never the one that finds out whether Redis is back; it only says that it is time to look.
+const FAILURES_MAX = 5;
+const WITHIN_MS = 10_000;
+const PROBE_EVERY_MS = 500;
+
+export class Breaker {
+  readonly #now: () => number;
+  #failures: number[] = [];
+  #open = false;
+  #probeAt = 0;
+  opened = 0;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  fail(): void {
+    const now = this.#now();
+    this.#failures = [...this.#failures.filter((at) => at > now - WITHIN_MS), now].slice(-FAILURES_MAX);
+    if (this.#open || this.#failures.length < FAILURES_MAX) return;
+    this.#open = true;
+    this.opened++;
+    this.#probeAt = now + PROBE_EVERY_MS;
+  }
+
+  close(): void {
+    this.#open = false;
+    this.#failures = [];
+  }
+
+  /** True for one caller every PROBE_EVERY_MS while open: it should start a probe and not wait for it. */
+  shouldProbe(): boolean {
+    const now = this.#now();
+    if (!this.#open || now < this.#probeAt) return false;
+    this.#probeAt = now + PROBE_EVERY_MS;
+    return true;
+  }
+}

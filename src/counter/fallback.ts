@@ -1,0 +1,116 @@
+// Redis first, in-process when it does not answer: what the server is handed when Redis is configured (decision 132).
+// The trap: the two stores share nothing, so while Redis is away each process counts alone; `store` says so on every
+// answer, and an operator who would rather refuse sets `error`.
+import { fail } from "../kernel/errors.ts";
+import { Breaker } from "./breaker.ts";
+import { classify, type RedisError } from "./connect.ts";
+import type { CheckRequest, Counter, Lease, LeaseRequest, Verdict } from "./counter.ts";
+import type { MemoryCounter } from "./memory.ts";
+import type { RedisCounter } from "./redis.ts";
+
+/** The `redis` object of /healthz and /readyz. */
+export type RedisState = { configured: boolean; ready: boolean; error: RedisError | null };
+
+/** Without Redis configured there is nothing to be ready. */
+export const NO_REDIS: RedisState = { configured: false, ready: false, error: null };
+
+export type FallbackOptions = {
+  redis: RedisCounter;
+  memory: MemoryCounter;
+  now: () => number;
+  /** What a call gets when Redis does not answer: the in-process counter, or 503 `unavailable`. */
+  onFailure: "local" | "error";
+};
+
+export type FallbackMetrics = { fallbacks_total: number; circuit_opened_total: number; circuit_open: boolean };
+
+export class FallbackCounter implements Counter {
+  readonly #redis: RedisCounter;
+  readonly #memory: MemoryCounter;
+  readonly #onFailure: "local" | "error";
+  readonly #breaker: Breaker;
+  #error: RedisError | null = null;
+  #fallbacks = 0;
+
+  constructor(options: FallbackOptions) {
+    this.#redis = options.redis;
+    this.#memory = options.memory;
+    this.#onFailure = options.onFailure;
+    this.#breaker = new Breaker(options.now);
+    this.#redis.onReady(() => this.#recovered());
+  }
+
+  check(request: CheckRequest): Promise<Verdict> | Verdict {
+    return this.#try(
+      () => this.#redis.check(request),
+      () => this.#memory.check(request),
+    );
+  }
+
+  lease(request: LeaseRequest): Promise<Lease> | Lease {
+    return this.#try(
+      () => this.#redis.lease(request),
+      () => this.#memory.lease(request),
+    );
+  }
+
+  /** A lease goes back to the store that granted it; one that cannot be returned lapses charged, which is safe. */
+  giveBack(workspace_id: string, lease_id: string, unused: number): Promise<number> | number {
+    if (this.#memory.holdsLease(workspace_id, lease_id)) {
+      return this.#memory.giveBack(workspace_id, lease_id, unused);
+    }
+    return this.#try(
+      () => this.#redis.giveBack(workspace_id, lease_id, unused),
+      () => 0,
+    );
+  }
+
+  redisState(): RedisState {
+    const ready = this.#redis.connected && !this.#breaker.open;
+    return { configured: true, ready, error: ready ? null : (this.#redis.connectionError ?? this.#error) };
+  }
+
+  metrics(): FallbackMetrics {
+    return {
+      fallbacks_total: this.#fallbacks,
+      circuit_opened_total: this.#breaker.opened,
+      circuit_open: this.#breaker.open,
+    };
+  }
+
+  close(): void {
+    this.#redis.close();
+    this.#memory.close();
+  }
+
+  #try<T>(shared: () => Promise<T>, alone: () => T): Promise<T> | T {
+    if (this.#breaker.open) {
+      if (this.#breaker.shouldProbe())
+        void this.#redis.ping().then(
+          () => this.#recovered(),
+          (error) => this.#failed(error),
+        );
+      return this.#instead(alone);
+    }
+    return shared().catch((error: unknown) => {
+      this.#failed(error);
+      return this.#instead(alone);
+    });
+  }
+
+  #instead<T>(alone: () => T): T {
+    this.#fallbacks++;
+    if (this.#onFailure === "error") throw fail("unavailable");
+    return alone();
+  }
+
+  #failed(error: unknown): void {
+    this.#error = classify(error);
+    this.#breaker.fail();
+  }
+
+  #recovered(): void {
+    this.#error = null;
+    this.#breaker.close();
+  }
+}

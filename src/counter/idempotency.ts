@@ -1,0 +1,153 @@
+// Idempotency records in Redis, one script a call, on Redis' own clock. Only for a Redis that never loses what it
+// acknowledged: AOF with appendfsync always and no eviction, looked at again at every connection.
+// The trap: a call that was not answered has decided nothing, so it is a 503 and never an `execute`.
+import { hash } from "node:crypto";
+import { Cluster, type Redis } from "ioredis";
+import { fail } from "../kernel/errors.ts";
+import {
+  LOCK_MS,
+  STORED_BYTES_MAX,
+  type Claim,
+  type Claimed,
+  type ClaimStore,
+  type Completed,
+  type Completion,
+  type RecordOutcome,
+  type Scope,
+} from "../kernel/idempotency.ts";
+import { connectRedis, type RedisClient } from "./connect.ts";
+import { CLAIM, COMPLETE, HEARTBEAT, RELEASE } from "./idempotency-scripts.ts";
+import type { Script } from "./scripts.ts";
+
+const ANSWER_WITHIN_MS = 2_000;
+const READY_WITHIN_MS = 3_000;
+
+export type RedisClaimsOptions = {
+  /** One URL, or several of a cluster's nodes. */
+  urls: readonly string[];
+  prefix?: string;
+  /** Accept a Redis that may lose acknowledged claims. */
+  forced?: boolean;
+  /** Told when a Redis that was fine is not any more. */
+  warn?: (reason: string) => void;
+  /** Tests only: a clock instead of Redis'. */
+  now?: () => number;
+  storedBytesMax?: number;
+};
+
+export class RedisClaims implements ClaimStore {
+  readonly #client: RedisClient;
+  readonly #options: RedisClaimsOptions;
+  #unsafe: string | null = "not connected yet";
+
+  private constructor(options: RedisClaimsOptions) {
+    this.#options = options;
+    this.#client = connectRedis(options.urls, ANSWER_WITHIN_MS);
+    this.#client.on("error", () => {}); // every call says so itself
+    this.#client.on("close", () => {
+      this.#unsafe = "not connected";
+    });
+    this.#client.on("ready", () => void this.#examine());
+  }
+
+  /** Answers why this Redis may not be used, or null; one that cannot be reached is used once it can, and is fine. */
+  static async open(options: RedisClaimsOptions): Promise<{ claims: RedisClaims; refused: string | null }> {
+    const claims = new RedisClaims(options);
+    const settled = new Promise<string | null>((resolve) => {
+      claims.#examined = resolve;
+      setTimeout(() => resolve(null), READY_WITHIN_MS).unref();
+    });
+    return { claims, refused: await settled };
+  }
+
+  #examined: (refused: string | null) => void = () => {};
+
+  /** After each connection: another server may answer at the same address now. */
+  async #examine(): Promise<void> {
+    let reason: string | null = null;
+    try {
+      if (!this.#options.forced) reason = await this.#whyNotDurable();
+    } catch {
+      reason = "its configuration could not be read (CONFIG GET)";
+    }
+    this.#unsafe = reason;
+    if (reason !== null) this.#options.warn?.(reason);
+    this.#examined(reason);
+  }
+
+  async #whyNotDurable(): Promise<string | null> {
+    const nodes: Redis[] = this.#client instanceof Cluster ? this.#client.nodes("master") : [this.#client];
+    for (const node of nodes) {
+      const get = async (name: string): Promise<string> => (await node.config("GET", name))[1] ?? "";
+      if ((await get("appendonly")) !== "yes") return "it runs without an append-only file (appendonly)";
+      if ((await get("appendfsync")) !== "always") return "it does not run with appendfsync always";
+      if ((await get("maxmemory")) !== "0" && (await get("maxmemory-policy")) !== "noeviction") {
+        return "it may evict records (maxmemory-policy is not noeviction)";
+      }
+    }
+    return null;
+  }
+
+  async claim(scope: Scope, { fingerprint, token_hash, ttl_ms }: Claim): Promise<Claimed> {
+    const args = [fingerprint, token_hash, LOCK_MS, Math.max(ttl_ms, LOCK_MS)];
+    const [state, ...rest] = await this.#run(CLAIM, scope, args);
+    if (state === "execute") return { state, stolen: rest[0] === "1" };
+    if (state === "in_progress") return { state, lease_left_ms: Number(rest[0]) };
+    if (state === "mismatch") return { state };
+    if (state !== "replay") throw fail("unavailable", { retryAfterSeconds: 1 });
+    const [status, stored, sealed = ""] = rest;
+    return {
+      state,
+      status: Number(status),
+      body_stored: stored === "1",
+      sealed: sealed === "" ? null : Buffer.from(sealed, "base64"),
+    };
+  }
+
+  async complete(scope: Scope, { token_hash, status, ttl_ms, whole, bare }: Completion): Promise<Completed> {
+    const text = (sealed: Uint8Array | null): string => (sealed ? Buffer.from(sealed).toString("base64") : "");
+    const max = this.#options.storedBytesMax ?? STORED_BYTES_MAX;
+    const args = [token_hash, status, ttl_ms ?? "", text(whole), text(bare), max];
+    const [outcome, stored] = await this.#run(COMPLETE, scope, args);
+    return { outcome: outcome as RecordOutcome, body_stored: stored === "1" };
+  }
+
+  async release(scope: Scope, token_hash: string): Promise<RecordOutcome> {
+    return (await this.#run(RELEASE, scope, [token_hash]))[0] as RecordOutcome;
+  }
+
+  async heartbeat(scope: Scope, token_hash: string): Promise<RecordOutcome> {
+    return (await this.#run(HEARTBEAT, scope, [token_hash, LOCK_MS]))[0] as RecordOutcome;
+  }
+
+  close(): void {
+    this.#client.disconnect();
+  }
+
+  async #run(script: Script, scope: Scope, args: (string | number)[]): Promise<string[]> {
+    if (this.#unsafe !== null) throw fail("unavailable", { retryAfterSeconds: 1 });
+    const keys = this.#keys(scope);
+    const { now } = this.#options;
+    const all = [now ? Math.floor(now()) : "", ...args];
+    try {
+      const reply = await this.#client.evalsha(script.sha, keys.length, ...keys, ...all).catch((error: unknown) => {
+        if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+        return this.#client.eval(script.text, keys.length, ...keys, ...all);
+      });
+      return (reply as (string | number)[]).map(String);
+    } catch {
+      throw fail("unavailable", { retryAfterSeconds: 1 });
+    }
+  }
+
+  /** The record, the workspace's stored bytes, and when each stored answer ends. One hash tag: one node of a cluster. */
+  #keys({ workspace_id, env, scope_hash }: Scope): string[] {
+    const tag = `${this.#options.prefix ?? "keyrack"}:{${digest(workspace_id)}}:idempotency`;
+    return [`${tag}:${digest(`${env}/${scope_hash}`)}`, `${tag}-bytes`, `${tag}-ends`];
+  }
+}
+
+/** Whoever reads Redis learns no ids. 132 bits. */
+function digest(text: string): string {
+  return hash("sha256", text, "base64url").slice(0, 22);
+}

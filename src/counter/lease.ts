@@ -1,0 +1,53 @@
+// The leases that may still be given back: what each booked, and where. In process only; Redis keeps its own.
+// The trap: this book is a courtesy, not the charge. A lease it has no room for is granted all the same and simply
+// cannot be returned, so its units stay charged; forgetting one can never let more through.
+
+/** Units booked into one span of each of these rows; they are given back from there. */
+export type Held = { granted: number; end: number; slots: number[]; spans: number[] };
+
+export const LEASES_PER_WORKSPACE_MAX = 10_000;
+export const LEASES_MAX = 100_000;
+
+export class LeaseBook {
+  readonly #workspaces = new Map<string, Map<string, Held>>();
+  size = 0;
+
+  put(workspace_id: string, lease_id: string, held: Held, now: number): void {
+    let leases = this.#workspaces.get(workspace_id);
+    if (leases !== undefined) this.#dropLapsed(workspace_id, leases, now);
+    if (this.size >= LEASES_MAX) this.#dropAllLapsed(now);
+    if (this.size >= LEASES_MAX || (leases?.size ?? 0) >= LEASES_PER_WORKSPACE_MAX) return;
+    if (leases === undefined || leases.size === 0) this.#workspaces.set(workspace_id, (leases ??= new Map()));
+    leases.set(lease_id, held);
+    this.size++;
+  }
+
+  has(workspace_id: string, lease_id: string): boolean {
+    return this.#workspaces.get(workspace_id)?.has(lease_id) ?? false;
+  }
+
+  /** Takes a lease out for good. Only its own workspace can; a lapsed one is gone. */
+  take(workspace_id: string, lease_id: string, now: number): Held | null {
+    const leases = this.#workspaces.get(workspace_id);
+    const held = leases?.get(lease_id);
+    if (leases === undefined || held === undefined) return null;
+    leases.delete(lease_id);
+    this.size--;
+    if (leases.size === 0) this.#workspaces.delete(workspace_id);
+    return now < held.end ? held : null;
+  }
+
+  /** Oldest first, up to the first live one: none lives longer than LEASE_MAX_MS, so no lapsed one stays for long. */
+  #dropLapsed(workspace_id: string, leases: Map<string, Held>, now: number): void {
+    for (const [id, held] of leases) {
+      if (now < held.end) break;
+      leases.delete(id);
+      this.size--;
+    }
+    if (leases.size === 0) this.#workspaces.delete(workspace_id);
+  }
+
+  #dropAllLapsed(now: number): void {
+    for (const [id, leases] of this.#workspaces) this.#dropLapsed(id, leases, now);
+  }
+}

@@ -1,0 +1,131 @@
+// What changed since it was last saved, and how rows become saved counters and back (decision 133). No I/O here.
+// The trap: handing a row out makes it clean; when saving it fails it has to be requeued, or a crash forgets more
+// than the last pass.
+import type { RateLimit } from "../kernel/limits.ts";
+import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../kernel/window.ts";
+import type { Subject } from "./counter.ts";
+import { OVERFLOW, OVERFLOW_SUBJECT, OWN, type Roster, SHUT } from "./roster.ts";
+import {
+  type CounterName,
+  formatWindows,
+  keyOf,
+  parseKey,
+  parseWindows,
+  SAVED_WINDOW_MIN_MS,
+  type SavedCounter,
+} from "./saved.ts";
+
+export class Ledger {
+  readonly #roster: Roster;
+  // First in, first out, each slot at most once whoever holds its row by then: no busy counter starves a quiet one.
+  #queue: number[] = [];
+  #next = 0;
+  #queued = new Uint8Array(1024);
+
+  constructor(roster: Roster) {
+    this.#roster = roster;
+  }
+
+  get size(): number {
+    return this.#queue.length - this.#next;
+  }
+
+  touch(slot: number): void {
+    if (this.#queued[slot] === 1) return;
+    if (slot >= this.#queued.length) {
+      const wider = new Uint8Array(Math.max(slot + 1, this.#queued.length * 2));
+      wider.set(this.#queued);
+      this.#queued = wider;
+    }
+    this.#queued[slot] = 1;
+    this.#queue.push(slot);
+  }
+
+  dirtyRows(max: number): SavedCounter[] {
+    const rows: SavedCounter[] = [];
+    while (rows.length < max && this.#next < this.#queue.length) {
+      const slot = this.#queue[this.#next++]!;
+      this.#queued[slot] = 0;
+      const row = this.#saved(slot);
+      if (row !== null) rows.push(row);
+    }
+    if (this.#next * 2 >= this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#next);
+      this.#next = 0;
+    }
+    return rows;
+  }
+
+  requeue(rows: Iterable<SavedCounter>): void {
+    for (const { key } of rows) {
+      const name = parseKey(key);
+      const slot = name && this.#roster.slotOf(...asked(name));
+      if (slot != null) this.touch(slot);
+    }
+  }
+
+  *allRows(): Generator<SavedCounter> {
+    for (let slot = 0; slot < this.#roster.slab.high; slot++) {
+      const row = this.#saved(slot);
+      if (row !== null) yield row;
+    }
+  }
+
+  load(rows: Iterable<SavedCounter>, now: number): number {
+    let loaded = 0;
+    for (const row of rows) {
+      const name = parseKey(row.key);
+      const windows = parseWindows(row.windows);
+      if (name !== null && windows !== null && this.#restore(name, windows.first, windows.counts, now)) loaded++;
+    }
+    return loaded;
+  }
+
+  /** A row that was freed, or taken by a short window, while it stood in the queue is nobody's to save. */
+  #saved(slot: number): SavedCounter | null {
+    const rule = this.#roster.ruleOf(slot);
+    if (rule === undefined || rule.window_ms < SAVED_WINDOW_MIN_MS) return null;
+    const { slab } = this.#roster;
+    const key = keyOf({ ...rule, workspace_id: rule.workspace.id, subject: this.#roster.subjectOf(slot) });
+    const counts = slab.spans(slot);
+    const first = counts.length === 0 ? 0 : slab.oldest(slot);
+    return { key, lapses_at: slab.until[slot]!, windows: formatWindows(first, counts) };
+  }
+
+  #restore(name: CounterName, first: number, counts: number[], now: number): boolean {
+    const at = spanAt(name, now);
+    // A clock set back between two runs leaves units ahead of any lease; they count from now on, not from then.
+    const newest = name.algorithm === "sliding" ? at + SUB_WINDOWS_AHEAD : at;
+    const oldest = oldestCounted(name, at);
+    let slot: number | undefined;
+    for (const [i, units] of counts.entries()) {
+      const span = Math.min(first + i, newest);
+      if (units === 0 || span < oldest) continue;
+      slot ??= this.#open(name, now, lapsesAt(name, span));
+      if (slot === SHUT) return false;
+      this.#roster.slab.settle(slot, oldest);
+      this.#roster.slab.add(slot, span, units);
+      this.#roster.slab.keep(slot, lapsesAt(name, span));
+    }
+    return slot !== undefined;
+  }
+
+  #open(name: CounterName, now: number, until: number): number {
+    const [subject, limit] = asked(name);
+    const known = this.#roster.slotOf(subject, limit);
+    if (known !== undefined) return known;
+    const seat = name.subject === OVERFLOW_SUBJECT ? OVERFLOW : this.#roster.seat(subject, limit, 0, now);
+    return seat === OWN || seat === OVERFLOW ? this.#roster.open(seat, subject, limit, now, until) : seat;
+  }
+}
+
+/** A name as the request that would have made it. */
+function asked(name: CounterName): [Subject, RateLimit] {
+  const { workspace_id, project_id, env, scope, subject, id, algorithm, window_ms } = name;
+  const key_id = scope === "key" ? subject : null;
+  const tenant_id = scope === "tenant" ? subject : null;
+  return [
+    { workspace_id, project_id, env, key_id, tenant_id },
+    { id, limit: 1, window_ms, algorithm, scope },
+  ];
+}

@@ -1,0 +1,203 @@
+// The in-process counter: exact per process, bounded, no promise and no I/O on the way. Decisions 124-134 and 191.
+// The trap: a check looks at every rule before it charges any (all or nothing), so between `#look` and `#charge`
+// nothing may run that moves the clock or the rows.
+import { randomUUID } from "node:crypto";
+import type { RateLimit } from "../kernel/limits.ts";
+import { lapsesAt, leaseEnd, leaseSpan, oldestCounted, remainingOf, resetMs, spanAt } from "../kernel/window.ts";
+import {
+  type CheckRequest,
+  type Counter,
+  type Lease,
+  type LeaseRequest,
+  type PolicyState,
+  type Subject,
+  type Verdict,
+  verdictOf,
+} from "./counter.ts";
+import { Ledger } from "./ledger.ts";
+import { LeaseBook } from "./lease.ts";
+import { BOUNDS, type Bounds, OVERFLOW, OWN, Roster, SHUT } from "./roster.ts";
+import { SAVED_WINDOW_MIN_MS, type SavedCounter } from "./saved.ts";
+
+export type MemoryOptions = { now: () => number; bounds?: Partial<Bounds> };
+
+export type MemoryMetrics = {
+  /** Rows of their own, and rows shared by a rule's newcomers at a cap. */
+  counters: number;
+  overflow_counters: number;
+  workspaces: number;
+  leases: number;
+  /** Rows waiting to be saved. */
+  dirty: number;
+  /** Since the start: rule lookups that ended on an overflow counter, or (refused) on none; rows freed as lapsed. */
+  overflowed_total: number;
+  refused_total: number;
+  lapsed_total: number;
+};
+
+export class MemoryCounter implements Counter {
+  readonly #roster: Roster;
+  readonly #leases = new LeaseBook();
+  readonly #ledger: Ledger;
+  readonly #clock: () => number;
+  #now = 0;
+  // One entry per rule of the request at hand, reused because nothing interrupts a check.
+  readonly #slots: number[] = [];
+  readonly #spans: number[] = [];
+  readonly #used: number[] = [];
+  readonly #waits: number[] = [];
+
+  constructor(options: MemoryOptions) {
+    this.#clock = options.now;
+    this.#roster = new Roster({ ...BOUNDS, ...options.bounds });
+    this.#ledger = new Ledger(this.#roster);
+  }
+
+  check(request: CheckRequest): Verdict {
+    const { cost, limits } = request;
+    const now = this.#tick();
+    const allowed = this.#look(request, cost === 0 ? 1 : cost, now);
+    if (allowed && cost > 0) {
+      for (let i = 0; i < limits.length; i++) this.#charge(request, i, this.#spans[i]!, cost, now);
+    }
+    return verdictOf("memory", limits, this.#waits, this.#policies(limits, now));
+  }
+
+  lease(request: LeaseRequest): Lease {
+    const { limits } = request;
+    const now = this.#tick();
+    this.#look(request, 1, now);
+    let granted = request.want;
+    for (let i = 0; i < limits.length; i++) {
+      granted = Math.min(granted, this.#waits[i]! > 0 ? 0 : limits[i]!.limit - this.#used[i]!);
+    }
+    if (granted <= 0) {
+      const policies = this.#policies(limits, now);
+      return { granted: 0, lease_id: null, expires_in_ms: 0, store: "memory", policies };
+    }
+    const end = leaseEnd(limits, now);
+    const spans = limits.map((limit) => leaseSpan(limit, now, end));
+    for (let i = 0; i < limits.length; i++) this.#charge(request, i, spans[i]!, granted, now);
+    const lease_id = randomUUID();
+    const slots = this.#slots.slice(0, limits.length);
+    this.#leases.put(request.workspace_id, lease_id, { granted, end, slots, spans }, now);
+    return { granted, lease_id, expires_in_ms: end - now, store: "memory", policies: this.#policies(limits, now) };
+  }
+
+  holdsLease(workspace_id: string, lease_id: string): boolean {
+    return this.#leases.has(workspace_id, lease_id);
+  }
+
+  /** A live lease keeps its rows: they hold its units until its end and a window more, so the slots are still its own. */
+  giveBack(workspace_id: string, lease_id: string, unused: number): number {
+    const held = this.#leases.take(workspace_id, lease_id, this.#tick());
+    if (held === null) return 0;
+    const units = Math.max(0, Math.min(unused, held.granted));
+    for (const [i, slot] of held.slots.entries()) {
+      this.#roster.slab.remove(slot, held.spans[i]!, units);
+      if (this.#roster.ruleOf(slot)!.window_ms >= SAVED_WINDOW_MIN_MS) this.#ledger.touch(slot);
+    }
+    return units;
+  }
+
+  /** Up to `max` changed counters to save, oldest change first. If saving fails, hand them to `requeue`. */
+  dirtyRows(max: number): SavedCounter[] {
+    return this.#ledger.dirtyRows(max);
+  }
+
+  requeue(rows: Iterable<SavedCounter>): void {
+    this.#ledger.requeue(rows);
+  }
+
+  /** Every counter worth saving, changed or not. */
+  allRows(): Generator<SavedCounter> {
+    return this.#ledger.allRows();
+  }
+
+  /** Counts what an earlier run saved; once, at the start. Answers how many counters still held something. */
+  load(rows: Iterable<SavedCounter>): number {
+    return this.#ledger.load(rows, this.#tick());
+  }
+
+  metrics(): MemoryMetrics {
+    const { counters, overflow, workspaces, overflowed, refused, lapsed } = this.#roster;
+    return {
+      counters,
+      overflow_counters: overflow,
+      workspaces,
+      leases: this.#leases.size,
+      dirty: this.#ledger.size,
+      overflowed_total: overflowed,
+      refused_total: refused,
+      lapsed_total: lapsed,
+    };
+  }
+
+  close(): void {}
+
+  /** Whole milliseconds that never run backwards: a ring cannot hold units far ahead of its clock. */
+  #tick(): number {
+    this.#now = Math.max(this.#now, Math.floor(this.#clock()));
+    return this.#now;
+  }
+
+  /** Fills the scratch columns with each rule's standing; true when all of them let `need` units pass. */
+  #look(request: Subject & { limits: readonly RateLimit[] }, need: number, now: number): boolean {
+    const { limits } = request;
+    const { slab } = this.#roster;
+    let planned = 0;
+    let allowed = true;
+    for (let i = 0; i < limits.length; i++) {
+      const limit = limits[i]!;
+      const span = spanAt(limit, now);
+      const slot = this.#roster.seat(request, limit, planned, now);
+      const used = slot >= 0 ? slab.settle(slot, oldestCounted(limit, span)) : 0;
+      // A lapsed row must outlive this request, or its next rule could sweep it away.
+      if (used === 0 && slot >= 0) slab.keep(slot, now + 1);
+      const wait = used + need <= limit.limit && slot !== SHUT ? 0 : this.#wait(limit, slot, used, need, now);
+      if (slot === OWN) planned++;
+      if (wait > 0) allowed = false;
+      this.#slots[i] = slot;
+      this.#spans[i] = span;
+      this.#used[i] = used;
+      this.#waits[i] = wait;
+    }
+    return allowed;
+  }
+
+  #wait(limit: RateLimit, slot: number, used: number, need: number, now: number): number {
+    if (need > limit.limit) return Infinity;
+    if (slot === SHUT) return limit.window_ms;
+    return lapsesAt(limit, this.#roster.slab.freeing(slot, used + need - limit.limit)) - now;
+  }
+
+  #charge(request: Subject & { limits: readonly RateLimit[] }, i: number, span: number, units: number, now: number) {
+    const limit = request.limits[i]!;
+    const { slab } = this.#roster;
+    let slot = this.#slots[i]!;
+    if (slot === OWN || slot === OVERFLOW) {
+      slot = this.#roster.open(slot, request, limit, now, lapsesAt(limit, span));
+      this.#slots[i] = slot;
+    }
+    if (slab.add(slot, span, units)) slab.keep(slot, lapsesAt(limit, span));
+    this.#used[i] = this.#used[i]! + units;
+    if (limit.window_ms >= SAVED_WINDOW_MIN_MS) this.#ledger.touch(slot);
+  }
+
+  #policies(limits: readonly RateLimit[], now: number): PolicyState[] {
+    return limits.map((rule, i) => {
+      const { id, limit, window_ms } = rule;
+      const slot = this.#slots[i]!;
+      if (slot === SHUT) return { id, limit, window_ms, remaining: 0, reset_ms: window_ms };
+      const used = this.#used[i]!;
+      const oldest = slot >= 0 ? this.#roster.slab.oldest(slot) : 0;
+      return {
+        id,
+        limit,
+        window_ms,
+        remaining: remainingOf(limit, used),
+        reset_ms: resetMs(rule, now, used, oldest),
+      };
+    });
+  }
+}

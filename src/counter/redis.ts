@@ -1,0 +1,206 @@
+// The shared counter: checks by script, on Redis' clock, so that every process counts together.
+// The trap: it throws when Redis does not answer in time; only fallback.ts may be handed to the server.
+import { hash, randomUUID } from "node:crypto";
+import type { RateLimit } from "../kernel/limits.ts";
+import { type Batch, Batcher } from "./batch.ts";
+import { classify, connectRedis, type RedisClient, type RedisError } from "./connect.ts";
+import {
+  type CheckRequest,
+  type Counter,
+  type Lease,
+  type LeaseRequest,
+  type PolicyState,
+  type Subject,
+  subjectOf,
+  type Verdict,
+  verdictOf,
+} from "./counter.ts";
+import { keyOf } from "./saved.ts";
+import { CHECK, GIVE_BACK, LEASE, type Script } from "./scripts.ts";
+
+export type RedisCounterOptions = {
+  /** One, or several nodes of a cluster. */
+  urls: readonly string[];
+  /** What every key starts with; without braces or blanks. */
+  prefix?: string;
+  /** How long a call may take before it counts as failed. */
+  timeoutMs?: number;
+  /** Tests only: a clock instead of Redis'. */
+  now?: () => number;
+};
+
+/** Who waits for a check's part of a batch. */
+type Waiter = {
+  limits: readonly RateLimit[];
+  resolve: (verdict: Verdict) => void;
+  reject: (error: unknown) => void;
+};
+
+const TIMEOUT_MS = 200;
+const TAGS_MAX = 10_000;
+
+export class RedisCounter implements Counter {
+  readonly #client: RedisClient;
+  readonly #batcher = new Batcher<Waiter>((batch) => this.#sendChecks(batch));
+  readonly #prefix: string;
+  readonly #timeoutMs: number;
+  readonly #now: (() => number) | undefined;
+  readonly #tags = new Map<string, string>();
+  #lastError: RedisError | null = null;
+
+  constructor(options: RedisCounterOptions) {
+    this.#prefix = options.prefix ?? "keyrack";
+    this.#now = options.now;
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.#client = connectRedis(options.urls, this.#timeoutMs);
+    this.#client.on("error", (error) => (this.#lastError = classify(error)));
+    this.#client.on("ready", () => (this.#lastError = null));
+  }
+
+  /** True once connected, false if that took longer. Without this the first calls after a start go to memory. */
+  ready(withinMs: number): Promise<boolean> {
+    if (this.connected) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const settle = (value: boolean) => () => {
+        clearTimeout(timer);
+        this.#client.off("ready", up);
+        resolve(value);
+      };
+      const up = settle(true);
+      const timer = setTimeout(settle(false), withinMs);
+      this.#client.once("ready", up);
+    });
+  }
+
+  get connected(): boolean {
+    return this.#client.status === "ready";
+  }
+
+  /** Why the connection is not up, as far as its own events told. */
+  get connectionError(): RedisError | null {
+    return this.#lastError;
+  }
+
+  onReady(listener: () => void): void {
+    this.#client.on("ready", listener);
+  }
+
+  check(request: CheckRequest): Promise<Verdict> {
+    const { keys, args, waiters } = this.#batcher.batch(this.#client.isCluster ? request.workspace_id : "");
+    args.push(16 * request.cost + request.limits.length);
+    this.#addRules(request, keys, args);
+    if (this.#now !== undefined) args.push(this.#time());
+    return new Promise((resolve, reject) => waiters.push({ limits: request.limits, resolve, reject }));
+  }
+
+  #sendChecks({ keys, args, waiters }: Batch<Waiter>): void {
+    args.unshift(this.#now === undefined ? 0 : 1);
+    this.#run(CHECK, keys, args).then(
+      (reply) => {
+        let from = 0;
+        for (const { limits, resolve } of waiters) {
+          resolve(verdictAt(limits, reply as number[], from));
+          from += 3 * limits.length;
+        }
+      },
+      (error: unknown) => {
+        for (const { reject } of waiters) reject(error);
+      },
+    );
+  }
+
+  async lease(request: LeaseRequest): Promise<Lease> {
+    const id = randomUUID();
+    const keys: string[] = [];
+    const args: (string | number)[] = [request.want, this.#time()];
+    this.#addRules(request, keys, args);
+    keys.push(this.#leaseKey(request.workspace_id, id));
+    const reply = (await this.#run(LEASE, keys, args)) as number[];
+    const [granted, expires_in_ms] = reply as [number, number];
+    const lease_id = granted > 0 ? id : null;
+    return { granted, lease_id, expires_in_ms, store: "redis", policies: policiesOf(request.limits, reply, 2) };
+  }
+
+  /** Two calls, because a script must be told every key it touches; the second decides, and only once per lease. */
+  async giveBack(workspace_id: string, lease_id: string, unused: number): Promise<number> {
+    const leaseKey = this.#leaseKey(workspace_id, lease_id);
+    const held = await this.#inTime(this.#client.get(leaseKey));
+    if (held === null) return 0;
+    const counters = held.split(" ").filter((_, i) => i >= 2 && i % 2 === 0);
+    return Number(await this.#run(GIVE_BACK, [leaseKey, ...counters], [unused, this.#time()]));
+  }
+
+  /** Throws unless Redis takes a write: a replica that is read-only answers PING, and is of no use here. */
+  async ping(): Promise<void> {
+    await this.#inTime(this.#client.set(`${this.#prefix}:ping`, "1", "PX", 1_000));
+  }
+
+  close(): void {
+    this.#client.disconnect();
+  }
+
+  /** Each rule as a key and two arguments, its limit and its window, the window of a fixed one negative. */
+  #addRules(request: Subject & { limits: readonly RateLimit[] }, keys: string[], args: (string | number)[]): void {
+    const { workspace_id, project_id, env, limits } = request;
+    const tag = this.#tag(workspace_id);
+    for (const limit of limits) {
+      const { id, algorithm, window_ms, scope } = limit;
+      const subject = subjectOf(request, limit);
+      keys.push(tag + digest(keyOf({ workspace_id, project_id, env, scope, subject, id, algorithm, window_ms })));
+      args.push(limit.limit, algorithm === "fixed" ? -window_ms : window_ms);
+    }
+  }
+
+  /** By digest; with the text when Redis does not know it (new, restarted, flushed, or another node of a cluster). */
+  async #run({ sha, text }: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
+    const bySha = this.#client.evalsha(sha, keys.length, ...keys, ...args);
+    const byText = (error: unknown) => {
+      if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+      return this.#client.eval(text, keys.length, ...keys, ...args);
+    };
+    return this.#inTime(bySha.catch(byText));
+  }
+
+  /** A deadline of our own: a command that waits behind a stuck pipeline has not started ioredis' timer yet. */
+  #inTime<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error("Command timed out")), this.#timeoutMs);
+      work.then(resolve, reject).finally(() => clearTimeout(timer));
+    });
+  }
+
+  /** Empty: the script asks Redis itself. */
+  #time(): number | "" {
+    return this.#now === undefined ? "" : Math.floor(this.#now());
+  }
+
+  #leaseKey(workspace_id: string, lease_id: string): string {
+    return `${this.#tag(workspace_id)}lease:${digest(lease_id)}`;
+  }
+
+  /** A workspace's keys share a hash tag, so that one script may touch several of them in a cluster. */
+  #tag(workspace_id: string): string {
+    let tag = this.#tags.get(workspace_id);
+    if (tag === undefined) {
+      if (this.#tags.size >= TAGS_MAX) this.#tags.clear();
+      this.#tags.set(workspace_id, (tag = `${this.#prefix}:{${digest(workspace_id)}}:`));
+    }
+    return tag;
+  }
+}
+
+/** Whoever reads Redis learns no ids, and a forged one is no longer than a true one. 132 bits. */
+function digest(text: string): string {
+  return hash("sha256", text, "base64url").slice(0, 22);
+}
+
+function verdictAt(limits: readonly RateLimit[], reply: readonly number[], from: number): Verdict {
+  const waits = limits.map((_, i) => (reply[from + 3 * i + 2] === -1 ? Infinity : reply[from + 3 * i + 2]!));
+  return verdictOf("redis", limits, waits, policiesOf(limits, reply, from));
+}
+
+function policiesOf(limits: readonly RateLimit[], reply: readonly number[], from: number): PolicyState[] {
+  return limits.map(({ id, limit, window_ms }, i) => {
+    return { id, limit, window_ms, remaining: reply[from + 3 * i]!, reset_ms: reply[from + 3 * i + 1]! };
+  });
+}

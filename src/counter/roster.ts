@@ -1,0 +1,208 @@
+// Who holds which row: counter names (decision 131) to slots, and the bounds of decision 134.
+// The trap: a name with no row is not free. `seat` says what it would get, and counts the rows that earlier rules of
+// the same request will take, so that the last free row is never promised twice.
+import type { RateLimit } from "../kernel/limits.ts";
+import { type Subject, subjectOf } from "./counter.ts";
+import {
+  addRule,
+  dropRule,
+  findRule,
+  isRule,
+  newSweep,
+  newWorkspace,
+  type Rule,
+  type Sweep,
+  type Workspace,
+} from "./rules.ts";
+import { Slab } from "./slab.ts";
+
+export type Bounds = {
+  perWorkspace: number;
+  inAll: number;
+  /** Overflow counters are extra, one per rule, and bounded too: rule ids can be forged as well as key ids. */
+  overflowPerWorkspace: number;
+  overflowInAll: number;
+};
+
+export const BOUNDS: Bounds = {
+  perWorkspace: 100_000,
+  inAll: 1_000_000,
+  overflowPerWorkspace: 1_000,
+  overflowInAll: 50_000,
+};
+
+/** Answers of `seat` below any slot: a row of its own, the rule's overflow row, or no row at all (refuse the call). */
+export const OWN = -1;
+export const OVERFLOW = -2;
+export const SHUT = -3;
+
+/** The subject under which a rule's overflow counter is saved. No id can be this: ids are UUIDs or "-". */
+export const OVERFLOW_SUBJECT = "*";
+
+// A sweep reads two numbers a row, some milliseconds at a million rows, so it runs no more often than this; and it
+// stops after freeing this many, which is room enough until the next one, or a request would pay for all of them.
+const SWEEP_EVERY_MS = 100;
+const SWEEP_MAX = 5_000;
+
+export class Roster {
+  readonly slab = new Slab();
+  readonly #workspaces = new Map<string, Workspace>();
+  readonly #rules: (Rule | undefined)[] = [];
+  readonly #subjects: string[] = [];
+  #owners = new Int32Array(1024);
+  readonly #sweep: Sweep = newSweep();
+  #last: Rule | undefined;
+  #numbered = 0;
+  readonly #bounds: Bounds;
+  counters = 0;
+  overflow = 0;
+  overflowed = 0;
+  refused = 0;
+  lapsed = 0;
+
+  constructor(bounds: Bounds) {
+    this.#bounds = bounds;
+  }
+
+  get workspaces(): number {
+    return this.#workspaces.size;
+  }
+
+  ruleOf(slot: number): Rule | undefined {
+    return this.#rules[slot];
+  }
+
+  subjectOf(slot: number): string {
+    return this.#subjects[slot]!;
+  }
+
+  /** The row that already bears this name, overflow rows included; undefined when nobody opened it. */
+  slotOf(request: Subject, limit: RateLimit): number | undefined {
+    const rule = this.#rule(request, limit);
+    const subject = subjectOf(request, limit);
+    if (subject !== OVERFLOW_SUBJECT) return rule?.subjects.get(subject);
+    return rule !== undefined && rule.overflow >= 0 ? rule.overflow : undefined;
+  }
+
+  /**
+   * The slot that counts this rule for this request, or OWN, OVERFLOW, SHUT. Opens nothing: a peek comes here too.
+   * Who shared an overflow counter gets a fresh row once there is room: carrying the shared count over would let a
+   * forger's month of units deny every later newcomer.
+   */
+  seat(request: Subject, limit: RateLimit, planned: number, now: number): number {
+    const rule = this.#rule(request, limit);
+    const own = rule?.subjects.get(subjectOf(request, limit));
+    if (own !== undefined) return own;
+    const workspace = rule?.workspace ?? this.#workspaces.get(request.workspace_id);
+    if (this.#hasRoom(workspace, planned, now)) return OWN;
+    this.overflowed++;
+    if (rule !== undefined && rule.overflow >= 0) return rule.overflow;
+    const { overflowPerWorkspace, overflowInAll } = this.#bounds;
+    if ((workspace?.overflow ?? 0) < overflowPerWorkspace && this.overflow < overflowInAll) return OVERFLOW;
+    this.refused++;
+    return SHUT;
+  }
+
+  /** Most calls ask for the rule asked for last; comparing four values beats looking three of them up. */
+  #rule(request: Subject, limit: RateLimit): Rule | undefined {
+    if (this.#last !== undefined && isRule(this.#last, request, limit)) return this.#last;
+    const workspace = this.#workspaces.get(request.workspace_id);
+    return workspace && (this.#last = findRule(workspace, request, limit));
+  }
+
+  /** Opens the row that `seat` promised. Its first units lapse at `until`. */
+  open(kind: typeof OWN | typeof OVERFLOW, request: Subject, limit: RateLimit, now: number, until: number): number {
+    if (this.slab.full) this.#reap(this.#sweep, null, now);
+    const workspace = this.#workspace(request.workspace_id);
+    const rule = findRule(workspace, request, limit) ?? addRule(workspace, request, limit);
+    const slot = this.slab.take();
+    this.slab.until[slot] = until;
+    this.#rules[slot] = rule;
+    if (slot >= this.#owners.length) this.#owners = widened(this.#owners);
+    this.#owners[slot] = workspace.number;
+    if (kind === OWN) {
+      const subject = subjectOf(request, limit);
+      rule.subjects.set(subject, slot);
+      this.#subjects[slot] = subject;
+      workspace.counters++;
+      this.counters++;
+    } else {
+      rule.overflow = slot;
+      this.#subjects[slot] = OVERFLOW_SUBJECT;
+      workspace.overflow++;
+      this.overflow++;
+    }
+    workspace.sweep.due = Math.min(workspace.sweep.due, until);
+    this.#sweep.due = Math.min(this.#sweep.due, until);
+    return slot;
+  }
+
+  #workspace(id: string): Workspace {
+    let workspace = this.#workspaces.get(id);
+    if (workspace === undefined) {
+      this.#workspaces.set(id, (workspace = newWorkspace(id, ++this.#numbered)));
+    }
+    return workspace;
+  }
+
+  #hasRoom(workspace: Workspace | undefined, planned: number, now: number): boolean {
+    const { perWorkspace, inAll } = this.#bounds;
+    if (workspace !== undefined && workspace.counters + planned >= perWorkspace) {
+      this.#reap(workspace.sweep, workspace, now);
+      if (workspace.counters + planned >= perWorkspace) return false;
+    }
+    if (this.counters + planned >= inAll) this.#reap(this.#sweep, null, now);
+    return this.counters + planned < inAll;
+  }
+
+  /** Frees lapsed rows, one workspace's or everybody's, but no more than one request can bear to wait for. */
+  #reap(sweep: Sweep, mine: Workspace | null, now: number): void {
+    if (now < sweep.due || now < sweep.ranAt + SWEEP_EVERY_MS) return;
+    const { until, high } = this.slab;
+    let due = Infinity;
+    let budget = SWEEP_MAX;
+    for (let slot = 0; slot < high; slot++) {
+      if (mine !== null && this.#owners[slot] !== mine.number) continue;
+      if (until[slot]! > now) {
+        due = Math.min(due, until[slot]!);
+        continue;
+      }
+      if (budget-- === 0) {
+        sweep.due = now;
+        sweep.ranAt = -Infinity;
+        return;
+      }
+      this.#release(slot);
+    }
+    sweep.due = due;
+    sweep.ranAt = now;
+  }
+
+  #release(slot: number): void {
+    const rule = this.#rules[slot]!;
+    const { workspace } = rule;
+    if (rule.overflow === slot) {
+      rule.overflow = -1;
+      workspace.overflow--;
+      this.overflow--;
+    } else {
+      rule.subjects.delete(this.#subjects[slot]!);
+      workspace.counters--;
+      this.counters--;
+    }
+    this.#rules[slot] = undefined;
+    this.#subjects[slot] = "";
+    this.slab.release(slot);
+    this.lapsed++;
+    if (rule.subjects.size > 0 || rule.overflow >= 0) return;
+    dropRule(workspace, rule);
+    this.#last = undefined;
+    if (workspace.projects.size === 0) this.#workspaces.delete(workspace.id);
+  }
+}
+
+function widened(column: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  const wider = new Int32Array(column.length * 2);
+  wider.set(column);
+  return wider;
+}

@@ -1,0 +1,251 @@
+// The three Lua scripts of the Redis counter: the same arithmetic as kernel/window.ts, on Redis' own clock.
+// The trap: Lua 5.1 knows only doubles. As an argument of a command a whole number arrives whole (Redis prints 17
+// digits), but Lua's own `..` and table.concat print 14, so what is written into a text goes through `int` first; and a
+// reply holds whole numbers only (Redis cuts the rest off).
+//
+// A counter is a hash. Field `h` is four doubles: the sum of all spans, the oldest span holding units, the newest span
+// and its units. Every older span is a field of its own, "<span>" = units. So a check reads and writes one field, and
+// all of them are read only after a span lapsed, or to deny. The key expires when its newest span lapses.
+// A lease is a string, "granted end key span key span …", that Redis deletes at the lease's end.
+import { createHash } from "node:crypto";
+import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../kernel/window.ts";
+
+export type Script = { text: string; sha: string };
+
+/** With a clock of the test's own, Redis' clock must not end a key while the test's still counts it. */
+const TEST_GRACE_MS = 600_000;
+
+// `now` comes from ARGV in tests only; there an empty text stands for Redis' own clock.
+const clock = `
+local call, floor, ceil, tonumber, pack, unpack4 = redis.call, math.floor, math.ceil, tonumber, struct.pack, struct.unpack
+local now, grace
+local function tick(given)
+  now, grace = tonumber(given), ${TEST_GRACE_MS}
+  if now then return end
+  local time = call('TIME')
+  now, grace = time[1] * 1000 + floor(time[2] / 1000), 0
+end
+
+local function cells(key, newest, here)
+  local found, flat = {}, call('HGETALL', key)
+  for i = 1, #flat, 2 do
+    local span = tonumber(flat[i])
+    if span then found[span] = tonumber(flat[i + 1]) end
+  end
+  if here > 0 then found[newest] = here end
+  return found
+end
+
+local function int(x) return string.format('%.0f', x) end
+`;
+
+// A rule is two arguments, limit and window; the window of a fixed one is negative. Its table is used again by the
+// next check of the batch. `first` is the oldest span that counts, `gone` are those that do no longer.
+const rules = `
+local pool = {}
+local function read(i, key, limit, window)
+  local r = pool[i]
+  if not r then
+    r = {}
+    pool[i] = r
+  end
+  r.key, r.limit, r.fixed, r.window, r.gone = key, limit, window < 0, math.abs(window), nil
+  r.span = floor(r.fixed and now / r.window or now * ${SUB_WINDOWS} / r.window)
+  r.total, r.oldest, r.newest, r.here = 0, 0, 0, 0
+  local head = call('HGET', key, 'h')
+  if not head then return r end
+  r.total, r.oldest, r.newest, r.here = unpack4('<dddd', head)
+  local first = r.fixed and r.span or r.span - ${SUB_WINDOWS}
+  if r.total == 0 or r.oldest >= first then return r end
+  r.total, r.oldest, r.gone = 0, r.newest, {}
+  for span, units in pairs(cells(key, r.newest, r.here)) do
+    if span < first then
+      r.gone[#r.gone + 1] = span
+    else
+      r.total = r.total + units
+      if span < r.oldest then r.oldest = span end
+    end
+  end
+  return r
+end
+
+local function lapses(r, span)
+  if r.fixed then return (span + 1) * r.window end
+  return ceil((span + ${SUB_WINDOWS + 1}) * r.window / ${SUB_WINDOWS})
+end
+
+local function wait(r, need)
+  if need > r.limit then return -1 end
+  local over = r.total + need - r.limit
+  if over <= 0 then return 0 end
+  -- Spans lie further apart only when this server's clock was set back, and then nobody counts through the gap.
+  local found = cells(r.key, r.newest, r.here)
+  for span = r.oldest, math.min(r.newest, r.oldest + ${SUB_WINDOWS + SUB_WINDOWS_AHEAD}) do
+    over = over - (found[span] or 0)
+    if over <= 0 then return lapses(r, span) - now end
+  end
+  return r.window
+end
+
+local function charge(r, span, units)
+  local newer
+  if r.total == 0 then
+    call('DEL', r.key)
+    r.oldest, r.newest, r.here, newer = span, span, 0, true
+  else
+    if r.gone then call('HDEL', r.key, unpack(r.gone)) end
+    if span < r.oldest then r.oldest = span end
+    newer = span > r.newest
+    if newer then
+      if r.here > 0 then call('HSET', r.key, r.newest, r.here) end
+      r.newest, r.here = span, 0
+    end
+  end
+  if span == r.newest then r.here = r.here + units else call('HINCRBY', r.key, span, units) end
+  r.total = r.total + units
+  call('HSET', r.key, 'h', pack('<dddd', r.total, r.oldest, r.newest, r.here))
+  if newer then call('PEXPIRE', r.key, lapses(r, span) - now + grace) end
+end
+
+local answer, told = {}, 0
+local function tell(r, pause)
+  local reset = 0
+  if r.fixed then reset = lapses(r, r.span) - now
+  elseif r.total > 0 then reset = lapses(r, r.oldest) - now end
+  answer[told + 1] = r.total < r.limit and r.limit - r.total or 0
+  answer[told + 2] = reset
+  answer[told + 3] = pause
+  told = told + 3
+end
+`;
+
+// What nearly every check is, one sliding rule with room and nothing lapsed, in plain locals: half the time of the
+// general way below, which would decide the same.
+const quick = `
+local function quick(key, limit, window, cost)
+  local head = window > 0 and call('HGET', key, 'h')
+  if not head then return false end
+  local span = floor(now * ${SUB_WINDOWS} / window)
+  local total, oldest, newest, here = unpack4('<dddd', head)
+  if total == 0 or total + cost > limit or oldest < span - ${SUB_WINDOWS} or span < newest then return false end
+  total = total + cost
+  if span == newest then
+    call('HSET', key, 'h', pack('<dddd', total, oldest, newest, here + cost))
+  else
+    if here > 0 then
+      call('HSET', key, 'h', pack('<dddd', total, oldest, span, cost), newest, here)
+    else
+      call('HSET', key, 'h', pack('<dddd', total, oldest, span, cost))
+    end
+    call('PEXPIRE', key, ceil((span + ${SUB_WINDOWS + 1}) * window / ${SUB_WINDOWS}) - now + grace)
+  end
+  answer[told + 1] = limit - total
+  answer[told + 2] = ceil((oldest + ${SUB_WINDOWS + 1}) * window / ${SUB_WINDOWS}) - now
+  answer[told + 3] = 0
+  told = told + 3
+  return true
+end
+`;
+
+/**
+ * Several checks, one after the other. KEYS: their counters. ARGV: 1 when each check brings its own time (tests), else
+ * 0; then for each check 16 × its cost + its number of rules, the rules, its time. Answers remaining, reset and wait
+ * per rule; wait 0 passes, -1 never will.
+ */
+const check = `
+local timed, at, key = ARGV[1] == '1', 2, 0
+if not timed then tick('') end
+local all, waits = {}, {}
+local function decide(cost, count)
+  local need, allowed = cost > 0 and cost or 1, true
+  for i = 1, count do
+    all[i] = read(i, KEYS[key + i], tonumber(ARGV[at + 2 * i - 1]), tonumber(ARGV[at + 2 * i]))
+    waits[i] = wait(all[i], need)
+    if waits[i] ~= 0 then allowed = false end
+  end
+  for i = 1, count do
+    local r = all[i]
+    if allowed and cost > 0 then charge(r, r.span, cost) end
+    tell(r, waits[i])
+  end
+end
+while at <= #ARGV do
+  local head = tonumber(ARGV[at])
+  local count = head % 16
+  local cost = (head - count) / 16
+  if timed then tick(ARGV[at + 2 * count + 1]) end
+  local done = cost > 0 and count == 1 and quick(KEYS[key + 1], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), cost)
+  if not done then decide(cost, count) end
+  key, at = key + count, at + 2 * count + (timed and 2 or 1)
+end
+return answer
+`;
+
+/** KEYS: counters, then the lease. ARGV: units wanted, time, the rules. Answers granted, expires_in_ms, then as check. */
+const lease = `
+tick(ARGV[2])
+local granted, length, all = tonumber(ARGV[1]), ${LEASE_MAX_MS}, {}
+for i = 1, #KEYS - 1 do
+  local r = read(i, KEYS[i], tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2]))
+  all[i] = r
+  granted = math.max(0, math.min(granted, r.limit - r.total))
+  length = math.min(length, floor(r.window / 10))
+  if r.fixed then length = math.min(length, lapses(r, r.span) - now) end
+end
+if granted == 0 then length = 0 end
+answer[1], answer[2], told = granted, length, 2
+local held = { int(granted), int(now + length) }
+for _, r in ipairs(all) do
+  if granted > 0 then
+    local span = r.fixed and r.span or floor((now + length) * ${SUB_WINDOWS} / r.window)
+    charge(r, span, granted)
+    held[#held + 1] = r.key
+    held[#held + 1] = int(span)
+  end
+  tell(r, 0)
+end
+if granted > 0 then call('SET', KEYS[#KEYS], table.concat(held, ' '), 'PX', length + grace) end
+return answer
+`;
+
+/** KEYS: the lease, then its counters in its own order. ARGV: units unused, time. Answers how many were taken back. */
+const giveBack = `
+tick(ARGV[2])
+local function uncharge(key, span, back)
+  local head = call('HGET', key, 'h')
+  if not head then return end
+  local total, oldest, newest, here = unpack4('<dddd', head)
+  local booked = span == newest and here or tonumber(call('HGET', key, span)) or 0
+  local units = math.min(back, booked)
+  if units == 0 then return end
+  if span == newest then here = here - units
+  elseif units == booked then call('HDEL', key, span)
+  else call('HINCRBY', key, span, -units) end
+  if span == oldest and units == booked then
+    oldest = newest
+    for other in pairs(cells(key, newest, here)) do
+      if other < oldest then oldest = other end
+    end
+  end
+  call('HSET', key, 'h', pack('<dddd', total - units, oldest, newest, here))
+end
+
+local text = call('GET', KEYS[1])
+if not text then return 0 end
+call('DEL', KEYS[1])
+local held = {}
+for word in string.gmatch(text, '%S+') do held[#held + 1] = word end
+if now >= tonumber(held[2]) then return 0 end
+local back = math.max(0, math.min(tonumber(ARGV[1]), tonumber(held[1])))
+for i = 2, #KEYS do uncharge(KEYS[i], tonumber(held[2 * i]), back) end
+return back
+`;
+
+export const CHECK = script(clock + rules + quick + check);
+export const LEASE = script(clock + rules + lease);
+export const GIVE_BACK = script(clock + giveBack);
+
+function script(text: string): Script {
+  // Redis names scripts by SHA-1; nothing here is secret.
+  return { text, sha: createHash("sha1").update(text).digest("hex") };
+}

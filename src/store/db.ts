@@ -1,0 +1,169 @@
+// Opens a database, brings its schema up to date and hands out its two doors: reads, and the group commit.
+import type { Driver } from "./driver.ts";
+import { GroupCommit, type Job } from "./group.ts";
+import { migrate } from "./migrate.ts";
+import { PostgresDriver } from "./postgres.ts";
+import { SqliteDriver } from "./sqlite.ts";
+import type { Dialect, Reader } from "./statement.ts";
+import { Verifier, type ChainCheck, type Expected } from "./verifier.ts";
+import type { Bumped } from "./versions.ts";
+
+export type DatabaseTarget = { kind: "sqlite"; file: string } | { kind: "postgres"; url: string; pool: number };
+
+export type StoreEvents = {
+  now: () => number;
+  fatal: (error: unknown) => void;
+  /** Somebody who listens here threw; the write itself is done. */
+  listenerFailed?: (error: unknown) => void;
+};
+
+/** What every part of Keyrack sees of the database. */
+export interface Store {
+  readonly dialect: Dialect;
+  readonly read: Reader;
+  write<T>(job: Job<T>): Promise<T>;
+  /** Await before telling what a read showed: on SQLite a commit is visible a moment before it is durable. */
+  durable(): Promise<void> | undefined;
+  /** Called after each durable commit, here and (on PostgreSQL) in other processes, with the projects that moved. */
+  onBump(listener: (bumped: Bumped[]) => void): void;
+  /** Sends a word to every process on this database, this one included; used to drop cached credentials. */
+  notify(topic: string, payload: string): Promise<void>;
+  onNotice(topic: string, listener: (payload: string) => void): void;
+  /** Verifies a chain off the main thread; callers for the same workspace share one run. */
+  verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck>;
+  readonly stats: { commits: number; jobs: number; largest: number };
+  readonly backlog: number;
+  ping(timeoutMs: number): Promise<void>;
+  close(): Promise<void>;
+  readonly applied: string[];
+  readonly warnings: string[];
+}
+
+class OpenStore implements Store {
+  readonly dialect: Dialect;
+  readonly read: Reader;
+  readonly stats = { commits: 0, jobs: 0, largest: 0 };
+  applied: string[] = [];
+  warnings: string[] = [];
+  readonly #driver: Driver;
+  readonly #group: GroupCommit;
+  readonly #verifier: Verifier;
+  readonly #events: StoreEvents;
+  #closing: Promise<void> | undefined;
+  readonly #bumpListeners: ((bumped: Bumped[]) => void)[] = [];
+  readonly #noticeListeners = new Map<string, ((payload: string) => void)[]>();
+
+  constructor(target: DatabaseTarget, driver: Driver, events: StoreEvents) {
+    this.#verifier = new Verifier(target);
+    this.#driver = driver;
+    this.#events = events;
+    this.dialect = driver.dialect;
+    this.read = driver.reader;
+    this.#group = new GroupCommit(driver, {
+      now: events.now,
+      fatal: events.fatal,
+      committed: (bumped, size) => this.#committed(bumped, size),
+    });
+    driver.onNotice((text) => this.#heard(text));
+  }
+
+  write<T>(job: Job<T>): Promise<T> {
+    return this.#group.submit(job);
+  }
+
+  durable(): Promise<void> | undefined {
+    return this.#driver.unsynced();
+  }
+
+  onBump(listener: (bumped: Bumped[]) => void): void {
+    this.#bumpListeners.push(listener);
+  }
+
+  async notify(topic: string, payload: string): Promise<void> {
+    this.#tell(topic, payload);
+    if (this.dialect === "postgres") {
+      await this.#group.submit({
+        chains: [],
+        work: async () => {
+          await this.#driver.notify(`${topic} ${payload}`);
+          return { value: undefined, entries: [] };
+        },
+      });
+    }
+  }
+
+  onNotice(topic: string, listener: (payload: string) => void): void {
+    this.#noticeListeners.set(topic, [...(this.#noticeListeners.get(topic) ?? []), listener]);
+  }
+
+  verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck> {
+    return this.#verifier.check(workspace_id, expected);
+  }
+
+  get backlog(): number {
+    return this.#group.backlog;
+  }
+
+  ping(timeoutMs: number): Promise<void> {
+    return this.#driver.ping(timeoutMs);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#group.close();
+    await this.#verifier.close();
+    await this.#driver.close();
+  }
+
+  #committed(bumped: Bumped[], size: number): void {
+    this.stats.commits++;
+    this.stats.jobs += size;
+    this.stats.largest = Math.max(this.stats.largest, size);
+    if (bumped.length > 0) this.#call(this.#bumpListeners, bumped);
+  }
+
+  #call<T>(listeners: readonly ((word: T) => void)[], word: T): void {
+    for (const listener of listeners) {
+      try {
+        listener(word);
+      } catch (error) {
+        this.#events.listenerFailed?.(error);
+      }
+    }
+  }
+
+  /** Words from other processes (and the echo of our own, which does no harm). */
+  #heard(text: string): void {
+    const [topic = "", ...rest] = text.split(" ");
+    if (topic === "policy") {
+      const [project_id = "", version] = rest;
+      this.#call(this.#bumpListeners, [{ project_id, version: Number(version) }]);
+    } else this.#tell(topic, rest.join(" "));
+  }
+
+  #tell(topic: string, payload: string): void {
+    this.#call(this.#noticeListeners.get(topic) ?? [], payload);
+  }
+}
+
+export async function openStore(target: DatabaseTarget, events: StoreEvents): Promise<Store> {
+  const driver =
+    target.kind === "sqlite"
+      ? new SqliteDriver(target.file, events.fatal)
+      : new PostgresDriver(target.url, target.pool);
+  try {
+    const warnings = await driver.open();
+    const store = new OpenStore(target, driver, events);
+    store.warnings = warnings;
+    store.applied = await migrate(driver, (sql) => driver.script(sql), events.now());
+    await driver.sync();
+    return store;
+  } catch (error) {
+    await driver.close();
+    throw error;
+  }
+}

@@ -1,0 +1,21 @@
+// Keyset paging, newest first: rows behind the row named `after`, by (created_at, id).
+import type { Expression, ExpressionBuilder, SqlBool } from "kysely";
+import type { Tables } from "./tables.ts";
+
+export type After = { created_at: number; id: string };
+
+type Listed = "projects" | "tenants" | "api_keys" | "secret_keys" | "workspace_invites" | "users" | "outbox";
+
+/** `where(behind(after))` on a table that has created_at and id. */
+export function behind<T extends Listed & keyof Tables>(after: After) {
+  return (eb: ExpressionBuilder<Tables, T>): Expression<SqlBool> => {
+    const any = eb as unknown as ExpressionBuilder<Tables, "projects">;
+    return any.or([
+      any("created_at", "<", after.created_at),
+      any.and([any("created_at", "=", after.created_at), any("id", "<", after.id)]),
+    ]);
+  };
+}
+
+/** Lists without paging answer at most this many rows, then say that there are more (decision 24). */
+export const LIST_MAX = 10_000;

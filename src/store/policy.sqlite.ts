@@ -1,0 +1,48 @@
+// The feed's JSON, built by SQLite itself: three times faster than rows through JavaScript. The one place beside
+// policy.postgres.ts where SQL is not portable; a contract test holds both to the same bytes.
+import type { Query } from "./statement.ts";
+import type { ChangesWanted, ChunkWanted } from "./policy.ts";
+
+const TIME = `coalesce('"' || strftime('%Y-%m-%dT%H:%M:%S', expires_at / 1000, 'unixepoch')
+  || printf('.%03dZ"', expires_at % 1000), 'null')`;
+
+const WHO = `'"key_id":"' || id || '","tenant_id":"' || tenant_id || '","env":"' || env
+  || '","lookup_hash":"' || lookup_hash || '","display_prefix":"' || display_prefix`;
+
+const WHAT = `'","scopes":' || scopes || ',"expires_at":' || ${TIME}
+  || ',"rate_limits":' || coalesce(rate_limits, ?) || '}'`;
+
+function tenantsIn(tenants: readonly string[]): string {
+  return tenants.length === 0 ? "" : `and tenant_id in (${tenants.map(() => "?").join(", ")})`;
+}
+
+/** Up to `limit` entries behind `after`, joined by commas, with what the caller needs to go on. */
+export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkWanted): Query {
+  const sql = `select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, max(id) as last_id,
+      min(expires_at) as first_expiry
+    from (
+      select id, expires_at, '{' || ${WHO} || ${WHAT} as entry
+      from api_keys
+      where project_id = ? and id > ? and revoked_at is null and (expires_at is null or expires_at >= ?)
+        ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
+      order by id
+      limit ?
+    )`;
+  const values = [defaults, project_id, after, expiredBefore, ...(env === null ? [] : [env]), ...tenants, limit];
+  return { sql, values };
+}
+
+/** Changes in (since, upTo], oldest first. */
+export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesWanted): Query {
+  const sql = `select policy_version, case
+      when revoked_at is null then '{"change":"upsert",' || ${WHO} || ${WHAT}
+      else '{"change":"remove",' || ${WHO} || '","reason":"' || coalesce(revoked_cause, 'revoked') || '"}'
+    end as entry
+    from api_keys
+    where project_id = ? and policy_version > ? and policy_version <= ?
+      ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
+    order by policy_version, id
+    limit ?`;
+  const values = [defaults, project_id, since, upTo, ...(env === null ? [] : [env]), ...tenants, limit];
+  return { sql, values };
+}

@@ -1,0 +1,73 @@
+// What the policy feed reads: a project's head, snapshot entries in chunks, changes since a version, and the delta log.
+// Entries arrive as finished JSON; nothing here parses or builds one in JavaScript.
+import type { Env } from "../kernel/keyformat.ts";
+import * as postgres from "./policy.postgres.ts";
+import * as sqlite from "./policy.sqlite.ts";
+import { statement, type Reader } from "./statement.ts";
+
+export type Narrowing = {
+  project_id: string;
+  env: Env | null;
+  tenants: readonly string[];
+  /** The project's own rules, which a key without rules inherits; JSON text. */
+  defaults: string;
+};
+
+export type ChunkWanted = Narrowing & { after: string; limit: number; expiredBefore: number };
+export type ChangesWanted = Narrowing & { since: number; upTo: number; limit: number };
+
+export type Chunk = { entries: Uint8Array; n: number; last_id: string | null; first_expiry: number | null };
+export type Change = { policy_version: number; entry: string };
+
+type ChunkRow = Omit<Chunk, "entries"> & { entries: Uint8Array | string | null };
+
+const NOTHING = new Uint8Array();
+
+const dialects = { sqlite, postgres };
+
+export async function snapshotChunk(on: Reader, wanted: ChunkWanted): Promise<Chunk> {
+  const [row] = await on.all<ChunkRow>(dialects[on.dialect].chunkQuery(wanted));
+  if (!row?.entries) return { entries: NOTHING, n: 0, last_id: null, first_expiry: null };
+  return { ...row, entries: typeof row.entries === "string" ? Buffer.from(row.entries) : row.entries };
+}
+
+export function changesSince(on: Reader, wanted: ChangesWanted): Promise<Change[]> {
+  return on.all<Change>(dialects[on.dialect].changesQuery(wanted));
+}
+
+/** A project as the feed sees it: a deleted one still has a last word to say. */
+export const headById = statement<{ id: string }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .select(["id", "workspace_id", "policy_version", "min_delta_version", "default_rate_limits", "deleted_at"])
+    .where("id", "=", p.id),
+);
+
+export const versionChangedAt = statement<{ project_id: string; version: number }>()((db, p) =>
+  db
+    .selectFrom("policy_versions")
+    .select("changed_at")
+    .where("project_id", "=", p.project_id)
+    .where("version", "=", p.version),
+);
+
+export const oldestVersion = statement<{ project_id: string }>()((db, p) =>
+  db
+    .selectFrom("policy_versions")
+    .select(["version", "changed_at"])
+    .where("project_id", "=", p.project_id)
+    .orderBy("version")
+    .limit(1),
+);
+
+export const projectsAfter = statement<{ after: string; limit: number }>()((db, p) =>
+  db.selectFrom("projects").select(["id", "policy_version"]).where("id", ">", p.after).orderBy("id").limit(p.limit),
+);
+
+/** Forgets versions up to `upTo`, and those changed before `changedBefore`. */
+export const dropVersions = statement<{ project_id: string; upTo: number; changedBefore: number }>()((db, p) =>
+  db
+    .deleteFrom("policy_versions")
+    .where("project_id", "=", p.project_id)
+    .where((eb) => eb.or([eb("version", "<=", p.upTo), eb("changed_at", "<", p.changedBefore)])),
+);

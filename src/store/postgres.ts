@@ -1,0 +1,247 @@
+// PostgreSQL: one pipelined write connection for the group commit, a pool for reads, one connection that listens.
+// The trap: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit id.
+import { createHash } from "node:crypto";
+import { Client, Pool, TypeOverrides, type ClientConfig, type QueryConfig } from "pg";
+import { fail } from "../kernel/errors.ts";
+import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
+import type { Query, Reader } from "./statement.ts";
+
+const INT8 = 20;
+const VERSION_MIN = 150_000;
+const CHANNEL = "keyrack";
+// The server's own limits end a statement earlier; this one is for a server that has gone silent.
+const ANSWER_MAX_MS = 15_000;
+const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
+
+// Our integers stay far below 2^53, so int8 may be a number.
+const types = new TypeOverrides();
+types.setTypeParser(INT8, (text) => Number(text));
+
+const names = new Map<string, string>();
+
+/** A server-side prepared statement is known by a name; the same text always has the same one. */
+function nameOf(sql: string): string {
+  let name = names.get(sql);
+  if (!name) {
+    name = `k${createHash("sha256").update(sql).digest("hex").slice(0, 24)}`;
+    names.set(sql, name);
+  }
+  return name;
+}
+
+/** pg takes a time limit per query, though its types do not know it. */
+type TimedQuery = QueryConfig & { query_timeout: number };
+
+function toConfig(query: Query): TimedQuery {
+  return {
+    name: nameOf(query.sql),
+    text: query.sql,
+    values: query.values as unknown[],
+    query_timeout: ANSWER_MAX_MS,
+  };
+}
+
+class PgReader implements Reader {
+  readonly dialect = "postgres";
+  readonly #pool: Pool;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  async all<R>(query: Query): Promise<R[]> {
+    try {
+      return (await this.#pool.query(toConfig(query))).rows as R[];
+    } catch (error) {
+      throw isLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
+    }
+  }
+}
+
+class PgWriter implements Writer {
+  client: Client | undefined;
+
+  get #live(): Client {
+    if (!this.client) throw Object.assign(new Error("not connected"), { code: "08003" });
+    return this.client;
+  }
+
+  async all<R>(query: Query): Promise<R[]> {
+    return (await this.#live.query(toConfig(query))).rows as R[];
+  }
+
+  async run(query: Query): Promise<number> {
+    return (await this.#live.query(toConfig(query))).rowCount ?? 0;
+  }
+
+  async exec(sql: string): Promise<void> {
+    const word: TimedQuery = { text: sql, query_timeout: ANSWER_MAX_MS };
+    const { command } = await this.#live.query(word);
+    // A COMMIT of a transaction in which a statement failed is answered ROLLBACK, and not as an error.
+    if (sql === "commit" && command !== "COMMIT") throw new Error("PostgreSQL rolled the transaction back at COMMIT");
+  }
+
+  /** Several statements, however long they take. */
+  async script(sql: string): Promise<void> {
+    await this.#live.query(sql);
+  }
+
+  post(sql: string): void {
+    this.#live.query(sql).catch(() => {});
+  }
+}
+
+export function isLost(error: unknown): boolean {
+  const { code = "", message = "" } = error as { code?: string; message?: string };
+  if (/^(08|57P0|25P03)/.test(code)) return true;
+  if (/^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/.test(code)) return true;
+  return /Connection terminated|not queryable|Query read timeout|timeout exceeded when trying to connect|connection timeout/i.test(
+    message,
+  );
+}
+
+/** A statement that took too long, or a server short of connections or memory: the request may be tried again. */
+function isOverloaded(error: unknown): boolean {
+  return /^(57014|53[0-4]00)$/.test((error as { code?: string }).code ?? "");
+}
+
+export class PostgresDriver implements Driver {
+  readonly dialect = "postgres";
+  readonly sideBySide = true;
+  readonly reader: Reader;
+  readonly writer: PgWriter = new PgWriter();
+  readonly #config: ClientConfig;
+  readonly #pool: Pool;
+  #listener: Client | undefined;
+  #notice: (payload: string) => void = () => {};
+  #closing = false;
+
+  constructor(url: string, poolSize: number) {
+    this.#config = {
+      connectionString: url,
+      types,
+      application_name: "keyrack",
+      connectionTimeoutMillis: 3_000,
+      keepAlive: true,
+      options: SESSION,
+    };
+    const options = `${SESSION} -c default_transaction_read_only=on`;
+    this.#pool = new Pool({ ...this.#config, options, max: poolSize, idleTimeoutMillis: 60_000 });
+    this.#pool.on("error", () => {}); // an idle connection that breaks is replaced at its next use
+    this.reader = new PgReader(this.#pool);
+  }
+
+  /** Connects and asserts what durability rests on; the caller turns a refusal into exit 3 or 2. */
+  async open(): Promise<string[]> {
+    await this.reconnect();
+    const warnings = await this.#assertServer();
+    await this.#listen();
+    return warnings;
+  }
+
+  async #assertServer(): Promise<string[]> {
+    const { rows } = await this.#pool.query<{ name: string; setting: string }>(
+      "select name, setting from pg_settings where name in ('server_version_num','fsync','full_page_writes','synchronous_commit','data_checksums')",
+    );
+    const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
+    if (Number(settings.server_version_num) < VERSION_MIN) throw new Error("PostgreSQL 15 or newer is needed");
+    for (const name of ["fsync", "full_page_writes"]) {
+      if (settings[name] !== "on") throw new Error(`PostgreSQL runs with ${name}=${settings[name]}: it must be on`);
+    }
+    if (settings.synchronous_commit === "off")
+      throw new Error("PostgreSQL runs with synchronous_commit=off: it must be on");
+    return settings.data_checksums === "off" ? ["PostgreSQL runs without data checksums"] : [];
+  }
+
+  async reconnect(): Promise<void> {
+    const old = this.writer.client;
+    this.writer.client = undefined;
+    old?.end().catch(() => {});
+    const client = new Client({ ...this.#config, pipeline: true });
+    client.on("error", () => {
+      if (this.writer.client === client) this.writer.client = undefined;
+    });
+    await client.connect();
+    this.writer.client = client;
+  }
+
+  async #listen(): Promise<void> {
+    const client = new Client(this.#config);
+    client.on("error", () => this.#relisten(client));
+    client.on("end", () => this.#relisten(client));
+    client.on("notification", ({ payload }) => payload && this.#notice(payload));
+    await client.connect();
+    await client.query(`listen ${CHANNEL}`);
+    this.#listener = client;
+  }
+
+  #relisten(broken: Client): void {
+    if (this.#closing || this.#listener !== broken) return;
+    this.#listener = undefined;
+    // What was said while nobody listened is unknown: tell the listener to look at everything again.
+    const again = (): void => {
+      if (this.#closing) return;
+      this.#listen().then(
+        () => this.#notice("resync"),
+        () => setTimeout(again, 500).unref(),
+      );
+    };
+    setTimeout(again, 100).unref();
+  }
+
+  /** A connection that died while it was idle is replaced at once: nothing was under way, so nothing is in doubt. */
+  async begin(): Promise<void> {
+    try {
+      await this.writer.exec("begin");
+    } catch (error) {
+      if (!isLost(error)) throw error;
+      await this.reconnect();
+      await this.writer.exec("begin");
+    }
+  }
+
+  /** Several statements at once: migrations only. */
+  script(sql: string): Promise<void> {
+    return this.writer.script(sql);
+  }
+
+  async sync(): Promise<void> {} // COMMIT answered means flushed: synchronous_commit is asserted at start
+
+  unsynced(): undefined {
+    return undefined;
+  }
+
+  async rest(): Promise<void> {}
+
+  trouble(error: unknown): Trouble {
+    const code = (error as { code?: string }).code ?? "";
+    if (isUniqueError(error)) return "unique";
+    if (code === "40001" || code === "40P01" || code === "55P03") return "busy";
+    if (code === "53100") return "full";
+    if (isLost(error)) return "lost";
+    return isOverloaded(error) ? "slow" : "other";
+  }
+
+  async notify(payload: string): Promise<void> {
+    await this.writer.all({ sql: "select pg_notify($1, $2)", values: [CHANNEL, payload] });
+  }
+
+  onNotice(listener: (payload: string) => void): void {
+    this.#notice = listener;
+  }
+
+  async ping(timeoutMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new Error("timeout")), timeoutMs);
+    });
+    const query = this.#pool.query("select 1");
+    query.catch(() => {});
+    await Promise.race([query, late]).finally(() => clearTimeout(timer));
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    await Promise.allSettled([this.#pool.end(), this.writer.client?.end(), this.#listener?.end()]);
+  }
+}

@@ -1,0 +1,78 @@
+// Projects. Every query carries the workspace; a deleted project is as good as absent here.
+import { behind, LIST_MAX, type After } from "./page.ts";
+import { columns, dynamic, statement, type Reader } from "./statement.ts";
+import type { ProjectRow } from "./tables.ts";
+
+export const insertProject = statement<ProjectRow>()((db, p) =>
+  db
+    .insertInto("projects")
+    .values(
+      columns(p, [
+        "id",
+        "workspace_id",
+        "name",
+        "slug",
+        "policy_version",
+        "min_delta_version",
+        "default_rate_limits",
+        "created_at",
+        "updated_at",
+        "deleted_at",
+      ]),
+    ),
+);
+
+export const liveProjectById = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .selectAll()
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where("deleted_at", "is", null),
+);
+
+export const countProjects = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id)
+    .where("deleted_at", "is", null),
+);
+
+/** Where a row stands in the list; a deleted one still has its place, or whoever pages would lose the thread. */
+export const projectPlace = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .select(["id", "created_at"])
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const updateProject = statement<Pick<ProjectRow, "id" | "name" | "default_rate_limits" | "updated_at">>()(
+  (db, p) =>
+    db
+      .updateTable("projects")
+      .set(columns(p, ["name", "default_rate_limits", "updated_at"]))
+      .where("id", "=", p.id),
+);
+
+export const markProjectDeleted = statement<{ id: string; now: number }>()((db, p) =>
+  db.updateTable("projects").set({ deleted_at: p.now, updated_at: p.now }).where("id", "=", p.id),
+);
+
+/** Newest first; one row more than the cap, so that the caller sees whether there are more. */
+export function listProjects(on: Reader, workspace_id: string, after: After | null): Promise<ProjectRow[]> {
+  return on.all<ProjectRow>(
+    dynamic(on, (db) => {
+      const query = db
+        .selectFrom("projects")
+        .selectAll()
+        .where("workspace_id", "=", workspace_id)
+        .where("deleted_at", "is", null)
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(LIST_MAX + 1);
+      return after ? query.where(behind<"projects">(after)) : query;
+    }),
+  );
+}

@@ -1,0 +1,257 @@
+// SQLite: one writer and one reader connection on the main thread, durability by our own fdatasync of the -wal file.
+// The trap: COMMIT alone (synchronous=NORMAL) is visible but not durable; nothing may be told before sync() returns.
+import { statSync } from "node:fs";
+import { fail } from "../kernel/errors.ts";
+import { connectSqlite, type Connection, type Statement } from "./connect.ts";
+import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
+import { Flusher } from "./flusher.ts";
+import type { Query, Reader } from "./statement.ts";
+
+const APPLICATION_ID = 0x4b52434b; // "KRCK"
+const SQLITE_MIN = "3.51.3"; // the WAL-reset corruption bug is fixed from here on
+const CHECKPOINT_BYTES = 4 * 1024 * 1024;
+const CHECKPOINT_COMMITS = 200;
+const WAL_MAX_BYTES = 64 * 1024 * 1024;
+const BUSY_FOR_MS = 5_000;
+
+const COMMON = ["foreign_keys=ON", "trusted_schema=OFF", "cell_size_check=ON", "temp_store=MEMORY", "mmap_size=0"];
+
+function set(db: Connection, pragmas: readonly string[]): void {
+  for (const pragma of pragmas) db.pragma(pragma);
+}
+
+/** A pragma that silently did not take would break a promise, so each is read back. */
+function assertPragma(db: Connection, name: string, want: string | number): void {
+  const got = db.pragma(name, { simple: true });
+  if (got !== want) throw new Error(`SQLite refused ${name}=${want} (it is ${String(got)})`);
+}
+
+function olderThan(version: string, min: string): boolean {
+  const [a, b] = [version, min].map((text) => text.split(".").map(Number));
+  for (let i = 0; i < 3; i++) if (a?.[i] !== b?.[i]) return (a?.[i] ?? 0) < (b?.[i] ?? 0);
+  return false;
+}
+
+export function openWriter(file: string): Connection {
+  const db = connectSqlite(file, { timeout: 0 });
+  const version = db.prepare("select sqlite_version() as v").get() as { v: string };
+  if (olderThan(version.v, SQLITE_MIN)) throw new Error(`SQLite ${version.v} is too old: ${SQLITE_MIN} is needed`);
+  // An empty file is a first start that was cut short.
+  if (db.pragma("page_count", { simple: true }) === 0)
+    set(db, ["page_size=4096", "auto_vacuum=INCREMENTAL", `application_id=${APPLICATION_ID}`]);
+  assertPragma(db, "application_id", APPLICATION_ID);
+  set(db, [
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "secure_delete=FAST",
+    "cache_size=-65536",
+    "wal_autocheckpoint=0",
+    "recursive_triggers=ON", // or "insert or replace" would delete audit rows past their trigger
+  ]);
+  set(db, COMMON);
+  assertPragma(db, "journal_mode", "wal");
+  assertPragma(db, "synchronous", 1);
+  assertPragma(db, "foreign_keys", 1);
+  assertPragma(db, "wal_autocheckpoint", 0);
+  // What an earlier process committed without syncing must not be shown and then lost: put it on disk now.
+  checkpointAtOpen(db);
+  return db;
+}
+
+/** On a full disk this has to wait; then the first sync, before anything is told, is what makes the -wal durable. */
+function checkpointAtOpen(db: Connection): void {
+  try {
+    db.pragma("wal_checkpoint(TRUNCATE)");
+  } catch (error) {
+    if ((error as { code?: string }).code !== "SQLITE_FULL") throw error;
+  }
+}
+
+export function openReader(file: string): Connection {
+  const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
+  set(db, [...COMMON, "query_only=ON", "cache_size=-16384"]);
+  assertPragma(db, "query_only", 1);
+  return db;
+}
+
+/** Prepared statements of one connection, by SQL text. */
+class Statements {
+  readonly #db: Connection;
+  readonly #cache = new Map<string, Statement>();
+
+  constructor(db: Connection) {
+    this.#db = db;
+  }
+
+  get(sql: string): Statement {
+    let statement = this.#cache.get(sql);
+    if (!statement) {
+      if (this.#cache.size >= 2_000) this.#cache.clear();
+      statement = this.#db.prepare(sql);
+      this.#cache.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+class SqliteWriter implements Writer {
+  readonly #statements: Statements;
+  readonly #committed: () => void;
+
+  constructor(db: Connection, committed: () => void) {
+    this.#statements = new Statements(db);
+    this.#committed = committed;
+  }
+
+  async all<R>(query: Query): Promise<R[]> {
+    return this.#statements.get(query.sql).all(query.values) as R[];
+  }
+
+  async run(query: Query): Promise<number> {
+    return this.#statements.get(query.sql).run(query.values).changes;
+  }
+
+  async exec(sql: string): Promise<void> {
+    this.post(sql);
+    if (sql === "commit") this.#committed();
+  }
+
+  post(sql: string): void {
+    this.#statements.get(sql).run();
+  }
+}
+
+class SqliteReader implements Reader {
+  readonly dialect = "sqlite";
+  readonly #statements: Statements;
+  readonly #failed: (error: unknown) => void;
+
+  constructor(db: Connection, failed: (error: unknown) => void) {
+    this.#statements = new Statements(db);
+    this.#failed = failed;
+  }
+
+  async all<R>(query: Query): Promise<R[]> {
+    try {
+      return this.#statements.get(query.sql).all(query.values) as R[];
+    } catch (error) {
+      this.#failed(error);
+      throw error;
+    }
+  }
+}
+
+export class SqliteDriver implements Driver {
+  readonly dialect = "sqlite";
+  readonly sideBySide = false;
+  readonly reader: Reader;
+  readonly writer: Writer;
+  readonly #file: string;
+  readonly #write: Connection;
+  readonly #read: Connection;
+  readonly #flusher: Flusher;
+  #unsynced: PromiseWithResolvers<void> | undefined;
+  #commits = 0;
+  #walAtCheckpoint = 0;
+
+  constructor(file: string, fatal: (error: unknown) => void = () => {}) {
+    this.#file = file;
+    this.#write = openWriter(file);
+    this.#read = openReader(file);
+    this.writer = new SqliteWriter(this.#write, () => this.#committed());
+    this.reader = new SqliteReader(this.#read, (error) => {
+      if (this.trouble(error) === "fatal") fatal(error); // a page that cannot be read is as bad as one not written
+    });
+    this.#flusher = new Flusher(file);
+  }
+
+  async begin(): Promise<void> {
+    const giveUp = Date.now() + BUSY_FOR_MS;
+    for (let wait = 1; ; wait = Math.min(wait * 2, 100)) {
+      try {
+        await this.writer.exec("begin immediate");
+        return;
+      } catch (error) {
+        if (this.trouble(error) !== "busy") throw error;
+        if (Date.now() > giveUp) throw fail("unavailable", { retryAfterSeconds: 1 });
+        await new Promise((resolve) => setTimeout(resolve, wait));
+      }
+    }
+  }
+
+  /** From this moment readers see what a power cut would still take away. */
+  #committed(): void {
+    this.#commits++;
+    this.#unsynced ??= Promise.withResolvers();
+    this.#unsynced.promise.catch(() => {}); // there may be no reader to tell
+  }
+
+  async sync(): Promise<void> {
+    try {
+      await this.#flusher.sync();
+    } catch (error) {
+      this.#unsynced?.reject(error); // and it stays: what is not durable is never told
+      throw error;
+    }
+    this.#unsynced?.resolve();
+    this.#unsynced = undefined;
+  }
+
+  unsynced(): Promise<void> | undefined {
+    return this.#unsynced?.promise;
+  }
+
+  /** A restarted -wal is overwritten in place and does not shrink, so commits are counted beside bytes. */
+  async rest(): Promise<void> {
+    const grown = this.walBytes() - this.#walAtCheckpoint;
+    if (grown < CHECKPOINT_BYTES && this.#commits < CHECKPOINT_COMMITS) return;
+    try {
+      await (this.walBytes() > WAL_MAX_BYTES ? this.#flusher.truncate() : this.#flusher.checkpoint());
+    } catch (error) {
+      // No room to move pages over: what is in the -wal is durable there, and the next rest tries again.
+      if (this.trouble(error) !== "full") throw error;
+      return;
+    }
+    this.#commits = 0;
+    this.#walAtCheckpoint = this.walBytes();
+  }
+
+  walBytes(): number {
+    return statSync(`${this.#file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  }
+
+  trouble(error: unknown): Trouble {
+    const code = (error as { code?: string }).code ?? "";
+    if (isUniqueError(error)) return "unique";
+    if (code.startsWith("SQLITE_BUSY")) return "busy";
+    if (code === "SQLITE_FULL") return "full";
+    if (/^SQLITE_(IOERR|CORRUPT|NOTADB)/.test(code)) return "fatal";
+    return "other";
+  }
+
+  /** Several statements at once: migrations only. */
+  async script(sql: string): Promise<void> {
+    this.#write.exec(sql);
+  }
+
+  async open(): Promise<string[]> {
+    return [];
+  }
+
+  async reconnect(): Promise<void> {}
+  async notify(): Promise<void> {}
+  onNotice(): void {}
+
+  async ping(): Promise<void> {
+    this.#read.prepare("select 1").get();
+  }
+
+  async close(): Promise<void> {
+    await this.#flusher.truncate().catch((error: unknown) => {
+      if (this.trouble(error) !== "full") throw error;
+    });
+    await this.#flusher.close();
+    this.#read.close();
+    this.#write.close();
+  }
+}

@@ -1,0 +1,121 @@
+// Kysely gives the types and the SQL text; a statement is compiled once per dialect and run by our own executor,
+// which keeps it prepared. Compiling and preparing at every call would cost three to eight times as much.
+import {
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+  type Compilable,
+} from "kysely";
+import type { Tables } from "./tables.ts";
+
+export type Dialect = "sqlite" | "postgres";
+export type Builder = Kysely<Tables>;
+export type Value = string | number | null | Uint8Array;
+
+/** A compiled statement with its values filled in. */
+export type Query = { readonly sql: string; readonly values: readonly Value[] };
+
+const builders: Record<Dialect, Builder> = {
+  sqlite: new Kysely<Tables>({
+    dialect: {
+      createAdapter: () => new SqliteAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (db) => new SqliteIntrospector(db),
+      createQueryCompiler: () => new SqliteQueryCompiler(),
+    },
+  }),
+  postgres: new Kysely<Tables>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  }),
+};
+
+/** What the read door and a transaction both can do. */
+export interface Reader {
+  readonly dialect: Dialect;
+  all<R>(query: Query): Promise<R[]>;
+}
+
+declare const txBrand: unique symbol;
+
+/** A transaction. Only the group commit makes one, so a write outside `mutate` or `record` does not type-check. */
+export interface Tx extends Reader {
+  readonly [txBrand]: true;
+  /** Runs a write; answers the number of rows it touched. */
+  run(query: Query): Promise<number>;
+  /** The project's next policy version; the project row itself is updated once, when the group seals. */
+  bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number>;
+}
+
+/** A named hole in a statement: kysely carries it through as a value, we put the real one in at each call. */
+class Hole {
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+export type Holes<P> = { readonly [K in keyof P]-?: P[K] };
+
+const holes = new Proxy({}, { get: (_target, name) => new Hole(String(name)) });
+
+export type Statement<P, R> = {
+  all(on: Reader, params: P): Promise<R[]>;
+  first(on: Reader, params: P): Promise<R | undefined>;
+  run(on: Tx, params: P): Promise<number>;
+  /** The SQL text of one dialect, for tests and EXPLAIN. */
+  sql(dialect: Dialect): string;
+};
+
+/** The named holes as an object, for `values()` and `set()`. */
+export function columns<P, K extends keyof P>(p: Holes<P>, names: readonly K[]): Pick<P, K> {
+  return Object.fromEntries(names.map((name) => [name, p[name]])) as Pick<P, K>;
+}
+
+type Compiled = { sql: string; values: readonly (Value | Hole)[] };
+
+function compile(built: Compilable<unknown>): Compiled {
+  const { sql, parameters } = built.compile();
+  return { sql, values: parameters as readonly (Value | Hole)[] };
+}
+
+function fill(compiled: Compiled, params: Record<string, Value | undefined>): Query {
+  const { values } = compiled;
+  const filled: Value[] = Array.from({ length: values.length });
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    filled[i] = value instanceof Hole ? (params[value.name] ?? null) : (value as Value);
+  }
+  return { sql: compiled.sql, values: filled };
+}
+
+/** Declares a statement: `statement<{ id: string }>()((db, p) => db.selectFrom("tenants").selectAll().where("id", "=", p.id))`. */
+export function statement<P extends Record<string, unknown>>() {
+  return <R>(build: (db: Builder, p: Holes<P>, dialect: Dialect) => Compilable<R>): Statement<P, R> => {
+    const cache: Partial<Record<Dialect, Compiled>> = {};
+    const compiledFor = (dialect: Dialect): Compiled =>
+      (cache[dialect] ??= compile(build(builders[dialect], holes as Holes<P>, dialect)));
+    const query = (dialect: Dialect, params: P): Query =>
+      fill(compiledFor(dialect), params as Record<string, Value | undefined>);
+    return {
+      all: (on, params) => on.all<R>(query(on.dialect, params)),
+      first: async (on, params) => (await on.all<R>(query(on.dialect, params)))[0],
+      run: (on, params) => on.run(query(on.dialect, params)),
+      sql: (dialect) => compiledFor(dialect).sql,
+    };
+  };
+}
+
+/** For statements whose shape depends on the call (optional filters, lists): compiled at each call, still kept prepared. */
+export function dynamic<R>(on: Reader, build: (db: Builder, dialect: Dialect) => Compilable<R>): Query & { _row?: R } {
+  return fill(compile(build(builders[on.dialect], on.dialect)), {});
+}

@@ -1,0 +1,68 @@
+// Tenants. Every query carries the workspace; a deleted tenant is as good as absent here.
+import { behind, LIST_MAX, type After } from "./page.ts";
+import { columns, dynamic, statement, type Reader } from "./statement.ts";
+import type { TenantRow } from "./tables.ts";
+
+export const insertTenant = statement<TenantRow>()((db, p) =>
+  db
+    .insertInto("tenants")
+    .values(
+      columns(p, [
+        "id",
+        "workspace_id",
+        "external_id",
+        "name",
+        "meta",
+        "embed_epoch",
+        "created_at",
+        "updated_at",
+        "deleted_at",
+      ]),
+    ),
+);
+
+export const liveTenantById = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("tenants")
+    .selectAll()
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where("deleted_at", "is", null),
+);
+
+/** Where a row stands in the list; a deleted one still has its place, or whoever pages would lose the thread. */
+export const tenantPlace = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("tenants")
+    .select(["id", "created_at"])
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const updateTenant = statement<Pick<TenantRow, "id" | "name" | "meta" | "embed_epoch" | "updated_at">>()(
+  (db, p) =>
+    db
+      .updateTable("tenants")
+      .set(columns(p, ["name", "meta", "embed_epoch", "updated_at"]))
+      .where("id", "=", p.id),
+);
+
+export const markTenantDeleted = statement<{ id: string; now: number }>()((db, p) =>
+  db.updateTable("tenants").set({ deleted_at: p.now, updated_at: p.now }).where("id", "=", p.id),
+);
+
+export function listTenants(on: Reader, workspace_id: string, after: After | null): Promise<TenantRow[]> {
+  return on.all<TenantRow>(
+    dynamic(on, (db) => {
+      const query = db
+        .selectFrom("tenants")
+        .selectAll()
+        .where("workspace_id", "=", workspace_id)
+        .where("deleted_at", "is", null)
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(LIST_MAX + 1);
+      return after ? query.where(behind<"tenants">(after)) : query;
+    }),
+  );
+}
