@@ -1,0 +1,34 @@
+// Time that never runs backwards in one process (decisions 177, 197): the wall clock at start plus monotonic time,
+// slewed toward the wall clock. A jump of the wall clock is followed slowly, never in one step back.
+export type Clock = { now(): number };
+
+const JUMP_MS = 5_000;
+const SLEW_EVERY_MS = 1_000;
+
+type Sources = { wall: () => number; monotonic: () => number; jumped?: (byMs: number) => void };
+
+export function createClock({ wall, monotonic, jumped }: Sources = systemSources): Clock {
+  let base = wall() - monotonic();
+  let checked = monotonic();
+  let last = 0;
+  let remaining = 0; // of an earlier jump, still to be slewed: no news
+  const slew = (at: number): void => {
+    const drift = wall() - (base + at);
+    if (Math.abs(drift - remaining) > JUMP_MS) jumped?.(Math.round(drift - remaining));
+    // Forward corrections are taken at once; backward ones let our clock run at half speed until they meet.
+    const step = drift > 0 ? drift : Math.max(drift, -(at - checked) / 2);
+    base += step;
+    remaining = drift - step;
+    checked = at;
+  };
+  return {
+    now(): number {
+      const at = monotonic();
+      if (at - checked >= SLEW_EVERY_MS) slew(at);
+      last = Math.max(last, Math.floor(base + at));
+      return last;
+    },
+  };
+}
+
+export const systemSources: Sources = { wall: () => Date.now(), monotonic: () => performance.now() };

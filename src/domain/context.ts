@@ -1,0 +1,80 @@
+// What every operation gets handed: the running instance, and who asks. Nothing here is global.
+import { createHash, createHmac, hash as digest, randomBytes } from "node:crypto";
+import type { Settings } from "../config.ts";
+import type { ClaimStore } from "../kernel/idempotency.ts";
+import { createIds } from "../kernel/ids.ts";
+import type { Store } from "../store/db.ts";
+import type { Log } from "../log.ts";
+import type { Actor } from "./actor.ts";
+import type { Clock } from "./clock.ts";
+import type { Feed } from "./feed.ts";
+import type { HotAuth } from "./hot-auth.ts";
+import type { KeptAnswer } from "./kept-answers.ts";
+import type { NodeBook } from "./nodes.ts";
+import type { MailDoor } from "./outbox.ts";
+import type { Passwords } from "./password.ts";
+import type { KnownIds } from "./known-ids.ts";
+import type { Counters } from "./ratelimit.ts";
+import type { Throttles } from "./throttle.ts";
+import type { Vault } from "./vault.ts";
+
+/** The running instance. */
+export type Rack = {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly settings: Settings;
+  readonly vault: Vault;
+  readonly log: Log;
+  newId(): string;
+  /** The address people and browsers use; the listening one unless set. */
+  publicUrl: string;
+  readonly throttles: Throttles;
+  readonly passwords: Passwords;
+  readonly mail: MailDoor;
+  /** SHA-256 of the bootstrap token; null when the door is closed. */
+  bootstrapHash(): string | null;
+  /** When a credential's last use was last written, by record id. */
+  readonly touched: Map<string, number>;
+  /** Idempotency-Keys whose first request is still running in this process. */
+  readonly inFlight: Set<string>;
+  /** Secret keys resolved a moment ago. */
+  readonly hotAuth: HotAuth;
+  /** Heads, pages and waiting polls of the policy feed. */
+  readonly feed: Feed;
+  /** The nodes that poll it. */
+  readonly nodes: NodeBook;
+  /** Rate-limit counters. */
+  readonly counters: Counters;
+  /** Where idempotency claims live. */
+  readonly claims: ClaimStore;
+  /** Projects, tenants and keys that ingest has already seen to belong to a workspace. */
+  readonly knownIds: KnownIds;
+};
+
+/** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */
+export type Ctx<A extends Actor = Actor> = {
+  readonly rack: Rack;
+  readonly actor: A;
+  readonly keep?: KeptAnswer | undefined;
+  /** Where the request came from, for throttles and the log; absent for what did not come over HTTP. */
+  readonly from?: Origin | undefined;
+};
+
+/** The caller's network (/24 or /64) and the id of the request. */
+export type Origin = { readonly network: string; readonly request_id: string };
+
+/** Time-ordered ids that strictly increase within this process. */
+export function createIdMaker(clock: Clock): () => string {
+  const next = createIds((n) => randomBytes(n));
+  return () => next(clock.now());
+}
+
+/** SHA-256 in lower hex: how every credential is looked up. */
+export function sha256(text: string | Uint8Array): string {
+  return typeof text === "string" ? digest("sha256", text) : createHash("sha256").update(text).digest("hex");
+}
+
+/** What a throttle or a count remembers of an address or a network: no list of who tried to log in is kept. */
+export function throttleKey(rack: Rack, text: string): string {
+  return createHmac("sha256", rack.vault.derive("throttle keys")).update(text).digest("hex");
+}

@@ -1,0 +1,84 @@
+// The words of every message: plain text, short, one link. Tokens stand behind the #, which no server and no proxy
+// ever sees. Nothing a stranger typed goes in but the name of a workspace, on one line.
+import type { Rack } from "./context.ts";
+
+export type LetterKind =
+  | "email_verification"
+  | "existing_account"
+  | "unfinished_account"
+  | "password_reset"
+  | "password_changed"
+  | "password_was_reset"
+  | "workspace_invite"
+  | "key_quarantined";
+
+export type Letter = { kind: LetterKind; subject: string; text: string };
+
+export function pageLink(rack: Rack, page: "verify" | "reset" | "invite", token: string): string {
+  return `${rack.publicUrl}/#/${page}?token=${token}`;
+}
+
+function letter(kind: LetterKind, subject: string, lines: readonly string[]): Letter {
+  return { kind, subject: onOneLine(subject), text: `${lines.join("\n\n")}\n` };
+}
+
+function onOneLine(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ")
+    .trim()
+    .slice(0, 200);
+}
+
+export function verificationLetter(rack: Rack, token: string): Letter {
+  return letter("email_verification", "Verify your e-mail address", [
+    "Please confirm that this is your e-mail address:",
+    pageLink(rack, "verify", token),
+    "The link works once, for 24 hours. If you did not ask for it, ignore this message.",
+  ]);
+}
+
+export function existingAccountLetter(rack: Rack): Letter {
+  return letter("existing_account", "You already have an account", [
+    "Somebody, perhaps you, tried to sign up with this e-mail address. It has an account already, and nothing was changed.",
+    `Log in, or reset a forgotten password, here:\n${rack.publicUrl}/`,
+  ]);
+}
+
+export function unfinishedAccountLetter(rack: Rack, token: string): Letter {
+  return letter("unfinished_account", "Finish signing up", [
+    "An account for this e-mail address was begun and never confirmed. Choose a password to make it yours:",
+    pageLink(rack, "reset", token),
+    "Whatever password was set before stops working. The link works once, for 30 minutes.",
+  ]);
+}
+
+export function resetLetter(rack: Rack, token: string): Letter {
+  return letter("password_reset", "Reset your password", [
+    "Choose a new password here:",
+    pageLink(rack, "reset", token),
+    "The link works once, for 30 minutes. If you did not ask for it, ignore this message: nothing has changed.",
+  ]);
+}
+
+export function passwordChangedLetter(rack: Rack): Letter {
+  return letter("password_changed", "Your password was changed", [
+    "The password of your account was changed, and every other session was ended.",
+    `If this was not you, reset your password at once:\n${rack.publicUrl}/`,
+  ]);
+}
+
+export function passwordWasResetLetter(rack: Rack): Letter {
+  return letter("password_was_reset", "Your password was reset", [
+    "The password of your account was reset by a link from this mailbox, and every session was ended.",
+    `If this was not you, reset it again at once and look after your mailbox:\n${rack.publicUrl}/`,
+  ]);
+}
+
+export function inviteLetter(rack: Rack, workspace: string, role: string, token: string): Letter {
+  const name = onOneLine(workspace);
+  return letter("workspace_invite", `You are invited to ${name}`, [
+    `You are invited to join the workspace "${name}" as ${role}:`,
+    pageLink(rack, "invite", token),
+    "The link works once, for 7 days. If you do not know this workspace, ignore this message.",
+  ]);
+}

@@ -1,0 +1,62 @@
+// Members of a workspace. All changes run under the lock on its audit head, so that two owners who demote each other
+// at once are served one after the other, and the second is refused.
+import { fail } from "../kernel/errors.ts";
+import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../store/memberships.ts";
+import { leaveWorkspace } from "../store/sessions.ts";
+import type { Tx } from "../store/statement.ts";
+import type { Role, Vendor } from "./actor.ts";
+import type { Ctx } from "./context.ts";
+import { mutate, unchanged } from "./mutate.ts";
+import { listOf, viewMember, type MemberRow } from "./views.ts";
+
+export const MEMBERS_MAX = 500;
+
+export async function listMembers({ rack, actor }: Ctx<Vendor>) {
+  const rows = await membersOf.all(rack.store.read, { workspace_id: actor.workspace_id });
+  return listOf(rows, rows.length, viewMember);
+}
+
+async function liveMember(tx: Tx, workspace_id: string, user_id: string): Promise<MemberRow> {
+  const row = await memberOf.first(tx, { workspace_id, user_id });
+  if (!row) throw fail("member_not_found");
+  return row;
+}
+
+async function keepAnOwner(tx: Tx, workspace_id: string, leaving: MemberRow): Promise<void> {
+  if (leaving.role !== "owner") return;
+  const owners = await countOwners.first(tx, { workspace_id });
+  if ((owners?.n ?? 0) <= 1) throw fail("last_owner");
+}
+
+export function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) {
+  const { rack, actor } = ctx;
+  const { workspace_id } = actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await liveMember(tx, workspace_id, user_id);
+    if (row.role === role) return unchanged(viewMember(row));
+    await keepAnOwner(tx, workspace_id, row);
+    const now = rack.clock.now();
+    await setRole.run(tx, { workspace_id, user_id, role, now });
+    if (role === "owner") rack.log.info("owner role granted", { workspace_id, user_id, ...ctx.from });
+    const payload = { role: { old: row.role, new: role } };
+    return {
+      value: viewMember({ ...row, role, updated_at: now }),
+      events: [{ action: "workspace_member.role_changed", target_id: user_id, payload }],
+    };
+  });
+}
+
+/** Takes effect with the person's next request. */
+export function removeMember(ctx: Ctx<Vendor>, user_id: string) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await liveMember(tx, workspace_id, user_id);
+    await keepAnOwner(tx, workspace_id, row);
+    await deleteMembership.run(tx, { workspace_id, user_id });
+    await leaveWorkspace.run(tx, { workspace_id, user_id });
+    return {
+      value: { object: "workspace_member" as const, user_id, removed: true as const },
+      events: [{ action: "workspace_member.removed", target_id: user_id, payload: { role: row.role } }],
+    };
+  });
+}

@@ -1,0 +1,127 @@
+// Answers of the policy feed, kept serialised: a fleet asks for the same page a thousand times. Bounded by bytes, the
+// least recently used goes first; whoever asks for a page that is being built waits for that one. A large page is kept
+// compressed only: a hundred thousand keys then take five megabytes instead of thirty.
+import { promisify } from "node:util";
+import { constants, gzip, zstdCompress, zstdDecompress } from "node:zlib";
+
+export type Encoding = "zstd" | "gzip";
+
+export type Page = {
+  /** Names the content: equal tags, equal policy. */
+  readonly tag: string;
+  /** Null once the page is kept compressed only. */
+  chunks: readonly Uint8Array[] | null;
+  readonly encoded: Partial<Record<Encoding, Promise<Uint8Array>>>;
+  readonly bytes: number;
+  /** True when keys were left out: `next_cursor` leads on. */
+  readonly more: boolean;
+  /** From then on a key in it has been expired for too long to be told of. */
+  readonly staleAt: number;
+};
+
+const BYTES_MAX = 64 * 1024 * 1024;
+/** Compressing less than this saves nothing on the wire. */
+const COMPRESS_MIN = 1_024;
+const LARGE = 256 * 1024;
+
+const squeeze: Record<Encoding, (bytes: Uint8Array) => Promise<Uint8Array>> = {
+  zstd: (bytes) => promisify(zstdCompress)(bytes, { params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
+  gzip: (bytes) => promisify(gzip)(bytes, { level: 1 }),
+};
+
+type Kept = { page: Page; bytes: number };
+
+export class PolicyPages {
+  readonly #kept = new Map<string, Kept>();
+  readonly #building = new Map<string, Promise<Page>>();
+  /** The pages that are counted: what happens to a page that was dropped is nobody's to count. */
+  readonly #counted = new WeakMap<Page, Kept>();
+  readonly #bytesMax: number;
+  #bytes = 0;
+
+  constructor(bytesMax = BYTES_MAX) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** The page known by this key, built if it must be. */
+  get(key: string, now: number, build: () => Promise<Page>): Page | Promise<Page> {
+    const kept = this.#kept.get(key);
+    if (kept && now < kept.page.staleAt) {
+      this.#kept.delete(key);
+      this.#kept.set(key, kept);
+      return kept.page;
+    }
+    let building = this.#building.get(key);
+    if (!building) {
+      building = build()
+        .then((page) => this.#keep(key, page))
+        .finally(() => this.#building.delete(key));
+      this.#building.set(key, building);
+    }
+    return building;
+  }
+
+  /** The page's bytes in this encoding, made once; undefined when it is better sent as it is. */
+  encoded(page: Page, encoding: Encoding): Promise<Uint8Array> | undefined {
+    if (page.bytes < COMPRESS_MIN) return undefined;
+    const known = page.encoded[encoding];
+    if (known) return known;
+    const work = this.plain(page).then((chunks) => squeeze[encoding](Buffer.concat(chunks)));
+    page.encoded[encoding] = work;
+    work.then(
+      ({ length }) => this.#grow(page, length),
+      () => delete page.encoded[encoding],
+    );
+    return work;
+  }
+
+  /** The page's bytes as they are. */
+  async plain(page: Page): Promise<readonly Uint8Array[]> {
+    if (page.chunks) return page.chunks;
+    return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? NOTHING)];
+  }
+
+  #keep(key: string, page: Page): Page {
+    this.#drop(key);
+    const kept: Kept = { page, bytes: 0 };
+    this.#kept.set(key, kept);
+    this.#counted.set(page, kept);
+    this.#grow(page, page.bytes + key.length);
+    if (page.bytes >= LARGE) {
+      // Should it fail, the page stays as it is.
+      this.encoded(page, "zstd")?.then(
+        () => {
+          page.chunks = null;
+          this.#grow(page, -page.bytes);
+        },
+        () => {},
+      );
+    }
+    return page;
+  }
+
+  #grow(page: Page, by: number): void {
+    const kept = this.#counted.get(page);
+    if (!kept) return;
+    kept.bytes += by;
+    this.#bytes += by;
+    for (const key of this.#kept.keys()) {
+      if (this.#bytes <= this.#bytesMax) return;
+      this.#drop(key);
+    }
+  }
+
+  #drop(key: string): void {
+    const kept = this.#kept.get(key);
+    if (!kept) return;
+    this.#kept.delete(key);
+    this.#counted.delete(kept.page);
+    this.#bytes -= kept.bytes;
+  }
+}
+
+const NOTHING = new Uint8Array();

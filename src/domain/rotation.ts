@@ -1,0 +1,27 @@
+// What every rotation has in common, whatever kind of key it is (decisions 46 to 49).
+const HOUR_MS = 3_600_000;
+
+type Rotatable = { id: string; expires_at: number | null; requested_expires_at: number | null };
+
+/** The columns in which a successor differs from its predecessor, beside its material. An expiry that a person set is
+ * copied while it is in the future; one that rotation or quarantine set is not. */
+export function successorColumns(row: Rotatable, id: string, now: number) {
+  const { requested_expires_at: asked } = row;
+  const bounded = asked !== null && asked > now ? asked : null;
+  return {
+    id,
+    expires_at: bounded,
+    requested_expires_at: bounded,
+    quarantined_at: null,
+    quarantine_reason: null,
+    rotated_from: row.id,
+    created_at: now,
+    last_used_at: null,
+  };
+}
+
+/** When the old key ends: after the overlap, but never later than it already would. Whole milliseconds. */
+export function overlapEnd(row: Rotatable, now: number, overlap_hours: number): number {
+  const at = now + overlap_hours * HOUR_MS;
+  return Math.floor(row.expires_at === null ? at : Math.min(row.expires_at, at));
+}

@@ -1,0 +1,65 @@
+// The feed's kept pages: bounded by bytes, built once, and the same bytes however they are kept.
+import { gunzipSync, zstdDecompressSync } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { PolicyPages, type Page } from "../../src/domain/policy-pages.ts";
+
+function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
+  const chunks = [Buffer.alloc(bytes - 1, tag), Buffer.from("!")];
+  return { tag, chunks, encoded: {}, bytes, more: false, staleAt };
+}
+
+const text = async (pages: PolicyPages, from: Page): Promise<string> =>
+  Buffer.concat(await pages.plain(from)).toString();
+
+describe("PolicyPages", () => {
+  it("builds a page once, however many ask for it at the same time", async () => {
+    const pages = new PolicyPages();
+    let built = 0;
+    const ask = async (): Promise<Page> => pages.get("k", 0, async () => page(`a${++built}`, 10));
+    const all = await Promise.all([ask(), ask(), ask()]);
+    expect([built, new Set(all).size]).toEqual([1, 1]);
+    expect(await ask()).toBe(all[0]);
+  });
+
+  it("builds it again when the first try failed, and when it has grown stale", async () => {
+    const pages = new PolicyPages();
+    await expect(Promise.resolve(pages.get("k", 0, () => Promise.reject(new Error("no"))))).rejects.toThrow("no");
+    const first = await pages.get("k", 0, async () => page("a", 10, 5));
+    expect(await pages.get("k", 4, async () => page("b", 10))).toBe(first);
+    expect((await pages.get("k", 5, async () => page("b", 10))).tag).toBe("b");
+  });
+
+  it("keeps no more bytes than it may, and forgets what was not asked for the longest", async () => {
+    const pages = new PolicyPages(350);
+    for (const key of ["a", "b", "c"]) await pages.get(key, 0, async () => page(key, 100));
+    await pages.get("a", 0, async () => page("never", 1));
+    await pages.get("d", 0, async () => page("d", 100));
+    expect(pages.bytes).toBeLessThanOrEqual(350);
+    expect((await pages.get("a", 0, async () => page("again", 100))).tag).toBe("a");
+    expect((await pages.get("b", 0, async () => page("again", 100))).tag).toBe("again");
+  });
+
+  it("keeps a large page compressed only and still tells the same bytes in every form", async () => {
+    const pages = new PolicyPages();
+    const large = await pages.get("k", 0, async () => page("x", 300_000));
+    const before = await text(pages, large);
+    const zstd = await pages.encoded(large, "zstd");
+    expect(large.chunks).toBeNull();
+    expect(pages.bytes).toBeLessThan(10_000);
+    expect((await text(pages, large)) === before).toBe(true);
+    expect(zstdDecompressSync(zstd ?? Buffer.alloc(0)).toString() === before).toBe(true);
+    expect(gunzipSync((await pages.encoded(large, "gzip")) ?? Buffer.alloc(0)).toString() === before).toBe(true);
+  });
+
+  it("still tells a page that was dropped while somebody was sending it", async () => {
+    const pages = new PolicyPages(1_000);
+    const dropped = await pages.get("k", 0, async () => page("x", 300_000));
+    await pages.encoded(dropped, "zstd");
+    expect(pages.bytes).toBe(0);
+    expect((await text(pages, dropped)).length).toBe(300_000);
+  });
+
+  it("does not compress what is small", () => {
+    expect(new PolicyPages().encoded(page("x", 100), "zstd")).toBeUndefined();
+  });
+});
