@@ -1,0 +1,113 @@
+// The authorisation matrix (decisions §16) as one table: routes are built from it and the tests walk it cell by cell.
+// Y allowed · T allowed, confined to env test · "-" 403 · 401 not accepted as a credential there.
+import type {
+  Actor,
+  BootstrapActor,
+  EmbedActor,
+  Nobody,
+  SecretKeyActor,
+  SessionActor,
+  Vendor,
+} from "../domain/actor.ts";
+import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
+
+export const COLUMNS = [
+  "sk_owner",
+  "sk_admin",
+  "sk_test",
+  "ses_owner",
+  "ses_admin",
+  "ses_member",
+  "embed",
+  "bootstrap",
+  "none",
+] as const;
+export type Column = (typeof COLUMNS)[number];
+export type Cell = "Y" | "T" | "-" | "401";
+
+/** One row of the matrix. `A` is the kind of actor a handler behind it gets. */
+export type Row<A extends Actor = Actor> = {
+  readonly cells: Readonly<Record<Column, Cell>>;
+  /** The refusal for a valid credential of the wrong kind. */
+  readonly wrongKind: FailureName;
+  /** True when the credential is not looked at. */
+  readonly open: boolean;
+  readonly _actor?: A;
+};
+
+function row<A extends Actor>(text: string, wrongKind: FailureName, open = false): Row<A> {
+  const cells = text.trim().split(/\s+/) as Cell[];
+  return { cells: Object.fromEntries(COLUMNS.map((column, i) => [column, cells[i]])) as Row["cells"], wrongKind, open };
+}
+
+const vendor = (cells: string): Row<Vendor> => row(cells, "needs_vendor");
+const machine = (cells: string): Row<SecretKeyActor> => row(cells, "needs_secret_key");
+const person = (cells: string): Row<SessionActor> => row(cells, "needs_session");
+const everyone = (): Row<Nobody> => row("Y Y Y Y Y Y Y Y Y", "unauthenticated", true);
+
+export const access = {
+  //                                   SK live        SK    SES                  EMB  BOOT none
+  //                                   owner admin    test  owner admin member
+  "auth.open": everyone(),
+  "auth.own": person("                 -     -        -     Y     Y     Y        -    401  401"),
+  "workspaces.create": row<SessionActor | BootstrapActor>(
+    "                                  -     -        -     Y     Y     Y        -    Y    401",
+    "needs_session_or_bootstrap",
+  ),
+  "workspace.read": vendor("           Y     Y        Y     Y     Y     Y        -    401  401"),
+  "workspace.write": vendor("          Y     Y        -     Y     Y     -        -    401  401"),
+  "members.read": vendor("             Y     Y        -     Y     Y     Y        -    401  401"),
+  "members.write": vendor("            Y     -        -     Y     -     -        -    401  401"),
+  "resources.read": vendor("           Y     Y        Y     Y     Y     Y        -    401  401"),
+  "resources.create": vendor("         Y     Y        Y     Y     Y     -        -    401  401"),
+  "resources.change": vendor("         Y     Y        -     Y     Y     -        -    401  401"),
+  "keys.read": vendor("                Y     Y        T     Y     Y     Y        -    401  401"),
+  "keys.write": vendor("               Y     Y        T     Y     Y     -        -    401  401"),
+  "secret_keys.read": vendor("         Y     Y        T     Y     Y     Y        -    401  401"),
+  "secret_keys.write": vendor("        Y     Y        T     Y     Y     -        -    401  401"),
+  "embed_tokens.mint": machine("       Y     Y        T     -     -     -        -    401  401"),
+  "embed.use": row<EmbedActor>(
+    "                                  -     -        -     -     -     -        Y    401  401",
+    "needs_embed_token",
+  ),
+  "machine.use": machine("             Y     Y        T     -     -     -        -    401  401"),
+  "usage.billing": vendor("            Y     Y        -     Y     Y     Y        -    401  401"),
+  "usage.tenants": vendor("            Y     Y        T     Y     Y     Y        -    401  401"),
+  "environments.read": vendor("        Y     Y        Y     Y     Y     Y        -    401  401"),
+  "audit.read": vendor("               Y     Y        Y     Y     Y     Y        -    401  401"),
+  "audit.chain": vendor("              Y     Y        Y     Y     Y     Y        -    401  401"),
+  public: everyone(),
+  "scanner.report": everyone(),
+} as const satisfies Record<string, Row>;
+
+export type AccessName = keyof typeof access;
+export type ActorOf<N extends AccessName> = (typeof access)[N] extends Row<infer A> ? A : never;
+
+export function columnOf(actor: Actor): Column {
+  if (actor.kind === "secret_key")
+    return actor.env === "test" ? "sk_test" : actor.owner_scope ? "sk_owner" : "sk_admin";
+  if (actor.kind === "session") return `ses_${actor.role ?? "member"}`;
+  if (actor.kind === "embed_token") return "embed";
+  return actor.kind === "bootstrap" ? "bootstrap" : "none";
+}
+
+const SECRET_KEYS: Column[] = ["sk_owner", "sk_admin", "sk_test"];
+const SESSIONS: Column[] = ["ses_owner", "ses_admin", "ses_member"];
+
+/** The refusal this row has for this actor, or undefined when it may go on. */
+export function refusal({ cells, wrongKind, open }: Row, actor: Actor): Failure | undefined {
+  if (open) return undefined;
+  const column = columnOf(actor);
+  const cell = cells[column];
+  if (cell === "401") return fail("unauthenticated");
+  const inWorkspace = wrongKind === "needs_vendor";
+  if (cell !== "-") {
+    const homeless = inWorkspace && actor.kind === "session" && actor.workspace_id === null;
+    return homeless ? fail("no_active_workspace") : undefined;
+  }
+  const family = SECRET_KEYS.includes(column) ? SECRET_KEYS : SESSIONS.includes(column) ? SESSIONS : [];
+  if (family.every((other) => cells[other] === "-")) return fail(wrongKind);
+  if (column === "sk_test") return fail("test_refused");
+  if (actor.kind === "session" && actor.workspace_id === null) return fail("no_active_workspace");
+  return fail(column === "ses_member" ? "member_is_read_only" : "owner_only");
+}

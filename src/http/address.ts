@@ -1,0 +1,50 @@
+// Who is calling, as an address (decision 74): the socket's peer, or behind trusted proxies the right-most
+// X-Forwarded-For entry that is not one of them. A header from anybody else is never believed.
+import type { IncomingMessage } from "node:http";
+import { BlockList, isIP, isIPv6 } from "node:net";
+
+function toBlockList(cidrs: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const cidr of cidrs) {
+    const [address = "", bits] = cidr.split("/");
+    const family = isIPv6(address) ? "ipv6" : "ipv4";
+    list.addSubnet(address, bits === undefined ? (family === "ipv6" ? 128 : 32) : Number(bits), family);
+  }
+  return list;
+}
+
+function plain(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/i, "").replace(/%.*$/, "");
+}
+
+export function clientAddress(trustProxy: readonly string[]): (message: IncomingMessage) => string {
+  const trusted = toBlockList(trustProxy);
+  const isTrusted = (address: string): boolean =>
+    isIP(address) !== 0 && trusted.check(address, isIPv6(address) ? "ipv6" : "ipv4");
+  return (message) => {
+    const peer = plain(message.socket.remoteAddress ?? "");
+    if (trustProxy.length === 0 || !isTrusted(peer)) return peer;
+    const header = message.headers["x-forwarded-for"];
+    const hops = String(header ?? "")
+      .split(",")
+      .map((hop) => plain(hop.trim()));
+    for (const hop of hops.toReversed()) {
+      if (isIP(hop) === 0) return peer; // garbled: the last hop we know of is the proxy itself
+      if (!isTrusted(hop)) return hop;
+    }
+    return peer;
+  };
+}
+
+/** The network a throttle counts: /24 for IPv4, /64 for IPv6. */
+export function networkOf(address: string): string {
+  if (isIPv6(address)) {
+    const [head = "", tail] = address.split("::");
+    const left = head.split(":").filter(Boolean);
+    const right = (tail ?? "").split(":").filter(Boolean);
+    const gap = tail === undefined ? 0 : 8 - left.length - right.length;
+    const groups = [...left, ...Array.from({ length: Math.max(0, gap) }, () => "0"), ...right];
+    return `${groups.slice(0, 4).join(":")}::/64`;
+  }
+  return address.replace(/\.\d+$/, ".0/24");
+}

@@ -1,0 +1,52 @@
+// The built pages, as shipped: an index that names its assets, and assets under names that hold their hash. Only names
+// that the build left are served, so no path a caller sends reaches the disk.
+import { listFiles, readBytes, readText } from "../files.ts";
+import { failures } from "../kernel/errors.ts";
+import { Answer } from "./message.ts";
+
+const TYPES: Record<string, string> = { js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8" };
+
+/** Security 14: no inline script or style, no markup from text, no frame around it. */
+export const PAGE_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " +
+  "frame-ancestors 'none'; require-trusted-types-for 'script'";
+
+type Built = { index: Answer; assets: ReadonlyMap<string, Answer> };
+
+function load(folder: string): Built {
+  const assets = listFiles(`${folder}/assets`).map((name) => {
+    const type = TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
+    const headers = { "content-type": type, "cache-control": "public, max-age=31536000, immutable" };
+    return [name, new Answer(200, readBytes(`${folder}/assets/${name}`), headers)] as const;
+  });
+  const headers = { "content-type": "text/html; charset=utf-8", "content-security-policy": PAGE_POLICY };
+  return { index: new Answer(200, readText(`${folder}/index.html`), headers), assets: new Map(assets) };
+}
+
+export type Pages = {
+  /** The page itself. Never kept by a browser: it names the newest assets. */
+  index(): Answer;
+  asset(name: string): Answer | null;
+};
+
+/** Read when first asked for, and then held; until something was built, every request looks again. */
+export function builtPages(folder = "dist/web"): Pages {
+  let built: Built | undefined;
+  const pages = (): Built | null => {
+    try {
+      return (built ??= load(folder));
+    } catch {
+      return null;
+    }
+  };
+  return {
+    index: () => pages()?.index ?? notBuilt(),
+    asset: (name) => pages()?.assets.get(name) ?? null,
+  };
+}
+
+/** Plain text: a person reads it in a browser, not a program. */
+function notBuilt(): Answer {
+  const [status, , message] = failures.pages_not_built;
+  return new Answer(status, `${message}\n`, { "content-type": "text/plain; charset=utf-8", "retry-after": "60" });
+}

@@ -1,0 +1,108 @@
+// Reads a request body within its limit, and parses JSON the strict way: no NUL, no lone surrogate, no number that
+// would not survive the round trip, at most 32 levels, and objects without a prototype.
+import { isAscii } from "node:buffer";
+import type { IncomingMessage } from "node:http";
+import { fail, failField } from "../kernel/errors.ts";
+
+const DEPTH_MAX = 32;
+
+/** Refuses what cannot be read, before reading it. */
+export function checkMedia(message: IncomingMessage, max: number): void {
+  const { "content-length": length, "content-encoding": encoding, "content-type": type } = message.headers;
+  if (length !== undefined && Number(length) > max) throw tooLarge();
+  const empty = length === "0" || (length === undefined && message.headers["transfer-encoding"] === undefined);
+  if (empty) return;
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    throw fail("unsupported_media_type", { headers: { "accept-encoding": "identity" } });
+  }
+  if (!isJson(type)) throw fail("unsupported_media_type");
+}
+
+function isJson(type: string | undefined): boolean {
+  return type !== undefined && /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim());
+}
+
+/** The rest of an over-long body is not worth reading: the connection ends with the answer. */
+function tooLarge() {
+  return fail("payload_too_large", { headers: { connection: "close" } });
+}
+
+export function readBody(message: IncomingMessage, max: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    message.on("data", (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > max) {
+        message.removeAllListeners("data");
+        message.resume();
+        reject(tooLarge());
+      } else chunks.push(chunk);
+    });
+    message.on("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
+    message.on("error", () => reject(fail("malformed_request")));
+    message.on("aborted", () => reject(fail("malformed_request")));
+  });
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** An absent or empty body reads as `{}`: the schema then says what is missing. */
+export function parseJson(bytes: Uint8Array): unknown {
+  if (bytes.length === 0) return {};
+  let text: string;
+  let value: unknown;
+  try {
+    text = isAscii(bytes)
+      ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1")
+      : decoder.decode(bytes);
+    value = JSON.parse(text);
+  } catch {
+    throw fail("invalid_body");
+  }
+  // A NUL, a lone surrogate or a hidden name can only come from an escape, and a prototype only from its name.
+  const suspect = text.includes("\\u") || text.includes("__proto__");
+  return !suspect && isSound(value, 1) ? value : clean(value, "", 1);
+}
+
+function isSound(value: unknown, depth: number): boolean {
+  if (typeof value === "number") return isExact(value);
+  if (typeof value !== "object" || value === null) return true;
+  if (depth > DEPTH_MAX) return false;
+  if (Array.isArray(value)) {
+    for (const item of value) if (!isSound(item, depth + 1)) return false;
+    return true;
+  }
+  for (const name in value) if (!isSound((value as Record<string, unknown>)[name], depth + 1)) return false;
+  return true;
+}
+
+function isExact(value: number): boolean {
+  return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
+}
+
+const UNSAFE = /\u0000|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
+
+export function isCleanText(text: string): boolean {
+  return !UNSAFE.test(text);
+}
+
+function clean(value: unknown, path: string, depth: number): unknown {
+  if (typeof value === "string") {
+    if (UNSAFE.test(value)) throw failField("invalid_body", path, "must not hold a NUL or a lone surrogate");
+    return value;
+  }
+  if (typeof value === "number") {
+    if (!isExact(value)) throw failField("invalid_body", path, "must be a number that fits in 53 bits");
+    return value;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  if (depth > DEPTH_MAX) throw fail("invalid_body");
+  if (Array.isArray(value)) return value.map((item, i) => clean(item, `${path}[${i}]`, depth + 1));
+  const copy: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
+  for (const [name, item] of Object.entries(value)) {
+    if (UNSAFE.test(name)) throw failField("invalid_body", path, "must not have a name with a NUL or a lone surrogate");
+    copy[name] = clean(item, path === "" ? name : `${path}.${name}`, depth + 1);
+  }
+  return copy;
+}

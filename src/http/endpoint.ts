@@ -1,0 +1,139 @@
+// One declaration per endpoint. Router, validation, OpenAPI, docs table, CLI and typed client all read it.
+import type { z } from "zod";
+import type { Action } from "../domain/events.ts";
+import type { Ctx } from "../domain/context.ts";
+import type { Throttle } from "../domain/throttle.ts";
+import type { FailureName } from "../kernel/errors.ts";
+import type { AccessName, ActorOf } from "./access.ts";
+import type { EmbedScope } from "../domain/embed-rules.ts";
+import type { Cors } from "./cors.ts";
+import type { Answer, Incoming } from "./message.ts";
+
+export type Method = "GET" | "POST" | "PATCH" | "DELETE";
+
+export type Schema = z.ZodType;
+type In<S> = S extends Schema ? z.output<S> : undefined;
+
+export type Input<P, Q, B> = {
+  params: In<P>;
+  query: In<Q>;
+  body: In<B>;
+  request: Incoming;
+  /** The body's bytes, checked for size and media type as they are read; only where `rawBody` is declared. */
+  raw: () => Promise<Buffer>;
+};
+
+export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
+  summary: string;
+  access: N;
+  params?: P;
+  query?: Q;
+  body?: B;
+  output: O;
+  status?: number;
+  /** Refusals beyond the common ones (validation, credentials, limits), for the documentation. */
+  failures?: readonly FailureName[];
+  /** Audit actions this endpoint may write. An endpoint that lists none never touches a chain. */
+  emits?: readonly Action[];
+  /** How often one network may call it (decision 18: before the body is looked at). */
+  perNetwork?: Throttle;
+  /** Bytes a body may have; 256 KiB unless told. */
+  bodyMax?: number;
+  /**
+   * The handler reads the body itself, with `input.raw()`, because its order of work differs; `body` then only
+   * documents, and `input.body` is undefined.
+   */
+  rawBody?: boolean;
+  /** Accepts Idempotency-Key (decision 143). */
+  retryable?: boolean;
+  /** Unknown query parameters are ignored (health, status, JWKS). */
+  looseQuery?: boolean;
+  /** Called thousands of times a second: found before h3 routes, and its parsed queries are remembered. */
+  hot?: boolean;
+  /** Media type of the answer when it is not JSON; the handler then returns an Answer. */
+  produces?: string;
+  headers?: Readonly<Record<string, string>>;
+  /** Which pages of other origins may read the answer; none unless told. */
+  cors?: Cors;
+  /** What an embed token must have been granted. */
+  scope?: EmbedScope;
+  /** Refuses any request that carries an Origin header: a browser has no business here. */
+  backendOnly?: boolean;
+  handle(ctx: Ctx<ActorOf<N>>, input: Input<P, Q, B>): Promise<z.input<O> | Answer> | z.input<O> | Answer;
+};
+
+export type Endpoint = {
+  readonly name: string;
+  readonly method: Method;
+  readonly path: string;
+  readonly summary: string;
+  readonly access: AccessName;
+  readonly params: Schema | undefined;
+  readonly query: z.ZodObject | undefined;
+  readonly body: Schema | undefined;
+  readonly output: Schema;
+  readonly status: number;
+  readonly failures: readonly FailureName[];
+  readonly emits: readonly Action[];
+  readonly perNetwork: Throttle | undefined;
+  readonly bodyMax: number;
+  readonly rawBody: boolean;
+  readonly retryable: boolean;
+  readonly looseQuery: boolean;
+  readonly hot: boolean;
+  readonly produces: string | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  readonly cors: Cors | undefined;
+  readonly scope: EmbedScope | undefined;
+  readonly backendOnly: boolean;
+  handle(
+    ctx: Ctx,
+    input: { params: unknown; query: unknown; body: unknown; request: Incoming; raw: () => Promise<Buffer> },
+  ): unknown;
+};
+
+/** An endpoint that still knows its types, for the typed client; nothing of it exists at run time. */
+export type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
+  readonly _types?: { route: R; params: P; query: Q; body: B; output: O };
+};
+
+type Sent<S> = S extends Schema ? z.input<S> : undefined;
+
+export const BODY_MAX = 256 * 1024;
+
+export function endpoint<
+  N extends AccessName,
+  O extends Schema,
+  P extends Schema | undefined = undefined,
+  Q extends z.ZodObject | undefined = undefined,
+  B extends Schema | undefined = undefined,
+  R extends `${Method} /${string}` = `${Method} /${string}`,
+>(route: R, declared: Declaration<N, P, Q, B, O>): TypedEndpoint<R, Sent<P>, Sent<Q>, Sent<B>, z.output<O>> {
+  const [method, path] = route.split(" ") as [Method, string];
+  return {
+    name: route,
+    method,
+    path,
+    summary: declared.summary,
+    access: declared.access,
+    params: declared.params,
+    query: declared.query,
+    body: declared.body,
+    output: declared.output,
+    status: declared.status ?? 200,
+    failures: declared.failures ?? [],
+    emits: declared.emits ?? [],
+    perNetwork: declared.perNetwork,
+    bodyMax: declared.bodyMax ?? BODY_MAX,
+    rawBody: declared.rawBody ?? false,
+    retryable: declared.retryable ?? false,
+    looseQuery: declared.looseQuery ?? false,
+    hot: declared.hot ?? false,
+    produces: declared.produces,
+    headers: declared.headers,
+    cors: declared.cors,
+    scope: declared.scope,
+    backendOnly: declared.backendOnly ?? false,
+    handle: (ctx, input) => declared.handle(ctx as Ctx<ActorOf<N>>, input as Input<P, Q, B>),
+  };
+}

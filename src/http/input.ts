@@ -1,0 +1,93 @@
+// Validation of path, query and body against an endpoint's schemas, with every failure named by its path.
+import type { z } from "zod";
+import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
+import { isCleanText } from "./body.ts";
+import type { Endpoint, Schema } from "./endpoint.ts";
+
+const DETAILS_MAX = 20;
+const PATH_MAX = 200;
+
+export function validate<S extends Schema>(schema: S, value: unknown, failure: FailureName): z.output<S> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  throw fail(failure, { details: detailsOf(result.error, value) });
+}
+
+function detailsOf(error: z.ZodError, value: unknown): Detail[] {
+  const details: Detail[] = [];
+  for (const issue of error.issues) {
+    if (issue.code === "unrecognized_keys") {
+      for (const key of issue.keys) details.push(detail([...issue.path, key], "is not a known field"));
+    } else details.push(detail(issue.path, isAbsent(value, issue.path) ? "is required" : messageOf(issue)));
+  }
+  return details.slice(0, DETAILS_MAX);
+}
+
+function detail(path: PropertyKey[], message: string): Detail {
+  let text = "";
+  for (const part of path)
+    text += typeof part === "number" ? `[${part}]` : text === "" ? String(part) : `.${String(part)}`;
+  return { path: text.slice(0, PATH_MAX), message };
+}
+
+function isAbsent(value: unknown, path: PropertyKey[]): boolean {
+  let at = value as Record<PropertyKey, unknown> | undefined;
+  for (const part of path) at = at?.[part] as typeof at;
+  return path.length > 0 && at === undefined;
+}
+
+/** Plain words; never the value that was sent. */
+function messageOf(issue: z.core.$ZodIssue): string {
+  return issue.message
+    .replace(/^Invalid input: expected /, "must be of type ")
+    .replace(/, received .*$/, "")
+    .replace(/^Invalid option: expected one of /, "must be one of ")
+    .replace(/^Too (big|small): expected \w+ to (have|be) /, "must $2 ");
+}
+
+const REMEMBERED_MAX = 1_000;
+const REMEMBERED_CHARS_MAX = 512;
+const remembered = new WeakMap<Endpoint, Map<string, unknown>>();
+
+/** The validated query. Machines ask the same thing again and again: on hot endpoints the last ones are remembered. */
+export function queryOf(endpoint: Endpoint, search: string): unknown {
+  const known = endpoint.hot ? remembered.get(endpoint) : undefined;
+  const found = known?.get(search);
+  if (found !== undefined) return found;
+  const raw = parseQuery(search, endpoint.query, endpoint.looseQuery);
+  const query = endpoint.query && validate(endpoint.query, raw, "invalid_query");
+  if (!endpoint.hot || query === undefined || search.length > REMEMBERED_CHARS_MAX) return query;
+  const map = known ?? new Map<string, unknown>();
+  if (!known) remembered.set(endpoint, map);
+  if (map.size >= REMEMBERED_MAX) map.delete(map.keys().next().value ?? "");
+  map.set(search, Object.freeze(query));
+  return query;
+}
+
+type Shape = Record<string, z.ZodType>;
+
+/** What a schema holds below optional, default and nullable. */
+function inner(schema: z.ZodType): z.ZodType {
+  const def = schema.def as { type: string; innerType?: z.ZodType };
+  return def.innerType && ["optional", "default", "nullable", "prefault"].includes(def.type)
+    ? inner(def.innerType)
+    : schema;
+}
+
+/** Query text to the shape a schema speaks of: numbers where it wants numbers, lists where it wants lists. */
+export function parseQuery(search: string, schema: z.ZodObject | undefined, loose: boolean): unknown {
+  const shape: Shape = schema?.shape ?? {};
+  const result: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
+  const problems: Detail[] = [];
+  for (const [name, value] of new URLSearchParams(search)) {
+    const field = Object.hasOwn(shape, name) ? shape[name] : undefined;
+    if (!field) {
+      if (!loose) problems.push(detail([name], "is not a known parameter"));
+    } else if (!isCleanText(value)) problems.push(detail([name], "must not hold a NUL or a lone surrogate"));
+    else if (inner(field).def.type === "array") ((result[name] ??= []) as unknown[]).push(value);
+    else if (name in result) problems.push(detail([name], "must be sent once"));
+    else result[name] = inner(field).def.type === "number" && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
+  }
+  if (problems.length > 0) throw fail("invalid_query", { details: problems.slice(0, DETAILS_MAX) });
+  return result;
+}

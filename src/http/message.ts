@@ -1,0 +1,39 @@
+// A request and an answer as plain values, the same whether h3 or a hot route carried them.
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+
+export type Incoming = {
+  /** Ours, fresh: on the answer and in every log line about this request. */
+  readonly id: string;
+  readonly method: string;
+  readonly path: string;
+  /** What stands behind the question mark. */
+  readonly search: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly headers: IncomingHttpHeaders;
+  readonly message: IncomingMessage;
+};
+
+/** An answer that a handler made by hand (not JSON, a header of its own, a stream). */
+export class Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** A list of pieces is sent with its length; a stream without. */
+  readonly body: string | Uint8Array | readonly Uint8Array[] | null | AsyncIterable<string | Uint8Array>;
+
+  constructor(status: number, body: Answer["body"], headers: Readonly<Record<string, string>> = {}) {
+    this.status = status;
+    this.body = body;
+    this.headers = headers;
+  }
+}
+
+export function bearerOf(headers: IncomingHttpHeaders): { presented: boolean; token: string | null } {
+  const text = headers.authorization;
+  if (text === undefined) return { presented: false, token: null };
+  // How nearly everybody writes it.
+  if (text.startsWith("Bearer ") && text.length > 7 && !text.includes(" ", 7) && !text.includes("\t")) {
+    return { presented: true, token: text.slice(7) };
+  }
+  const [, token] = /^bearer +([^\s]+) *$/i.exec(text) ?? [];
+  return { presented: true, token: token ?? null };
+}

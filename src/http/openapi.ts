@@ -1,0 +1,145 @@
+// OpenAPI 3.1 from the endpoint declarations. A schema that cannot be described (a transform, a date) fails here, which
+// is wanted: the golden test then says so.
+import { z } from "zod";
+import { failures, type FailureName } from "../kernel/errors.ts";
+import { access, COLUMNS, type AccessName } from "./access.ts";
+import type { Endpoint, Schema } from "./endpoint.ts";
+import { VERSION } from "../version.ts";
+
+type Json = Record<string, unknown>;
+
+function jsonSchema(schema: Schema, io: "input" | "output"): Json {
+  const { $schema: _dropped, ...rest } = z.toJSONSchema(schema, {
+    io,
+    reused: "inline",
+    unrepresentable: "throw",
+  }) as Json;
+  return rest;
+}
+
+const errorBody = {
+  type: "object",
+  required: ["error"],
+  properties: {
+    error: {
+      type: "object",
+      required: ["code", "message"],
+      properties: {
+        code: { type: "string", enum: [...new Set(Object.values(failures).map(([, code]) => code))].toSorted() },
+        message: { type: "string" },
+        details: {
+          type: "array",
+          items: {
+            type: "object",
+            required: ["path", "message"],
+            properties: { path: { type: "string" }, message: { type: "string" } },
+          },
+        },
+        missing_scopes: { type: "array", items: { type: "string" } },
+      },
+    },
+  },
+};
+
+/** The refusals any endpoint of this kind may give, beside those it declares. */
+export function failuresOf(endpoint: Endpoint): FailureName[] {
+  const names: FailureName[] = ["internal_error", "unavailable", "overloaded", "method_not_allowed"];
+  if (endpoint.params) names.push("invalid_path");
+  if (!endpoint.looseQuery) names.push("invalid_query");
+  if (endpoint.body) names.push("invalid_body", "payload_too_large", "unsupported_media_type");
+  if (endpoint.retryable) names.push("invalid_header", "idempotency_mismatch", "idempotency_in_flight");
+  const { open, wrongKind, cells } = access[endpoint.access];
+  if (!open) names.push("unauthenticated", "invalid_key", "invalid_session", "rate_limited", wrongKind);
+  if (cells.embed === "Y" && !open) names.push("invalid_embed_token", "origin_not_allowed");
+  if (endpoint.backendOnly) names.push("origin_not_allowed");
+  if (endpoint.scope) names.push("insufficient_scope");
+  return [...new Set([...names, ...endpoint.failures])];
+}
+
+function responses(endpoint: Endpoint): Json {
+  const type = endpoint.produces ?? "application/json";
+  const ok = endpoint.produces ? { type: "string" } : jsonSchema(endpoint.output, "output");
+  const result: Json = { [endpoint.status]: { description: endpoint.summary, content: { [type]: { schema: ok } } } };
+  const byStatus = Map.groupBy(failuresOf(endpoint), (name) => failures[name][0]);
+  for (const [status, names] of [...byStatus].toSorted(([a], [b]) => a - b)) {
+    result[status] = {
+      description: [...new Set(names.map((name) => failures[name][2]))].join(" "),
+      content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+    };
+  }
+  return result;
+}
+
+function parameters(endpoint: Endpoint): Json[] {
+  const list: Json[] = [];
+  const add = (place: "path" | "query", schema: Schema | undefined): void => {
+    if (!schema) return;
+    const { properties = {}, required = [] } = jsonSchema(schema, "input") as {
+      properties?: Json;
+      required?: string[];
+    };
+    for (const [name, described] of Object.entries(properties)) {
+      list.push({ name, in: place, required: place === "path" || required.includes(name), schema: described });
+    }
+  };
+  add("path", endpoint.params);
+  add("query", endpoint.query);
+  if (endpoint.retryable) {
+    list.push({ name: "Idempotency-Key", in: "header", required: false, schema: { type: "string", maxLength: 255 } });
+  }
+  return list;
+}
+
+const SCHEMES: Record<(typeof COLUMNS)[number], string | null> = {
+  sk_owner: "secretKey",
+  sk_admin: "secretKey",
+  sk_test: "secretKey",
+  ses_owner: "session",
+  ses_admin: "session",
+  ses_member: "session",
+  embed: "embedToken",
+  bootstrap: "bootstrapToken",
+  none: null,
+};
+
+function security(name: AccessName): Json[] {
+  const row = access[name];
+  if (row.open) return [];
+  const open = COLUMNS.filter((column) => row.cells[column] === "Y" || row.cells[column] === "T");
+  const schemes = new Set(open.map((column) => SCHEMES[column]).filter((scheme) => scheme !== null));
+  return [...schemes].map((scheme) => ({ [scheme]: [] }));
+}
+
+export function operationId({ method, path }: Endpoint): string {
+  return `${method.toLowerCase()}${path.replace(/[^A-Za-z0-9]+(\w)?/g, (_all, c: string | undefined) => c?.toUpperCase() ?? "")}`;
+}
+
+export function openApiDocument(endpoints: readonly Endpoint[]): Json {
+  const paths: Record<string, Json> = {};
+  for (const endpoint of endpoints) {
+    const { method, path, body } = endpoint;
+    (paths[path] ??= {})[method.toLowerCase()] = {
+      operationId: operationId(endpoint),
+      summary: endpoint.summary,
+      security: security(endpoint.access),
+      parameters: parameters(endpoint),
+      ...(body && { requestBody: { content: { "application/json": { schema: jsonSchema(body, "input") } } } }),
+      responses: responses(endpoint),
+    };
+  }
+  const bearer = (bearerFormat: string): Json => ({ type: "http", scheme: "bearer", bearerFormat });
+  return {
+    openapi: "3.1.2",
+    info: { title: "Keyrack", version: VERSION, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
+    paths,
+    components: {
+      schemas: { Error: errorBody },
+      securitySchemes: {
+        secretKey: bearer("krsk_"),
+        session: bearer("krses_"),
+        embedToken: bearer("JWT"),
+        bootstrapToken: bearer("krboot_"),
+      },
+    },
+  };
+}

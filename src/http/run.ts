@@ -1,0 +1,203 @@
+// One request, straight down and back once: credential, kind and role, throttle, size and media, validation, handler.
+// The order is decision 18's; nothing else in the program decides it.
+import { hash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { actorColumns, NOBODY, type Actor } from "../domain/actor.ts";
+import type { Ctx, Origin, Rack } from "../domain/context.ts";
+import { resolveBearer } from "../domain/credentials.ts";
+import { resolveHot } from "../domain/hot-auth.ts";
+import { mustComeFrom, mustHaveScope } from "../domain/embed-rules.ts";
+import { keepAnswer, type KeptAnswer } from "../domain/kept-answers.ts";
+import { fail, Failure, failField } from "../kernel/errors.ts";
+import { access, refusal } from "./access.ts";
+import { networkOf } from "./address.ts";
+import { checkMedia, parseJson, readBody } from "./body.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { queryOf, validate } from "./input.ts";
+import { Answer, bearerOf, type Incoming } from "./message.ts";
+import { failureAnswer, jsonAnswer } from "./send.ts";
+
+export type RunOptions = {
+  /** Holds every answer against its schema: on in tests, off in service. */
+  checkOutput: boolean;
+  /** The caller's address, believing only trusted proxies. */
+  addressOf(message: IncomingMessage): string;
+};
+
+const BOOTSTRAP_DOOR = { name: "bootstrap", limit: 60, windowMs: 60_000 };
+const MINUTE_MS = 60_000;
+const EMBED_DOOR = { name: "embed", limit: 120, windowMs: MINUTE_MS };
+const EMBED_WRITES = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
+
+export async function run(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions): Promise<Answer> {
+  const bearer = bearerOf(request.headers);
+  const seen: Seen = { actor: NOBODY };
+  let answer: Answer;
+  try {
+    answer = await attempt(rack, endpoint, request, bearer, options, seen);
+  } catch (error) {
+    const failure = toFailure(rack, endpoint, request, error);
+    // Refused for who asks or how often: what somebody looking for an intruder looks for (security 16).
+    if (SECURITY_EVENTS.has(failure.status)) logRefusal(rack, endpoint, request, options, failure, seen.actor);
+    answer = failureAnswer(failure, bearer.presented);
+  }
+  // What a read showed must not be told before it is durable; that something is gone or taken is told by a refusal.
+  const unsynced = endpoint.access === "public" ? undefined : rack.store.durable(); // probes touch nothing
+  if (!unsynced) return answer;
+  return unsynced.then(
+    () => answer,
+    () => failureAnswer(fail("unavailable", { retryAfterSeconds: 1 }), bearer.presented),
+  );
+}
+
+function originOf({ id, message }: Incoming, options: RunOptions): Origin {
+  return { network: networkOf(options.addressOf(message)), request_id: id };
+}
+
+function toFailure(rack: Rack, endpoint: Endpoint, request: Incoming, error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  const { name, message, stack } = error as Error;
+  rack.log.error("request failed", {
+    endpoint: endpoint.name,
+    ...correlation(request),
+    error: `${name}: ${message}`,
+    stack: stack ?? "",
+  });
+  return fail("internal_error");
+}
+
+/** Whom the request turned out to come from, for the log; nobody until the credential was looked at. */
+type Seen = { actor: Actor };
+
+const SECURITY_EVENTS: ReadonlySet<number> = new Set([401, 403, 429]);
+const FOREIGN_ID_MAX = 128;
+
+/** Our own id, and beside it what the caller calls the request: never trusted, never mixed up (decision 20). */
+function correlation({ id, headers }: Incoming): Record<string, string | undefined> {
+  const foreign = (name: string): string | undefined => headers[name]?.toString().slice(0, FOREIGN_ID_MAX);
+  return { request_id: id, x_request_id: foreign("x-request-id"), traceparent: foreign("traceparent") };
+}
+
+function logRefusal(
+  rack: Rack,
+  endpoint: Endpoint,
+  request: Incoming,
+  options: RunOptions,
+  { status, code, failure }: Failure,
+  actor: Actor,
+): void {
+  rack.log.info("refused", {
+    endpoint: endpoint.name,
+    status,
+    code,
+    failure,
+    ...actorColumns(actor),
+    ...originOf(request, options),
+    ...correlation(request),
+  });
+}
+
+type Bearer = ReturnType<typeof bearerOf>;
+
+async function attempt(
+  rack: Rack,
+  endpoint: Endpoint,
+  request: Incoming,
+  bearer: Bearer,
+  options: RunOptions,
+  seen: Seen,
+): Promise<Answer> {
+  // An await costs a turn even where there is nothing to wait for: the hot endpoints skip what they can.
+  const known = authenticate(rack, endpoint, request, bearer, options);
+  const actor = known instanceof Promise ? await known : known;
+  seen.actor = actor;
+  const refused = refusal(access[endpoint.access], actor);
+  if (refused) throw refused;
+  checkOrigin(endpoint, actor, request.headers.origin);
+  if (endpoint.scope && actor.kind === "embed_token") mustHaveScope(actor, endpoint.scope);
+  throttle(rack, actor, endpoint);
+  if (endpoint.perNetwork) rack.throttles.take(endpoint.perNetwork, originOf(request, options).network);
+  const raw = async (): Promise<Buffer> => {
+    checkMedia(request.message, endpoint.bodyMax);
+    return readBody(request.message, endpoint.bodyMax);
+  };
+  const bytes = endpoint.body && !endpoint.rawBody ? await raw() : undefined;
+  const params = endpoint.params && validate(endpoint.params, request.params, "invalid_path");
+  const query = queryOf(endpoint, request.search);
+  const body = endpoint.body && bytes && validate(endpoint.body, parseJson(bytes), "invalid_body");
+  const keep = endpoint.retryable ? keepFor(endpoint, request, bearer, bytes) : undefined;
+  const ctx: Ctx = {
+    rack,
+    actor,
+    keep,
+    // Few operations ask where a request came from; hot ones never do.
+    get from() {
+      return originOf(request, options);
+    },
+  };
+  const input = { params, query, body, request, raw };
+  const handled = keep ? guarded(rack, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
+  const value = handled instanceof Promise ? await handled : handled;
+  if (value instanceof Answer) return value;
+  if (options.checkOutput) endpoint.output.parse(value);
+  const headers = keep?.replayed ? { ...endpoint.headers, "idempotent-replayed": "true" } : endpoint.headers;
+  return jsonAnswer(endpoint.status, value, headers);
+}
+
+function authenticate(
+  rack: Rack,
+  endpoint: Endpoint,
+  request: Incoming,
+  bearer: Bearer,
+  options: RunOptions,
+): Actor | Promise<Actor> {
+  if (access[endpoint.access].open) return NOBODY;
+  if (endpoint.access === "workspaces.create" && !bearer.token?.startsWith("krses_")) {
+    rack.throttles.take(BOOTSTRAP_DOOR, networkOf(options.addressOf(request.message)));
+  }
+  if (bearer.token === null) throw fail("unauthenticated");
+  // Minting embed tokens has an access of its own and is never served from memory (decision 144).
+  return endpoint.access === "machine.use" ? resolveHot(rack, bearer.token) : resolveBearer(rack, bearer.token);
+}
+
+/** Minting is never a browser's call (decision 83); an embed token works only where it was meant to (82, 160). */
+function checkOrigin(endpoint: Endpoint, actor: Actor, origin: string | undefined): void {
+  if (endpoint.backendOnly && origin !== undefined) throw fail("origin_not_allowed");
+  if (actor.kind === "embed_token") mustComeFrom(actor, origin);
+}
+
+/** A cap per credential, off unless set (decision 175); the browser-reachable plane always has one (164). */
+function throttle(rack: Rack, actor: Actor, endpoint: Endpoint): void {
+  if (actor.kind === "embed_token") {
+    rack.throttles.take(EMBED_DOOR, actor.tenant_id);
+    if (endpoint.method !== "GET") rack.throttles.take(EMBED_WRITES, actor.tenant_id);
+  }
+  const limit = rack.settings.vendor_per_minute;
+  if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;
+  rack.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
+}
+
+function keepFor(endpoint: Endpoint, request: Incoming, bearer: Bearer, bytes?: Uint8Array): KeptAnswer | undefined {
+  const header = request.headers["idempotency-key"];
+  if (header === undefined || bearer.token === null) return undefined;
+  const text = String(header);
+  const key = /^"(.*)"$/.exec(text)?.[1] ?? text;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw failField("invalid_header", "idempotency-key", "must be 1 to 255 visible ASCII characters");
+  }
+  const query = [...new URLSearchParams(request.search)].map(([name, value]) => `${name}=${value}`).toSorted();
+  const content = hash("sha256", bytes ?? new Uint8Array());
+  const fingerprint = [request.method, request.path, query.join("&"), content].join("\n");
+  return keepAnswer({ bearer: bearer.token, idempotencyKey: key, request: fingerprint, status: endpoint.status });
+}
+
+/** While the first request with an Idempotency-Key runs, a second one is told to wait. */
+async function guarded<T>(rack: Rack, keep: KeptAnswer, work: () => Promise<T>): Promise<T> {
+  if (rack.inFlight.has(keep.key_hash)) throw fail("idempotency_in_flight", { retryAfterSeconds: 1 });
+  rack.inFlight.add(keep.key_hash);
+  try {
+    return await work();
+  } finally {
+    rack.inFlight.delete(keep.key_hash);
+  }
+}

@@ -1,0 +1,108 @@
+// Puts an answer on the wire: the headers every answer carries, the error envelope, and nothing a caller sent unescaped.
+import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { Failure } from "../kernel/errors.ts";
+import { Answer } from "./message.ts";
+
+export const JSON_TYPE = "application/json; charset=utf-8";
+
+/** The headers of every answer, and those of answers already met, flattened once: frozen headers never change. */
+export class HeaderDefaults {
+  readonly fields: Readonly<Record<string, string>>;
+  readonly #flat = new WeakMap<Answer["headers"], readonly string[]>();
+
+  constructor(fields: Readonly<Record<string, string>>) {
+    this.fields = fields;
+  }
+
+  with(headers: Answer["headers"]): readonly string[] {
+    const known = this.#flat.get(headers);
+    if (known) return known;
+    const flat = Object.entries({ ...this.fields, ...headers }).flat();
+    if (Object.isFrozen(headers)) this.#flat.set(headers, flat);
+    return flat;
+  }
+}
+
+/** On every answer (decision 21, security 13). HSTS only where the public address is https. */
+export function defaultHeaders(publicUrl: string | null): HeaderDefaults {
+  return new HeaderDefaults({
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    ...(publicUrl?.startsWith("https:") && { "strict-transport-security": "max-age=31536000" }),
+  });
+}
+
+const JSON_HEADERS = Object.freeze({ "content-type": JSON_TYPE });
+
+export function jsonAnswer(status: number, value: unknown, headers?: Readonly<Record<string, string>>): Answer {
+  return new Answer(status, JSON.stringify(value), headers ? { "content-type": JSON_TYPE, ...headers } : JSON_HEADERS);
+}
+
+export function failureAnswer(failure: Failure, presented: boolean): Answer {
+  const { headers, retryAfterSeconds } = failure.extra;
+  const extra: Record<string, string> = { ...headers };
+  if (failure.status === 401) {
+    extra["www-authenticate"] = `Bearer realm="keyrack"${presented ? ', error="invalid_token"' : ""}`;
+  }
+  if (failure.code === "insufficient_scope")
+    extra["www-authenticate"] = scopeChallenge(failure.extra.missing_scopes ?? []);
+  const retry = retryAfterSeconds ?? (failure.status === 503 ? 1 : undefined);
+  if (retry !== undefined) extra["retry-after"] = String(Math.max(1, Math.ceil(retry)));
+  return jsonAnswer(failure.status, failure.body(), extra);
+}
+
+/** RFC 6750 scope-token characters only, at most 1 KiB: a scope is free text and could break the header (199). */
+export function scopeChallenge(scopes: readonly string[]): string {
+  const text = scopes.join(" ");
+  const speakable = text.length > 0 && text.length <= 1024 && /^[\x21\x23-\x5b\x5d-\x7e ]+$/.test(text);
+  return `Bearer realm="keyrack", error="insufficient_scope"${speakable ? `, scope="${text}"` : ""}`;
+}
+
+export function send(
+  res: ServerResponse,
+  answer: Answer,
+  requestId: string,
+  defaults: HeaderDefaults,
+): Promise<void> | undefined {
+  if (res.destroyed || res.headersSent) return undefined;
+  const { status, body } = answer;
+  const headers = ["request-id", requestId, ...defaults.with(answer.headers)];
+  if (body === null || typeof body === "string" || body instanceof Uint8Array) {
+    const length = body === null ? 0 : Buffer.byteLength(body);
+    if (status !== 204 && status !== 304) headers.push("content-length", String(length));
+    res.writeHead(status, headers);
+    // As many bytes as characters means ASCII, which node writes faster as latin1.
+    if (typeof body === "string") res.end(body, length === body.length ? "latin1" : "utf8");
+    else res.end(body ?? undefined);
+    return undefined;
+  }
+  if (Array.isArray(body)) {
+    sendPieces(res, status, headers, body as readonly Uint8Array[]);
+    return undefined;
+  }
+  res.writeHead(status, headers);
+  if (res.req.method !== "HEAD") return sendStream(res, body as AsyncIterable<string | Uint8Array>);
+  res.end();
+  return undefined;
+}
+
+async function sendStream(res: ServerResponse, body: AsyncIterable<string | Uint8Array>): Promise<void> {
+  await pipeline(Readable.from(body), res).catch(() => res.destroy());
+}
+
+/** The pieces are in memory already: they are handed to the socket as they are, without being joined first. */
+function sendPieces(res: ServerResponse, status: number, headers: string[], pieces: readonly Uint8Array[]): void {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  res.writeHead(status, [...headers, "content-length", String(length)]);
+  if (res.req.method !== "HEAD") {
+    res.cork();
+    for (const piece of pieces) res.write(piece);
+    res.uncork();
+  }
+  res.end();
+}

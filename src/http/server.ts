@@ -1,0 +1,245 @@
+// The listening server: node:http with h3 routing behind it. Parser-level refusals carry the envelope too.
+import {
+  createServer,
+  METHODS,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { Socket } from "node:net";
+import { H3, type H3Event } from "h3";
+import { toNodeHandler } from "srvx/node";
+import type { Rack } from "../domain/context.ts";
+import { fail, type FailureName } from "../kernel/errors.ts";
+import { preflight, withCors, type Cors } from "./cors.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { Guard } from "./guard.ts";
+import { Answer, type Incoming } from "./message.ts";
+import { run, type RunOptions } from "./run.ts";
+import { defaultHeaders, failureAnswer, jsonAnswer, send, type HeaderDefaults } from "./send.ts";
+
+export type HttpOptions = RunOptions & {
+  publicUrl: string | null;
+  tls?: { cert: string; key: string } | undefined;
+};
+
+type Carry = (req: IncomingMessage, res: ServerResponse, params: Record<string, string>) => Promise<void>;
+
+export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions): Server {
+  const defaults = defaultHeaders(options.publicUrl);
+  const app = routesOf(rack, endpoints, options, defaults);
+  const handler = toNodeHandler((request) => app.fetch(request)) as RequestListener;
+  const hot = hotRoutesOf(rack, endpoints, options, defaults);
+  const guard = new Guard((res) => void send(res, failureAnswer(fail("overloaded"), false), rack.newId(), defaults));
+  const listener = (req: IncomingMessage, res: ServerResponse): void => {
+    if (guard.turnsAway(req, res)) return;
+    answering.set(req.socket, { req, res });
+    if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
+    // Node would refuse a request without Host by itself, but without our envelope.
+    if (!hasOneHost(req) || !isDecodable(req.url)) {
+      const answer = failureAnswer(fail("malformed_request", { headers: { connection: "close" } }), false);
+      void send(res, answer, rack.newId(), defaults);
+      return;
+    }
+    const carry = hot(req);
+    if (!carry) handler(req, res);
+    else {
+      carry(req, res, NO_PARAMS).catch((error: unknown) => {
+        rack.log.error("answer failed", { error: String(error) });
+        res.destroy();
+      });
+    }
+  };
+  const limits = { maxHeaderSize: 16 * 1024, requireHostHeader: false, connectionsCheckingInterval: 5_000 };
+  const server: Server = options.tls
+    ? createTlsServer({ ...limits, ...options.tls }, listener)
+    : createServer(limits, listener);
+  guard.attach(server);
+  server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 30_000;
+  server.keepAliveTimeout = 65_000;
+  server.maxConnections = 10_000;
+  server.on("checkExpectation", listener); // node would answer 417 by itself; what we do not know we need not meet
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    const refuse = (): void => refuseRaw(rack, error, socket, defaults);
+    // Whole requests that came before the broken one are answered first, in order, or they would seem refused.
+    const before = answering.get(socket);
+    if (before?.req.complete && !before.res.writableFinished && !socket.destroyed) before.res.once("close", refuse);
+    else refuse();
+  });
+  return server;
+}
+
+/** Every connection there is. Node's own closeIdleConnections leaves out those that never sent a request. */
+const open = new Set<Socket>();
+
+/** Ends the connections on which nothing is being answered; for a server that has stopped accepting. */
+export function closeQuietConnections(server: Server): void {
+  server.closeIdleConnections();
+  for (const socket of open) {
+    const { res } = answering.get(socket) ?? {};
+    const mine = (socket as Socket & { server?: unknown }).server === server;
+    if (mine && (res === undefined || res.writableFinished)) socket.destroy();
+  }
+}
+
+/** The request a connection brought last, and its answer. */
+const answering = new WeakMap<Socket, { req: IncomingMessage; res: ServerResponse }>();
+
+/** `http://host/path` means `/path` (RFC 9112, 3.2.2); whatever else is not a path is no route of ours. */
+function originForm(url: string): string {
+  return url.replace(/^https?:\/\/[^/?#]*(?=\/)/i, "");
+}
+
+function hasOneHost({ rawHeaders, httpVersion }: IncomingMessage): boolean {
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i];
+    if (name?.length === 4 && name.toLowerCase() === "host") hosts++;
+  }
+  return hosts === 1 || (hosts === 0 && httpVersion === "1.0");
+}
+
+/** The router decodes the path, and answers in its own words where it cannot. */
+function isDecodable(url: string): boolean {
+  if (!url.includes("%")) return true;
+  try {
+    decodeURIComponent(url.split("?", 1)[0] ?? "");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const NO_PARAMS = {};
+
+/**
+ * The endpoints that machines call all the time skip the router (it costs as much as the rest of the request). Only an
+ * exact method and path is found here; HEAD, other methods and other spellings go through h3 to the same `run`.
+ */
+function hotRoutesOf(
+  rack: Rack,
+  endpoints: readonly Endpoint[],
+  options: HttpOptions,
+  defaults: HeaderDefaults,
+): (req: IncomingMessage) => Carry | undefined {
+  const routes = new Map<string, { method: string; carry: Carry }>();
+  for (const endpoint of endpoints.filter(({ hot }) => hot)) {
+    if (routes.has(endpoint.path)) throw new Error(`two hot endpoints at ${endpoint.path}`);
+    const carry: Carry = async (req, res, params) => {
+      const id = rack.newId();
+      await send(res, await run(rack, endpoint, toIncoming(req, params, id), options), id, defaults);
+    };
+    routes.set(endpoint.path, { method: endpoint.method, carry });
+  }
+  return ({ url = "/", method }) => {
+    const at = url.indexOf("?");
+    const route = routes.get(at < 0 ? url : url.slice(0, at));
+    return route?.method === method ? route?.carry : undefined;
+  };
+}
+
+/** h3 finds the route; the answer is written by our own `send`, the same for every route. */
+function routesOf(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions, defaults: HeaderDefaults): H3 {
+  const app = new H3({ silent: true });
+  const carryWith =
+    (answerOf: (request: Incoming) => Promise<Answer>, cors?: Cors): Carry =>
+    async (req, res, params) => {
+      const id = rack.newId();
+      const request = toIncoming(req, params, id);
+      const answer = await answerOf(request);
+      await send(res, cors ? await withCors(rack, cors, request, answer) : answer, id, defaults);
+    };
+  const nowhere = carryWith(async () => failureAnswer(fail("no_such_route"), false));
+  const on = (method: string, path: string, carry: Carry): void => {
+    // h3 also matches a trailing slash and /a/../b; ours is one spelling per route.
+    const spelling = new RegExp(`^${path.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}(\\?|$)`);
+    app.on(method as "GET", path.replace(/\{(\w+)\}/g, ":$1"), async (event: H3Event) => {
+      const { req, res } = nodeOf(event);
+      await (spelling.test(req.url ?? "") ? carry : nowhere)(req, res, event.context.params ?? {});
+      return null;
+    });
+  };
+  for (const endpoint of endpoints) {
+    const carry = carryWith((request) => run(rack, endpoint, request, options), endpoint.cors);
+    on(endpoint.method, endpoint.path, carry);
+    if (endpoint.method === "GET") on("HEAD", endpoint.path, carry);
+  }
+  for (const [path, allow] of allowedMethods(endpoints)) {
+    const cors = endpoints.find((endpoint) => endpoint.path === path)?.cors;
+    const other = carryWith(async (request) => wrongMethod(request.method, allow), cors);
+    const asked = cors === "embed" ? carryWith((request) => preflight(rack, request)) : other;
+    for (const method of METHODS) {
+      if (method === "OPTIONS") on(method, path, asked);
+      else if (!allow.includes(method)) on(method, path, other);
+    }
+  }
+  app.all("/**", async (event: H3Event) => {
+    const { req, res } = nodeOf(event);
+    await nowhere(req, res, {});
+    return null;
+  });
+  return app;
+}
+
+function nodeOf(event: H3Event): { req: IncomingMessage; res: ServerResponse } {
+  const node = event.runtime?.node as { req: IncomingMessage; res?: ServerResponse } | undefined;
+  if (!node?.res) throw new Error("Keyrack's routes run on node:http only");
+  return { req: node.req, res: node.res };
+}
+
+function toIncoming(req: IncomingMessage, params: Record<string, string>, id: string): Incoming {
+  const url = req.url ?? "/";
+  const at = url.indexOf("?");
+  return {
+    id,
+    method: req.method ?? "GET",
+    path: at < 0 ? url : url.slice(0, at),
+    search: at < 0 ? "" : url.slice(at + 1),
+    params,
+    headers: req.headers,
+    message: req,
+  };
+}
+
+function allowedMethods(endpoints: readonly Endpoint[]): Map<string, string[]> {
+  const allowed = new Map<string, string[]>();
+  for (const { method, path } of endpoints) {
+    const list = allowed.get(path) ?? ["OPTIONS"];
+    list.push(...(method === "GET" ? ["GET", "HEAD"] : [method]));
+    allowed.set(path, list);
+  }
+  return allowed;
+}
+
+function wrongMethod(method: string, allow: string[]): Answer {
+  const header = { allow: allow.toSorted().join(", ") };
+  if (method === "OPTIONS") return new Answer(204, null, header);
+  return failureAnswer(fail("method_not_allowed", { headers: header }), false);
+}
+
+const RAW: Record<string, FailureName> = {
+  HPE_HEADER_OVERFLOW: "headers_too_large",
+  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+};
+
+function refuseRaw(rack: Rack, error: NodeJS.ErrnoException, socket: Socket, defaults: HeaderDefaults): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const failure = fail(RAW[error.code ?? ""] ?? "malformed_request");
+  const body = JSON.stringify(failure.body());
+  const { status, headers } = jsonAnswer(failure.status, null);
+  const all = { "request-id": rack.newId(), ...defaults.fields, ...headers, connection: "close" };
+  const lines = Object.entries({ ...all, "content-length": String(Buffer.byteLength(body)) });
+  const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${head}\r\n${body}`);
+}

@@ -1,0 +1,68 @@
+// Every endpoint there is. A route that is not in this list does not exist.
+import type { Endpoint } from "../http/endpoint.ts";
+import * as policy from "./machine/policy.ts";
+import * as idempotency from "./machine/idempotency.ts";
+import * as ingest from "./machine/ingest.ts";
+import * as ratelimit from "./machine/ratelimit.ts";
+import * as embedKeys from "./embed/keys.ts";
+import * as embedTokens from "./machine/embed-tokens.ts";
+import { healthz, readyz } from "./public/health.ts";
+import { jwksShow } from "./public/jwks.ts";
+import { openapiShow } from "./public/openapi.ts";
+import { pagesAsset, pagesIndex } from "./public/pages.ts";
+import * as emailVerifications from "./person/email-verifications.ts";
+import * as accept from "./person/invites.ts";
+import * as passwordResets from "./person/password-resets.ts";
+import * as sessions from "./person/sessions.ts";
+import * as users from "./person/users.ts";
+import { portalScript } from "./public/portal.ts";
+import * as audit from "./vendor/audit.ts";
+import * as environments from "./vendor/environments.ts";
+import * as invites from "./vendor/invites.ts";
+import * as keys from "./vendor/keys.ts";
+import * as members from "./vendor/members.ts";
+import * as projects from "./vendor/projects.ts";
+import * as secretKeys from "./vendor/secret-keys.ts";
+import * as tenants from "./vendor/tenants.ts";
+import * as usage from "./vendor/usage.ts";
+import * as workspaces from "./vendor/workspaces.ts";
+
+const planes = {
+  ...users,
+  ...sessions,
+  ...emailVerifications,
+  ...passwordResets,
+  ...accept,
+  ...workspaces,
+  ...members,
+  ...invites,
+  ...projects,
+  ...tenants,
+  ...keys,
+  ...secretKeys,
+  ...environments,
+  ...audit,
+  ...policy,
+  ...usage,
+  ...idempotency,
+  ...ingest,
+  ...ratelimit,
+  ...embedTokens,
+  ...embedKeys,
+  jwksShow,
+  portalScript,
+  healthz,
+  readyz,
+  pagesIndex,
+  pagesAsset,
+};
+
+/** The typed client's view of the API: `import type` it, it costs nothing. */
+export type Api = (typeof planes)[keyof typeof planes];
+
+// The order of a module's exports is not the same under every loader: documents need one that is.
+const byRoute = (a: Endpoint, b: Endpoint): number => (a.path + a.method < b.path + b.method ? -1 : 1);
+
+export const endpoints: readonly Endpoint[] = [...Object.values(planes), openapiShow(() => endpoints)].toSorted(
+  byRoute,
+);

@@ -1,0 +1,45 @@
+// Probes. /healthz touches nothing; /readyz obtains a database connection and gives up after about three seconds.
+import { z } from "zod";
+import { endpoint } from "../../http/endpoint.ts";
+import { jsonAnswer } from "../../http/send.ts";
+
+const READY_WAIT_MS = 3_000;
+
+const RedisState = z.strictObject({
+  configured: z.boolean(),
+  ready: z.boolean(),
+  error: z.string().nullable(),
+});
+
+export const healthz = endpoint("GET /healthz", {
+  summary: "Liveness.",
+  access: "public",
+  looseQuery: true,
+  output: z.strictObject({ status: z.literal("ok"), region: z.string(), redis: RedisState }),
+  handle: ({ rack }) => ({ status: "ok" as const, region: rack.settings.region, redis: rack.counters.redisState() }),
+});
+
+export const readyz = endpoint("GET /readyz", {
+  summary: "Readiness: 503 when no database connection can be had within about three seconds.",
+  access: "public",
+  looseQuery: true,
+  output: z.strictObject({
+    status: z.enum(["ok", "degraded", "unavailable"]),
+    region: z.string(),
+    database: z.enum(["ok", "timeout", "error"]),
+    redis: RedisState,
+  }),
+  failures: ["unavailable"],
+  handle: async ({ rack }) => {
+    const redis = rack.counters.redisState();
+    const { region } = rack.settings;
+    try {
+      await rack.store.ping(READY_WAIT_MS);
+    } catch (error) {
+      const database = /time/i.test((error as Error).message) ? "timeout" : "error";
+      return jsonAnswer(503, { status: "unavailable", region, database, redis }, { "retry-after": "1" });
+    }
+    const status = redis.configured && !redis.ready ? ("degraded" as const) : ("ok" as const);
+    return { status, region, database: "ok" as const, redis };
+  },
+});

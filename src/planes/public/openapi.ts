@@ -1,0 +1,17 @@
+// The API's own description, made from the declarations.
+import { z } from "zod";
+import { endpoint, type Endpoint } from "../../http/endpoint.ts";
+import { jsonAnswer } from "../../http/send.ts";
+import { openApiDocument } from "../../http/openapi.ts";
+
+/** Takes the list of all endpoints, because it describes itself too. */
+export function openapiShow(all: () => readonly Endpoint[]): Endpoint {
+  let cached: unknown;
+  return endpoint("GET /openapi.json", {
+    summary: "This API as an OpenAPI 3.1 document.",
+    access: "public",
+    looseQuery: true,
+    output: z.record(z.string(), z.unknown()),
+    handle: () => jsonAnswer(200, (cached ??= openApiDocument(all()))),
+  });
+}

@@ -1,0 +1,45 @@
+// The portal's script, as the build left it. Pages of any origin may load it; what it can do depends on their token.
+import { hash } from "node:crypto";
+import { z } from "zod";
+import { readText } from "../../files.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { Answer } from "../../http/message.ts";
+import { fail } from "../../kernel/errors.ts";
+
+const FILE = "dist/web/portal.js";
+
+type Script = { text: string; etag: string };
+let loaded: Script | undefined;
+
+function load(): Script {
+  if (loaded) return loaded;
+  const text = readText(FILE);
+  loaded = { text, etag: `"${hash("sha256", text).slice(0, 32)}"` };
+  return loaded;
+}
+
+export const portalScript = endpoint("GET /embed/portal.js", {
+  summary: "The <keyrack-portal> element.",
+  access: "public",
+  cors: "any",
+  looseQuery: true,
+  produces: "text/javascript",
+  output: z.string(),
+  failures: ["portal_not_built"],
+  handle: (_ctx, { request }) => {
+    let script: Script;
+    try {
+      script = load();
+    } catch {
+      throw fail("portal_not_built", { retryAfterSeconds: 60 });
+    }
+    const headers = { "cache-control": "public, max-age=300", etag: script.etag };
+    if (matches(request.headers["if-none-match"], script.etag)) return new Answer(304, null, headers);
+    return new Answer(200, script.text, { ...headers, "content-type": "text/javascript; charset=utf-8" });
+  },
+});
+
+/** Weak comparison, as If-None-Match asks for. */
+function matches(header: string | undefined, etag: string): boolean {
+  return (header ?? "").split(",").some((part) => ["*", etag].includes(part.trim().replace(/^W\//, "")));
+}

@@ -1,0 +1,47 @@
+// A flood of log-ins at the real cost of hashing: refused early, known and unknown alike, and nobody else notices.
+import { describe, expect, it } from "vitest";
+import { PASSWORD_COST } from "../../src/domain/password.ts";
+import { backends } from "../support/backends.ts";
+import { account, freshEmail, logIn } from "../support/people.ts";
+import { rack, type Reply } from "../support/rack.ts";
+
+const FLOOD = 120;
+
+for (const back of backends) {
+  describe(`a flood of log-ins on ${back}`, () => {
+    it("is answered 503 for known and unknown addresses alike while everything else goes on", async () => {
+      await using r = await rack(back, { passwordCost: PASSWORD_COST });
+      const email = await account(r);
+      const workspace = await r.workspace();
+      const flood = Array.from({ length: FLOOD }, (_, n) =>
+        r.call(null, "POST /v1/auth/sessions", { email: n % 2 ? email : freshEmail(), password: "wrong" }),
+      );
+      const state = { flooding: true };
+      const beside: Reply[] = [];
+      const watch = (async () => {
+        while (state.flooding) {
+          beside.push(await r.call(null, "GET /healthz"));
+          beside.push(await workspace.call("sk_owner", "GET /v1/workspace"));
+        }
+      })();
+      const replies = await Promise.all(flood);
+      state.flooding = false;
+      await watch;
+      const by = (status: number, known: boolean): Reply[] =>
+        replies.filter((reply, n) => reply.status === status && (n % 2 === 1) === known);
+      expect(replies.every(({ status }) => status === 401 || status === 503)).toBe(true);
+      for (const known of [true, false]) {
+        expect(by(503, known).length).toBeGreaterThan(10);
+        expect(by(401, known).length).toBeGreaterThan(0);
+      }
+      const [refused] = by(503, true) as [Reply];
+      expect(refused.body.error.code).toBe("unavailable");
+      expect(refused.headers.get("retry-after")).toBe("1");
+      expect(by(503, false)[0]?.text).toBe(refused.text);
+      expect(beside.length).toBeGreaterThan(10);
+      expect(beside.every(({ status }) => status === 200)).toBe(true);
+      // What was refused counts for nothing, and the door is open again.
+      await logIn(r, email);
+    });
+  });
+}

@@ -1,0 +1,59 @@
+// Doors that anybody may knock at are throttled by network; the cap per credential is off unless set.
+import { expect, it } from "vitest";
+import { rack, type Reply } from "../support/rack.ts";
+
+function expectLimited(reply: Reply, policy: string): void {
+  expect(reply.status).toBe(429);
+  expect(reply.body.error.code).toBe("rate_limited");
+  expect(Number(reply.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+  expect(reply.headers.get("ratelimit")).toMatch(/^"[a-z_]+";r=0;t=\d+$/);
+  expect(reply.headers.get("ratelimit-policy")).toBe(policy);
+}
+
+it("the bootstrap door takes 60 knocks a minute from one network, before the token is looked at", async () => {
+  await using r = await rack("sqlite", { flags: { throttle: "on" } });
+  r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
+  const knock = () => r.call("krboot_wrong", "POST /v1/workspaces", {});
+  for (let i = 0; i < 60; i++) expect((await knock()).status).toBe(401);
+  expectLimited(await knock(), '"bootstrap";q=60;w=60');
+  expectLimited(
+    await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "A", slug: "abc" }),
+    '"bootstrap";q=60;w=60',
+  );
+  r.clock.advance(60_000);
+  expect((await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "A", slug: "abc" })).status).toBe(201);
+});
+
+it("a forwarded address is believed only from a trusted proxy", async () => {
+  await using trusting = await rack("sqlite", { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
+  const knock = (address: string) =>
+    trusting.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": `${address}, 127.0.0.9` } });
+  for (let i = 0; i < 61; i++) await knock("203.0.113.7");
+  expect((await knock("203.0.113.99")).status).toBe(429);
+  expect((await knock("198.51.100.1")).status).toBe(401);
+  await using wary = await rack("sqlite", { flags: { throttle: "on" } });
+  for (let i = 0; i < 61; i++) {
+    await wary.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": `10.0.${i}.1` } });
+  }
+  expect(
+    (await wary.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": "10.9.9.9" } })).status,
+  ).toBe(429);
+});
+
+it("the cap per credential holds for each on its own", async () => {
+  await using r = await rack("sqlite", { flags: { throttle: "on", vendor_per_minute: "20" } });
+  r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
+  const w = await r.workspace();
+  r.clock.advance(60_000);
+  for (let i = 0; i < 20; i++) expect((await w.call("sk_owner", "GET /v1/workspace")).status).toBe(200);
+  expectLimited(await w.call("sk_owner", "GET /v1/workspace"), '"vendor";q=20;w=60');
+  expect((await w.call("sk_test", "GET /v1/workspace")).status).toBe(200);
+});
+
+it("the chain is verified six times a minute and no more", async () => {
+  await using r = await rack("sqlite", { flags: { throttle: "on" } });
+  r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
+  const w = await r.workspace();
+  for (let i = 0; i < 6; i++) expect((await w.call("sk_test", "GET /v1/audit_logs/chain")).status).toBe(200);
+  expectLimited(await w.call("sk_owner", "GET /v1/audit_logs/chain"), '"audit_chain";q=6;w=60');
+});
