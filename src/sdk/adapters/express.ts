@@ -1,0 +1,74 @@
+// express (4 and 5): `protect` and `idempotent` as middlewares. The context is `req.keyrack`.
+// Errors go to `next`, never into a rejected promise: express 4 would let that end the process.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Context } from "../context.ts";
+import type { ProtectOptions } from "../guard.ts";
+import type { IdempotentOptions } from "../idempotency.ts";
+import { type Keyrack, partsOf } from "../parts.ts";
+import {
+  beginOnNode,
+  incomingOf,
+  NodeCapture,
+  type NodeRequest,
+  onAnswered,
+  setHeaders,
+  writeAnswer,
+} from "./noderes.ts";
+
+declare global {
+  namespace Express {
+    interface Request {
+      /** The verified key; null where `skip` is set. Only behind `protect`. */
+      keyrack?: Context | null;
+    }
+  }
+}
+
+type Next = (error?: unknown) => void;
+type Routed = NodeRequest & { baseUrl?: string; route?: { path?: unknown } };
+
+export function protect<Req extends IncomingMessage = IncomingMessage>(
+  keyrack: Keyrack,
+  options?: ProtectOptions<Req>,
+) {
+  const guard = partsOf(keyrack).guard<Req>(options);
+  return (req: Req, res: ServerResponse, next: Next): void => {
+    const request = req as unknown as Routed;
+    guard.admit(req, incomingOf(request)).then((admitted) => {
+      onAnswered(res, (status) => admitted.done(status, routeOf(request)));
+      if (admitted.denial) return writeAnswer(res, admitted.denial);
+      setHeaders(res, admitted.headers);
+      request.keyrack = admitted.context;
+      next();
+    }, next);
+  };
+}
+
+export function idempotent<Req extends IncomingMessage, Res extends ServerResponse>(
+  keyrack: Keyrack,
+  handler: (req: Req, res: Res, next: Next) => unknown,
+  options?: IdempotentOptions,
+) {
+  const route = partsOf(keyrack).idempotent(options);
+  return (req: Req, res: Res, next: Next): void => {
+    const run = async () => {
+      const begun = await beginOnNode(route, req);
+      if (begun.kind === "answer") return writeAnswer(res, begun.answer);
+      if (begun.kind === "pass") return void (await handler(req, res, next));
+      const capture = new NodeCapture(res, begun.claim);
+      // "route" and "router" are express's words for going on elsewhere, not errors.
+      const watched: Next = (error) => {
+        if (!error || error === "route" || error === "router") next(error);
+        else void capture.failed().then(() => next(error));
+      };
+      await capture.run(() => handler(req, res, watched));
+    };
+    run().catch(next);
+  };
+}
+
+function routeOf(req: Routed): string | null {
+  const path = req.route?.path;
+  return typeof path === "string" ? (req.baseUrl ?? "") + path : null;
+}

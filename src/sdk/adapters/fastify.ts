@@ -1,0 +1,70 @@
+// fastify 5: `protect` is an `onRequest` or `preHandler` hook, `idempotent` wraps a route's handler. The context is
+// `request.keyrack`. Fastify has parsed the body before a handler runs; where `request.rawBody` is kept (the plugin
+// fastify-raw-body does), repetitions are compared by its bytes, otherwise by the parsed JSON.
+
+import type { FastifyRequest } from "fastify";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Context } from "../context.ts";
+import type { ProtectOptions } from "../guard.ts";
+import type { IdempotentOptions } from "../idempotency.ts";
+import { type Keyrack, partsOf } from "../parts.ts";
+import { beginOnNode, incomingOf, NodeCapture, type NodeRequest, onAnswered } from "./noderes.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** The verified key; null where `skip` is set. Only behind `protect`. */
+    keyrack?: Context | null;
+  }
+}
+
+/** What is used of fastify's own objects, so that its types are not needed here. */
+export type RequestLike = { raw: IncomingMessage; body?: unknown; routeOptions?: { url?: string | undefined } };
+export type ReplyLike = {
+  raw: ServerResponse;
+  code(status: number): ReplyLike;
+  headers(headers: Record<string, string>): ReplyLike;
+  send(payload: unknown): ReplyLike;
+};
+
+export function protect(keyrack: Keyrack, options?: ProtectOptions<FastifyRequest>) {
+  const guard = partsOf(keyrack).guard<FastifyRequest>(options);
+  return async (request: RequestLike, reply: ReplyLike): Promise<unknown> => {
+    const admitted = await guard.admit(request as FastifyRequest, incomingOf(request.raw));
+    onAnswered(reply.raw, (status) => admitted.done(status, request.routeOptions?.url ?? null));
+    reply.headers(admitted.headers);
+    Object.assign(request, { keyrack: admitted.context });
+    const { denial } = admitted;
+    // Returning the reply is what tells fastify to go no further.
+    return denial ? reply.code(denial.status).headers(denial.headers).send(denial.body) : undefined;
+  };
+}
+
+export function idempotent<Req extends RequestLike, Reply extends ReplyLike>(
+  keyrack: Keyrack,
+  handler: (request: Req, reply: Reply) => unknown,
+  options?: IdempotentOptions,
+) {
+  const route = partsOf(keyrack).idempotent(options);
+  return async (request: Req, reply: Reply): Promise<unknown> => {
+    const begun = await beginOnNode(route, nodeView(request));
+    if (begun.kind === "pass") return handler(request, reply);
+    if (begun.kind === "answer") {
+      const { status, headers, body } = begun.answer;
+      return reply
+        .code(status)
+        .headers(headers)
+        .send(typeof body === "string" ? body : Buffer.from(body));
+    }
+    return new NodeCapture(reply.raw, begun.claim).run(() => handler(request, reply));
+  };
+}
+
+/** The raw request with what fastify knows beside it. A view: nothing of it is written to. */
+function nodeView(request: RequestLike & { rawBody?: unknown; keyrack?: Context | null }): NodeRequest {
+  const { raw, rawBody, body, keyrack } = request;
+  return Object.create(raw, {
+    rawBody: { value: rawBody },
+    body: { value: body ?? "" },
+    keyrack: { value: keyrack },
+  }) as NodeRequest;
+}

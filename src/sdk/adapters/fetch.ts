@@ -1,0 +1,54 @@
+// Any runtime whose server is a function from Request to Response: Bun, Deno, workers, Next.js route handlers. Both take
+// the handler and give one back; the context is the handler's second argument, before whatever the runtime passes on.
+
+import type { Context } from "../context.ts";
+import type { ProtectOptions } from "../guard.ts";
+import type { IdempotentOptions } from "../idempotency.ts";
+import { type Keyrack, partsOf } from "../parts.ts";
+import { beginOnWeb, incomingOf, responseOf, runClaimed, withHeaders } from "./webres.ts";
+
+/** `context` is null where `skip` is set. */
+export type Handler<Rest extends unknown[] = unknown[]> = (
+  request: Request,
+  context: Context | null,
+  ...rest: Rest
+) => Response | Promise<Response>;
+
+export function protect<Rest extends unknown[]>(
+  keyrack: Keyrack,
+  options: ProtectOptions<Request>,
+  handler: Handler<Rest>,
+): (request: Request, ...rest: Rest) => Promise<Response> {
+  const guard = partsOf(keyrack).guard(options);
+  if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
+  return async (request, ...rest) => {
+    const admitted = await guard.admit(request, incomingOf(request, new URL(request.url).pathname));
+    // Whatever the handler throws is the runtime's to answer; for the report it is a 500.
+    let status = 500;
+    try {
+      if (admitted.denial) {
+        status = admitted.denial.status;
+        return responseOf(admitted.denial);
+      }
+      const response = await handler(request, admitted.context, ...rest);
+      status = response.status;
+      return withHeaders(response, admitted.headers);
+    } finally {
+      admitted.done(status, null);
+    }
+  };
+}
+
+export function idempotent<Rest extends unknown[]>(
+  keyrack: Keyrack,
+  handler: Handler<Rest>,
+  options?: IdempotentOptions,
+): Handler<Rest> {
+  const route = partsOf(keyrack).idempotent(options);
+  return async (request, context, ...rest) => {
+    const begun = await beginOnWeb(route, request, context);
+    if (begun.kind === "answer") return responseOf(begun.answer);
+    if (begun.kind === "pass") return handler(request, context, ...rest);
+    return runClaimed(begun.claim, () => handler(request, context, ...rest));
+  };
+}

@@ -1,0 +1,64 @@
+// h3 version 2: `protect` is a middleware, `idempotent` wraps a handler. The context is `event.context.keyrack`.
+// A handler returns any value; under a claim it becomes a Response by h3's own rules, so that it can be kept.
+
+import type { Context } from "../context.ts";
+import type { ProtectOptions } from "../guard.ts";
+import type { IdempotentOptions } from "../idempotency.ts";
+import { type Keyrack, partsOf } from "../parts.ts";
+import { type PreparedEvent, toResponse } from "./h3res.ts";
+import { beginOnWeb, incomingOf, responseOf, runClaimed } from "./webres.ts";
+
+/** What is used of h3's own event, so that its types are not needed here. */
+export type EventLike = PreparedEvent & {
+  req: Request;
+  url: URL;
+  context: { keyrack?: Context | null; matchedRoute?: { route?: string | undefined } | undefined };
+};
+
+const NOT_FOUND = Symbol.for("h3.notFound");
+
+export function protect<Event extends EventLike = EventLike>(keyrack: Keyrack, options?: ProtectOptions<Event>) {
+  const guard = partsOf(keyrack).guard<Event>(options);
+  return async (event: Event, next: () => unknown): Promise<unknown> => {
+    const admitted = await guard.admit(event, incomingOf(event.req, event.url.pathname));
+    const done = (status: number) => admitted.done(status, event.context.matchedRoute?.route ?? null);
+    if (admitted.denial) {
+      done(admitted.denial.status);
+      return responseOf(admitted.denial);
+    }
+    for (const [name, value] of Object.entries(admitted.headers)) {
+      event.res.headers.set(name, value);
+      event.res.errHeaders?.set(name, value);
+    }
+    event.context.keyrack = admitted.context;
+    try {
+      const value = await next();
+      done(statusOf(value, event));
+      return value;
+    } catch (error) {
+      done((error as { status?: number } | null)?.status ?? 500);
+      throw error;
+    }
+  };
+}
+
+export function idempotent<Event extends EventLike>(
+  keyrack: Keyrack,
+  handler: (event: Event) => unknown,
+  options?: IdempotentOptions,
+) {
+  const route = partsOf(keyrack).idempotent(options);
+  return async (event: Event): Promise<unknown> => {
+    const { req, context } = event;
+    const begun = await beginOnWeb(route, req, context.keyrack);
+    if (begun.kind === "answer") return responseOf(begun.answer);
+    if (begun.kind === "pass") return handler(event);
+    return runClaimed(begun.claim, async () => toResponse(await handler(event), event));
+  };
+}
+
+function statusOf(value: unknown, event: EventLike): number {
+  if (value === NOT_FOUND) return 404;
+  if (value instanceof Error) return (value as { status?: number }).status ?? 500;
+  return (value as { status?: number } | null)?.status ?? event.res.status ?? 200;
+}

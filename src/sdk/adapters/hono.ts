@@ -1,0 +1,66 @@
+// hono: `protect` is a middleware, `idempotent` wraps a handler. The context is `c.get("keyrack")`.
+// Hono turns a thrown error into a response before a middleware sees it, so the status is always there after `next`.
+
+import type { Context as HonoContext } from "hono";
+import type { Context } from "../context.ts";
+import type { ProtectOptions } from "../guard.ts";
+import type { IdempotentOptions } from "../idempotency.ts";
+import { type Keyrack, partsOf } from "../parts.ts";
+import { beginOnWeb, incomingOf, responseOf, runClaimed } from "./webres.ts";
+
+declare module "hono" {
+  interface ContextVariableMap {
+    /** The verified key; null where `skip` is set. Only behind `protect`. */
+    keyrack: Context | null;
+  }
+}
+
+/** What is used of hono's own Context, so that its types are not needed here. */
+export type HonoLike = {
+  req: {
+    raw: Request;
+    path: string;
+    arrayBuffer(): Promise<ArrayBuffer>;
+    matchedRoutes?: { path: string }[];
+  };
+  res: Response;
+  header(name: string, value: string): void;
+  set(name: "keyrack", value: Context | null): void;
+  get(name: "keyrack"): Context | null;
+};
+
+export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, options?: ProtectOptions<C>) {
+  const guard = partsOf(keyrack).guard<C>(options);
+  return async (c: C, next: () => Promise<void>): Promise<Response | undefined> => {
+    const admitted = await guard.admit(c, incomingOf(c.req.raw, c.req.path));
+    if (admitted.denial) {
+      admitted.done(admitted.denial.status, routeOf(c));
+      return responseOf(admitted.denial);
+    }
+    for (const [name, value] of Object.entries(admitted.headers)) c.header(name, value);
+    c.set("keyrack", admitted.context);
+    await next();
+    admitted.done(c.res.status, routeOf(c));
+    return undefined;
+  };
+}
+
+export function idempotent<C extends HonoLike>(
+  keyrack: Keyrack,
+  handler: (c: C, next: () => Promise<void>) => Response | Promise<Response>,
+  options?: IdempotentOptions,
+) {
+  const route = partsOf(keyrack).idempotent(options);
+  return async (c: C, next: () => Promise<void>): Promise<Response> => {
+    // Hono keeps what a middleware has read through it.
+    const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), () => c.req.arrayBuffer());
+    if (begun.kind === "answer") return responseOf(begun.answer);
+    if (begun.kind === "pass") return handler(c, next);
+    return runClaimed(begun.claim, () => handler(c, next));
+  };
+}
+
+/** The last match is the route's own handler; those before it are middlewares. */
+function routeOf(c: HonoLike): string | null {
+  return c.req.matchedRoutes?.at(-1)?.path ?? null;
+}

@@ -1,0 +1,36 @@
+// Plain node:http: both take the handler and give one back. The context is `req.keyrack`.
+// What a handler throws comes out again as the returned promise's rejection, as it would without us.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Context } from "../context.ts";
+import type { ProtectOptions } from "../guard.ts";
+import type { IdempotentOptions } from "../idempotency.ts";
+import { type Keyrack, partsOf } from "../parts.ts";
+import { beginOnNode, incomingOf, NodeCapture, onAnswered, setHeaders, writeAnswer } from "./noderes.ts";
+
+/** A request behind `protect`. `body` and `rawBody` are there behind `idempotent`, which has to read the stream. */
+export type ProtectedRequest = IncomingMessage & { keyrack: Context | null; body?: unknown; rawBody?: Buffer };
+export type Handler = (req: ProtectedRequest, res: ServerResponse) => unknown;
+export type Listener = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
+
+export function protect(keyrack: Keyrack, options: ProtectOptions<IncomingMessage>, handler: Handler): Listener {
+  const guard = partsOf(keyrack).guard(options);
+  if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
+  return async (req, res) => {
+    const admitted = await guard.admit(req, incomingOf(req));
+    onAnswered(res, (status) => admitted.done(status, null));
+    if (admitted.denial) return writeAnswer(res, admitted.denial);
+    setHeaders(res, admitted.headers);
+    await handler(Object.assign(req, { keyrack: admitted.context }), res);
+  };
+}
+
+export function idempotent(keyrack: Keyrack, handler: Handler, options?: IdempotentOptions): Handler {
+  const route = partsOf(keyrack).idempotent(options);
+  return async (req, res) => {
+    const begun = await beginOnNode(route, req);
+    if (begun.kind === "answer") writeAnswer(res, begun.answer);
+    else if (begun.kind === "pass") await handler(req, res);
+    else await new NodeCapture(res, begun.claim).run(() => handler(req, res));
+  };
+}

@@ -1,0 +1,191 @@
+// What the adapters over node:http share: a request's facts, an answer written out, a request's body, and a response
+// watched on its way so that it can be replayed. The trap: `writeHead(status, headers)` leaves no trace in
+// `getHeaders()`, so it has to be watched as well.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Claim } from "../claim.ts";
+import type { Context } from "../context.ts";
+import { denialAnswer } from "../denials.ts";
+import type { Incoming } from "../guard.ts";
+import type { Begun, Exchange, FullAnswer, IdempotentRoute } from "../idempotency.ts";
+import { BodyCopy } from "../replay.ts";
+
+/** The parts of a request that frameworks and body parsers add. */
+export type NodeRequest = IncomingMessage & {
+  keyrack?: Context | null;
+  originalUrl?: string;
+  body?: unknown;
+  rawBody?: unknown;
+};
+
+const BODY_MAX = 1 << 20;
+
+export function splitUrl(req: NodeRequest): { path: string; query: string } {
+  const url = req.originalUrl ?? req.url ?? "/";
+  const mark = url.indexOf("?");
+  return mark < 0 ? { path: url, query: "" } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
+}
+
+export function incomingOf(req: NodeRequest): Incoming {
+  const { authorization, "x-api-key": apiKey } = req.headers;
+  return {
+    method: req.method ?? "GET",
+    path: splitUrl(req).path,
+    authorization,
+    apiKey: Array.isArray(apiKey) ? apiKey.join(",") : apiKey,
+  };
+}
+
+export function writeAnswer(res: ServerResponse, answer: FullAnswer): void {
+  for (const [name, value] of Object.entries(answer.headers)) res.setHeader(name, value);
+  res.statusCode = answer.status;
+  res.end(answer.body);
+}
+
+export function setHeaders(res: ServerResponse, headers: Record<string, string>): void {
+  if (!res.headersSent) for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+}
+
+/** Calls back once with what was answered; 499 where the client left before that. */
+export function onAnswered(res: ServerResponse, answered: (status: number) => void): void {
+  res.once("close", () => answered(res.writableFinished ? res.statusCode : 499));
+}
+
+/** Asks for a claim on a node request, reading its body when nobody has yet. */
+export async function beginOnNode(route: IdempotentRoute, req: NodeRequest): Promise<Begun> {
+  const key = req.headers["idempotency-key"];
+  const header = Array.isArray(key) ? key.join(",") : key;
+  const body = header === undefined ? "" : await bodyOf(req);
+  if (body === null)
+    return { kind: "answer", answer: denialAnswer("body_too_large", { headers: { connection: "close" } }) };
+  const exchange = { context: req.keyrack, method: req.method ?? "GET", ...splitUrl(req), body, key: header };
+  return route.begin(exchange);
+}
+
+/** Raw bytes where there are any, parsed JSON where a parser took them, null where they are too many. */
+async function bodyOf(req: NodeRequest): Promise<Exchange["body"] | null> {
+  for (const body of [req.rawBody, req.body]) {
+    if (typeof body === "string" || body instanceof Uint8Array) return body;
+  }
+  if (req.body !== undefined) return { parsed: req.body };
+  if (req.readableEnded || req.readableDidRead) return "";
+  const bytes = await readBody(req);
+  if (!bytes) return null;
+  // The stream is spent now, so the handler finds the body where a body parser would have put it.
+  req.rawBody = Buffer.from(bytes);
+  req.body = parsedJson(req, bytes);
+  return bytes;
+}
+
+/** Not by `for await`: leaving that early destroys the socket, and with it the 413. */
+function readBody(req: NodeRequest): Promise<Uint8Array | null> {
+  const copy = new BodyCopy(BODY_MAX);
+  return new Promise((resolve, reject) => {
+    const add = (chunk: Uint8Array) => {
+      copy.add(chunk);
+      if (!copy.tooLarge) return;
+      req.off("data", add);
+      req.pause();
+      resolve(null);
+    };
+    req.on("data", add);
+    req.once("end", () => resolve(copy.bytes()));
+    req.once("error", reject);
+    req.once("close", () => reject(new Error("The request was aborted.")));
+  });
+}
+
+function parsedJson(req: NodeRequest, bytes: Uint8Array): unknown {
+  if (!/^application\/(?:[\w.+-]+\+)?json\b/i.test(req.headers["content-type"] ?? "")) return req.rawBody;
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return req.rawBody;
+  }
+}
+
+type Rest = [encoding?: unknown, done?: unknown];
+
+/** Watches a response until its end, and holds that end back until the answer is stored. */
+export class NodeCapture {
+  readonly #res: ServerResponse;
+  readonly #claim: Claim;
+  readonly #copy: BodyCopy;
+  readonly #restore: () => void;
+  #headers: Record<string, unknown> | null = null;
+  #ended = false;
+  #returned = false;
+
+  constructor(res: ServerResponse, claim: Claim) {
+    this.#res = res;
+    this.#claim = claim;
+    this.#copy = new BodyCopy(claim.maxBodyBytes);
+    const { writeHead, write, end } = res as unknown as Record<string, (...args: unknown[]) => unknown>;
+    this.#restore = () => Object.assign(res, { writeHead, write, end });
+    const watched = {
+      writeHead: (status: number, ...rest: unknown[]) => {
+        this.#head(rest.at(-1));
+        return writeHead?.call(res, status, ...rest);
+      },
+      write: (chunk: unknown, ...rest: Rest) => {
+        this.#head(null);
+        this.#add(chunk, rest[0]);
+        return write?.call(res, chunk, ...rest);
+      },
+      end: (...args: unknown[]) => {
+        if (this.#ended) return end?.call(res, ...args);
+        this.#ended = true;
+        this.#head(null);
+        this.#add(args[0], args[1]);
+        void this.#claim
+          .complete(res.statusCode, this.#headers, this.#copy.bytes())
+          .then(() => end?.call(res, ...args));
+        return res;
+      },
+    };
+    Object.assign(res, watched);
+    res.once("close", () => this.#left());
+  }
+
+  /** Runs the handler; the response may still be on its way when it returns. */
+  async run(handler: () => unknown): Promise<unknown> {
+    try {
+      const value = await handler();
+      this.#returned = true;
+      if (this.#res.destroyed) this.#left();
+      return value;
+    } catch (error) {
+      await this.failed();
+      throw error;
+    }
+  }
+
+  /** The handler threw: the framework's own error answer goes out unwatched, and a retry may run. */
+  async failed(): Promise<void> {
+    if (this.#ended) return;
+    this.#restore();
+    await this.#claim.release();
+  }
+
+  /** Nobody is there any more and nothing was answered: what the handler did is unknown, so nothing is stored. */
+  #left(): void {
+    if (!this.#ended && this.#returned) this.#claim.abandon();
+  }
+
+  /** Headers as they stand before the first byte: later ones belong to whatever encodes the body on its way out. */
+  #head(extra: unknown): void {
+    if (this.#headers) return;
+    this.#headers = { ...this.#res.getHeaders() };
+    if (Array.isArray(extra)) {
+      for (let i = 0; i + 1 < extra.length; i += 2) this.#headers[String(extra[i]).toLowerCase()] = extra[i + 1];
+    } else if (typeof extra === "object" && extra !== null) {
+      for (const [name, value] of Object.entries(extra)) this.#headers[name.toLowerCase()] = value;
+    }
+  }
+
+  #add(chunk: unknown, encoding: unknown): void {
+    const named = typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8";
+    if (typeof chunk === "string") this.#copy.add(Buffer.from(chunk, named));
+    else if (chunk instanceof Uint8Array) this.#copy.add(chunk);
+  }
+}

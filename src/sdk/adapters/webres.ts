@@ -1,0 +1,113 @@
+// What the adapters over Request and Response share: an answer as a Response, and a Response watched on its way so that
+// it can be replayed. The last chunk is held back until the answer is stored, so whoever has seen all of an answer can
+// count on its replay.
+
+import type { Claim } from "../claim.ts";
+import type { Context } from "../context.ts";
+import type { Incoming } from "../guard.ts";
+import type { Begun, FullAnswer, IdempotentRoute } from "../idempotency.ts";
+import { BodyCopy } from "../replay.ts";
+
+const BODYLESS = new Set([204, 205, 304]);
+
+export function incomingOf(request: Request, path: string): Incoming {
+  const { headers, method } = request;
+  return { method, path, authorization: headers.get("authorization"), apiKey: headers.get("x-api-key") };
+}
+
+export function responseOf({ status, headers, body }: FullAnswer): Response {
+  return new Response(BODYLESS.has(status) ? null : (body as BodyInit), { status, headers });
+}
+
+/** A response with more headers. A copy, because those of a fetched response cannot be changed. */
+export function withHeaders(response: Response, more: Record<string, string>): Response {
+  if (Object.keys(more).length === 0) return response;
+  const headers = new Headers(response.headers);
+  for (const [name, value] of Object.entries(more)) headers.set(name, value);
+  const { status, statusText } = response;
+  return new Response(response.body, { status, statusText, headers });
+}
+
+/** Asks for a claim. The body is read from a copy, so the handler still finds it; `spent` reads one that is gone. */
+export async function beginOnWeb(
+  route: IdempotentRoute,
+  request: Request,
+  context: Context | null | undefined,
+  spent: () => Promise<ArrayBuffer> = bodyGone,
+): Promise<Begun> {
+  const key = request.headers.get("idempotency-key");
+  const { pathname, search } = new URL(request.url);
+  const read = () => (request.bodyUsed ? spent() : request.clone().arrayBuffer());
+  const body = key === null ? "" : new Uint8Array(await read());
+  return route.begin({ context, method: request.method, path: pathname, query: search.slice(1), body, key });
+}
+
+function bodyGone(): never {
+  throw new TypeError("keyrack: the request's body was read before idempotent() could see it.");
+}
+
+/** Runs a handler under a claim: its response is stored and passed on, its failure releases the claim. */
+export async function runClaimed(claim: Claim, run: () => Response | Promise<Response>): Promise<Response> {
+  try {
+    return await kept(await run(), claim);
+  } catch (error) {
+    await claim.release();
+    throw error;
+  }
+}
+
+async function kept(response: Response, claim: Claim): Promise<Response> {
+  const copy = new BodyCopy(claim.maxBodyBytes);
+  const { status, statusText, headers } = response;
+  const store = () => claim.complete(status, Object.fromEntries(headers), copy.bytes());
+  if (!response.body) {
+    await store();
+    return response;
+  }
+  return new Response(heldBack(response.body.getReader(), copy, store, claim), { status, statusText, headers });
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+function heldBack(
+  reader: Reader,
+  copy: BodyCopy,
+  store: () => Promise<void>,
+  claim: Claim,
+): ReadableStream<Uint8Array> {
+  let last: Uint8Array | null = null;
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        // Until something is enqueued: a pull that enqueues nothing is not repeated.
+        for (let sent = false; !sent; ) {
+          const { done, value } = await reader.read();
+          if (done) await store();
+          if (last) controller.enqueue(last);
+          sent = done || last !== null;
+          last = value ?? null;
+          if (done) return controller.close();
+          copy.add(value);
+        }
+      } catch (error) {
+        await claim.release();
+        controller.error(error);
+      }
+    },
+    // The client left: the rest is still worth storing, as long as it fits.
+    async cancel(reason) {
+      try {
+        for (;;) {
+          const { done, value } = await reader.read();
+          if (done) break;
+          copy.add(value);
+          if (copy.tooLarge) return await reader.cancel(reason);
+        }
+      } catch {
+        return await claim.release();
+      } finally {
+        await store();
+      }
+    },
+  });
+}

@@ -1,0 +1,139 @@
+// One HTTP call to the control plane: bounded in time and in bytes, never redirected, JSON or nothing.
+// Whatever goes wrong is a CallError; a caller never meets a TypeError of fetch or half an answer.
+
+import type { Settings } from "./options.ts";
+import type { Ports } from "./runtime.ts";
+
+export type CallFault = "network" | "timeout" | "garbage" | "too_large" | "refused";
+
+export class CallError extends Error {
+  override name = "CallError";
+  readonly fault: CallFault;
+  /** The HTTP status, where there was an answer. */
+  readonly status: number;
+  readonly retryAfterMs: number;
+
+  constructor(fault: CallFault, message: string, status = 0, retryAfterMs = 0) {
+    super(message);
+    this.fault = fault;
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+export type Call = {
+  method: "GET" | "POST";
+  path: string;
+  body?: string;
+  headers?: Record<string, string>;
+  timeoutMs: number;
+  maxBytes?: number;
+  signal?: AbortSignal;
+};
+
+export type Reply = { status: number; etag: string | null; json: unknown };
+
+const MAX_BYTES = 1 << 20;
+
+export class Client {
+  readonly #settings: Settings;
+  readonly #ports: Ports;
+
+  constructor(settings: Settings, ports: Ports) {
+    this.#settings = settings;
+    this.#ports = ports;
+  }
+
+  /** Answers a 2xx with its JSON, or a 304 with none. Everything else throws a CallError. */
+  async call(call: Call): Promise<Reply> {
+    const abort = new AbortController();
+    const over = new Promise<never>((_, reject) => {
+      abort.signal.addEventListener("abort", () => reject(abort.signal.reason as CallError));
+    });
+    // Nobody may be listening any more when the last line aborts.
+    over.catch(() => {});
+    const late = () => abort.abort(new CallError("timeout", `No answer within ${call.timeoutMs} ms.`));
+    const stop = () => abort.abort(new CallError("network", "Stopped."));
+    const cancel = this.#ports.after(call.timeoutMs, late, true);
+    call.signal?.addEventListener("abort", stop);
+    try {
+      if (call.signal?.aborted) stop();
+      // A race, because not every fetch there is heeds its signal.
+      return await Promise.race([over, this.#exchange(call, abort.signal)]);
+    } catch (error) {
+      if (error instanceof CallError) throw error;
+      throw new CallError("network", reason(error));
+    } finally {
+      cancel();
+      call.signal?.removeEventListener("abort", stop);
+      // An answer that was not read to its end would hold its socket.
+      abort.abort(new CallError("network", "Done."));
+    }
+  }
+
+  async #exchange(call: Call, signal: AbortSignal): Promise<Reply> {
+    const { url, secretKey } = this.#settings;
+    const response = await this.#ports.fetch(url + call.path, {
+      method: call.method,
+      headers: {
+        authorization: `Bearer ${secretKey}`,
+        accept: "application/json",
+        ...(call.body !== undefined && { "content-type": "application/json" }),
+        ...call.headers,
+      },
+      ...(call.body !== undefined && { body: call.body }),
+      // A redirect could carry the secret key to another place.
+      redirect: "manual",
+      signal,
+    });
+    const { status } = response;
+    const etag = response.headers.get("etag");
+    if (status === 304) return { status, etag, json: null };
+    if (status < 200 || status > 299) {
+      throw new CallError("refused", `Refused with status ${status}.`, status, retryAfter(response));
+    }
+    return { status, etag, json: await readJson(response, call.maxBytes ?? MAX_BYTES) };
+  }
+}
+
+async function readJson(response: Response, maxBytes: number): Promise<unknown> {
+  const bytes = await readBytes(response, maxBytes);
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch {
+    throw new CallError("garbage", "The answer is not JSON.", response.status);
+  }
+}
+
+async function readBytes(response: Response, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  for (;;) {
+    const next = await reader?.read();
+    if (!next || next.done) break;
+    const chunk = next.value as Uint8Array;
+    size += chunk.length;
+    if (size > maxBytes) throw new CallError("too_large", `The answer is over ${maxBytes} bytes.`, response.status);
+    chunks.push(chunk);
+  }
+  const all = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    all.set(chunk, at);
+    at += chunk.length;
+  }
+  return all;
+}
+
+function retryAfter(response: Response): number {
+  const seconds = Number(response.headers.get("retry-after") ?? "");
+  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 0;
+}
+
+/** fetch hides the useful half of its failures in `cause`. */
+function reason(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const code = (cause as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? `Cannot be reached: ${code}.` : "Cannot be reached.";
+}

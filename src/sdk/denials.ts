@@ -1,0 +1,62 @@
+// Every answer the library gives in place of the vendor's handler: status, code and text in one table, and the headers
+// that go with them. Nothing a caller or a feed sent reaches a header unless every character of it is known to be safe:
+// a scope with a line break in `WWW-Authenticate` would make Node throw while it writes the header.
+
+export const denials = {
+  missing_key: [401, "missing_key", "An API key is required: send Authorization: Bearer <key>."],
+  invalid_key: [401, "invalid_key", "Invalid API key."],
+  expired_key: [401, "expired_key", "This API key has expired."],
+  insufficient_scope: [403, "insufficient_scope", "The API key lacks a required scope."],
+  rate_limited: [429, "rate_limited", "Too many requests."],
+  unavailable: [503, "unavailable", "Keys cannot be verified right now. Try again shortly."],
+  idempotency_key_required: [400, "invalid_request", "Send an Idempotency-Key header with this request."],
+  idempotency_key_invalid: [400, "invalid_request", "The Idempotency-Key header is not valid."],
+  idempotency_in_progress: [409, "conflict", "A request with this Idempotency-Key is still in progress."],
+  idempotency_not_kept: [409, "conflict", "The first response was too large to keep."],
+  idempotency_mismatch: [422, "idempotency_mismatch", "This Idempotency-Key was used with another request."],
+  idempotency_unavailable: [503, "unavailable", "This request cannot be made safe to repeat right now."],
+  body_too_large: [413, "payload_too_large", "The request body is too large."],
+} as const satisfies Record<string, readonly [status: number, code: string, message: string]>;
+
+export type DenialName = keyof typeof denials;
+/** The refusals that `verify` can give. */
+export type VerifyDenial = "missing_key" | "invalid_key" | "expired_key" | "insufficient_scope" | "unavailable";
+
+/** A finished HTTP answer, for an adapter to write as it is. */
+export type Answer = { status: number; headers: Record<string, string>; body: string };
+
+export type DenialExtra = {
+  missing?: readonly string[];
+  required?: readonly string[];
+  retryAfterSeconds?: number | null;
+  headers?: Record<string, string>;
+};
+
+const REALM = 'Bearer realm="keyrack"';
+const SCOPE_ATTRIBUTE_MAX = 1024;
+// RFC 6750 §3: a scope-token, so neither a space, a quote nor a backslash, and nothing outside ASCII.
+const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
+
+export function denialAnswer(name: DenialName, extra: DenialExtra = {}): Answer {
+  const [status, code, message] = denials[name];
+  const error = { code, message, ...(extra.missing && { missing_scopes: extra.missing }) };
+  const headers: Record<string, string> = {
+    "content-type": "application/json; charset=utf-8",
+    "cache-control": "no-store",
+    ...extra.headers,
+  };
+  const challenge = challengeFor(name, extra.required ?? []);
+  if (challenge) headers["www-authenticate"] = challenge;
+  const wait = extra.retryAfterSeconds ?? (status === 503 ? 1 : null);
+  if (wait !== null) headers["retry-after"] = String(Math.max(1, Math.ceil(wait)));
+  return { status, headers, body: JSON.stringify({ error }) };
+}
+
+function challengeFor(name: DenialName, required: readonly string[]): string | null {
+  if (name === "missing_key") return REALM;
+  if (name === "invalid_key" || name === "expired_key") return `${REALM}, error="invalid_token"`;
+  if (name !== "insufficient_scope") return null;
+  const scope = required.join(" ");
+  const safe = scope.length <= SCOPE_ATTRIBUTE_MAX && required.every((one) => SCOPE_TOKEN.test(one));
+  return `${REALM}, error="insufficient_scope"${safe ? `, scope="${scope}"` : ""}`;
+}

@@ -1,0 +1,230 @@
+// Keeps the policy in step with the control plane: a paged snapshot first, then deltas by long poll. Each delta's
+// `since` is also this node's acknowledgement, so the next one is asked for at once after a change.
+// It runs for ever, never throws, and only ever replaces a policy by a complete one; a failure just lets it grow old.
+
+import type { Policy } from "../kernel/policy.ts";
+import { applyDelta, PolicyError, SnapshotLoader, type Want } from "../kernel/policyload.ts";
+import { type Call, CallError, type Client } from "./client.ts";
+import type { Held } from "./held.ts";
+import type { Settings } from "./options.ts";
+import type { Log, Ports } from "./runtime.ts";
+
+export type FeedEvents = {
+  /** The policy changed or was confirmed. */
+  confirmed(changed: boolean): void;
+  failed(error: Error): void;
+};
+
+const PAGE_KEYS = 10_000;
+const PAGE_KEYS_MIN = 100;
+const PAGES_MAX = 50_000;
+const PAGE_BYTES = 64 << 20;
+const PAGE_TIMEOUT_MS = 30_000;
+const LONG_POLL_MS = 25_000;
+const LONG_POLL_GRACE_MS = 2000;
+const PLAIN_POLL_MS = 300_000;
+const BACKOFF_MS = 250;
+const BACKOFF_MAX_MS = 10_000;
+const RETRY_AFTER_MAX_MS = 60_000;
+const BURST = 10;
+const BURST_PAUSE_MS = 100;
+const LEAVING_TIMEOUT_MS = 2000;
+
+export class Feed {
+  readonly #client: Client;
+  readonly #held: Held;
+  readonly #settings: Settings;
+  readonly #ports: Ports;
+  readonly #log: Log;
+  readonly #events: FeedEvents;
+  readonly #want: Want;
+  readonly #stopped = new AbortController();
+  #wake: (() => void) | null = null;
+  #running: Promise<void> = Promise.resolve();
+  #etag: string | null = null;
+  #pageKeys = PAGE_KEYS;
+  #failures = 0;
+  /** Deltas in a row that could not be used; after two, start again from a snapshot. */
+  #garbage = 0;
+  #burst = 0;
+  #stalls = 0;
+  /** Until when (elapsed) to ask on the interval instead of waiting at the server. */
+  #plainUntil = 0;
+  #asked = false;
+  #confirmed = false;
+
+  constructor(client: Client, held: Held, settings: Settings, ports: Ports, log: Log, events: FeedEvents) {
+    this.#client = client;
+    this.#held = held;
+    this.#settings = settings;
+    this.#ports = ports;
+    this.#log = log;
+    this.#events = events;
+    this.#want = { projectId: settings.projectId, env: settings.env, maxKeys: settings.maxKeys };
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** Stops, then tells the control plane not to wait for this node any more. */
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    this.#wake?.();
+    await this.#running;
+    const policy = this.#held.policy;
+    if (!policy || !this.#asked) return;
+    const path = this.#path("delta", { since: String(policy.version), leaving: "true" });
+    await this.#client
+      .call({ method: "GET", path, timeoutMs: LEAVING_TIMEOUT_MS, maxBytes: PAGE_BYTES })
+      .catch(() => {});
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopped.signal.aborted) {
+      const pause = await this.#step();
+      if (pause > 0 && !this.#stopped.signal.aborted) await this.#sleep(pause);
+    }
+  }
+
+  /** One exchange; answers how long to wait before the next. */
+  async #step(): Promise<number> {
+    try {
+      const policy = this.#garbage < 2 ? this.#held.policy : null;
+      const pause = policy ? await this.#poll(policy) : await this.#snapshot();
+      this.#failures = 0;
+      this.#garbage = 0;
+      return pause;
+    } catch (error) {
+      return this.#stopped.signal.aborted ? 0 : this.#failed(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  async #snapshot(): Promise<number> {
+    const reply = await this.#get("snapshot", { max_keys: String(this.#pageKeys) }, PAGE_TIMEOUT_MS);
+    await this.#load(reply.json);
+    return 0;
+  }
+
+  /** The rest of a snapshot whose first page is here. It takes effect only once it is whole. */
+  async #load(first: unknown): Promise<void> {
+    const loader = new SnapshotLoader(this.#want);
+    let cursor = loader.add(first);
+    for (let pages = 1; cursor !== null; pages++) {
+      if (pages >= PAGES_MAX) throw new PolicyError("The snapshot has too many pages.");
+      const reply = await this.#get("snapshot", { max_keys: String(this.#pageKeys), cursor }, PAGE_TIMEOUT_MS);
+      cursor = loader.add(reply.json);
+    }
+    this.#etag = null;
+    this.#confirm(loader.finish(), true);
+  }
+
+  async #poll(policy: Policy): Promise<number> {
+    // Whoever does not know yet whether its policy is right must not wait for the next change to find out.
+    const unsure = !this.#confirmed || this.#failures > 0;
+    const longest = Math.min(LONG_POLL_MS, Math.floor(this.#settings.staleMs / 3));
+    const waitMs = unsure || !this.#longPolls() ? 0 : longest;
+    const asked = this.#ports.elapsed();
+    const query = { since: String(policy.version), max_keys: String(this.#pageKeys) };
+    const reply = await this.#get(
+      "delta",
+      waitMs > 0 ? { ...query, wait_ms: String(waitMs) } : query,
+      waitMs > 0 ? waitMs + LONG_POLL_GRACE_MS : PAGE_TIMEOUT_MS,
+      this.#etag,
+    );
+    if (waitMs > 0) this.#stalls = 0;
+    const changed = reply.status === 304 ? this.#unchanged(policy, reply.etag) : await this.#change(policy, reply);
+    if (changed) return ++this.#burst > BURST ? this.#jitter(BURST_PAUSE_MS) : 0;
+    this.#burst = 0;
+    // A server that answers early is stopping or does not know how to wait; either way it must not be asked in a loop.
+    const waited = waitMs > 0 && this.#ports.elapsed() - asked >= waitMs / 2;
+    return waited || unsure ? 0 : this.#jitter(this.#settings.pollMs);
+  }
+
+  #unchanged(policy: Policy, etag: string | null): boolean {
+    const version = etag === null ? null : /:(\d+)"$/.exec(etag)?.[1];
+    if (version !== null && version !== String(policy.version)) {
+      throw new PolicyError("Nothing has changed since another version than ours.");
+    }
+    this.#confirm(policy, false);
+    return false;
+  }
+
+  async #change(policy: Policy, reply: { etag: string | null; json: unknown }): Promise<boolean> {
+    const object = (reply.json as { object?: unknown } | null)?.object;
+    if (object === "policy_snapshot") {
+      await this.#load(reply.json);
+      return true;
+    }
+    const changed = applyDelta(policy, reply.json, this.#want);
+    this.#etag = reply.etag;
+    this.#confirm(policy, changed);
+    return changed;
+  }
+
+  #confirm(policy: Policy, changed: boolean): void {
+    this.#held.confirm(policy);
+    this.#confirmed = true;
+    if (this.#failures > 0) this.#log("info", "the policy feed is back", { version: policy.version });
+    this.#events.confirmed(changed);
+  }
+
+  #failed(error: Error): number {
+    const call = error instanceof CallError ? error : null;
+    if (call?.fault === "too_large") this.#pageKeys = Math.max(PAGE_KEYS_MIN, this.#pageKeys >> 1);
+    if (!call || call.fault === "garbage") this.#garbage++;
+    this.#noteStall(call);
+    // One line for the first failure, then for each power of two: an outage of a day is not a day of lines.
+    const failures = ++this.#failures;
+    if ((failures & (failures - 1)) === 0) {
+      this.#log("warn", "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
+    }
+    this.#events.failed(error);
+    const backoff = Math.min(BACKOFF_MAX_MS, BACKOFF_MS * 2 ** Math.min(failures, 16));
+    const asked = Math.min(call?.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS);
+    return Math.max(asked, backoff * (0.5 + this.#ports.random() / 2));
+  }
+
+  /** Long polls that a server refuses or something in between cuts off: ask on the interval for a while. */
+  #noteStall(call: CallError | null): void {
+    if (!call || !this.#asked || !this.#longPolls()) return;
+    const cut = call.fault === "timeout" || call.status === 502 || call.status === 504;
+    this.#stalls = cut ? this.#stalls + 1 : this.#stalls;
+    if (this.#stalls < 2 && call.status !== 400) return;
+    this.#stalls = 0;
+    this.#plainUntil = this.#ports.elapsed() + PLAIN_POLL_MS;
+    this.#log("info", "long polls do not work here; asking on an interval", { status: call.status });
+  }
+
+  #longPolls(): boolean {
+    return this.#ports.elapsed() >= this.#plainUntil;
+  }
+
+  #get(kind: "snapshot" | "delta", query: Record<string, string>, timeoutMs: number, etag: string | null = null) {
+    const call: Call = { method: "GET", path: this.#path(kind, query), timeoutMs, maxBytes: PAGE_BYTES };
+    if (etag) call.headers = { "if-none-match": etag };
+    call.signal = this.#stopped.signal;
+    if (kind === "delta") this.#asked = true;
+    return this.#client.call(call);
+  }
+
+  #path(kind: string, query: Record<string, string>): string {
+    const { projectId, env, nodeId } = this.#settings;
+    const all = new URLSearchParams({ project_id: projectId, ...(env && { env }), node: nodeId, ...query });
+    return `/v1/policy/${kind}?${all.toString()}`;
+  }
+
+  #jitter(ms: number): number {
+    return ms * (0.75 + this.#ports.random() / 2);
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#ports.after(ms, resolve, true);
+      this.#wake = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,41 @@
+// SHA-256 and HMAC for what is hashed once in a while (idempotency, the cache file): node:crypto where it exists, our
+// own elsewhere. Both give the same bytes; only the time differs.
+
+import { toHex, utf8 } from "../kernel/bytes.ts";
+import { sha256 } from "../kernel/sha256.ts";
+import { builtin } from "./runtime.ts";
+
+const BLOCK = 64;
+
+export function sha256HexOf(parts: readonly (string | Uint8Array)[]): string {
+  const node = builtin("node:crypto");
+  if (!node) return toHex(sha256(joined(parts)));
+  const hash = node.createHash("sha256");
+  for (const part of parts) hash.update(part);
+  return hash.digest("hex");
+}
+
+export function hmacHexOf(key: string, parts: readonly (string | Uint8Array)[]): string {
+  const node = builtin("node:crypto");
+  if (node) {
+    const mac = node.createHmac("sha256", key);
+    for (const part of parts) mac.update(part);
+    return mac.digest("hex");
+  }
+  const bytes = utf8(key);
+  const block = new Uint8Array(BLOCK);
+  block.set(bytes.length > BLOCK ? sha256(bytes) : bytes);
+  const inner = sha256(joined([block.map((byte) => byte ^ 0x36), ...parts]));
+  return toHex(sha256(joined([block.map((byte) => byte ^ 0x5c), inner])));
+}
+
+function joined(parts: readonly (string | Uint8Array)[]): Uint8Array {
+  const bytes = parts.map((part) => (typeof part === "string" ? utf8(part) : part));
+  const all = new Uint8Array(bytes.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of bytes) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}

@@ -1,0 +1,164 @@
+// The core of every `idempotent`: one Idempotency-Key, one run of the handler (decisions 193, 194). It asks the control
+// plane for a claim before anything runs and answers in the handler's place when there is none to have.
+// Unsure means no: a control plane that cannot be reached, or an answer that makes no sense, is a 503, never a run.
+
+import { canonical, type Json } from "../kernel/canonical.ts";
+import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../kernel/idempotency.ts";
+import { Claim } from "./claim.ts";
+import type { Client } from "./client.ts";
+import type { Context } from "./context.ts";
+import { type Answer, denialAnswer } from "./denials.ts";
+import { sha256HexOf } from "./hashing.ts";
+import { isCount } from "./limits.ts";
+import { need, type Settings } from "./options.ts";
+import { bytesOfBase64, replayHeaders } from "./replay.ts";
+import type { Log, Ports } from "./runtime.ts";
+
+export type IdempotentOptions = {
+  /** How long the answer is kept: one minute to seven days. The control plane's own default is a day. */
+  ttlMs?: number;
+  /** 400 for a request without the header. Otherwise its handler simply runs. */
+  required?: boolean;
+};
+
+/** A request as a claim sees it. `body` is its raw bytes, or its parsed JSON where the bytes are gone. */
+export type Exchange = {
+  context: Context | null | undefined;
+  method: string;
+  path: string;
+  query: string;
+  body: Uint8Array | string | { parsed: unknown };
+  key: string | null | undefined;
+};
+
+/** A finished answer whose body may be bytes. */
+export type FullAnswer = Omit<Answer, "body"> & { body: string | Uint8Array };
+
+export type Begun = { kind: "pass" } | { kind: "answer"; answer: FullAnswer } | { kind: "run"; claim: Claim };
+
+/** What an adapter asks before it runs a handler. */
+export type IdempotentRoute = { begin(exchange: Exchange): Promise<Begun> };
+
+const KNOWN = ["ttlMs", "required"];
+const CLAIM_TIMEOUT_MS = 5000;
+const ANSWER_BYTES = 8 << 20;
+const REPLAYED = { "idempotent-replayed": "true" };
+// RFC 8941 string in quotes, or the same characters bare; either way 1 to 255 of visible ASCII.
+const QUOTED = /^"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\]){1,255})"$/;
+const BARE = /^[\x21\x23-\x7e]{1,255}$/;
+
+export class Idempotency {
+  readonly #client: Client;
+  readonly #settings: Settings;
+  readonly #ports: Ports;
+  readonly #log: Log;
+  readonly #open = new Set<Claim>();
+
+  constructor(client: Client, settings: Settings, ports: Ports, log: Log) {
+    this.#client = client;
+    this.#settings = settings;
+    this.#ports = ports;
+    this.#log = log;
+  }
+
+  /** Checks a route's options once, when it is made. */
+  route(options: IdempotentOptions = {}): IdempotentRoute {
+    const own = checked(options);
+    return { begin: (exchange) => this.#begin(exchange, own) };
+  }
+
+  async #begin(exchange: Exchange, options: IdempotentOptions): Promise<Begun> {
+    const { context } = exchange;
+    if (exchange.key === null || exchange.key === undefined) {
+      return options.required ? answer(denialAnswer("idempotency_key_required")) : { kind: "pass" };
+    }
+    const key = readKey(exchange.key);
+    if (key === null) return answer(denialAnswer("idempotency_key_invalid"));
+    // Without a tenant, one customer's key could meet another's answer.
+    if (!context?.tenantId) {
+      if (!context) this.#log("error", "idempotent() ran on a route without protect() before it", {});
+      return answer(denialAnswer("idempotency_unavailable"));
+    }
+    const scope = { scope_hash: this.#scopeHash(context, exchange, key), env: context.env };
+    const ttl = options.ttlMs === undefined ? {} : { ttl_ms: options.ttlMs };
+    try {
+      const { json } = await this.#client.call({
+        method: "POST",
+        path: "/v1/idempotency/claim",
+        body: JSON.stringify({ ...scope, fingerprint: fingerprint(exchange), ...ttl }),
+        timeoutMs: CLAIM_TIMEOUT_MS,
+        maxBytes: ANSWER_BYTES,
+      });
+      return this.#begun(json as Record<string, unknown> | null, { ...scope, ...ttl });
+    } catch (error) {
+      this.#log("warn", "no idempotency claim", { why: error instanceof Error ? error.message : "unknown" });
+      return answer(denialAnswer("idempotency_unavailable"));
+    }
+  }
+
+  /** Answers still on their way to the control plane get a moment. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#open].map((claim) => claim.closing()));
+  }
+
+  #begun(json: Record<string, unknown> | null, scope: { scope_hash: string; env: string; ttl_ms?: number }): Begun {
+    const { state, lock_token, lock_ms, max_body_bytes, retry_after_ms, response } = json ?? {};
+    if (state === "execute" && typeof lock_token === "string" && lock_token.length >= 8) {
+      const claim = new Claim(this.#client, this.#ports, this.#log, {
+        ...scope,
+        lock_token,
+        lockMs: isCount(lock_ms) && lock_ms >= 100 ? lock_ms : LOCK_MS,
+        maxBodyBytes: isCount(max_body_bytes) ? max_body_bytes : 0,
+      });
+      this.#open.add(claim);
+      void claim.settled.then(() => this.#open.delete(claim));
+      return { kind: "run", claim };
+    }
+    if (state === "in_progress") {
+      const wait = isCount(retry_after_ms) ? retry_after_ms / 1000 : 1;
+      return answer(denialAnswer("idempotency_in_progress", { retryAfterSeconds: wait }));
+    }
+    if (state === "mismatch") return answer(denialAnswer("idempotency_mismatch"));
+    if (state === "replay") return answer(replayOf(response));
+    throw new Error("the claim's answer makes no sense");
+  }
+
+  #scopeHash(context: Context, { method, path }: Exchange, key: string): string {
+    return sha256HexOf([canonical([this.#settings.projectId, context.env, context.tenantId, method, path, key])]);
+  }
+}
+
+function checked(options: IdempotentOptions): IdempotentOptions {
+  const { ttlMs, required } = options;
+  for (const name of Object.keys(options)) need(KNOWN.includes(name), `idempotent has no option "${name}"`);
+  const whole = ttlMs === undefined || (Number.isSafeInteger(ttlMs) && ttlMs >= TTL_MS_MIN && ttlMs <= TTL_MS_MAX);
+  need(whole, `ttlMs must be ${TTL_MS_MIN} to ${TTL_MS_MAX}`);
+  need(required === undefined || typeof required === "boolean", "required must be true or false");
+  return options;
+}
+
+/** The key without its quotes, or null. */
+export function readKey(header: string): string | null {
+  const quoted = QUOTED.exec(header)?.[1];
+  if (quoted !== undefined) return quoted.replace(/\\(["\\])/g, "$1");
+  return BARE.test(header) ? header : null;
+}
+
+/** Method, path, query in a fixed order, and the body: what must not differ between a request and its repetition. */
+function fingerprint({ method, path, query, body }: Exchange): string {
+  const sorted = query.split("&").filter(Boolean).toSorted().join("&");
+  const bytes = typeof body === "object" && "parsed" in body ? canonical((body.parsed ?? null) as Json) : body;
+  return sha256HexOf([`${method}\n${path}\n${sorted}\n`, bytes]);
+}
+
+function replayOf(response: unknown): FullAnswer {
+  const { status, headers, body, body_stored } = (response ?? {}) as Record<string, unknown>;
+  if (body_stored !== true || typeof body !== "string")
+    return denialAnswer("idempotency_not_kept", { headers: REPLAYED });
+  if (!isCount(status) || status < 200 || status > 599) throw new Error("the stored answer has no status");
+  return { status, headers: { ...replayHeaders(headers), ...REPLAYED }, body: bytesOfBase64(body) };
+}
+
+function answer(full: FullAnswer): Begun {
+  return { kind: "answer", answer: full };
+}

@@ -1,0 +1,177 @@
+// Rate limits in slices (decision 191): units are leased from the control plane, spent here without a hop, and what is
+// left is returned before the lease ends. A lease's time counts from before it was asked for, and nothing is spent after
+// its end: the control plane has booked the units at that end, which is what keeps the total under the limit.
+
+import type { RateLimit } from "../kernel/limits.ts";
+import { CallError, type Client } from "./client.ts";
+import type { Context, RateLimitState } from "./context.ts";
+import { type Counted, isCount, LIMITS_TIMEOUT_MS, type Limiter, readStates, subjectOf } from "./limits.ts";
+import type { Settings } from "./options.ts";
+import type { Log, Ports } from "./runtime.ts";
+
+type Lease = { id: string; left: number; granted: number; askedAt: number; endsAt: number; states: RateLimitState[] };
+
+type Asked = "granted" | "denied" | "unreachable" | "unsupported";
+
+/** One key's slice and how it has been used so far. */
+type Slot = {
+  rules: readonly RateLimit[];
+  lease: Lease | null;
+  want: number;
+  waiting: number;
+  asking: Promise<Asked> | null;
+  denied: Counted;
+  deniedUntil: number;
+};
+
+const SLOTS_MAX = 10_000;
+const WANT_MAX = 1000;
+/** No slice is more than this share of the smallest limit, so that one node cannot sit on all of it. */
+const SHARE = 16;
+const RETURN_AT = 0.8;
+const DENIAL_MS = 250;
+const CLOSE_TIMEOUT_MS = 2000;
+const UNSUPPORTED_MS = 300_000;
+const TRIES = 20;
+
+export class Leases implements Limiter {
+  readonly #client: Client;
+  readonly #settings: Settings;
+  readonly #ports: Ports;
+  readonly #log: Log;
+  /** For a control plane that knows no leases, and for a request that finds every slice already spent. */
+  readonly #fallback: Limiter;
+  readonly #slots = new Map<string, Slot>();
+  #unsupportedUntil = 0;
+
+  constructor(client: Client, settings: Settings, ports: Ports, log: Log, fallback: Limiter) {
+    this.#client = client;
+    this.#settings = settings;
+    this.#ports = ports;
+    this.#log = log;
+    this.#fallback = fallback;
+  }
+
+  async charge(context: Context, rules: readonly RateLimit[]): Promise<Counted> {
+    const slot = this.#slotOf(`${context.env}:${context.keyId}`, rules);
+    for (let tries = 0; tries < TRIES && this.#ports.elapsed() >= this.#unsupportedUntil; tries++) {
+      const spent = this.#spend(slot);
+      if (spent) return spent;
+      if (slot.denied && this.#ports.elapsed() < slot.deniedUntil) return slot.denied;
+      slot.waiting++;
+      slot.asking ??= this.#ask(slot, context).finally(() => (slot.asking = null));
+      const answer = await slot.asking;
+      slot.waiting--;
+      if (answer === "denied") return slot.denied;
+      if (answer === "unreachable") return null;
+    }
+    return this.#fallback.charge(context, rules);
+  }
+
+  /** Gives back what is left of every lease. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#slots.values()].map((slot) => this.#giveBack(slot)));
+  }
+
+  #spend(slot: Slot): Counted {
+    const { lease } = slot;
+    if (!lease || lease.left === 0) return null;
+    const now = this.#ports.elapsed();
+    if (now >= lease.endsAt) {
+      // It lapsed with units unspent: they stay charged, so ask for fewer next time.
+      slot.want = Math.max(1, slot.want >> 1);
+      slot.lease = null;
+      return null;
+    }
+    lease.left--;
+    if (lease.left === 0 && now - lease.askedAt < (lease.endsAt - lease.askedAt) / 2) slot.want *= 2;
+    const states = lease.states.map((state) => ({
+      ...state,
+      remaining: Math.min(state.limit, state.remaining + lease.left),
+      resetMs: Math.max(0, Math.round(state.resetMs - (now - lease.askedAt))),
+    }));
+    return { allowed: true, states, retryAfterSeconds: null };
+  }
+
+  async #ask(slot: Slot, context: Context): Promise<Asked> {
+    const askedAt = this.#ports.elapsed();
+    const smallest = Math.min(...slot.rules.map((rule) => rule.limit));
+    slot.want = Math.min(slot.want, WANT_MAX, Math.max(1, Math.floor(smallest / SHARE)));
+    const want = Math.min(WANT_MAX, Math.max(slot.want, slot.waiting));
+    try {
+      const { json } = await this.#client.call({
+        method: "POST",
+        path: "/v1/ratelimit/lease",
+        body: JSON.stringify({ ...subjectOf(this.#settings, context), limits: slot.rules, want }),
+        timeoutMs: LIMITS_TIMEOUT_MS,
+      });
+      return this.#granted(slot, json, want, askedAt);
+    } catch (error) {
+      this.#log("debug", "no lease", { why: error instanceof Error ? error.message : "unknown" });
+      if (!(error instanceof CallError) || error.status !== 404) return "unreachable";
+      this.#unsupportedUntil = askedAt + UNSUPPORTED_MS;
+      return "unsupported";
+    }
+  }
+
+  #granted(slot: Slot, json: unknown, want: number, askedAt: number): Asked {
+    const { granted, lease_id, expires_in_ms, policies } = (json ?? {}) as Record<string, unknown>;
+    const states = readStates(policies, slot.rules);
+    if (!states || !isCount(granted) || granted > want) return "unreachable";
+    if (granted === 0) {
+      slot.denied = denialOf(states);
+      slot.deniedUntil = this.#ports.elapsed() + Math.min(DENIAL_MS, Math.max(...states.map((one) => one.resetMs)));
+      return "denied";
+    }
+    if (typeof lease_id !== "string" || !isCount(expires_in_ms)) return "unreachable";
+    const lease: Lease = { id: lease_id, left: granted, granted, askedAt, endsAt: askedAt + expires_in_ms, states };
+    slot.lease = lease;
+    slot.denied = null;
+    if (granted > 1) this.#ports.after(expires_in_ms * RETURN_AT, () => this.#tired(slot, lease));
+    return "granted";
+  }
+
+  /** Near its end a lease with units left goes back, while they can still be given to somebody. */
+  #tired(slot: Slot, lease: Lease): void {
+    if (slot.lease !== lease || lease.left === 0) return;
+    if (lease.left > lease.granted / 2) slot.want = Math.max(1, slot.want >> 1);
+    void this.#giveBack(slot);
+  }
+
+  async #giveBack(slot: Slot): Promise<void> {
+    const { lease } = slot;
+    slot.lease = null;
+    if (!lease || lease.left === 0 || this.#ports.elapsed() >= lease.endsAt) return;
+    const body = JSON.stringify({ lease_id: lease.id, unused: lease.left });
+    lease.left = 0;
+    const call = { method: "POST" as const, path: "/v1/ratelimit/return", body, timeoutMs: CLOSE_TIMEOUT_MS };
+    // A lost return leaves the units charged: too strict for a while, never too lax.
+    await this.#client.call(call).catch(() => {});
+  }
+
+  #slotOf(name: string, rules: readonly RateLimit[]): Slot {
+    const known = this.#slots.get(name);
+    // Rules are interned: a change of policy is a change of this object.
+    if (known?.rules === rules) return known;
+    if (known) void this.#giveBack(known);
+    const slot: Slot = { rules, lease: null, want: 1, waiting: 0, asking: null, denied: null, deniedUntil: 0 };
+    this.#slots.delete(name);
+    this.#slots.set(name, slot);
+    if (this.#slots.size > SLOTS_MAX) this.#evict();
+    return slot;
+  }
+
+  #evict(): void {
+    const [oldest] = this.#slots;
+    if (!oldest) return;
+    this.#slots.delete(oldest[0]);
+    void this.#giveBack(oldest[1]);
+  }
+}
+
+/** The rule with nothing left and the longest wait is the one to name. */
+function denialOf(states: readonly RateLimitState[]): Counted {
+  const spent = states.filter((state) => state.remaining === 0);
+  const waits = (spent.length > 0 ? spent : states).map((state) => state.resetMs);
+  return { allowed: false, states, retryAfterSeconds: Math.max(1, Math.ceil(Math.max(...waits) / 1000)) };
+}

@@ -1,0 +1,139 @@
+// The options of createKeyrack, checked once and filled with their defaults. A wrong one throws here, at start, with
+// one sentence: a typo in a fail mode must never be found out by a request.
+
+import type { Env } from "../kernel/keyformat.ts";
+import { parseCredential } from "../kernel/keyformat.ts";
+import { parseUuid } from "../kernel/ids.ts";
+import { builtin, type Log, randomHex } from "./runtime.ts";
+
+export type FailMode = "closed" | "open";
+
+export type KeyrackOptions<Resources = unknown> = {
+  /** Where the control plane listens. */
+  url: string;
+  /** The vendor's own `krsk_…` credential. */
+  secretKey: string;
+  projectId: string;
+  /** Only this environment's keys are admitted. Left out: both, or what a test secret key may see. */
+  env?: Env;
+  /** Unique per process. Left out: host, process id and chance. */
+  nodeId?: string;
+  /** How often to ask where long polls do not work. */
+  pollMs?: number;
+  /** A policy older than this still decides, marked `degraded`. */
+  staleMs?: number;
+  /** A policy older than this counts as none. */
+  maxStaleMs?: number;
+  /** What happens while there is no policy: 503, or admitted unverified. */
+  failMode?: FailMode;
+  /** Keeps the last good policy over a restart. */
+  cacheFile?: string;
+  /** The share of requests reported, 0.0001 to 1. */
+  sampleRate?: number;
+  /** The vendor's own handles for each environment, handed to requests as `context.resources`. */
+  resources?: { live: Resources; test: Resources };
+  /** More keys than this in a policy is taken for a broken feed. */
+  maxKeys?: number;
+  log?: Log;
+};
+
+export type Settings = {
+  url: string;
+  secretKey: string;
+  projectId: string;
+  env: Env | null;
+  nodeId: string;
+  pollMs: number;
+  staleMs: number;
+  maxStaleMs: number;
+  failMode: FailMode;
+  cacheFile: string | null;
+  sampleRate: number;
+  maxKeys: number;
+};
+
+const KNOWN = new Set([
+  "url",
+  "secretKey",
+  "projectId",
+  "env",
+  "nodeId",
+  "pollMs",
+  "staleMs",
+  "maxStaleMs",
+  "failMode",
+  "cacheFile",
+  "sampleRate",
+  "resources",
+  "maxKeys",
+  "log",
+]);
+const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;
+
+export function readOptions(options: KeyrackOptions): Settings {
+  for (const name of Object.keys(options)) need(KNOWN.has(name), `there is no option "${name}"`);
+  const { nodeId = defaultNodeId(), cacheFile = null, sampleRate = 1 } = options;
+  const secret = typeof options.secretKey === "string" ? parseCredential(options.secretKey) : null;
+  need(secret?.kind === "secret_key", "secretKey must be a krsk_ secret key");
+  const projectId = typeof options.projectId === "string" ? parseUuid(options.projectId) : null;
+  need(projectId !== null, "projectId must be a UUID");
+  need(NODE_ID.test(nodeId), "nodeId must be 1 to 128 letters, digits, dots, colons, hyphens or underscores");
+  need(typeof sampleRate === "number" && sampleRate >= 0.0001 && sampleRate <= 1, "sampleRate must be 0.0001 to 1");
+  need(cacheFile === null || typeof cacheFile === "string", "cacheFile must be a path");
+  need(cacheFile === null || builtin("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");
+  const settings = {
+    url: readUrl(options.url),
+    secretKey: options.secretKey,
+    projectId: projectId as string,
+    env: readEnv(options.env, secret?.env ?? null),
+    nodeId,
+    pollMs: readWhole("pollMs", options.pollMs ?? 2000, 10),
+    staleMs: readWhole("staleMs", options.staleMs ?? 30_000, 10),
+    maxStaleMs: readWhole("maxStaleMs", options.maxStaleMs ?? 86_400_000, 10),
+    failMode: readFailMode(options.failMode ?? "closed"),
+    cacheFile,
+    sampleRate,
+    maxKeys: readWhole("maxKeys", options.maxKeys ?? 5_000_000, 1),
+  };
+  need(settings.maxStaleMs >= settings.staleMs, "maxStaleMs must not be smaller than staleMs");
+  return settings;
+}
+
+export function readFailMode(mode: unknown): FailMode {
+  need(mode === "closed" || mode === "open", 'failMode must be "closed" or "open"');
+  return mode as FailMode;
+}
+
+export function need(holds: boolean, sentence: string): void {
+  if (!holds) throw new TypeError(`keyrack: ${sentence}.`);
+}
+
+function readUrl(text: unknown): string {
+  const url = typeof text === "string" && URL.canParse(text) ? new URL(text) : null;
+  need(url?.protocol === "https:" || url?.protocol === "http:", "url must be an http or https URL");
+  need(url?.username === "" && url.password === "", "url must not carry a user name or password");
+  return `${url?.origin}${url?.pathname.replace(/\/+$/, "")}`;
+}
+
+/** A test secret key can only ever see test keys, so leaving env out means test there. */
+function readEnv(env: unknown, secretEnv: Env | null): Env | null {
+  need(env === undefined || env === "live" || env === "test", 'env must be "live" or "test"');
+  need(env !== "live" || secretEnv !== "test", "a test secret key cannot serve env live");
+  if (env === undefined) return secretEnv === "test" ? "test" : null;
+  return env as Env;
+}
+
+function readWhole(name: string, value: unknown, min: number): number {
+  const whole = Number.isSafeInteger(value) && (value as number) >= min;
+  need(whole, `${name} must be a whole number of at least ${min}`);
+  return value as number;
+}
+
+function defaultNodeId(): string {
+  const host =
+    builtin("node:os")
+      ?.hostname()
+      .replace(/[^A-Za-z0-9._-]/g, "-") ?? "";
+  const pid = (globalThis as { process?: { pid?: number } }).process?.pid ?? 0;
+  return `${host.slice(0, 80) || "node"}:${pid}:${randomHex()}`;
+}

@@ -1,0 +1,44 @@
+// What createKeyrack gives a vendor, and how an adapter reaches inside it. Adapters import this file and not the library
+// itself, so that each stays a few kilobytes beside it.
+
+import type { Verdict } from "./context.ts";
+import type { Guard, ProtectOptions } from "./guard.ts";
+import type { IdempotentOptions, IdempotentRoute } from "./idempotency.ts";
+import type { FailMode } from "./options.ts";
+
+export type VerifyOptions = { scopes?: readonly string[]; failMode?: FailMode };
+
+export type Status = {
+  /** The policy version in force, or null. */
+  version: number | null;
+  keys: number;
+  /** Milliseconds since the control plane last confirmed the policy, or null. */
+  ageMs: number | null;
+  degraded: boolean;
+};
+
+export type Keyrack<Resources = unknown> = {
+  /** Resolves when the first policy is in. Rejects when the control plane refuses our credential or project. */
+  readonly ready: (options?: { timeoutMs?: number }) => Promise<void>;
+  /** Synchronous, no network. */
+  readonly verify: (key: unknown, options?: VerifyOptions) => Verdict<Resources>;
+  readonly status: () => Status;
+  /** Stops the feed, returns leases, sends the last events. */
+  readonly close: () => Promise<void>;
+  readonly [PARTS]: Parts;
+};
+
+/** Shared by name, because one process may load this library twice: as ESM and as CommonJS. */
+export const PARTS: unique symbol = Symbol.for("keyrack.sdk.parts") as never;
+
+export type Parts = {
+  guard<Req>(options?: ProtectOptions<Req>): Guard<Req>;
+  idempotent(options?: IdempotentOptions): IdempotentRoute;
+};
+
+/** The inner parts, for adapters. */
+export function partsOf(keyrack: Keyrack): Parts {
+  const parts = (keyrack as Partial<Keyrack> | null | undefined)?.[PARTS];
+  if (!parts) throw new TypeError("keyrack: the first argument must come from createKeyrack.");
+  return parts;
+}

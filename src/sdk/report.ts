@@ -1,0 +1,211 @@
+// Telemetry: what happened to each request, in batches, in the background. It never makes a request wait and never
+// throws into one. Memory is bounded; what does not fit is counted and the count is reported.
+// A batch that may have arrived is sent again byte for byte: the control plane counts identical bodies once.
+
+import { CallError, type Client } from "./client.ts";
+import type { Subject } from "./context.ts";
+import type { Settings } from "./options.ts";
+import type { Log, Ports } from "./runtime.ts";
+import { randomHex } from "./runtime.ts";
+import { SDK_NAME, SDK_VERSION } from "./version.ts";
+
+export type Happened = {
+  method: string;
+  path: string;
+  route: string | null;
+  status: number;
+  durationMs: number;
+  degraded: boolean;
+  /** Why it was refused, or null where it was admitted. */
+  denial: string | null;
+  subject: Subject | null;
+};
+
+type Batch = { body: string; events: number; dropped: number };
+
+const BATCH_EVENTS = 1000;
+const BATCH_CHARS = 1 << 20;
+const QUEUE_EVENTS = 10_000;
+const QUEUE_CHARS = 8 << 20;
+const FLUSH_MS = 1000;
+const RETRY_MS = 1000;
+const RETRY_MAX_MS = 30_000;
+const RETRY_AFTER_MAX_MS = 60_000;
+const SEND_TIMEOUT_MS = 10_000;
+const CLOSE_MS = 3000;
+const TENANTS_MAX = 100_000;
+const DAY_MS = 86_400_000;
+const CREDENTIAL = /kr[a-z]*_(live_|test_)?[A-Za-z0-9_-]{6,}/g;
+
+export class Reporter {
+  readonly #client: Client;
+  readonly #settings: Settings;
+  readonly #ports: Ports;
+  readonly #log: Log;
+  readonly #idStem = randomHex();
+  readonly #seenToday = new Set<string>();
+  readonly #stopped = new AbortController();
+  #events: string[] = [];
+  #chars = 0;
+  #dropped = 0;
+  #serial = 0;
+  #day = 0;
+  #pending: Batch | null = null;
+  #sending: Promise<void> | null = null;
+  #failures = 0;
+  #waitMs = 0;
+  #cancel: (() => void) | null = null;
+
+  constructor(client: Client, settings: Settings, ports: Ports, log: Log) {
+    this.#client = client;
+    this.#settings = settings;
+    this.#ports = ports;
+    this.#log = log;
+  }
+
+  record(happened: Happened): void {
+    if (this.#stopped.signal.aborted) return;
+    const first = this.#settings.sampleRate < 1 && this.#firstToday(happened);
+    if (!first && this.#settings.sampleRate < 1 && this.#ports.random() >= this.#settings.sampleRate) return;
+    const event = this.#eventOf(happened, first);
+    if (this.#events.length >= QUEUE_EVENTS || this.#chars + event.length > QUEUE_CHARS) return this.#lose(1);
+    this.#events.push(event);
+    this.#chars += event.length;
+    if (this.#events.length >= BATCH_EVENTS && this.#failures === 0) this.#flush();
+    else this.#schedule(FLUSH_MS);
+  }
+
+  /** Sends what is left, for at most a few seconds. */
+  async close(): Promise<void> {
+    const until = this.#ports.elapsed() + CLOSE_MS;
+    const cancel = this.#ports.after(CLOSE_MS, () => this.#stopped.abort(), true);
+    while ((this.#pending || this.#events.length > 0) && this.#ports.elapsed() < until) {
+      this.#flush();
+      await this.#sending;
+      if (this.#failures > 0) break;
+    }
+    cancel();
+    this.#cancel?.();
+    this.#stopped.abort();
+    const left = this.#events.length + (this.#pending?.events ?? 0);
+    if (left > 0) this.#log("warn", "events were not delivered before closing", { events: left });
+  }
+
+  #flush(): void {
+    this.#cancel?.();
+    this.#cancel = null;
+    this.#sending ??= this.#send().finally(() => {
+      this.#sending = null;
+      if (this.#stopped.signal.aborted || (!this.#pending && this.#events.length === 0)) return;
+      this.#schedule(this.#failures > 0 ? this.#backoff() : this.#events.length >= BATCH_EVENTS ? 0 : FLUSH_MS);
+    });
+  }
+
+  #schedule(ms: number): void {
+    if (this.#sending) return;
+    this.#cancel ??= this.#ports.after(ms, () => this.#flush());
+  }
+
+  async #send(): Promise<void> {
+    const batch = (this.#pending ??= this.#nextBatch());
+    try {
+      await this.#client.call({
+        method: "POST",
+        path: "/v1/ingest/batch",
+        body: batch.body,
+        timeoutMs: SEND_TIMEOUT_MS,
+        signal: this.#stopped.signal,
+      });
+      this.#pending = null;
+      this.#failures = 0;
+    } catch (error) {
+      this.#refused(batch, error);
+    }
+  }
+
+  /** A batch refused for what it says will be refused again: give it up, count it, go on. */
+  #refused(batch: Batch, error: unknown): void {
+    const status = error instanceof CallError ? error.status : 0;
+    this.#waitMs = error instanceof CallError ? Math.min(error.retryAfterMs, RETRY_AFTER_MAX_MS) : 0;
+    this.#failures++;
+    if (status === 400 || status === 413 || status === 415 || status === 422) {
+      this.#pending = null;
+      this.#lose(batch.events + batch.dropped);
+      this.#log("warn", "a batch of events was refused", { status, events: batch.events });
+    } else if ((this.#failures & (this.#failures - 1)) === 0) {
+      this.#log("debug", "events cannot be delivered", { status, failures: this.#failures });
+    }
+  }
+
+  #nextBatch(): Batch {
+    let chars = 0;
+    let count = 0;
+    while (count < this.#events.length && count < BATCH_EVENTS && chars < BATCH_CHARS) {
+      chars += this.#events[count++]?.length ?? 0;
+    }
+    const events = this.#events.splice(0, count);
+    this.#chars -= chars;
+    const dropped = this.#dropped;
+    this.#dropped = 0;
+    const head = JSON.stringify({
+      object: "ingest_batch",
+      protocol_version: 1,
+      node_id: this.#settings.nodeId,
+      sdk: { name: SDK_NAME, version: SDK_VERSION },
+      sample_rate: this.#settings.sampleRate,
+      events_dropped: dropped,
+    });
+    return { body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, events: count, dropped };
+  }
+
+  #lose(events: number): void {
+    this.#dropped += events;
+    // Some tenant's first event of the day may be among them: let each one's next count as its first.
+    this.#seenToday.clear();
+  }
+
+  /** Decision 153: a tenant's first admitted event of a UTC day is never sampled out. */
+  #firstToday({ denial, subject }: Happened): boolean {
+    if (denial !== null || !subject?.tenantId) return false;
+    const day = Math.floor(this.#ports.now() / DAY_MS);
+    // Past the bound start over: some tenants send two firsts, which is dearer and never wrong.
+    if (day !== this.#day || this.#seenToday.size >= TENANTS_MAX) this.#seenToday.clear();
+    this.#day = day;
+    const name = `${subject.env}:${subject.tenantId}`;
+    if (this.#seenToday.has(name)) return false;
+    this.#seenToday.add(name);
+    return true;
+  }
+
+  #eventOf(happened: Happened, first: boolean): string {
+    const { subject } = happened;
+    return JSON.stringify({
+      ts: new Date(this.#ports.now()).toISOString(),
+      project_id: this.#settings.projectId,
+      env: subject?.env ?? this.#settings.env ?? "live",
+      tenant_id: subject?.tenantId ?? null,
+      key_id: subject?.keyId ?? null,
+      display_prefix: subject?.displayPrefix ?? null,
+      method: plain(happened.method, 16) || "GET",
+      path: plain(happened.path, 2048),
+      route: happened.route === null ? null : plain(happened.route, 512),
+      status: Math.min(599, Math.max(100, Math.trunc(happened.status) || 500)),
+      duration_ms: Math.max(0, Math.round(happened.durationMs * 1000) / 1000),
+      degraded: happened.degraded,
+      denial_reason: happened.denial,
+      request_id: `${this.#idStem}-${(this.#serial++).toString(36)}`,
+      ...(first && { sample_rate: 1 }),
+    });
+  }
+
+  #backoff(): number {
+    const longest = Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(this.#failures - 1, 10));
+    return Math.max(this.#waitMs, longest * (0.5 + this.#ports.random() / 2));
+  }
+}
+
+/** Printable ASCII, cut to length, and without any credential that somebody put into a URL. */
+function plain(text: string, max: number): string {
+  const short = text.slice(0, max).replace(/[^\x20-\x7e]/g, "?");
+  return short.includes("kr") ? short.replace(CREDENTIAL, "kr_redacted") : short;
+}

@@ -1,0 +1,163 @@
+// One suite over every framework, on a socket: the same requests get the same answers from express, fastify, hono, h3,
+// plain node:http and fetch.
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type App, apps } from "./support/apps.ts";
+import { until } from "./support/ports.ts";
+import { rig, type Rig } from "./support/rig.ts";
+
+const rule = { id: "per-minute", limit: 2, window_ms: 60_000, algorithm: "sliding" as const, scope: "key" as const };
+const AUTH = 'Bearer realm="keyrack"';
+
+for (const [name, make] of Object.entries(apps)) {
+  describe(`protect on ${name}`, () => {
+    let r: Rig;
+    let app: App;
+    beforeEach(async () => {
+      r = await rig();
+      app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
+    });
+    afterEach(async () => {
+      await app.close();
+      await r[Symbol.asyncDispose]();
+    });
+
+    const get = (path: string, headers: Record<string, string> = {}) => fetch(app.url + path, { headers });
+    const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+    async function minted(options: Parameters<Rig["plane"]["mint"]>[0] = {}): Promise<string> {
+      const { key } = r.plane.mint(options);
+      await until(() => r.keyrack.verify(key).ok);
+      return key;
+    }
+
+    it("hands the context to the handler, from either header, scheme in any case", async () => {
+      const key = await minted({ scopes: ["read"] });
+      const sent = [bearer(key), { authorization: `bearer  ${key}` }, { "x-api-key": key }];
+      for (const headers of sent) {
+        const answer = await get("/me", headers);
+        expect(answer.status).toBe(200);
+        expect(await answer.json()).toMatchObject({
+          keyrack: {
+            tenantId: r.plane.tenantId,
+            env: "live",
+            verified: true,
+            degraded: false,
+            scopes: ["read"],
+            rateLimit: [],
+          },
+        });
+      }
+    });
+
+    it("takes the API key beside a bearer that is not one", async () => {
+      const key = await minted();
+      expect((await get("/me", { authorization: "Bearer eyJhbGciOi.a.b", "x-api-key": key })).status).toBe(200);
+      expect((await get("/me", { authorization: "Basic dTpw", "x-api-key": key })).status).toBe(200);
+      expect((await get("/me", { ...bearer(key), "x-api-key": "kr_live_wrong" })).status).toBe(200);
+    });
+
+    it("answers 401 without a key, with the challenge and no error code", async () => {
+      for (const headers of [{}, { authorization: "Basic dTpw" }, { authorization: "Bearer" }, { authorization: "" }]) {
+        const answer = await get("/me", headers);
+        expect(answer.status).toBe(401);
+        expect(answer.headers.get("www-authenticate")).toBe(AUTH);
+        expect(answer.headers.get("cache-control")).toBe("no-store");
+        expect(answer.headers.get("content-type")).toMatch(/^application\/json/);
+        expect(await answer.json()).toMatchObject({ error: { code: "missing_key" } });
+      }
+    });
+
+    it("answers 401 to any invalid key with one text", async () => {
+      const key = await minted();
+      const wrong = [`${key}x`, "eyJhbGciOi.a.b", key.replace("kr_live", "kr_test"), "kr_live_\t"];
+      for (const text of wrong) {
+        const answer = await get("/me", bearer(text));
+        expect(answer.status).toBe(401);
+        expect(answer.headers.get("www-authenticate")).toBe(`${AUTH}, error="invalid_token"`);
+        expect(await answer.json()).toEqual({ error: { code: "invalid_key", message: "Invalid API key." } });
+      }
+    });
+
+    it("answers 403 with what is missing, in the body and in the challenge", async () => {
+      const answer = await get("/read", bearer(await minted({ scopes: ["write"] })));
+      expect(answer.status).toBe(403);
+      expect(answer.headers.get("www-authenticate")).toBe(`${AUTH}, error="insufficient_scope", scope="read"`);
+      expect(await answer.json()).toEqual({
+        error: { code: "insufficient_scope", message: "The API key lacks a required scope.", missing_scopes: ["read"] },
+      });
+    });
+
+    it("skips verification only where told to, and the context is null there", async () => {
+      expect(await (await get("/open")).json()).toEqual({ keyrack: null });
+      expect(await (await get("/open", bearer("nonsense"))).json()).toEqual({ keyrack: null });
+    });
+
+    it("asks getKey and nothing else where there is one", async () => {
+      const key = await minted();
+      expect((await get("/header", { "x-my-key": key })).status).toBe(200);
+      expect((await get("/header", bearer(key))).status).toBe(401);
+    });
+
+    it("tells where a key stands on allowed answers, and answers 429 when its limit is spent", async () => {
+      const key = await minted({ rate_limits: [rule] });
+      const first = await get("/me", bearer(key));
+      expect(first.headers.get("ratelimit-policy")).toBe('"per-minute";q=2;w=60');
+      expect(first.headers.get("ratelimit")).toBe('"per-minute";r=1;t=60');
+      expect(await first.json()).toMatchObject({
+        keyrack: { rateLimit: [{ id: "per-minute", remaining: 1, limit: 2 }] },
+      });
+      await get("/me", bearer(key));
+      const third = await get("/me", bearer(key));
+      expect(third.status).toBe(429);
+      expect(third.headers.get("ratelimit")).toMatch(/^"per-minute";r=0;t=(59|60)$/);
+      expect(third.headers.get("ratelimit-policy")).toBe('"per-minute";q=2;w=60');
+      expect(Number(third.headers.get("retry-after"))).toBeGreaterThan(58);
+      expect(await third.json()).toEqual({ error: { code: "rate_limited", message: "Too many requests." } });
+      expect((await get("/free", bearer(key))).status).toBe(200);
+      expect(r.plane.limits.checks.length).toBe(3);
+    });
+
+    it("spends leased units without a hop each", async () => {
+      const key = await minted({ rate_limits: [{ ...rule, limit: 320 }] });
+      const answers = [];
+      for (let i = 0; i < 40; i++) answers.push((await get("/leased", bearer(key))).status);
+      expect(new Set(answers)).toEqual(new Set([200]));
+      expect(r.plane.limits.leases.length).toBeLessThan(10);
+      expect(r.plane.limits.checks.length).toBe(0);
+    });
+
+    it("reports every request with its route, status, key and reason", async () => {
+      const key = await minted();
+      await get("/me?secret=1", bearer(key));
+      await get("/me");
+      await get("/open");
+      await r.keyrack.close();
+      const { events } = r.plane.ingest;
+      expect(events.map(({ method, path, status, denial_reason }) => [method, path, status, denial_reason])).toEqual([
+        ["GET", "/me", 200, null],
+        ["GET", "/me", 401, "missing_key"],
+      ]);
+      expect(events.map(({ route }) => route)).toEqual(
+        name === "node" || name === "fetch" ? [null, null] : ["/me", "/me"],
+      );
+      expect(events[0]).toMatchObject({ tenant_id: r.plane.tenantId, display_prefix: key.slice(0, 14), env: "live" });
+      expect(r.plane.ingest.dropped).toBe(0);
+    });
+  });
+
+  describe(`protect on ${name} without a policy`, () => {
+    it("answers 503 where it fails closed, and admits unverified where it fails open", async () => {
+      await using r = await rig({ options: { url: "http://127.0.0.1:9" }, ready: false });
+      const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
+      const headers = { authorization: `Bearer ${r.plane.mint().key}` };
+      const closed = await fetch(`${app.url}/me`, { headers });
+      expect([closed.status, closed.headers.get("retry-after")]).toEqual([503, "1"]);
+      expect(await closed.json()).toMatchObject({ error: { code: "unavailable" } });
+      const open = await fetch(`${app.url}/lax`, { headers });
+      expect(await open.json()).toMatchObject({ keyrack: { verified: false, tenantId: null, degraded: true } });
+      const pay = await fetch(`${app.url}/pay`, { method: "POST", headers: { ...headers, "idempotency-key": "k" } });
+      expect(pay.status).toBe(503);
+      await app.close();
+    });
+  });
+}

@@ -1,0 +1,168 @@
+// The examples, exactly as written: their files in a folder of their own, the library installed from its package.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { installSdk, packSdk } from "./support/package.ts";
+import { Plane } from "./support/plane.ts";
+
+const root = join(import.meta.dirname, "../..");
+const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));
+const EXAMPLES = ["express-app", "hono-app", "fastify-idempotent-payments"];
+
+beforeAll(async () => {
+  const tarball = await packSdk(folder);
+  for (const name of EXAMPLES) {
+    const app = join(folder, name);
+    installSdk(tarball, app);
+    cpSync(join(root, "examples", name), app, { recursive: true });
+    // The frameworks are not in the offline cache as packages; they are here.
+    const { dependencies } = JSON.parse(readFileSync(join(app, "package.json"), "utf8")) as { dependencies: object };
+    for (const other of Object.keys(dependencies).filter((one) => one !== "@keyrack/sdk")) {
+      symlinkSync(join(root, "node_modules", other), join(app, "node_modules", other));
+    }
+  }
+}, 120_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+class Running {
+  readonly url: string;
+  readonly #child: ChildProcess;
+
+  constructor(child: ChildProcess, url: string) {
+    this.#child = child;
+    this.url = url;
+  }
+
+  async stop(): Promise<number | null> {
+    if (this.#child.exitCode === null) {
+      this.#child.kill("SIGTERM");
+      await once(this.#child, "exit");
+    }
+    return this.#child.exitCode;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+async function start(name: string, plane: Plane): Promise<Running> {
+  const env = {
+    PATH: process.env["PATH"],
+    PORT: "0",
+    KEYRACK_URL: plane.url,
+    KEYRACK_SECRET_KEY: plane.secretKey,
+    KEYRACK_PROJECT_ID: plane.projectId,
+  };
+  const child = spawn(process.execPath, ["app.mjs"], {
+    cwd: join(folder, name),
+    env,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
+  expect(line).toMatch(/^listening on http:\/\/127\.0\.0\.1:\d+$/);
+  return new Running(child, line.slice("listening on ".length));
+}
+
+describe("every example", () => {
+  for (const name of EXAMPLES) {
+    it(`${name} is under 80 lines`, () => {
+      expect(readFileSync(join(root, "examples", name, "app.mjs"), "utf8").split("\n").length).toBeLessThan(80);
+    });
+  }
+});
+
+describe("examples/express-app", () => {
+  it("keeps tenants and environments apart, asks for scopes, and ends cleanly", async () => {
+    await using plane = await Plane.start();
+    const scopes = ["orders:read", "orders:write"];
+    const [live, test, reader] = [
+      plane.mint({ scopes }),
+      plane.mint({ scopes, env: "test" }),
+      plane.mint({ scopes: ["orders:read"] }),
+    ];
+    await using app = await start("express-app", plane);
+    const orders = (key: string, item?: string) =>
+      fetch(`${app.url}/orders`, {
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        ...(item !== undefined && { method: "POST", body: JSON.stringify({ item }) }),
+      });
+    expect(await (await orders(live.key, "book")).json()).toEqual({ id: 1, item: "book", env: "live" });
+    expect(await (await orders(reader.key)).json()).toMatchObject({ orders: [{ item: "book" }] });
+    expect(await (await orders(test.key)).json()).toEqual({ orders: [] });
+    expect((await orders(reader.key, "car")).status).toBe(403);
+    expect((await fetch(`${app.url}/orders`)).status).toBe(401);
+    expect(await (await fetch(`${app.url}/health`)).json()).toMatchObject({ keys: 3, degraded: false });
+    expect(await app.stop()).toBe(0);
+    expect(plane.ingest.events.length).toBe(5);
+    expect(plane.feed.nodes.size).toBe(0);
+  });
+});
+
+describe("examples/hono-app", () => {
+  it("leaves one route open, spends leases, and asks for a scope inside a handler", async () => {
+    await using plane = await Plane.start();
+    const rule = {
+      id: "per-minute",
+      limit: 20,
+      window_ms: 60_000,
+      algorithm: "sliding" as const,
+      scope: "key" as const,
+    };
+    const { key } = plane.mint({ rate_limits: [rule] });
+    await using app = await start("hono-app", plane);
+    const headers = { authorization: `Bearer ${key}` };
+    expect((await fetch(`${app.url}/health`)).status).toBe(200);
+    expect((await fetch(`${app.url}/whoami`)).status).toBe(401);
+    const answers = [];
+    for (let i = 0; i < 22; i++) answers.push(await fetch(`${app.url}/whoami`, { headers }));
+    expect(answers.map(({ status }) => status)).toEqual([...Array.from({ length: 20 }, () => 200), 429, 429]);
+    expect(answers[0]?.headers.get("ratelimit-policy")).toBe('"per-minute";q=20;w=60');
+    expect(plane.limits.checks.length).toBe(0);
+    const [admin, plain] = [plane.mint({ scopes: ["everything:delete"] }).key, plane.mint().key];
+    await plane.feed.acknowledged(1);
+    const wipe = (key: string) => fetch(`${app.url}/everything`, { method: "DELETE", headers: { "x-api-key": key } });
+    expect((await wipe(admin)).status).toBe(200);
+    expect((await wipe(plain)).status).toBe(403);
+    expect(await app.stop()).toBe(0);
+  });
+});
+
+describe("examples/fastify-idempotent-payments", () => {
+  it("charges once, lets a retry run after a failure, and keeps a refusal", async () => {
+    await using plane = await Plane.start();
+    const { key } = plane.mint({ scopes: ["charges:write"] });
+    await using app = await start("fastify-idempotent-payments", plane);
+    const charge = (idempotencyKey: string | null, body: object) =>
+      fetch(`${app.url}/charges`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${key}`,
+          "content-type": "application/json",
+          ...(idempotencyKey !== null && { "idempotency-key": idempotencyKey }),
+        },
+        body: JSON.stringify(body),
+      });
+    const first = await charge('"order-7"', { amount: 500 });
+    expect([first.status, await first.json()]).toEqual([201, { id: "ch_1", tenant: plane.tenantId }]);
+    for (let i = 0; i < 2; i++) {
+      const again = await charge('"order-7"', { amount: 500 });
+      expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([201, "true"]);
+    }
+    expect((await charge('"order-7"', { amount: 1 })).status).toBe(422);
+    expect((await charge(null, { amount: 1 })).status).toBe(400);
+    expect((await charge("away", { amount: 2, card: "bank_away" })).status).toBe(502);
+    expect((await charge("away", { amount: 2, card: "bank_away" })).status).toBe(502);
+    expect((await charge("no", { amount: 3, card: "refused" })).status).toBe(402);
+    expect((await charge("no", { amount: 3, card: "refused" })).headers.get("idempotent-replayed")).toBe("true");
+    const all = await fetch(`${app.url}/charges`, { headers: { authorization: `Bearer ${key}` } });
+    expect(await all.json()).toEqual({ charges: [500] });
+    expect(await app.stop()).toBe(0);
+  });
+});

@@ -1,0 +1,179 @@
+// A feed that lies, stalls or talks nonsense: the vendor's process goes on, and no decision ever gets looser.
+
+import { describe, expect, it } from "vitest";
+import { deltaOf, entryOf, removalOf, snapshotOf } from "./support/feeds.ts";
+import type { Asked, Misbehaviour } from "./support/plane.ts";
+import { Plane } from "./support/plane.ts";
+import { ManualPorts, until } from "./support/ports.ts";
+import { rig } from "./support/rig.ts";
+
+type Lie = (asked: Asked, plane: Plane, keys: { good: string; foreign: string }) => Misbehaviour;
+
+const json = (value: unknown): Misbehaviour => ({ status: 200, text: JSON.stringify(value) });
+const headOf = (plane: Plane) => ({ workspace_id: plane.workspaceId, project_id: plane.projectId });
+
+// Each answers the poll after a good snapshot of version 2, and tries to slip in a key that was never minted.
+const lies: [string, Lie][] = [
+  ["text that is not JSON", () => ({ status: 200, text: "<html>welcome</html>" })],
+  ["an empty body", () => ({ status: 200, text: "" })],
+  ["bytes that are not UTF-8", () => ({ status: 200, text: "\ud800" })],
+  ["a number", () => json(7)],
+  ["null", () => json(null)],
+  ["an error envelope with status 200", () => json({ error: { code: "internal_error", message: "" } })],
+  ["a body that breaks off", () => ({ status: 200, text: '{"object":"policy_delta","changes":[' })],
+  ["a redirect", () => ({ status: 302, text: "", headers: { location: "http://127.0.0.1:9/" } })],
+  ["a server error", () => ({ status: 500, text: "{}" })],
+  ["a 304 for another version", () => ({ status: 304, headers: { etag: 'W/"delta:x:all:all:999"' } })],
+  [
+    "a delta of another project",
+    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 3, [upsert(foreign)]), workspace_id: plane.workspaceId }),
+  ],
+  [
+    "a delta of another workspace",
+    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 3, [upsert(foreign)]), project_id: plane.projectId }),
+  ],
+  [
+    "a delta of another environment",
+    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 3, [upsert(foreign)]), ...headOf(plane), env: "test" }),
+  ],
+  [
+    "a delta that goes back",
+    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 1, [upsert(foreign)]), ...headOf(plane) }),
+  ],
+  [
+    "changes without a new version",
+    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 2, [upsert(foreign)]), ...headOf(plane) }),
+  ],
+  [
+    "a delta since another version",
+    (_asked, plane, { foreign }) => json({ ...deltaOf(1, 3, [upsert(foreign)]), ...headOf(plane) }),
+  ],
+  [
+    "one good change and one bad",
+    (_asked, plane, { foreign, good }) =>
+      json({ ...deltaOf(2, 3, [upsert(foreign), removalOf(good), { change: "upsert" }]), ...headOf(plane) }),
+  ],
+  [
+    "a snapshot whose second page never ends",
+    (asked, plane, { foreign }) =>
+      json(
+        snapshotOf([entryOf(foreign)], { ...headOf(plane), version: 9, next_cursor: asked.query.get("cursor") ?? "c" }),
+      ),
+  ],
+  [
+    "a snapshot whose pages disagree",
+    (asked, plane, { foreign }) =>
+      asked.query.has("cursor")
+        ? json(snapshotOf([], { ...headOf(plane), version: 10 }))
+        : json(snapshotOf([entryOf(foreign)], { ...headOf(plane), version: 9, next_cursor: "c" })),
+  ],
+  [
+    "a snapshot that stops half way",
+    (asked, plane, { foreign }) =>
+      asked.query.has("cursor")
+        ? "drop"
+        : json(snapshotOf([entryOf(foreign)], { ...headOf(plane), version: 9, next_cursor: "c" })),
+  ],
+  [
+    "ever new cursors with ever the same key",
+    (asked, plane, { foreign }) =>
+      json(
+        snapshotOf([entryOf(foreign)], {
+          ...headOf(plane),
+          version: 9,
+          next_cursor: asked.query.get("cursor")?.length === 40 ? null : `${asked.query.get("cursor") ?? ""}x`,
+        }),
+      ),
+  ],
+  ["a connection that is cut", () => "drop"],
+];
+
+describe("a feed that lies", () => {
+  for (const [what, lie] of lies) {
+    it(`changes nothing with ${what}`, async () => {
+      await using plane = await Plane.start();
+      const ports = new ManualPorts();
+      const good = plane.mint({ scopes: ["a"] }).key;
+      await using elsewhere = await Plane.start();
+      const foreign = elsewhere.mint({ scopes: ["a", "admin"] }).key;
+      // So long a staleMs that every timer up to ten seconds away is the feed's own pause.
+      await using r = await rig({ plane, ports, options: { failMode: "open", staleMs: 3_000_000 } });
+      await until(() => plane.seen.length === 2);
+      plane.misbehave = (asked) => lie(asked, plane, { good, foreign });
+      plane.feed.stop();
+      // Two failures, then it resynchronises from a snapshot; that is a lie too.
+      for (let polls = 0; polls < 4; polls++) ports.advance(await ports.timer(1, 10_000));
+      const pause = await ports.timer(1, 10_000);
+      expect(r.keyrack.verify(foreign)).toMatchObject({ code: "invalid_key" });
+      expect(r.keyrack.verify(good, { scopes: ["a"] }).ok).toBe(true);
+      expect(r.keyrack.verify(good, { scopes: ["admin"] })).toMatchObject({ code: "insufficient_scope" });
+      expect(r.keyrack.status()).toMatchObject({ version: 2, keys: 1 });
+      expect(r.keyrack.status().ageMs).toBeGreaterThan(1000);
+      plane.misbehave = () => undefined;
+      plane.revoke(good);
+      ports.advance(pause);
+      await until(() => !r.keyrack.verify(good).ok);
+    });
+  }
+
+  it("is not believed at the very first word either: there is no policy until a true snapshot comes", async () => {
+    await using plane = await Plane.start();
+    const { key } = plane.mint();
+    let answers = 0;
+    plane.misbehave = () => (answers++ < 2 ? json(snapshotOf([entryOf(key)])) : undefined);
+    await using r = await rig({ plane, ready: false });
+    await until(() => answers === 1);
+    expect(r.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
+    await r.keyrack.ready();
+    expect(r.keyrack.verify(key).ok).toBe(true);
+  });
+
+  it("cannot make the vendor read without end: a body past its bound is left, and smaller pages are asked for", async () => {
+    await using plane = await Plane.start();
+    const ports = new ManualPorts();
+    const huge = " ".repeat(1 << 20).repeat(65);
+    plane.misbehave = () => ({ status: 200, text: huge });
+    await using r = await rig({ plane, ports, ready: false });
+    ports.advance(await ports.timer(100, 600));
+    plane.misbehave = () => undefined;
+    await r.keyrack.ready();
+    expect(plane.seen.map(({ query }) => query.get("max_keys")).slice(0, 2)).toEqual(["10000", "5000"]);
+  });
+
+  it("cannot make the vendor hold keys without end", async () => {
+    await using plane = await Plane.start();
+    for (let i = 0; i < 11; i++) plane.mint();
+    await using r = await rig({ plane, options: { maxKeys: 10 }, ready: false });
+    await until(() => r.lines.some(({ fields }) => fields["why"] === "The snapshot has too many keys."));
+    expect(r.keyrack.status().version).toBe(null);
+  });
+
+  it("that stalls is left after its time, and the policy only grows old", async () => {
+    await using plane = await Plane.start();
+    const ports = new ManualPorts();
+    const { key } = plane.mint();
+    await using r = await rig({ plane, ports });
+    await until(() => plane.seen.length === 2);
+    plane.misbehave = () => "hang";
+    plane.feed.stop();
+    ports.advance(await ports.timer(1500, 2500));
+    await until(() => plane.seen.length === 3);
+    ports.advance(12_001);
+    await until(() => r.lines.some(({ fields }) => fields["why"] === "No answer within 12000 ms."));
+    expect(r.keyrack.verify(key).ok).toBe(true);
+    plane.misbehave = () => undefined;
+  });
+
+  it("or a log function that throws never reaches the vendor's request", async () => {
+    await using plane = await Plane.start();
+    const log = () => {
+      throw new Error("the log is broken");
+    };
+    await using r = await rig({ plane, options: { log } });
+    expect(r.keyrack.verify("nonsense")).toMatchObject({ code: "invalid_key" });
+  });
+});
+
+function upsert(key: string) {
+  return { change: "upsert", ...entryOf(key) };
+}

@@ -1,0 +1,125 @@
+// What the fake control plane claims, asked of the real one: leases, idempotent handlers, a paged snapshot, a restart from
+// the cache file, a wrong credential.
+
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { idempotent, protect } from "../../src/sdk/adapters/node.ts";
+import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
+import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
+import { backends } from "../support/backends.ts";
+import { rack, type RackOptions } from "../support/rack.ts";
+import { patientPorts } from "./support/ports.ts";
+
+async function world(back: (typeof backends)[number], options: RackOptions = {}) {
+  const r = await rack(back, options);
+  const w = await r.workspace();
+  const closers: (() => unknown)[] = [];
+  return {
+    r,
+    w,
+    node(more: Partial<KeyrackOptions> = {}) {
+      const options = { url: r.url, secretKey: w.keys.sk_owner, projectId: w.project_id, ...more };
+      const keyrack = createKeyrackWith(options, patientPorts()) as Keyrack;
+      closers.unshift(() => keyrack.close());
+      return keyrack;
+    },
+    async serve(listener: RequestListener): Promise<string> {
+      const server = createServer(listener);
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      closers.unshift(() => server.close().closeAllConnections());
+      return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const close of closers) await close();
+      await r[Symbol.asyncDispose]();
+    },
+  };
+}
+
+for (const back of backends) {
+  describe(`on a real server with ${back}`, () => {
+    it("two nodes on leases admit no more than the limit between them", async () => {
+      await using s = await world(back);
+      const limit = { id: "m", limit: 40, window_ms: 60_000, algorithm: "sliding", scope: "key" };
+      const { key } = await s.w.mint({ rate_limits: [limit] });
+      const headers = { authorization: `Bearer ${key}` };
+      const nodes = [s.node(), s.node()];
+      await Promise.all(nodes.map((node) => node.ready()));
+      const urls = await Promise.all(
+        nodes.map((node) => s.serve(protect(node, { limits: "lease" }, (_req, res) => res.end("in")))),
+      );
+      const statuses: number[] = [];
+      for (let i = 0; i < 60; i++) statuses.push((await fetch(urls[i % 2] ?? "", { headers })).status);
+      expect(statuses.filter((status) => status === 200).length).toBe(40);
+      const last = await fetch(urls[0] ?? "", { headers });
+      expect([last.status, last.headers.get("ratelimit-policy")]).toEqual([429, '"m";q=40;w=60']);
+      expect(Number(last.headers.get("retry-after"))).toBeGreaterThan(0);
+    });
+
+    it("an idempotent handler runs once, is replayed, tells a mismatch, and runs again after a throw", async () => {
+      await using s = await world(back);
+      const { key } = await s.w.mint();
+      const node = s.node();
+      await node.ready();
+      let runs = 0;
+      const handler = protect(
+        node,
+        {},
+        idempotent(node, (req, res) => {
+          runs++;
+          if (String(req.rawBody) === "throw" && runs === 2) throw new Error("not now");
+          res.writeHead(201, { "x-run": String(runs) });
+          res.end(`run ${runs}`);
+        }),
+      );
+      const url = await s.serve((req, res) => {
+        handler(req, res).catch(() => {
+          res.statusCode = 500;
+          res.end();
+        });
+      });
+      const post = (name: string, body: string) =>
+        fetch(url, { method: "POST", body, headers: { "x-api-key": key, "idempotency-key": name } });
+      for (const replayed of [null, "true"]) {
+        const answer = await post("a", "x");
+        expect([answer.status, answer.headers.get("x-run"), await answer.text()]).toEqual([201, "1", "run 1"]);
+        expect(answer.headers.get("idempotent-replayed")).toBe(replayed);
+      }
+      expect((await post("a", "y")).status).toBe(422);
+      expect((await post("b", "throw")).status).toBe(500);
+      expect(await (await post("b", "throw")).text()).toBe("run 3");
+      expect(runs).toBe(3);
+    });
+
+    it("a snapshot of many pages is read whole", async () => {
+      await using s = await world(back, { flags: { snapshot_max_keys: "3" } });
+      const keys = await Promise.all(Array.from({ length: 10 }, () => s.w.mint()));
+      const node = s.node();
+      await node.ready();
+      expect(keys.filter(({ key }) => !node.verify(key).ok)).toEqual([]);
+    });
+
+    it("a vendor restarts from its cache file with the server gone, and a wrong secret key is told at once", async () => {
+      await using s = await world(back);
+      const dir = mkdtempSync(join(tmpdir(), "keyrack-cache-"));
+      const cacheFile = join(dir, "policy");
+      const { key } = await s.w.mint({ scopes: ["a"] });
+      const first = s.node({ cacheFile });
+      await first.ready();
+      await first.close();
+      const wrong = s.node({ secretKey: "krsk_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXc18e6e29" });
+      await expect(wrong.ready()).rejects.toThrow(/secret key is not accepted/);
+      await s.r.stop();
+      const again = s.node({ cacheFile });
+      await again.ready();
+      expect(again.verify(key, { scopes: ["a"] })).toMatchObject({ ok: true, context: { verified: true } });
+      rmSync(dir, { recursive: true });
+    });
+  });
+}

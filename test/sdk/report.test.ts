@@ -1,0 +1,229 @@
+// Telemetry: batches, sampling that no bill notices, bounded memory, and drops that are told.
+
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { Reporter } from "../../src/sdk/report.ts";
+import { Client } from "../../src/sdk/client.ts";
+import { readOptions } from "../../src/sdk/options.ts";
+import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
+import { Plane } from "./support/plane.ts";
+import { ManualPorts, until } from "./support/ports.ts";
+import type { Line } from "./support/rig.ts";
+
+const TENANTS = ["0190163d-8694-739b-aea5-000000000001", "0190163d-8694-739b-aea5-000000000002"];
+const happened = {
+  method: "GET",
+  path: "/orders",
+  route: "/orders",
+  status: 200,
+  durationMs: 1.23456,
+  degraded: false,
+  denial: null as string | null,
+  subject: {
+    keyId: TENANTS[0] ?? "",
+    tenantId: TENANTS[0] ?? "",
+    env: "live" as const,
+    displayPrefix: "kr_live_abcdef",
+  },
+};
+
+async function setup(options: { sampleRate?: number } = {}) {
+  const plane = await Plane.start();
+  const ports = new ManualPorts();
+  const settings = readOptions({ ...plane.options, nodeId: "n1", ...options });
+  const lines: Line[] = [];
+  const log = (level: string, message: string, fields: Record<string, unknown>) =>
+    void lines.push({ level, message, fields });
+  const reporter = new Reporter(new Client(settings, ports), settings, ports, log);
+  return { plane, ports, reporter, lines, [Symbol.asyncDispose]: () => plane[Symbol.asyncDispose]() };
+}
+
+describe("the reporter", () => {
+  it("sends one batch a second with everything that ingest wants", async () => {
+    await using s = await setup();
+    s.reporter.record(happened);
+    s.reporter.record({ ...happened, status: 401, denial: "missing_key", subject: null, route: null });
+    expect(s.plane.ingest.batches).toBe(0);
+    s.ports.advance(1000);
+    await s.plane.next("/v1/ingest");
+    expect(s.plane.ingest.events).toMatchObject([
+      {
+        ts: "2026-11-15T12:00:00.000Z",
+        project_id: s.plane.projectId,
+        env: "live",
+        tenant_id: TENANTS[0],
+        display_prefix: "kr_live_abcdef",
+        duration_ms: 1.235,
+        denial_reason: null,
+      },
+      { tenant_id: null, key_id: null, display_prefix: null, denial_reason: "missing_key", status: 401, route: null },
+    ]);
+    expect(new Set(s.plane.ingest.events.map(({ request_id }) => request_id)).size).toBe(2);
+    expect(JSON.parse(s.plane.seen[0]?.body ?? "")).toMatchObject({
+      node_id: "n1",
+      sdk: { name: SDK_NAME, version: SDK_VERSION },
+    });
+  });
+
+  it("sends a full batch at once", async () => {
+    await using s = await setup();
+    for (let i = 0; i < 1000; i++) s.reporter.record(happened);
+    await s.plane.next("/v1/ingest");
+    expect(s.plane.ingest.events.length).toBe(1000);
+  });
+
+  it("sends a batch again byte for byte when its answer was lost, so that it counts once", async () => {
+    await using s = await setup();
+    s.reporter.record(happened);
+    let lost = 2;
+    s.plane.misbehave = () => (lost-- > 0 ? { status: 500, text: "{}" } : undefined);
+    s.ports.advance(1000);
+    await s.ports.timer(700, 800);
+    s.reporter.record({ ...happened, path: "/later" });
+    s.ports.advance(800);
+    await s.ports.timer(1400, 1600);
+    s.ports.advance(1600);
+    s.ports.advance(await s.ports.timer(900, 1000));
+    await until(() => s.plane.ingest.events.length === 2);
+    const bodies = s.plane.seen.map(({ body }) => body);
+    expect([bodies[0] === bodies[1], bodies[1] === bodies[2], bodies[2] === bodies[3]]).toEqual([true, true, false]);
+  });
+
+  it("waits as long as it is told to", async () => {
+    await using s = await setup();
+    s.plane.misbehave = () => ({ status: 429, text: "{}", headers: { "retry-after": "40" } });
+    s.reporter.record(happened);
+    s.ports.advance(1000);
+    expect(await s.ports.timer(30_000, 50_000)).toBe(40_000);
+  });
+
+  it("keeps at most ten thousand events and tells how many it dropped", async () => {
+    await using s = await setup();
+    s.plane.misbehave = () => ({ status: 503, text: "{}" });
+    for (let i = 0; i < 1000; i++) s.reporter.record(happened);
+    await s.ports.timer(400, 1000);
+    for (let i = 0; i < 12_000; i++) s.reporter.record(happened);
+    s.plane.misbehave = () => undefined;
+    s.ports.advance(1000);
+    await until(() => s.plane.ingest.events.length >= 1000);
+    await s.reporter.close();
+    expect([s.plane.ingest.events.length, s.plane.ingest.dropped]).toEqual([11_000, 2000]);
+  });
+
+  it("bounds its memory by size too", async () => {
+    await using s = await setup();
+    s.plane.misbehave = () => ({ status: 503, text: "{}" });
+    const long = { ...happened, path: `/${"x".repeat(5000)}` };
+    for (let i = 0; i < 9000; i++) s.reporter.record(long);
+    s.plane.misbehave = () => undefined;
+    await s.reporter.close();
+    const sent = s.plane.ingest.events.length;
+    expect(sent).toBeLessThan(4500);
+    expect(s.plane.ingest.events[0]?.path.length).toBe(2048);
+  });
+
+  it("gives a refused batch up, counts it, and goes on", async () => {
+    await using s = await setup();
+    let refuse = true;
+    s.plane.misbehave = () => (refuse ? { status: 400, text: "{}" } : undefined);
+    s.reporter.record(happened);
+    s.ports.advance(1000);
+    await until(() => s.lines.some(({ message }) => message === "a batch of events was refused"));
+    refuse = false;
+    s.reporter.record({ ...happened, path: "/next" });
+    await s.reporter.close();
+    expect([s.plane.ingest.events.map(({ path }) => path), s.plane.ingest.dropped]).toEqual([["/next"], 1]);
+  });
+
+  it("sends what is left at close, and gives up after its time", async () => {
+    await using s = await setup();
+    for (let i = 0; i < 2500; i++) s.reporter.record(happened);
+    await s.reporter.close();
+    expect(s.plane.ingest.events.length).toBe(2500);
+    await using late = await setup();
+    late.plane.misbehave = () => "hang";
+    late.reporter.record(happened);
+    const closed = late.reporter.close();
+    await until(() => late.plane.seen.length === 1);
+    late.ports.advance(3000);
+    await closed;
+    expect(late.lines.at(-1)).toMatchObject({
+      message: "events were not delivered before closing",
+      fields: { events: 1 },
+    });
+  });
+
+  it("never lets a credential or a control character through in a path", async () => {
+    await using s = await setup();
+    const key = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
+    for (const path of [`/by-key/${key}/x`, "/krsk_live_AAECAwQFBgcI", "/a\u0000b\ud800c\r\nd", "/krill"]) {
+      s.reporter.record({ ...happened, path });
+    }
+    await s.reporter.close();
+    expect(s.plane.ingest.events.map(({ path }) => path)).toEqual([
+      "/by-key/kr_redacted/x",
+      "/kr_redacted",
+      "/a?b?c??d",
+      "/krill",
+    ]);
+  });
+});
+
+describe("sampling", () => {
+  it("keeps its share and says so on the batch", async () => {
+    await using s = await setup({ sampleRate: 0.25 });
+    for (let i = 0; i < 400; i++) {
+      s.ports.chance = (i % 100) / 100;
+      s.reporter.record({ ...happened, subject: null, denial: "missing_key" });
+    }
+    await s.reporter.close();
+    expect(s.plane.ingest.events.length).toBe(100);
+    expect(s.plane.ingest.events.some((event) => "sample_rate" in event)).toBe(false);
+    expect(JSON.parse(s.plane.seen[0]?.body ?? "")).toMatchObject({ sample_rate: 0.25 });
+  });
+
+  it("never drops a tenant's first admitted event of a UTC day, and sends it whole", async () => {
+    await using s = await setup({ sampleRate: 0.01 });
+    s.ports.chance = 0.99;
+    const of = (tenant: number, more: object = {}) =>
+      s.reporter.record({ ...happened, subject: { ...happened.subject, tenantId: TENANTS[tenant] ?? "" }, ...more });
+    of(0, { denial: "rate_limited", status: 429 });
+    for (let i = 0; i < 5; i++) of(0);
+    for (let i = 0; i < 5; i++) of(1);
+    s.ports.advance(1000);
+    await until(() => s.plane.ingest.events.length === 2);
+    s.ports.wall += 12 * 3_600_000;
+    of(0);
+    await s.reporter.close();
+    await until(() => s.plane.ingest.events.length === 3);
+    expect(
+      s.plane.ingest.events.map(({ tenant_id, sample_rate, denial_reason }) => [tenant_id, sample_rate, denial_reason]),
+    ).toEqual([
+      [TENANTS[0], 1, null],
+      [TENANTS[1], 1, null],
+      [TENANTS[0], 1, null],
+    ]);
+  });
+
+  it("lets a tenant's next event count as its first when the first was lost", async () => {
+    await using s = await setup({ sampleRate: 0.01 });
+    s.ports.chance = 0.99;
+    s.plane.misbehave = () => ({ status: 400, text: "{}" });
+    s.reporter.record(happened);
+    s.ports.advance(1000);
+    await until(() => s.lines.length > 0);
+    s.plane.misbehave = () => undefined;
+    s.reporter.record(happened);
+    await s.reporter.close();
+    expect(s.plane.ingest.events.length).toBe(1);
+  });
+});
+
+describe("the library's name", () => {
+  it("is the package's own version", () => {
+    const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+      version: string;
+    };
+    expect(SDK_VERSION).toBe(version);
+  });
+});

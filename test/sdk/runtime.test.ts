@@ -1,0 +1,126 @@
+// The library on other runtimes: nothing of Node is imported, and with Node's own modules hidden all of it still works.
+
+import { execFileSync } from "node:child_process";
+import { createHash, createHmac } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { hmacHexOf, sha256HexOf } from "../../src/sdk/hashing.ts";
+import { createKeyrack } from "../../src/sdk/index.ts";
+import { base64Of, bytesOfBase64 } from "../../src/sdk/replay.ts";
+import { builtin, defaultPorts } from "../../src/sdk/runtime.ts";
+import { idempotent, protect } from "../../src/sdk/adapters/fetch.ts";
+import { Plane } from "./support/plane.ts";
+import { until } from "./support/ports.ts";
+
+const sdk = fileURLToPath(new URL("../../src/sdk", import.meta.url));
+
+function* sources(dir: string): Generator<{ path: string; text: string }> {
+  for (const entry of readdirSync(dir, { withFileTypes: true })) {
+    const path = join(dir, entry.name);
+    if (entry.isDirectory()) yield* sources(path);
+    else yield { path, text: readFileSync(path, "utf8") };
+  }
+}
+
+describe("the library's sources", () => {
+  it("import nothing but the kernel and themselves; of Node and frameworks, types alone", () => {
+    const wrong: string[] = [];
+    for (const { path, text } of sources(sdk)) {
+      for (const [line, typeOnly, target = ""] of text.matchAll(
+        /^(?:import|export)\s+(type\s)?[^;]*?from\s+"([^"]+)"/gm,
+      )) {
+        if (!typeOnly && !/^(\.\.\/)*\.\.?\/(kernel\/)?[a-z0-9]+\.ts$/.test(target)) wrong.push(`${path}: ${line}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it("print nothing and draw no unsafe chance", () => {
+    for (const { text } of sources(sdk))
+      expect(text).not.toMatch(/console\.|Math\.random|process\.(stdout|stderr|exit|on)\b/);
+  });
+});
+
+describe("with Node's own modules hidden", () => {
+  afterEach(() => vi.unstubAllGlobals());
+  const hide = () => vi.stubGlobal("process", { ...process, getBuiltinModule: undefined, pid: undefined });
+
+  it("hashes give the same bytes", () => {
+    const parts = ["a", new Uint8Array([1, 2, 3]), "é".repeat(100)];
+    const bytes = Buffer.concat(parts.map((part) => Buffer.from(part)));
+    const key = "k".repeat(100);
+    hide();
+    expect(builtin("node:crypto")).toBe(undefined);
+    expect(sha256HexOf(parts)).toBe(createHash("sha256").update(bytes).digest("hex"));
+    for (const secret of ["short", key]) {
+      expect(hmacHexOf(secret, parts)).toBe(createHmac("sha256", secret).update(bytes).digest("hex"));
+    }
+    vi.stubGlobal("Buffer", undefined);
+    const all = Uint8Array.from({ length: 1000 }, (_, i) => i & 255);
+    expect(bytesOfBase64(base64Of(all))).toEqual(all);
+  });
+
+  it("verifies, limits, reports and replays", async () => {
+    await using plane = await Plane.start();
+    const rule = { id: "r", limit: 5, window_ms: 60_000, algorithm: "fixed" as const, scope: "key" as const };
+    const { key } = plane.mint({ rate_limits: [rule] });
+    hide();
+    const keyrack = createKeyrack(plane.options);
+    await keyrack.ready();
+    let runs = 0;
+    const handler = idempotent(keyrack, () => Response.json({ run: ++runs }));
+    const serve = protect(keyrack, {}, handler);
+    const ask = () =>
+      serve(
+        new Request("http://app/pay?b=1&a=2", {
+          method: "POST",
+          body: "{}",
+          headers: { "x-api-key": key, "idempotency-key": "k" },
+        }),
+      );
+    expect(await (await ask()).json()).toEqual({ run: 1 });
+    const again = await ask();
+    expect([await again.json(), again.headers.get("idempotent-replayed")]).toEqual([{ run: 1 }, "true"]);
+    expect(again.headers.get("ratelimit")).toMatch(/^"r";r=3;t=/);
+    await keyrack.close();
+    expect(plane.ingest.events.length).toBe(2);
+    expect(plane.seen[0]?.query.get("node")).toMatch(/^node:0:[0-9a-f]{16}$/);
+  });
+
+  it("says at once that a cache file needs a file system", () => {
+    hide();
+    expect(() =>
+      createKeyrack({
+        url: "http://x",
+        secretKey: new Plane().secretKey,
+        projectId: new Plane().projectId,
+        cacheFile: "f",
+      }),
+    ).toThrow(/cacheFile needs Node/);
+  });
+});
+
+describe("the default ports", () => {
+  it("draw from the system's generator, within bounds and not twice the same", () => {
+    const { random } = defaultPorts();
+    const drawn = Array.from({ length: 1000 }, () => random());
+    expect(drawn.every((value) => value >= 0 && value < 1)).toBe(true);
+    expect(new Set(drawn).size).toBeGreaterThan(990);
+  });
+
+  it("hold no process open by a timer that nobody waits for", async () => {
+    const script = `import("${sdk}/runtime.ts").then(({ defaultPorts }) => {
+      const ports = defaultPorts(); ports.after(600000, () => {}); ports.every(600000, () => {}); });`;
+    execFileSync(process.execPath, ["-e", script], { timeout: 20_000 });
+    const { after } = defaultPorts();
+    let ran = 0;
+    after(2 ** 40, () => ran++);
+    const cancel = after(1, () => ran++);
+    cancel();
+    after(1, () => (ran += 10), true);
+    await until(() => ran >= 10);
+    expect(ran).toBe(10);
+  });
+});

@@ -1,0 +1,219 @@
+// verify(): every verdict, its exact shape, and that nothing but a valid key is ever admitted.
+
+import { randomBytes } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { createKeyrack, type KeyrackOptions } from "../../src/sdk/index.ts";
+import { Plane } from "./support/plane.ts";
+import { ManualPorts } from "./support/ports.ts";
+import { rig } from "./support/rig.ts";
+
+const mint = (env: "live" | "test" = "live") => formatCredential("api_key", env, randomBytes(24));
+const INVALID = { ok: false, code: "invalid_key", status: 401, message: "Invalid API key." };
+
+describe("verify", () => {
+  it("admits a valid key with the whole context of the interface and nothing else", async () => {
+    await using plane = await Plane.start();
+    const expires_at = "2031-01-01T00:00:00.000Z";
+    const { key, id } = plane.mint({ scopes: ["orders:read", "orders:write"], expires_at });
+    const resources = { live: { db: "live db" }, test: { db: "test db" } };
+    await using r = await rig({ plane, options: { resources } });
+    const verdict = r.keyrack.verify(key, { scopes: ["orders:read"] });
+    if (!verdict.ok) throw new Error(verdict.code);
+    const { scopes, ...rest } = verdict.context;
+    expect(rest).toEqual({
+      keyId: id,
+      workspaceId: plane.workspaceId,
+      projectId: plane.projectId,
+      tenantId: plane.tenantId,
+      env: "live",
+      displayPrefix: key.slice(0, 14),
+      expiresAt: Date.parse(expires_at),
+      degraded: false,
+      verified: true,
+      rateLimit: [],
+      resources: { db: "live db" },
+    });
+    expect([scopes.has("orders:write"), scopes.has("admin"), [...scopes]]).toEqual([
+      true,
+      false,
+      ["orders:read", "orders:write"],
+    ]);
+  });
+
+  it("answers each refusal with its own code, status and text", async () => {
+    await using plane = await Plane.start();
+    const { key } = plane.mint({ scopes: ["a"] });
+    const gone = plane.mint({ expires_at: "2020-01-01T00:00:00.000Z" }).key;
+    const revoked = plane.mint().key;
+    plane.revoke(revoked);
+    await using r = await rig({ plane });
+    const { verify } = r.keyrack;
+    expect(verify(key, { scopes: ["a", "b"] })).toEqual({
+      ok: false,
+      code: "insufficient_scope",
+      status: 403,
+      message: "The API key lacks a required scope.",
+      missing: ["b"],
+    });
+    expect(verify(gone)).toEqual({ ok: false, code: "expired_key", status: 401, message: "This API key has expired." });
+    for (const missing of [null, undefined, ""])
+      expect(verify(missing)).toMatchObject({ code: "missing_key", status: 401 });
+    const bad = [
+      revoked,
+      mint(),
+      "kr_live_",
+      `${key} `,
+      key.toUpperCase(),
+      r.plane.secretKey,
+      7,
+      {},
+      [key],
+      true,
+      Symbol("k"),
+    ];
+    for (const text of bad) expect(verify(text)).toEqual(INVALID);
+  });
+
+  it("says why only to the debug log, and never the key", async () => {
+    await using plane = await Plane.start();
+    const other = plane.mint({ env: "test" }).key;
+    await using r = await rig({ plane, options: { env: "live" } });
+    expect(r.keyrack.verify(other)).toEqual(INVALID);
+    expect(r.lines.at(-1)).toEqual({
+      level: "debug",
+      message: "a key was refused",
+      fields: { why: "other_env", display_prefix: other.slice(0, 14) },
+    });
+    expect(JSON.stringify(r.lines)).not.toContain(other.slice(0, 20));
+  });
+
+  it("keeps to one environment when told to, and reads the key's own otherwise", async () => {
+    await using plane = await Plane.start();
+    const [live, test] = [plane.mint().key, plane.mint({ env: "test" }).key];
+    await using both = await rig({ plane });
+    expect([both.keyrack.verify(live), both.keyrack.verify(test)]).toMatchObject([
+      { context: { env: "live" } },
+      { context: { env: "test" } },
+    ]);
+    await using only = await rig({ plane, options: { env: "test" } });
+    expect(only.keyrack.verify(live)).toEqual(INVALID);
+    expect(only.keyrack.verify(test)).toMatchObject({ ok: true });
+  });
+
+  it("refuses an expired key from the millisecond on, with nothing scheduled", async () => {
+    await using plane = await Plane.start();
+    const ports = new ManualPorts();
+    const { key } = plane.mint({ expires_at: new Date(ports.wall + 5000).toISOString() });
+    await using r = await rig({ plane, ports });
+    ports.setWall(4999);
+    expect(r.keyrack.verify(key).ok).toBe(true);
+    ports.setWall(1);
+    expect(r.keyrack.verify(key)).toMatchObject({ code: "expired_key" });
+  });
+});
+
+describe("without a policy", () => {
+  const down = { url: "http://127.0.0.1:9", secretKey: formatCredential("secret_key", "live", randomBytes(24)) };
+  const options = { ...down, projectId: "0190163d-8694-739b-aea5-966c26f8ad91" };
+
+  it("fails closed by default, and still tells a malformed key from an unknown one", async () => {
+    await using keyrack = disposable(options);
+    expect(keyrack.verify(mint())).toMatchObject({ code: "unavailable", status: 503 });
+    expect(keyrack.verify("nonsense")).toEqual(INVALID);
+    expect(keyrack.verify(null)).toMatchObject({ code: "missing_key" });
+  });
+
+  it("fails open only where told to: unverified, no tenant, no scopes, and no nonsense", async () => {
+    await using keyrack = disposable({ ...options, failMode: "open", env: "live" });
+    const key = mint();
+    const verdict = keyrack.verify(key, { scopes: ["money:move"] });
+    expect(verdict).toMatchObject({
+      ok: true,
+      context: {
+        keyId: null,
+        workspaceId: null,
+        tenantId: null,
+        env: "live",
+        verified: false,
+        degraded: true,
+        rateLimit: null,
+        expiresAt: null,
+        displayPrefix: key.slice(0, 14),
+      },
+    });
+    expect(verdict.ok && [...verdict.context.scopes]).toEqual([]);
+    expect(keyrack.verify(`${key.slice(0, -1)}~`)).toEqual(INVALID);
+    expect(keyrack.verify(mint("test"))).toEqual(INVALID);
+    expect(keyrack.verify(key, { failMode: "closed" })).toMatchObject({ code: "unavailable" });
+  });
+
+  it("never fails open once a complete policy is held, however stale", async () => {
+    await using plane = await Plane.start();
+    const ports = new ManualPorts();
+    const { key } = plane.mint();
+    await using r = await rig({ plane, ports, options: { failMode: "open" } });
+    await plane.down();
+    ports.setWall(3_600_000);
+    expect(r.keyrack.verify(mint())).toEqual(INVALID);
+    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true, verified: true } });
+    await plane.up();
+  });
+});
+
+describe("createKeyrack", () => {
+  const good = { ...base(), projectId: "0190163d-8694-739b-aea5-966c26f8ad91" };
+  const bad: [string, object, RegExp][] = [
+    ["a url of another kind", { ...good, url: "ftp://x" }, /url must be/],
+    ["a url with a password", { ...good, url: "http://a:b@x" }, /user name or password/],
+    ["a customer's key as secret key", { ...good, secretKey: mint() }, /secretKey/],
+    ["no project", { ...good, projectId: "p" }, /projectId/],
+    ["a third environment", { ...good, env: "dev" }, /env must be/],
+    ["live with a test secret key", { ...good, ...base("test"), env: "live" }, /cannot serve/],
+    ["a misspelt fail mode", { ...good, failMode: "opened" }, /failMode/],
+    ["a misspelt option", { ...good, stalMs: 5 }, /no option "stalMs"/],
+    ["a sample rate of nothing", { ...good, sampleRate: 0 }, /sampleRate/],
+    ["a node id with a space", { ...good, nodeId: "a b" }, /nodeId/],
+    ["maxStaleMs under staleMs", { ...good, maxStaleMs: 20_000 }, /maxStaleMs/],
+  ];
+  for (const [why, options, message] of bad) {
+    it(`refuses ${why} at once`, () => expect(() => createKeyrack(options as KeyrackOptions)).toThrow(message));
+  }
+
+  it("warns once when the secret key would travel unencrypted, and not on the machine itself", async () => {
+    for (const [url, warned] of [
+      ["http://keyrack.example:4747", true],
+      ["https://keyrack.example", false],
+      ["http://127.0.0.1:9", false],
+      ["http://[::1]:9", false],
+    ] as const) {
+      const lines: string[] = [];
+      await using keyrack = disposable({ ...good, url, log: (_level, message) => void lines.push(message) });
+      expect([keyrack.status().version, lines.some((line) => line.includes("unencrypted"))]).toEqual([null, warned]);
+    }
+  });
+
+  it("refuses a verify with wrong options instead of guessing", async () => {
+    await using keyrack = disposable(good);
+    expect(() => keyrack.verify(mint(), { scopes: "admin" as never })).toThrow(/scopes/);
+    expect(() => keyrack.verify(mint(), { failMode: "maybe" as never })).toThrow(/failMode/);
+  });
+
+  it("serves only test keys with a test secret key", async () => {
+    await using plane = await Plane.start();
+    const { key } = plane.mint({ env: "test" });
+    Object.assign(plane, { secretKey: base("test").secretKey });
+    await using r = await rig({ plane });
+    expect(r.keyrack.verify(key).ok).toBe(true);
+    expect(plane.seen[0]?.query.get("env")).toBe("test");
+  });
+});
+
+function base(env: "live" | "test" = "live") {
+  return { url: "http://127.0.0.1:9", secretKey: formatCredential("secret_key", env, randomBytes(24)) };
+}
+
+function disposable(options: KeyrackOptions) {
+  const keyrack = createKeyrack(options);
+  return Object.assign(keyrack, { [Symbol.asyncDispose]: () => keyrack.close() });
+}
