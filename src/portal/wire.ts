@@ -1,0 +1,52 @@
+// What the embed plane answers, as far as the portal looks at it.
+export type Session = {
+  project: { id: string; name: string; slug: string };
+  env: "live" | "test";
+  test_mode: boolean;
+  tenant: { id: string; external_id: string; name: string | null };
+  scopes: string[];
+};
+
+export type Key = {
+  id: string;
+  display_prefix: string;
+  name: string | null;
+  scopes: string[];
+  expires_at: string | null;
+  revoked_at: string | null;
+  revoked_reason: string | null;
+  quarantined_at: string | null;
+  rotated_from: string | null;
+  created_at: string;
+  last_used_at: string | null;
+};
+
+export type NewKey = Key & { key: string };
+export type Keys = { data: Key[]; has_more?: true };
+export type Day = { day: string; requests: number; errors: number };
+
+/** What `getToken` may give: the token's text, or Keyrack's whole answer, which also says when to come again. */
+export type Token = string | { token: string; issued_at?: string; refresh_after?: string };
+
+export type State = "active" | "replaced" | "quarantined" | "expired" | "revoked";
+
+/** The state of a key among its fellows: one that has a living successor is on its way out. */
+export function stateOf(key: Key, all: readonly Key[], now: number): State {
+  if (key.revoked_at) return "revoked";
+  if (key.expires_at && Date.parse(key.expires_at) <= now) return "expired";
+  if (key.quarantined_at) return "quarantined";
+  return key.expires_at && successorOf(key, all, now) ? "replaced" : "active";
+}
+
+export function successorOf(key: Key, all: readonly Key[], now: number): Key | undefined {
+  return all.find(
+    (other) =>
+      other.rotated_from === key.id && !other.revoked_at && (!other.expires_at || Date.parse(other.expires_at) > now),
+  );
+}
+
+/** The scopes a token may put on a key. */
+export function grantedScopes(session: Session): string[] {
+  const prefix = "key_scope:";
+  return session.scopes.filter((scope) => scope.startsWith(prefix)).map((scope) => scope.slice(prefix.length));
+}
