@@ -1,0 +1,144 @@
+// Puts an instance together and takes it down again. The only place that knows all the rooms.
+import { readFileSync } from "node:fs";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createSecureContext } from "node:tls";
+import { BadSetting, type Settings } from "./config.ts";
+import type { Bootstrap } from "./datadir.ts";
+import { checkpointOrigin } from "./domain/checkpoints.ts";
+import { loadCounters } from "./domain/ratelimit.ts";
+import type { Rack } from "./domain/context.ts";
+import { ensureEmbedKeys } from "./domain/embed-signing-keys.ts";
+import { ensureCheckpointKey } from "./domain/signing-keys.ts";
+import { clientAddress } from "./http/address.ts";
+import { closeQuietConnections, createHttpServer } from "./http/server.ts";
+import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
+import { startJobs, type Jobs } from "./jobs.ts";
+import { NIL_WORKSPACE } from "./kernel/chain.ts";
+import { openOperatorDoor, type OperatorDoor } from "./operator/serve.ts";
+import { endpoints } from "./planes/index.ts";
+import type { DataDirLock } from "./store/lock.ts";
+
+export type AppOptions = InstanceOptions & {
+  /** Holds every answer against its schema. */
+  checkOutput?: boolean;
+};
+
+export type App = {
+  readonly url: string;
+  readonly dataDir: string;
+  readonly bootstrap: Bootstrap;
+  readonly rack: Rack;
+  readonly firstStart: boolean;
+  /** Resolves when nothing runs beside requests: mail that was queued has been tried. */
+  idle(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+const STOP_GRACE_MS = 10_000;
+
+export async function startApp(options: AppOptions): Promise<App> {
+  const opened: Closers = [];
+  try {
+    return await compose(options, opened);
+  } catch (error) {
+    for (const close of opened.toReversed()) await close();
+    throw toStartRefused(error);
+  }
+}
+
+async function compose(options: AppOptions, opened: Closers): Promise<App> {
+  const { settings } = options;
+  const { rack, dir, lock, bootstrap } = await openInstance(options, opened, true);
+  await ensureCheckpointKey(rack);
+  await checkpointOrigin(rack, NIL_WORKSPACE); // the name in every checkpoint is fixed at the first start
+  await loadCounters(rack);
+  await ensureEmbedKeys(rack);
+  const server = await listen(rack, options);
+  const url = urlOf(server, settings);
+  rack.publicUrl ||= url;
+  const jobs = startJobs(rack);
+  const door = await openOperatorDoor(rack, dir);
+  const stop = stopper({ server, jobs, door, rack, lock });
+  const firstStart = rack.store.applied.length > 0;
+  return { url, dataDir: dir, bootstrap, rack, firstStart, idle: () => jobs.idle(), stop };
+}
+
+async function listen(rack: Rack, options: AppOptions): Promise<Server> {
+  const { settings } = options;
+  const { host, port, tls_cert, tls_key } = settings;
+  if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
+  const server = createHttpServer(rack, endpoints, {
+    checkOutput: options.checkOutput ?? false,
+    addressOf: clientAddress(settings.trust_proxy),
+    publicUrl: settings.public_url,
+    tls: tls_cert ? readTls(tls_cert, tls_key) : undefined,
+  });
+  await new Promise<void>((resolved, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => reject(cannotListen(error, host, port)));
+    server.listen(port, host, () => resolved());
+  });
+  if (!tls_cert && !isLoopback(host)) {
+    rack.log.warn("listening without TLS beyond this machine: put a TLS proxy in front or set KEYRACK_TLS_CERT", {
+      host,
+    });
+  }
+  return server;
+}
+
+function readTls(tls_cert: string, tls_key: string): { cert: string; key: string } {
+  let at = "KEYRACK_TLS_CERT";
+  try {
+    const cert = readFileSync(tls_cert, "utf8");
+    at = "KEYRACK_TLS_KEY";
+    const key = readFileSync(tls_key, "utf8");
+    at = "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY";
+    createSecureContext({ cert, key });
+    return { cert, key };
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new BadSetting(`${at} cannot be used: ${code ?? message}.`);
+  }
+}
+
+function cannotListen({ code, message }: NodeJS.ErrnoException, host: string, port: number): StartRefused {
+  if (code === "EADDRINUSE") return new StartRefused("The port is already in use. Choose another with --port.", 2);
+  return new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2);
+}
+
+function isLoopback(host: string): boolean {
+  return /^(127\.|::1$|localhost$)/.test(host);
+}
+
+function urlOf(server: Server, settings: Settings): string {
+  const { port } = server.address() as AddressInfo;
+  const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
+  return `${settings.tls_cert ? "https" : "http"}://${host}:${port}`;
+}
+
+type Parts = { server: Server; jobs: Jobs; door: OperatorDoor; rack: Rack; lock: DataDirLock | undefined };
+
+/** Stops accepting, answers whoever waits, finishes what is in flight, makes the last checkpoint, closes the database. */
+function stopper({ server, jobs, door, rack, lock }: Parts): () => Promise<void> {
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    const closed = new Promise<void>((resolved) => server.close(() => resolved()));
+    rack.feed.stop();
+    const idle = setInterval(() => closeQuietConnections(server), 50);
+    closeQuietConnections(server);
+    const late = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS);
+    await closed;
+    clearInterval(idle);
+    clearTimeout(late);
+    await door.close();
+    await jobs.stop();
+    await rack.nodes.settled();
+    rack.mail.transport.close();
+    await rack.counters.counter.close();
+    rack.claims.close();
+    await rack.store.close();
+    lock?.release();
+    rack.log.info("stopped");
+  };
+  return () => (stopping ??= stop());
+}

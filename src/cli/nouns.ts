@@ -1,0 +1,95 @@
+// Every first word of the command line, what it is for, and the one file it loads.
+import type { Command } from "commander";
+
+export type NounEntry = { about: string; load: () => Promise<(program: Command) => void> };
+
+/** A noun whose verbs are all one call. */
+const plain = (noun: string, about: string): [string, NounEntry] => [
+  noun,
+  {
+    about,
+    load: async () => {
+      const { addVerbs } = await import("./verbs.ts");
+      return (program) => void addVerbs(program, noun);
+    },
+  },
+];
+
+export const nouns: Record<string, NounEntry> = Object.fromEntries([
+  ["serve", { about: "Run the server.", load: async () => (await import("./serve.ts")).addServeCommand }],
+  [
+    "ephemeral",
+    {
+      about: "Run a command against a throwaway instance.",
+      load: async () => (await import("./serve.ts")).addEphemeralCommand,
+    },
+  ],
+  [
+    "init",
+    { about: "Set up an instance, step by step.", load: async () => (await import("./init.ts")).addInitCommand },
+  ],
+  [
+    "login",
+    { about: "Keep a credential in a profile.", load: async () => (await import("./login.ts")).addLoginCommand },
+  ],
+  [
+    "logout",
+    { about: "End the session and forget it.", load: async () => (await import("./login.ts")).addLogoutCommand },
+  ],
+  [
+    "whoami",
+    { about: "Whom the credential belongs to.", load: async () => (await import("./login.ts")).addWhoamiCommand },
+  ],
+  ["profile", { about: "Kept credentials.", load: async () => (await import("./profile.ts")).addProfileCommands }],
+  ["workspace", { about: "Your account.", load: async () => (await import("./workspace.ts")).addWorkspaceCommands }],
+  plain("project", "The APIs that keys belong to."),
+  ["tenant", { about: "Your customers.", load: async () => (await import("./tenant.ts")).addTenantCommands }],
+  ["key", { about: "API keys of your customers.", load: async () => (await import("./key.ts")).addKeyCommands }],
+  plain("secret-key", "Keys of your own backend."),
+  plain("environment", "The environments keys live in."),
+  plain("member", "People in the workspace."),
+  plain("invite", "Invitations into the workspace."),
+  plain("session", "Your own log-ins."),
+  plain("embed-token", "Tokens for the portal in your pages."),
+  plain("usage", "Traffic and billing figures."),
+  ["audit", { about: "The audit log.", load: async () => (await import("./audit.ts")).addAuditCommands }],
+  [
+    "check-key",
+    { about: "Look at a key, offline.", load: async () => (await import("./check-key.ts")).addCheckKeyCommand },
+  ],
+  ["scan", { about: "Find keys in files, offline.", load: async () => (await import("./scan.ts")).addScanCommand }],
+  [
+    "signing-key",
+    {
+      about: "The keys that sign embed tokens.",
+      load: async () => (await import("./signing-key.ts")).addSigningKeyCommands,
+    },
+  ],
+  [
+    "user",
+    {
+      about: "People with an account, for the operator.",
+      load: async () => (await import("./user.ts")).addUserCommands,
+    },
+  ],
+  ["mail", { about: "The outbox, for the operator.", load: async () => (await import("./mail.ts")).addMailCommands }],
+  ["db", { about: "The database's schema.", load: async () => (await import("./db.ts")).addDbCommands }],
+  [
+    "doctor",
+    {
+      about: "Look for risks and say how to mend them.",
+      load: async () => (await import("./doctor.ts")).addDoctorCommand,
+    },
+  ],
+  ["status", { about: "How the server is.", load: async () => (await import("./status.ts")).addStatusCommand }],
+  ["config", { about: "Show and check settings.", load: async () => (await import("./config.ts")).addConfigCommands }],
+  [
+    "openapi",
+    { about: "Print the API as OpenAPI 3.1.", load: async () => (await import("./about.ts")).addOpenapiCommand },
+  ],
+  [
+    "completion",
+    { about: "Print a completion script.", load: async () => (await import("./completion.ts")).addCompletionCommand },
+  ],
+  ["version", { about: "Print the version.", load: async () => (await import("./about.ts")).addVersionCommand }],
+] as [string, NounEntry][]);

@@ -1,0 +1,83 @@
+// A typed client of our own API: the route's text is its name, and its input and answer are typed by the declaration.
+// It takes only types from the server, so it loads nothing of it.
+import type { Api } from "./planes/index.ts";
+
+type Types = NonNullable<Api["_types"]>;
+export type Route = Types["route"];
+type Of<R extends Route> = Extract<Types, { route: R }>;
+
+type Given<Name extends string, T> = [T] extends [undefined]
+  ? unknown
+  : object extends T
+    ? { [K in Name]?: T }
+    : { [K in Name]: T };
+
+export type RouteInput<R extends Route> = Given<"params", Of<R>["params"]> &
+  Given<"query", Of<R>["query"]> &
+  Given<"body", Of<R>["body"]> & { idempotencyKey?: string };
+export type RouteOutput<R extends Route> = Of<R>["output"];
+
+/** The server answered, and refused. */
+export class Refused extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly details: { path: string; message: string }[];
+  readonly requestId: string | null;
+
+  constructor(status: number, body: unknown, requestId: string | null) {
+    const { code, message, details } = (body as { error?: Partial<Refused> }).error ?? {};
+    super(message ?? `The server answered ${status}.`);
+    this.name = "Refused";
+    this.status = status;
+    this.code = code ?? "unknown";
+    this.details = details ?? [];
+    this.requestId = requestId;
+  }
+}
+
+type Loose = {
+  params?: Record<string, string>;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  idempotencyKey?: string;
+};
+
+function urlFor(base: string, path: string, { params = {}, query = {} }: Loose): URL {
+  const url = new URL(
+    base.replace(/\/+$/, "") +
+      path.replace(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(params[name] ?? "")),
+  );
+  for (const [name, value] of Object.entries(query)) {
+    for (const item of Array.isArray(value) ? value : [value]) {
+      if (item !== undefined) url.searchParams.append(name, String(item));
+    }
+  }
+  return url;
+}
+
+export type Client = {
+  call<R extends Route>(route: R, input: RouteInput<R>): Promise<RouteOutput<R>>;
+};
+
+export function createClient(options: { url: string; bearer?: string; timeoutMs?: number }): Client {
+  return {
+    async call(route, input) {
+      const { body, idempotencyKey } = input as Loose;
+      const [method = "GET", path = "/"] = route.split(" ");
+      const response = await fetch(urlFor(options.url, path, input), {
+        method,
+        headers: {
+          ...(options.bearer && { authorization: `Bearer ${options.bearer}` }),
+          ...(body !== undefined && { "content-type": "application/json" }),
+          ...(idempotencyKey && { "idempotency-key": idempotencyKey }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        signal: AbortSignal.timeout(options.timeoutMs ?? 30_000),
+      });
+      const isJson = response.headers.get("content-type")?.startsWith("application/json");
+      const answer: unknown = isJson ? await response.json() : await response.text();
+      if (!response.ok) throw new Refused(response.status, answer, response.headers.get("request-id"));
+      return answer as never;
+    },
+  };
+}

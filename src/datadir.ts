@@ -1,0 +1,151 @@
+// The data dir and the secrets in it: made on first start, never readable by others, never guessed anew.
+import { randomBytes } from "node:crypto";
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { BadSetting, type Settings } from "./config.ts";
+import { sha256 } from "./domain/context.ts";
+import { mint } from "./domain/material.ts";
+import { createVault, type Vault } from "./domain/vault.ts";
+import { claimFact, readFact, writeFact, type Fact } from "./store/deployment.ts";
+import type { Store } from "./store/db.ts";
+
+export function openDataDir(settings: Settings): string {
+  const dir = resolve(settings.data_dir);
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    accessSync(dir, constants.W_OK | constants.R_OK | constants.X_OK);
+  } catch (error) {
+    throw new BadSetting(`The data dir ${dir} cannot be used: ${(error as NodeJS.ErrnoException).code}.`);
+  }
+  tighten(dir, 0o700);
+  // What an older umask or a careless copy left open. The two secrets are not mended but refused, see below.
+  for (const file of ["keyrack.db", "keyrack.db-wal", "keyrack.db-shm", "keyrack.lock"])
+    tighten(join(dir, file), 0o600);
+  return dir;
+}
+
+function tighten(path: string, mode: number): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found && found.uid === process.getuid?.() && (found.mode & 0o777) !== mode) chmodSync(path, mode);
+}
+
+/** Secrets that others can read are not secrets: better not to start. */
+function assertPrivate(file: string): void {
+  if ((statSync(file).mode & 0o077) !== 0) {
+    throw new BadSetting(`${file} is readable by others. Run: chmod 600 ${file}`);
+  }
+}
+
+/** On disk, name and all, when it returns: the database will soon rest on it. */
+function writePrivate(file: string, text: string): void {
+  writeFileSync(file, text, { mode: 0o600, flag: "wx", flush: true });
+  const folder = openSync(dirname(file), "r");
+  fsyncSync(folder);
+  closeSync(folder);
+}
+
+function readPrivate(file: string): string {
+  try {
+    assertPrivate(file);
+    return readFileSync(file, "latin1");
+  } catch (error) {
+    if (error instanceof BadSetting) throw error;
+    throw new BadSetting(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code}.`);
+  }
+}
+
+/** 32 raw bytes, or their hex or base64 text. */
+function decodeMasterKey(text: string, file: string): Uint8Array {
+  if (text.length === 32) return Buffer.from(text, "latin1");
+  const trimmed = text.trim();
+  if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, "hex");
+  const bytes = Buffer.from(trimmed, "base64");
+  if (bytes.length === 32) return bytes;
+  throw new BadSetting(`${file} does not hold a master key: 32 bytes, raw, hex or base64.`);
+}
+
+async function fact(store: Store, name: Fact): Promise<string | undefined> {
+  return (await readFact.first(store.read, { name }))?.value;
+}
+
+async function claim(store: Store, name: Fact, value: string): Promise<string> {
+  await store.write({
+    chains: [],
+    work: async (tx) => ({ value: await claimFact.run(tx, { name, value }), entries: [] }),
+  });
+  return (await fact(store, name)) ?? value;
+}
+
+/** The vault under the deployment's master key. A key is made only for a database that has none yet (decision 192). */
+export async function openVault(
+  store: Store,
+  settings: Settings,
+  dir: string,
+): Promise<{ vault: Vault; made: boolean }> {
+  const file = settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
+  const known = await fact(store, "master_key_fingerprint");
+  const made = !existsSync(file);
+  if (made) {
+    if (known) {
+      throw new BadSetting(
+        `This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
+      );
+    }
+    writePrivate(file, `${randomBytes(32).toString("hex")}\n`);
+  }
+  const vault = createVault(decodeMasterKey(readPrivate(file), file));
+  const fingerprint = await claim(store, "master_key_fingerprint", vault.fingerprint);
+  if (fingerprint !== vault.fingerprint) {
+    throw new BadSetting(
+      `The master key in ${file} is not the one this database was set up with. Set KEYRACK_MASTER_KEY_FILE to the right one.`,
+    );
+  }
+  return { vault, made };
+}
+
+export type Bootstrap = { hash: string | null; file: string | null; token: string | null };
+const TOKEN_MIN_CHARS = 22; // 128 bits in base64url
+
+/** The bootstrap token: configured, or in the data dir's file, or made at the first start (decision 174). */
+export async function openBootstrap(store: Store, settings: Settings, dir: string): Promise<Bootstrap> {
+  if (!settings.bootstrap) return { hash: null, file: null, token: null };
+  const file = settings.bootstrap_token_file ? resolve(settings.bootstrap_token_file) : join(dir, "bootstrap.token");
+  const configured =
+    settings.bootstrap_token || (existsSync(file) || settings.bootstrap_token_file ? readPrivate(file).trim() : "");
+  if (configured) {
+    if (configured.length < TOKEN_MIN_CHARS) {
+      throw new BadSetting(`The bootstrap token is too short: it needs at least ${TOKEN_MIN_CHARS} random characters.`);
+    }
+    const hash = sha256(configured);
+    await store.write({
+      chains: [],
+      work: async (tx) => ({
+        value: await writeFact.run(tx, { name: "bootstrap_token_hash", value: hash }),
+        entries: [],
+      }),
+    });
+    return { hash, file: settings.bootstrap_token ? null : file, token: configured };
+  }
+  const held = await fact(store, "bootstrap_token_hash");
+  if (held) return { hash: held, file: null, token: null }; // another process holds it
+  // The file first: killed in between, the next start finds it; the other way round nobody would ever know the token.
+  const minted = mint("bootstrap");
+  writePrivate(file, `${minted.text}\n`);
+  const hash = await claim(store, "bootstrap_token_hash", minted.stored.lookup_hash);
+  if (hash === minted.stored.lookup_hash) return { hash, file, token: minted.text };
+  rmSync(file);
+  return { hash, file: null, token: null };
+}

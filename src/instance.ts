@@ -1,0 +1,182 @@
+// The parts every use of a database needs, with or without a listener: settings to a data dir, its lock, the store, the
+// vault and what stands on them. The server (app.ts) and the operator's commands both begin here.
+import { existsSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { BadSetting, type Settings } from "./config.ts";
+import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./datadir.ts";
+import { createClock, systemSources, type Clock } from "./domain/clock.ts";
+import { createIdMaker, type Rack } from "./domain/context.ts";
+import { Passwords, type PasswordCost } from "./domain/password.ts";
+import { Throttles } from "./domain/throttle.ts";
+import type { Log } from "./log.ts";
+import { openMachinery } from "./machinery.ts";
+import { NativeUnavailable, preferNativeFolders } from "./native.ts";
+import { openTransport, type MailTarget } from "./mail/transport.ts";
+import { openStore, type DatabaseTarget } from "./store/db.ts";
+import { DataDirInUse, lockDatabaseFile, lockDataDir, networkFileSystem, type DataDirLock } from "./store/lock.ts";
+import { SchemaRefused } from "./store/migrate.ts";
+
+export type InstanceOptions = {
+  settings: Settings;
+  log: Log;
+  clock?: Clock;
+  /** Called when the storage cannot be trusted any more; the default ends the process with 70. */
+  fatal?: (error: unknown) => void;
+  allowNetworkFs?: boolean;
+  /** For tests only: cheaper hashing than any setting allows. */
+  passwordCost?: PasswordCost | undefined;
+};
+
+/** A start that failed for a reason the operator can mend: one sentence and an exit code. */
+export class StartRefused extends Error {
+  readonly exitCode: number;
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+export type Instance = {
+  rack: Rack;
+  dir: string;
+  lock: DataDirLock | undefined;
+  bootstrap: Bootstrap;
+};
+
+export type Closers = (() => Promise<void> | void)[];
+
+export async function openInstance(options: InstanceOptions, opened: Closers, doorOpen: boolean): Promise<Instance> {
+  const { settings, log } = options;
+  process.umask(0o077);
+  const clock =
+    options.clock ?? createClock({ ...systemSources, jumped: (by_ms) => log.warn("clock jumped", { by_ms }) });
+  const dir = openDataDir(settings);
+  preferNativeFolders([settings.cache_dir, dir]);
+  const target = databaseTarget(settings, dir);
+  const lock = target.kind === "sqlite" ? takeLock(dir, target.file, options.allowNetworkFs ?? false) : undefined;
+  if (lock) opened.push(() => lock.release());
+  const fatal = options.fatal ?? stopForGood(log);
+  const listenerFailed = (error: unknown): void => log.error("a listener failed", { error: String(error) });
+  const store = await openStore(target, { now: () => clock.now(), fatal, listenerFailed });
+  opened.push(() => store.close());
+  for (const warning of store.warnings) log.warn(warning);
+  const { vault, made } = await openVault(store, settings, dir);
+  if (made)
+    log.warn("a master key was made; keep a copy of it away from the backups", { file: join(dir, "master.key") });
+  const bootstrap = doorOpen ? await openBootstrap(store, settings, dir) : { hash: null, file: null, token: null };
+  const transport = openTransport(mailTarget(settings, dir, log), settings.mail_from);
+  opened.push(() => transport.close());
+  const machinery = await openMachinery(
+    { store, clock, settings, log, clockIsInjected: options.clock !== undefined },
+    opened,
+  );
+  const rack: Rack = {
+    store,
+    clock,
+    settings: { ...settings, data_dir: dir },
+    vault,
+    log,
+    publicUrl: settings.public_url ?? "",
+    throttles: new Throttles(clock, settings.throttle),
+    passwords: new Passwords(options.passwordCost),
+    mail: { transport, wake: () => {} },
+    bootstrapHash: () => bootstrap.hash,
+    newId: createIdMaker(clock),
+    touched: new Map(),
+    inFlight: new Set(),
+    ...machinery,
+  };
+  return { rack, dir, lock, bootstrap };
+}
+
+export type Offline = { readonly rack: Rack; close(): Promise<void> };
+
+/** An instance without a listener, for the operator's commands; refused while a server holds the data dir. */
+export async function openOffline(options: InstanceOptions): Promise<Offline> {
+  const { settings } = options;
+  const opened: Closers = [];
+  const close = async (): Promise<void> => {
+    for (const each of opened.toReversed()) await each();
+  };
+  try {
+    const target = databaseTarget(settings, resolve(settings.data_dir));
+    if (target.kind === "sqlite" && !existsSync(target.file)) {
+      throw new BadSetting(`There is no database at ${target.file}. Name its data dir with --data-dir.`);
+    }
+    const { rack } = await openInstance(options, opened, false);
+    rack.publicUrl ||= `http://${settings.host}:${settings.port}`;
+    return { rack, close };
+  } catch (error) {
+    await close();
+    throw toStartRefused(error);
+  }
+}
+
+function mailTarget({ mail_url }: Settings, dir: string, log: Log): MailTarget {
+  if (mail_url.kind === "smtp") return mail_url;
+  if (mail_url.kind === "file") return { kind: "file", dir: mail_url.dir ? resolve(mail_url.dir) : join(dir, "mail") };
+  // The log's redactor takes the tokens out of the links, as out of everything it writes.
+  return { kind: "log", write: ({ id, to, subject, text }) => log.info("mail", { mail_id: id, to, subject, text }) };
+}
+
+export function databaseTarget(settings: Settings, dir: string): DatabaseTarget {
+  const { database_url: setting } = settings;
+  if (setting.kind === "postgres") return { kind: "postgres", url: setting.url, pool: settings.database_pool };
+  return { kind: "sqlite", file: setting.kind === "sqlite" ? resolve(setting.file) : join(dir, "keyrack.db") };
+}
+
+function takeLock(dir: string, file: string, allowNetworkFs: boolean): DataDirLock {
+  const network = networkFileSystem(dir);
+  if (network && !allowNetworkFs) {
+    throw new BadSetting(
+      `The data dir is on ${network}, where SQLite's locks do not hold. Use a local disk, or --allow-network-fs.`,
+    );
+  }
+  const own = lockDataDir(dir);
+  if (dirname(file) === dir) return own;
+  try {
+    const beside = lockDatabaseFile(file);
+    return {
+      release() {
+        beside.release();
+        own.release();
+      },
+    };
+  } catch (error) {
+    own.release();
+    throw error;
+  }
+}
+
+function stopForGood(log: Log): (error: unknown) => void {
+  return (error) => {
+    log.error("storage fail-stop: the database or its disk failed; nothing more is answered", { error: String(error) });
+    process.exit(70);
+  };
+}
+
+export function toStartRefused(error: unknown): unknown {
+  if (error instanceof BadSetting || error instanceof DataDirInUse || error instanceof SchemaRefused) {
+    return new StartRefused(error.message, 2);
+  }
+  if (error instanceof NativeUnavailable) return new StartRefused(error.message, error.exitCode);
+  const { code = "", message = "" } = error as { code?: string; message?: string };
+  if (error instanceof StartRefused) return error;
+  if (code === "EACCES") return new StartRefused(`Permission denied: ${message}`, 2);
+  if (/^SQLITE_(CANTOPEN|NOTADB|READONLY|PERM|AUTH)/.test(code))
+    return new StartRefused(`The database cannot be opened: ${message}`, 2);
+  if (/^SQLite |^PostgreSQL /.test(message)) return new StartRefused(message, 2);
+  if (isUnreachable(error)) return new StartRefused(`The database cannot be reached: ${message || code}`, 3);
+  if (code === "3D000" || code.startsWith("28"))
+    return new StartRefused(`The database refused the connection: ${message}`, 3);
+  return error;
+}
+
+function isUnreachable(error: unknown): boolean {
+  const { code = "", message = "" } = error as { code?: string; message?: string };
+  return (
+    /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ECONNRESET|ENOENT|08\w{3}|57P0\d)$/.test(
+      code,
+    ) || /timeout|terminated/i.test(message)
+  );
+}

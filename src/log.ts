@@ -1,0 +1,68 @@
+// Structured logs on stderr: JSON lines, or short text on a terminal. The last thing every line meets is the redactor:
+// no credential leaves this process in a log, whatever was passed in by mistake.
+export type Level = "debug" | "info" | "warn" | "error";
+export type Fields = Record<string, string | number | boolean | null | undefined>;
+
+export interface Log {
+  debug(event: string, fields?: Fields): void;
+  info(event: string, fields?: Fields): void;
+  warn(event: string, fields?: Fields): void;
+  error(event: string, fields?: Fields): void;
+}
+
+const ORDER: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 };
+// No word boundaries: a line break before a credential is by now the letters \n, and they would hide it.
+const CREDENTIAL = /(kr[a-z]{0,12}_(?:live_|test_)?[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
+const INVITE = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)[A-Za-z0-9_-]{32,}/gi;
+const JWT = /eyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)*/g;
+const URL_PASSWORD = /([a-z][a-z0-9+.-]{0,15}:\/\/[^\s:/@"]{0,200}):[^\s"]{1,300}@/gi; // up to the last @: a password may hold one
+const QUERY_PASSWORD = /([?&](?:ssl)?password=)[^&\s"]+/gi;
+
+/** Leaves a credential's display prefix and nothing more. */
+export function redact(text: string): string {
+  return text
+    .replace(CREDENTIAL, "$1…")
+    .replace(INVITE, "$1…")
+    .replace(JWT, "eyJ…")
+    .replace(URL_PASSWORD, "$1:…@")
+    .replace(QUERY_PASSWORD, "$1…");
+}
+
+type Options = { level: Level; write?: (line: string) => void; pretty?: boolean; now?: () => number };
+
+export function createLog({ level, write = toStderr, pretty = false, now = Date.now }: Options): Log {
+  const emit = (at: Level, event: string, fields: Fields = {}): void => {
+    if (ORDER[at] < ORDER[level]) return;
+    const time = new Date(now()).toISOString();
+    write(
+      `${redact(pretty ? prettyLine(time, at, event, fields) : JSON.stringify({ time, level: at, event, ...fields }))}\n`,
+    );
+  };
+  return {
+    debug: (event, fields) => emit("debug", event, fields),
+    info: (event, fields) => emit("info", event, fields),
+    warn: (event, fields) => emit("warn", event, fields),
+    error: (event, fields) => emit("error", event, fields),
+  };
+}
+
+function toStderr(line: string): void {
+  process.stderr.write(line);
+}
+
+/** Control characters would let a value forge a line. */
+function plain(value: string): string {
+  return value.replace(
+    /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+function prettyLine(time: string, level: Level, event: string, fields: Fields): string {
+  const rest = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => ` ${name}=${plain(String(value))}`);
+  return `${time.slice(11, 19)} ${level.padEnd(5)} ${plain(event)}${rest.join("")}`;
+}
+
+export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

@@ -1,0 +1,56 @@
+// What the machine plane stands on: rate-limit counters, idempotency claims, and the caches of the hot path.
+import { RedisClaims } from "./counter/idempotency.ts";
+import { BadSetting, type Settings } from "./config.ts";
+import type { Clock } from "./domain/clock.ts";
+import type { Rack } from "./domain/context.ts";
+import { Feed } from "./domain/feed.ts";
+import { HotAuth } from "./domain/hot-auth.ts";
+import { databaseClaims } from "./domain/idempotency.ts";
+import { KnownIds } from "./domain/known-ids.ts";
+import { NodeBook } from "./domain/nodes.ts";
+import { openCounters } from "./domain/ratelimit.ts";
+import type { ClaimStore } from "./kernel/idempotency.ts";
+import type { Log } from "./log.ts";
+import type { Store } from "./store/db.ts";
+
+export type Machinery = Pick<Rack, "hotAuth" | "feed" | "nodes" | "counters" | "claims" | "knownIds">;
+type Base = { store: Store; clock: Clock; settings: Settings; log: Log; clockIsInjected: boolean };
+
+export async function openMachinery(base: Base, opened: (() => Promise<void> | void)[]): Promise<Machinery> {
+  const { store, clock, settings, log } = base;
+  const counters = await openCounters({
+    now: () => clock.now(),
+    redisUrls: settings.redis_url,
+    onRedisFailure: settings.ratelimit_on_redis_failure,
+    redisByNow: base.clockIsInjected,
+  });
+  opened.push(() => counters.counter.close());
+  const claims = await openClaims(base);
+  opened.push(() => claims.close());
+  return {
+    hotAuth: new HotAuth(clock, settings.hot_auth_ttl_ms, store),
+    feed: new Feed(store),
+    nodes: new NodeBook(store, clock, log),
+    counters,
+    claims,
+    knownIds: new KnownIds(),
+  };
+}
+
+/** Idempotency claims live in the database, or in a Redis that does not lose what it acknowledged. */
+async function openClaims({ store, clock, settings, log, clockIsInjected }: Base): Promise<ClaimStore> {
+  const { idempotency_store, redis_url } = settings;
+  if (idempotency_store === "database") return databaseClaims({ store, clock });
+  if (!redis_url) throw new BadSetting(`KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`);
+  const { claims, refused } = await RedisClaims.open({
+    urls: redis_url,
+    forced: idempotency_store === "redis-forced",
+    warn: (reason) => log.error("idempotency is refused: this Redis may lose claims", { reason }),
+    ...(clockIsInjected && { now: () => clock.now() }),
+  });
+  if (refused === null) return claims;
+  claims.close();
+  throw new BadSetting(
+    `Redis cannot keep idempotency records: ${refused}. Use a Redis with appendonly yes, appendfsync always and noeviction, or KEYRACK_IDEMPOTENCY_STORE=redis-forced.`,
+  );
+}

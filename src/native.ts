@@ -1,0 +1,143 @@
+// The native addons of the single binary: unpacked from the executable to a cache folder, checked, then loaded.
+// In a checkout none of this runs: packages find their own addons. A folder is used only when it is ours alone, or
+// another user of the machine could swap the file between the check and the load.
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import * as sea from "node:sea";
+import { workerData } from "node:worker_threads";
+
+export type NativeName = "better-sqlite3" | "argon2";
+
+/** No folder could hold the addons: one line for the operator, exit 2. */
+export class NativeUnavailable extends Error {
+  readonly exitCode = 2;
+}
+
+const OPEN_TO_OTHERS = 0o022;
+const STICKY = 0o1000;
+const load = createRequire(sea.isSea() ? process.execPath : import.meta.url);
+const loaded = new Map<NativeName, { addon: unknown; path: string }>();
+let preferred: string[] = [];
+
+/** Folders to try before the user's cache and the temporary folder: the configured one, the data dir. */
+export function preferNativeFolders(folders: readonly string[]): void {
+  preferred = folders.filter((folder) => folder !== "").map((folder) => resolve(folder));
+}
+
+/** The addon's own exports, or undefined where its package loads it by itself. */
+export function nativeAddon(name: NativeName): unknown {
+  if (!sea.isSea()) return undefined;
+  const given = (workerData as { native?: Partial<Record<NativeName, string>> } | null)?.native?.[name];
+  return given ? load(given) : unpacked(name).addon;
+}
+
+/** Where the addon lies, for handing on to a worker thread. */
+export function nativePath(name: NativeName): string | undefined {
+  return sea.isSea() ? unpacked(name).path : undefined;
+}
+
+function unpacked(name: NativeName): { addon: unknown; path: string } {
+  let found = loaded.get(name);
+  if (!found) {
+    found = unpack(name);
+    loaded.set(name, found);
+  }
+  return found;
+}
+
+function candidates(): string[] {
+  const { KEYRACK_CACHE_DIR: named, XDG_CACHE_HOME: xdg, HOME: home } = process.env;
+  const user = xdg ? join(xdg, "keyrack") : home ? join(home, ".cache", "keyrack") : undefined;
+  const all = [named, ...preferred, user, join(tmpdir(), `keyrack-${process.getuid?.() ?? 0}`)];
+  return [...new Set(all.filter((folder) => folder !== undefined && folder !== ""))] as string[];
+}
+
+function unpack(name: NativeName): { addon: unknown; path: string } {
+  const bytes = Buffer.from(sea.getRawAsset(`native/${name}.node`));
+  const checksum = createHash("sha256").update(bytes).digest("hex");
+  const refusals: string[] = [];
+  for (const folder of candidates()) {
+    try {
+      const path = place(folder, `${name}-${checksum.slice(0, 16)}.node`, bytes, checksum);
+      return { addon: load(path), path };
+    } catch (error) {
+      refusals.push(`${folder} (${whyNot(error as NodeJS.ErrnoException)})`);
+    }
+  }
+  throw new NativeUnavailable(
+    `No folder to unpack native parts into: ${refusals.join(", ")}. Set KEYRACK_CACHE_DIR to a folder that is writable and not mounted noexec.`,
+  );
+}
+
+function whyNot({ code, message }: NodeJS.ErrnoException): string {
+  if (/Operation not permitted|failed to map segment/i.test(message)) return "mounted noexec";
+  if (code === "EROFS") return "read-only";
+  if (code === "EACCES" || code === "EPERM") return "no permission";
+  return code === "ERR_DLOPEN_FAILED" ? "it does not load there" : (code ?? message);
+}
+
+/** The addon under its checksum's name, whole or not at all, whoever else starts at this moment. */
+function place(folder: string, file: string, bytes: Buffer, checksum: string): string {
+  ensureFolder(folder);
+  const real = realpathSync(folder);
+  assertSafe(real);
+  const dir = join(real, "native");
+  ensureFolder(dir);
+  assertOurs(dir);
+  const path = join(dir, file);
+  if (isIntact(path, checksum)) return path;
+  const temporary = `${path}.${process.pid}.tmp`;
+  rmSync(temporary, { force: true });
+  writeFileSync(temporary, bytes, { mode: 0o500, flag: "wx" });
+  renameSync(temporary, path);
+  return path;
+}
+
+/** Not mkdir's own `recursive`: it never returns where a folder exists and refuses with ENOENT, as /proc does. */
+function ensureFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  if (dirname(folder) !== folder) ensureFolder(dirname(folder));
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // another start was quicker
+  }
+}
+
+/** Whoever may rename things in a folder may swap what we put there. */
+function assertSafe(folder: string): void {
+  const { uid, mode } = statSync(folder);
+  if (uid !== 0 && uid !== process.getuid?.()) throw new Error("it belongs to somebody else");
+  if ((mode & OPEN_TO_OTHERS) !== 0 && (mode & STICKY) === 0) throw new Error("others may write there");
+}
+
+function assertOurs(dir: string): void {
+  const { uid, mode } = lstatSync(dir);
+  if (uid !== process.getuid?.()) throw new Error("it belongs to somebody else");
+  if ((mode & OPEN_TO_OTHERS) !== 0) chmodSync(dir, 0o700);
+  if (!lstatSync(dir).isDirectory()) throw new Error("it is not a folder");
+}
+
+function isIntact(path: string, checksum: string): boolean {
+  try {
+    const { uid, mode } = lstatSync(path);
+    if (!lstatSync(path).isFile() || uid !== process.getuid?.() || (mode & OPEN_TO_OTHERS) !== 0) return false;
+    return createHash("sha256").update(readFileSync(path)).digest("hex") === checksum;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,50 @@
+// The command's side of keyrack.sock.
+import { connect } from "node:net";
+import { join } from "node:path";
+import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Reply } from "./wire.ts";
+
+export class OperatorRefused extends Error {
+  readonly exitCode: number;
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+/** Asks the instance that runs on this data dir. Undefined when none does. */
+export function askInstance(
+  dir: string,
+  op: string,
+  args: Record<string, unknown>,
+  progress: (step: unknown) => void = () => {},
+): Promise<{ value: unknown } | undefined> {
+  const path = join(dir, SOCKET_NAME);
+  if (Buffer.byteLength(path) > SOCKET_PATH_MAX) return Promise.resolve(undefined);
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    let connected = false;
+    socket.on("connect", () => {
+      connected = true;
+      writeLine(socket, { id: 1, op, args });
+    });
+    readLines(
+      socket,
+      (line) => {
+        const reply = JSON.parse(line) as Reply;
+        if (reply.progress !== undefined) return progress(reply.progress);
+        socket.end();
+        if (reply.error) reject(new OperatorRefused(reply.error.message, reply.error.exit_code));
+        else resolve({ value: reply.value });
+      },
+      Infinity, // the instance is ours: a long list is one long line
+    );
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      const none = !connected && ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
+      if (none) resolve(undefined);
+      else if (error.code === "EACCES")
+        reject(new OperatorRefused(`${path} belongs to another user: run this as the one that runs the server.`, 1));
+      else reject(new OperatorRefused(`The instance went away: ${error.code ?? error.message}.`, 3));
+    });
+    socket.on("close", () => reject(new OperatorRefused("The instance stopped before it answered.", 3)));
+  });
+}

@@ -1,0 +1,40 @@
+// A workspace with everything needed to try a call: for throwaway instances.
+import type { BootstrapActor, SecretKeyActor } from "./domain/actor.ts";
+import type { Ctx, Rack } from "./domain/context.ts";
+import { createProject } from "./domain/projects.ts";
+import { createSecretKey } from "./domain/secret-keys.ts";
+import { createTenant } from "./domain/tenants.ts";
+import { createWorkspace } from "./domain/workspaces.ts";
+
+export type Seed = {
+  workspace_id: string;
+  secret_key: string;
+  test_secret_key: string;
+  project_id: string;
+  tenant_id: string;
+};
+
+export async function seedInstance(rack: Rack): Promise<Seed> {
+  const boot: Ctx<BootstrapActor> = { rack, actor: { kind: "bootstrap" } };
+  const made = await createWorkspace(boot, { name: "Example", slug: "example", env: "live" });
+  const workspace_id = made.workspace.id;
+  const actor: SecretKeyActor = {
+    kind: "secret_key",
+    id: made.secret_key.id,
+    workspace_id,
+    env: "live",
+    owner_scope: true,
+    expires_at: null,
+  };
+  const ctx: Ctx<SecretKeyActor> = { rack, actor };
+  const test = await createSecretKey(ctx, { env: "test" });
+  const project = await createProject(ctx, { name: "Example API", slug: "example-api" });
+  const tenant = await createTenant(ctx, { external_id: "customer-1", name: "First customer" });
+  return {
+    workspace_id,
+    secret_key: made.secret_key.key,
+    test_secret_key: test.key,
+    project_id: project.id,
+    tenant_id: tenant.id,
+  };
+}

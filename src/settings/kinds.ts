@@ -1,0 +1,117 @@
+// How the text of a setting becomes a value. Each reader throws a plain sentence that `loadSettings` puts the name before.
+import { isIP } from "node:net";
+
+export type DatabaseSetting =
+  | { kind: "default" }
+  | { kind: "sqlite"; file: string }
+  | { kind: "postgres"; url: string };
+export type MailSetting = { kind: "file"; dir: string | null } | { kind: "smtp"; url: string } | { kind: "log" };
+
+function integer(min: number, max: number) {
+  return (text: string): number => {
+    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (!(value >= min && value <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
+    return value;
+  };
+}
+
+function oneOf<const T extends string>(...words: T[]) {
+  return (text: string): T => {
+    if (!(words as string[]).includes(text)) throw new Error(`must be ${words.join(" or ")}`);
+    return text as T;
+  };
+}
+
+function httpUrl(text: string): string | null {
+  if (text === "") return null;
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (!url || !/^https?:$/.test(url.protocol)) throw new Error("must be an http:// or https:// address");
+  if (url.search || url.hash) throw new Error("must have no query and no fragment");
+  return text.replace(/\/+$/, "");
+}
+
+function database(text: string): DatabaseSetting {
+  if (text === "") return { kind: "default" };
+  if (text.startsWith("sqlite:") && text.length > 7) return { kind: "sqlite", file: text.slice(7) };
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url && /^postgres(ql)?:$/.test(url.protocol) && url.pathname.length > 1) return { kind: "postgres", url: text };
+  throw new Error("must be sqlite:FILE or postgres://USER@HOST/DATABASE");
+}
+
+function redis(text: string): string[] | null {
+  if (text === "") return null;
+  const urls = text.split(",").map((part) => part.trim());
+  for (const url of urls) {
+    if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol))
+      throw new Error("must be redis:// or rediss://, or a comma list of them");
+  }
+  return urls;
+}
+
+function mail(text: string): MailSetting {
+  if (text === "") return { kind: "file", dir: null };
+  if (text === "log:") return { kind: "log" };
+  if (text.startsWith("file:") && text.length > 5) return { kind: "file", dir: text.slice(5) };
+  if (/^smtps?:\/\/./.test(text) && URL.canParse(text)) return { kind: "smtp", url: text };
+  throw new Error("must be file:DIR, smtp://…, smtps://… or log:");
+}
+
+const UNITS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A span in milliseconds, or null for off. */
+function span(text: string): number | null {
+  if (text === "off") return null;
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  if (!count || !unit || Number(count) === 0) throw new Error("must be a span like 30m, 24h or 7d, or off");
+  return Number(count) * (UNITS[unit] ?? 0);
+}
+
+function cidrs(text: string): string[] {
+  const list = text.split(/[\s,]+/).filter(Boolean);
+  for (const cidr of list) {
+    const [address = "", bits, rest] = cidr.split("/");
+    const max = isIP(address) === 4 ? 32 : isIP(address) === 6 ? 128 : -1;
+    const width = bits === undefined ? max : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
+    if (max < 0 || width < 0 || width > max || rest !== undefined)
+      throw new Error(`"${cidr}" is not an address or a CIDR range`);
+  }
+  return list;
+}
+
+function metrics(text: string): { host: string; port: number } | null {
+  if (text === "off") return null;
+  const at = text.lastIndexOf(":");
+  const port = integer(0, 65_535)(text.slice(at + 1));
+  if (at < 1) throw new Error("must be off or HOST:PORT");
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, ""), port };
+}
+
+function region(text: string): string {
+  if (!/^[a-z0-9-]{1,32}$/.test(text)) throw new Error("must be 1 to 32 of a-z, 0-9 and -");
+  return text;
+}
+
+export const readers = {
+  text: (text: string): string => text,
+  path: (text: string): string => text,
+  url: httpUrl,
+  port: integer(0, 65_535),
+  count: integer(1, 1_000_000_000),
+  zero_or_count: integer(0, 1_000_000_000),
+  ms: integer(0, 86_400_000),
+  wait: integer(0, 30_000),
+  password_min: integer(8, 64),
+  switch: (text: string): boolean => oneOf("on", "off")(text) === "on",
+  level: oneOf("debug", "info", "warn", "error"),
+  idempotency: oneOf("database", "redis", "redis-forced"),
+  redis_failure: oneOf("local", "error"),
+  region,
+  database,
+  redis,
+  mail,
+  span,
+  cidrs,
+  metrics,
+};
+
+export type SettingKind = keyof typeof readers;

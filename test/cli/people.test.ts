@@ -1,0 +1,110 @@
+// `keyrack user`, `keyrack mail` and `keyrack audit list --deployment`, as processes on the database of a stopped server.
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { DatabaseTarget } from "../../src/store/db.ts";
+import { backends } from "../support/backends.ts";
+import { keyrack, type Ran } from "../support/cli.ts";
+import { account, auditRows, freshEmail, PASSWORD } from "../support/people.ts";
+import { rack, type TestRack } from "../support/rack.ts";
+
+const urlOf = (target: DatabaseTarget): string => (target.kind === "sqlite" ? `sqlite:${target.file}` : target.url);
+
+// Each command is a process of its own, and a busy machine may take seconds to start one.
+const PROCESSES_MS = 120_000;
+
+for (const back of backends) {
+  describe(`operator commands on ${back}`, { timeout: PROCESSES_MS }, () => {
+    /** Runs a command beside the test's instance; on SQLite that has to let go of the database first. */
+    const command = (r: TestRack, ...args: string[]): Promise<Ran> =>
+      keyrack([...args, "--data-dir", r.dataDir, "--database-url", urlOf(r.target)]);
+    const json = (ran: Ran) => {
+      expect(ran, ran.stderr).toMatchObject({ code: 0, stderr: "" });
+      return JSON.parse(ran.stdout);
+    };
+
+    it("list people, unlock one, and make a link that resets a password", async () => {
+      await using r = await rack(back, { flags: { throttle: "on", public_url: "https://keys.example.com" } });
+      const email = await account(r);
+      const key = await r.sql("select email_key from users");
+      expect(key).toHaveLength(1);
+      for (let n = 0; n < 3; n++) await r.call(null, "POST /v1/auth/sessions", { email, password: "wrong" });
+      await r.sql("update login_failures set consecutive = 100");
+      await r.stop();
+      const list = json(await command(r, "user", "list", "--json"));
+      expect(list.data).toMatchObject([{ object: "user", email, email_verified: true, login_disabled: true }]);
+      expect(JSON.stringify(list)).not.toContain("argon2");
+      const table = await command(r, "user", "list");
+      expect(table.stdout).toMatch(/^EMAIL +VERIFIED/);
+      expect(table.stdout).toContain(email);
+      const unlocked = await command(r, "user", "unlock", email.toUpperCase());
+      expect(unlocked).toMatchObject({ code: 0, stdout: `${email} may log in again.\n` });
+      expect(await r.sql("select * from login_failures")).toEqual([]);
+      const link = await command(r, "user", "reset-link", email, "--quiet", "--config", "/dev/null");
+      expect(link.stdout).toMatch(/^http:\/\/127\.0\.0\.1:4747\/#\/reset\?token=krpr_[A-Za-z0-9_-]{40}\n$/);
+      const rows = (await auditRows(r)).slice(-2);
+      expect(rows).toMatchObject([
+        { action: "user.updated", actor_type: "system", actor_id: null, payload: { login_unlocked: true, buckets: 1 } },
+        { action: "user.updated", actor_type: "system", payload: { reset_link: { issued: true } } },
+      ]);
+      const nobody = await command(r, "user", "unlock", freshEmail());
+      expect(nobody).toMatchObject({ code: 1, stdout: "", stderr: "keyrack: No such person.\n" });
+    });
+
+    it("list the outbox with bodies hidden, show one with its body, and deliver it by hand", async () => {
+      await using r = await rack(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
+      const email = freshEmail();
+      await account(r, email, PASSWORD, false);
+      await r.app.idle();
+      await r.stop();
+      const list = json(await command(r, "mail", "list", "--json"));
+      expect(list.data).toMatchObject([{ object: "mail", to: email, state: "queued", kind: "email_verification" }]);
+      const { id } = list.data[0];
+      expect(JSON.stringify(list)).not.toContain("krev_");
+      const shown = await command(r, "mail", "show", id);
+      expect(shown.stdout).not.toContain("krev_");
+      const withBody = json(await command(r, "mail", "show", id, "--body", "--json"));
+      expect(withBody.text).toContain("/#/verify?token=krev_");
+      // The command's own settings say mail goes to files.
+      const sent = json(await command(r, "mail", "retry", id, "--json"));
+      expect(sent).toMatchObject({ id, state: "sent" });
+      const again = await command(r, "mail", "retry", id);
+      expect(again).toMatchObject({ code: 1, stderr: "keyrack: That message has gone out already.\n" });
+      expect(json(await command(r, "mail", "list", "--state", "dead", "--json")).data).toEqual([]);
+      expect((await command(r, "mail", "list", "--state", "lost")).code).toBe(2);
+    });
+
+    it("list the deployment's chain, with the people behind its rows", async () => {
+      await using r = await rack(back);
+      const email = await account(r);
+      await r.stop();
+      const { data } = json(await command(r, "audit", "list", "--deployment", "--json"));
+      expect(data.map(({ action }: { action: string }) => action)).toEqual(["user.created", "user.email_verified"]);
+      expect(data[0].actor).toMatchObject({ email, email_verified: true });
+      const rest = json(await command(r, "audit", "list", "--deployment", "--after-seq", "1", "--json"));
+      expect(rest.data).toHaveLength(1);
+      expect((await command(r, "audit", "list")).code).toBe(2);
+    });
+  });
+}
+
+describe("operator commands", { timeout: PROCESSES_MS }, () => {
+  it("go through the running server's socket, and say in one line where there is no database", async () => {
+    await using r = await rack("sqlite");
+    const email = await account(r);
+    const asked = await keyrack(["user", "list", "--json", "--data-dir", r.dataDir, "--database-url", urlOf(r.target)]);
+    expect(asked).toMatchObject({ code: 0, stderr: "" });
+    const { data } = JSON.parse(asked.stdout) as { data: { email: string }[] };
+    expect(data.map((user) => user.email)).toEqual([email]);
+    const nowhere = await keyrack(["user", "list", "--data-dir", join(r.dataDir, "nowhere")]);
+    expect(nowhere.code).toBe(2);
+    expect(nowhere.stderr).toMatch(/^keyrack: There is no database at /);
+  });
+
+  for (const args of [["user"], ["mail"], ["audit"], ["user", "reset-link"], ["mail", "show"], ["audit", "list"]]) {
+    it(`${args.join(" ")} --help says what it does`, async () => {
+      const { code, stdout } = await keyrack([...args, "--help"]);
+      expect(code).toBe(0);
+      if (args.length > 1) expect(stdout).toMatch(/Examples:\n {2}keyrack .*\n {2}keyrack /);
+    });
+  }
+});

@@ -1,0 +1,244 @@
+// `keyrack serve` and `keyrack ephemeral`, as processes.
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { startServer } from "../../prove/server.ts";
+import { backends, freshDatabase, postgresUrl } from "../support/backends.ts";
+import { keyrack, tempDir } from "../support/cli.ts";
+import { rawSql } from "../support/raw-sql.ts";
+
+const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+
+describe("keyrack serve", () => {
+  it("the first start makes everything, private to its owner; SIGTERM ends it with 0; the second start keeps it", async () => {
+    using temp = tempDir();
+    const data = join(temp.dir, "data");
+    const first = await startServer(["--data-dir", data]);
+    expect(Object.keys(first.ready)).toEqual(["event", "url", "data_dir", "bootstrap_token_file", "pid"]);
+    expect(first.ready).toMatchObject({ event: "listening", pid: first.child.pid, data_dir: data });
+    expect(mode(data)).toBe("700");
+    for (const file of ["keyrack.db", "keyrack.lock", "master.key", "bootstrap.token"]) {
+      expect(mode(join(data, file)), file).toBe("600");
+    }
+    const token = readFileSync(join(data, "bootstrap.token"), "utf8");
+    expect(token).toMatch(/^krboot_[A-Za-z0-9_-]{32}[0-9a-f]{8}\n$/);
+    expect(first.stderr()).not.toContain(token.trim());
+    expect(first.stderr()).toContain("master key was made");
+    expect(await first.end("SIGTERM")).toBe(0);
+    expect(existsSync(join(data, "keyrack.db-wal"))).toBe(false);
+    const second = await startServer(["--data-dir", data]);
+    expect(readFileSync(join(data, "bootstrap.token"), "utf8")).toBe(token);
+    expect(await second.end("SIGTERM")).toBe(0);
+  });
+
+  it("says it is ready in one line, and how to go on", async () => {
+    using temp = tempDir();
+    const run = keyrack(["ephemeral", "--", "sh", "-c", "curl -sf $KEYRACK_URL/healthz"], { cwd: temp.dir });
+    expect(await run).toMatchObject({
+      code: 0,
+      stdout: '{"status":"ok","region":"local","redis":{"configured":false,"ready":false,"error":null}}',
+    });
+  });
+
+  it("a request in flight at SIGTERM is answered", async () => {
+    using temp = tempDir();
+    const server = await startServer(["--ephemeral", "--seed"], { TMPDIR: temp.dir });
+    const { url, secret_key, project_id, tenant_id } = server.ready as Record<string, string>;
+    const body = JSON.stringify({ project_id, tenant_id, env: "live" });
+    const { port } = new URL(url as string);
+    const socket = connect(Number(port), "127.0.0.1");
+    const answer = socket.toArray();
+    const head = [
+      `POST /v1/keys HTTP/1.1`,
+      "host: x",
+      `authorization: Bearer ${secret_key}`,
+      "content-type: application/json",
+    ];
+    socket.write(`${[...head, `content-length: ${body.length}`].join("\r\n")}\r\n\r\n${body.slice(0, 10)}`);
+    // A second request on another connection is answered: the first one has surely arrived.
+    await (await fetch(`${url}/healthz`)).text();
+    const ended = server.end("SIGTERM");
+    await expect
+      .poll(() =>
+        fetch(`${url}/healthz`).then(
+          () => "open",
+          () => "closed",
+        ),
+      )
+      .toBe("closed");
+    socket.write(body.slice(10));
+    expect(Buffer.concat((await answer) as Buffer[]).toString()).toMatch(/^HTTP\/1.1 201 /);
+    expect(await ended).toBe(0);
+    expect(readdirSync(temp.dir)).toEqual([]);
+  });
+
+  for (const [why, args, env, code, says] of [
+    [
+      "a malformed database URL",
+      ["--database-url", "mysql://x/y"],
+      {},
+      2,
+      "--database-url: must be sqlite:FILE or postgres://",
+    ],
+    ["an unknown flag", ["--prot", "1"], {}, 2, "unknown option '--prot'"],
+    ["a port that is none", ["--port", "99999"], {}, 2, "--port: must be a whole number from 0 to 65535"],
+    ["a misspelt variable", [], { KEYRACK_PROT: "1" }, 2, "Unknown setting KEYRACK_PROT. Did you mean KEYRACK_PORT?"],
+    ["half of TLS", [], { KEYRACK_TLS_CERT: "/x" }, 2, "go together"],
+    ["a short bootstrap token", [], { KEYRACK_BOOTSTRAP_TOKEN: "hunter2" }, 2, "too short"],
+    ["--seed alone", ["--seed"], {}, 2, "--seed goes with --ephemeral"],
+    [
+      "an unreachable database",
+      ["--database-url", "postgres://x@127.0.0.1:1/x"],
+      {},
+      3,
+      "The database cannot be reached",
+    ],
+  ] as const) {
+    it(`${why}: one sentence, exit ${code}`, async () => {
+      using temp = tempDir();
+      const ran = await keyrack(["serve", "--data-dir", join(temp.dir, "d"), ...args], {
+        env: { ...env },
+        cwd: temp.dir,
+      });
+      expect(ran).toMatchObject({ code, stdout: "" });
+      expect(ran.stderr).toContain(says);
+      expect(ran.stderr).not.toMatch(/\n\s+at /);
+    });
+  }
+
+  it("a second process on the same data dir: one sentence, exit 2", async () => {
+    using temp = tempDir();
+    const server = await startServer(["--data-dir", temp.dir]);
+    const second = await keyrack(["serve", "--port", "0", "--data-dir", temp.dir]);
+    expect(second).toMatchObject({
+      code: 2,
+      stderr: `keyrack: Another Keyrack process is using the data dir ${temp.dir}.\n`,
+    });
+    await server.end("SIGTERM");
+  });
+
+  it("a data dir that cannot be used: one sentence, exit 2", async () => {
+    using temp = tempDir();
+    writeFileSync(join(temp.dir, "file"), "");
+    const ran = await keyrack(["serve", "--data-dir", join(temp.dir, "file", "d")]);
+    expect(ran).toMatchObject({ code: 2 });
+    expect(ran.stderr).toMatch(/^keyrack: The data dir .* cannot be used: ENOTDIR\.\n$/);
+  });
+
+  it("a master key that others can read: exit 2 and how to mend it", async () => {
+    using temp = tempDir();
+    await (await startServer(["--data-dir", temp.dir])).end("SIGTERM");
+    chmodSync(join(temp.dir, "master.key"), 0o644);
+    const ran = await keyrack(["serve", "--data-dir", temp.dir]);
+    expect(ran.code).toBe(2);
+    expect(ran.stderr).toContain("is readable by others. Run: chmod 600");
+  });
+
+  for (const back of backends) {
+    it(`another master key, a missing one, or a newer schema on ${back}: exit 2, nothing changed`, async () => {
+      using temp = tempDir();
+      const database = await freshDatabase(back);
+      const { target } = database;
+      const url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
+      const serve = (dir: string) => ["--data-dir", join(temp.dir, dir), "--database-url", url];
+      await (await startServer(serve("one"))).end("SIGTERM");
+      const missing = await keyrack(["serve", ...serve("two")]);
+      expect(missing.code).toBe(2);
+      expect(missing.stderr).toContain("KEYRACK_MASTER_KEY_FILE");
+      expect(existsSync(join(temp.dir, "two", "master.key"))).toBe(false);
+      const file = join(temp.dir, "other.key");
+      writeFileSync(file, "ab".repeat(32), { mode: 0o600 });
+      const other = await keyrack(["serve", ...serve("two")], { env: { KEYRACK_MASTER_KEY_FILE: file } });
+      expect(other.code).toBe(2);
+      expect(other.stderr).toContain("is not the one this database was set up with");
+      await rawSql(
+        target,
+        "insert into schema_migrations (version, name, checksum, applied_at) values (9999, '9999_future', 'x', 1)",
+      );
+      const newer = await keyrack(["serve", ...serve("one")]);
+      expect(newer.code).toBe(2);
+      expect(newer.stderr).toContain("newer than this version of Keyrack");
+      await database.dispose();
+    });
+  }
+
+  it.runIf(postgresUrl)("two processes share one PostgreSQL, one master key and one bootstrap token", async () => {
+    using temp = tempDir();
+    const { target, dispose } = await freshDatabase("postgres");
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const one = await startServer(["--data-dir", join(temp.dir, "a"), "--database-url", target.url]);
+    const env = { KEYRACK_MASTER_KEY_FILE: join(temp.dir, "a", "master.key") };
+    const two = await startServer(["--data-dir", join(temp.dir, "b"), "--database-url", target.url], env);
+    const token = readFileSync(join(temp.dir, "a", "bootstrap.token"), "utf8").trim();
+    const made = await fetch(`${two.ready.url}/v1/workspaces`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: '{"name":"A","slug":"abc"}',
+    });
+    expect(made.status).toBe(201);
+    expect(await one.end("SIGTERM")).toBe(0);
+    expect(await two.end("SIGTERM")).toBe(0);
+    await dispose();
+  });
+});
+
+describe("keyrack ephemeral", () => {
+  it("hands the command an instance, exits with its status, and leaves nothing behind", async () => {
+    using temp = tempDir();
+    const script = `env | grep ^KEYRACK_ | sed 's/=.*//' | sort; test -n "$KEYRACK_TENANT_ID" && exit 7`;
+    const ran = await keyrack(["ephemeral", "--seed", "--", "sh", "-c", script], { env: { TMPDIR: temp.dir } });
+    expect(ran.code).toBe(7);
+    expect(ran.stdout.trim().split("\n")).toEqual([
+      "KEYRACK_BOOTSTRAP_TOKEN",
+      "KEYRACK_MAIL_DIR",
+      "KEYRACK_PROJECT_ID",
+      "KEYRACK_SECRET_KEY",
+      "KEYRACK_TENANT_ID",
+      "KEYRACK_TEST_SECRET_KEY",
+      "KEYRACK_URL",
+      "KEYRACK_WORKSPACE_ID",
+    ]);
+    expect(readdirSync(temp.dir)).toEqual([]);
+  });
+
+  it("a command that is not there: 127, said in one line", async () => {
+    const ran = await keyrack(["ephemeral", "--", "no-such-command-here"]);
+    expect(ran.code).toBe(127);
+    expect(ran.stderr).toContain("no-such-command-here cannot be run: ENOENT");
+  });
+});
+
+describe("keyrack config", () => {
+  it("shows name, value and source, and hides secrets", async () => {
+    using temp = tempDir();
+    writeFileSync(join(temp.dir, "keyrack.toml"), 'region = "eu"\nport = 5000\n');
+    const env = { KEYRACK_DATABASE_URL: "postgres://u:hunter2@h/db", KEYRACK_PORT: "6000" };
+    const { code, stdout } = await keyrack(["config", "show"], { env, cwd: temp.dir });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/KEYRACK_REGION +eu +file/);
+    expect(stdout).toMatch(/KEYRACK_PORT +6000 +environment/);
+    expect(stdout).toMatch(/KEYRACK_DATABASE_URL +\(hidden\) +environment/);
+    expect(stdout).not.toContain("hunter2");
+  });
+
+  it("refuses an unknown key with the nearest one, and an example file is good", async () => {
+    using temp = tempDir();
+    writeFileSync(join(temp.dir, "keyrack.toml"), 'regoin = "eu"\n');
+    const bad = await keyrack(["config", "check"], { cwd: temp.dir });
+    expect(bad.code).toBe(2);
+    expect(bad.stderr).toContain('unknown setting "regoin". Did you mean "region"?');
+    const { stdout } = await keyrack(["config", "example"]);
+    writeFileSync(join(temp.dir, "keyrack.toml"), stdout.replaceAll(/^# ([a-z_]+ = (?!""))/gm, "$1"));
+    expect(await keyrack(["config", "check"], { cwd: temp.dir })).toMatchObject({
+      code: 0,
+      stdout: "The settings are good.\n",
+    });
+  });
+
+  it("another system's KEYRACK_PORT=tcp://… is ignored with a hint", async () => {
+    const ran = await keyrack(["config", "check"], { env: { KEYRACK_PORT: "tcp://10.0.0.1:80" } });
+    expect(ran.code).toBe(0);
+    expect(ran.stdout).toContain("ignored");
+  });
+});

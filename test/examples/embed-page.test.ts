@@ -1,0 +1,46 @@
+// The embed example runs as its README says, and its page works in a browser.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { hasBrowser, launchBrowser, visit } from "../support/browser.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+describe("examples/embed-page", () => {
+  it("has a backend of under 40 lines", () => {
+    expect(readFileSync(`${root}examples/embed-page/server.mjs`, "utf8").trim().split("\n").length).toBeLessThan(40);
+  });
+
+  it("is named in its README as it is run here", () => {
+    const readme = readFileSync(`${root}examples/embed-page/README.md`, "utf8");
+    expect(readme).toContain("bin/keyrack ephemeral --seed -- node examples/embed-page/server.mjs");
+  });
+
+  it("mints tokens and shows the portal", async () => {
+    const args = ["ephemeral", "--seed", "--", "node", "examples/embed-page/server.mjs"];
+    const child = spawn("bin/keyrack", args, {
+      cwd: root,
+      env: { ...process.env, PORT: "0" },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const ended = once(child, "exit");
+    try {
+      const { value } = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
+      const url = String(value).replace("Open ", "");
+      const minted = await fetch(`${url}/embed-token`, { method: "POST" });
+      expect(await minted.json()).toMatchObject({ object: "embed_token", expires_in: 300, audience: [url] });
+      if (!hasBrowser) return;
+      const browser = await launchBrowser();
+      await using v = await visit(browser, url);
+      await v.page.getByText("No keys yet").waitFor();
+      expect(v.complaints.filter((text) => !text.includes("404"))).toEqual([]);
+      await browser.close();
+    } finally {
+      child.kill("SIGTERM");
+      await ended;
+    }
+  });
+});

@@ -1,0 +1,75 @@
+// House rules that a machine can see: SQL only in the store, messages only in the failure table, files a reader can hold.
+import { readdirSync, readFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { endpoints } from "../../src/planes/index.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const LINES_MAX = 300;
+
+function* files(dir: string): Generator<string> {
+  for (const entry of readdirSync(dir, { withFileTypes: true })) {
+    const path = join(dir, entry.name);
+    if (entry.isDirectory()) yield* files(path);
+    else if (/\.tsx?$/.test(path)) yield path;
+  }
+}
+
+const sources = [...files(join(root, "src"))].map((path) => ({
+  path: relative(root, path),
+  text: readFileSync(path, "utf8"),
+}));
+const room = (path: string): string => path.split("/")[1] ?? "";
+
+describe("the house", () => {
+  it("keeps SQL in the store", () => {
+    const sql = /(["'`])\s*(select|insert into|update|delete from|create table|alter table|drop)\s+[a-z_*("]+\s/i;
+    const found = sources.filter(({ path, text }) => room(path) !== "store" && sql.test(text)).map(({ path }) => path);
+    expect(found).toEqual([]);
+  });
+
+  it("keeps HTTP words out of the domain and the store", () => {
+    const http = /from "node:https?"|from "h3"|\bstatusCode\b|\bwriteHead\b/;
+    const found = sources.filter(
+      ({ path, text }) => ["domain", "store", "kernel"].includes(room(path)) && http.test(text),
+    );
+    expect(found.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("writes no default export and no unsafe randomness", () => {
+    const found = sources.filter(({ text }) => /^export default|Math\.random\(/m.test(text));
+    expect(found.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("opens every file with a word on what it owns", () => {
+    const found = sources.filter(({ text }) => !/^(#!.*\n)?(\/\/|\/\*)/.test(text));
+    expect(found.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("keeps files short enough to hold in mind", () => {
+    const long = sources.filter(({ text }) => text.split("\n").length > LINES_MAX).map(({ path }) => path);
+    expect(long).toEqual([]);
+  });
+
+  it("binds every raw value: no text is put into SQL by interpolation", () => {
+    const raw = /sql\.raw\(|sql\.lit\(/;
+    const found = sources.filter(({ text }) => raw.test(text)).map(({ path }) => path);
+    expect(found).toEqual([]);
+  });
+});
+
+describe("every endpoint", () => {
+  for (const endpoint of endpoints) {
+    it(`${endpoint.name} says what it does, and what it records if it changes anything`, () => {
+      expect(endpoint.summary).toMatch(/^[A-Z].*\.$/);
+      const changes = endpoint.method !== "GET";
+      if (!changes) expect(endpoint.emits).toEqual([]);
+      const unaudited =
+        /^\/v1\/(embed_tokens$|ingest|ratelimit|idempotency|auth\/(email_verifications|password_resets|sessions\/current\/workspace)$)/.test(
+          endpoint.path,
+        );
+      if (changes && !unaudited) expect(endpoint.emits.length, "emits").toBeGreaterThan(0);
+    });
+  }
+});

@@ -1,0 +1,40 @@
+// The API's description is a golden file: a change of the contract shows up in review.
+// After a wanted change: npm run docs
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { openApiDocument } from "../../src/http/openapi.ts";
+import { endpoints } from "../../src/planes/index.ts";
+import { apiPage, configurePage } from "../../tools/docs.ts";
+
+const read = (path: string): string => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
+
+describe("generated documents are fresh (npm run docs writes them)", () => {
+  it("test/golden/openapi.json", () => {
+    expect(`${JSON.stringify(openApiDocument(endpoints), null, 2)}\n`).toBe(read("test/golden/openapi.json"));
+  });
+
+  it("docs/api.md", () => {
+    expect(apiPage()).toBe(read("docs/api.md"));
+  });
+
+  it("docs/configure.md", () => {
+    expect(configurePage()).toBe(read("docs/configure.md"));
+  });
+});
+
+describe("the OpenAPI document", () => {
+  it("describes every route, and nothing else", () => {
+    const { paths } = openApiDocument(endpoints) as { paths: Record<string, Record<string, unknown>> };
+    const described = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    expect(described.toSorted()).toEqual(endpoints.map(({ name }) => name).toSorted());
+  });
+
+  it("gives every operation its own id", () => {
+    const text = JSON.stringify(openApiDocument(endpoints));
+    const ids = [...text.matchAll(/"operationId":"([^"]+)"/g)].map(([, id]) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+});

@@ -1,0 +1,62 @@
+// Debian's chromium under playwright-core, for tests of pages. Without one they are skipped with a loud line, or fail
+// where KEYRACK_TEST_REQUIRE names chromium.
+import { execFileSync } from "node:child_process";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+
+function findChromium(): string | null {
+  try {
+    return execFileSync("sh", ["-c", "command -v chromium || command -v chromium-browser"], {
+      encoding: "utf8",
+    }).trim();
+  } catch {
+    return null;
+  }
+}
+
+export const executablePath: string | null = findChromium();
+
+/** For `describe.runIf(hasBrowser)`. */
+export const hasBrowser: boolean = available();
+
+function available(): boolean {
+  if (executablePath) return true;
+  if ((process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).includes("chromium"))
+    throw new Error("KEYRACK_TEST_REQUIRE names chromium, and none is installed");
+  console.error("!!! SKIPPED: no chromium is installed; every test in a browser is left out.");
+  return false;
+}
+
+const FLAGS = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+export function launchBrowser(): Promise<Browser> {
+  if (!executablePath) throw new Error("no chromium");
+  return chromium.launch({ executablePath, args: FLAGS });
+}
+
+export type Visit = AsyncDisposable & {
+  page: Page;
+  context: BrowserContext;
+  /** What the page's console and uncaught errors said; refused content (CSP) shows up here too. */
+  complaints: string[];
+};
+
+export type VisitOptions = Parameters<Browser["newContext"]>[0];
+
+/** A fresh context with one page, closed by `await using`. */
+export async function visit(browser: Browser, url: string, options: VisitOptions = {}): Promise<Visit> {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.setDefaultTimeout(10_000);
+  await page.goto(url);
+  return { page, context, complaints, [Symbol.asyncDispose]: () => context.close() };
+}

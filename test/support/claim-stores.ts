@@ -1,0 +1,63 @@
+// The idempotency stores a suite runs on: `for (const store of claimStores) describe(…)`. The Redis one is a server of
+// its own that flushes every write, started by `open` and ended by `close`.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { backends } from "./backends.ts";
+import { rack, type RackOptions, type TestRack } from "./rack.ts";
+import { startRedis, type OwnRedis } from "./redis.ts";
+
+export type ClaimStoreUnderTest = {
+  name: string;
+  /** A fresh instance; `beside` shares its predecessor's database and Redis. */
+  open(options?: RackOptions): Promise<TestRack>;
+  /** The Redis behind it, for suites that hurt it. */
+  redis(): OwnRedis | undefined;
+  close(): Promise<void>;
+};
+
+export type DurableRedis = OwnRedis & { dir: string };
+
+/** A Redis that syncs every write before it answers; after `kill` and `start` it has all of them again. */
+export async function startDurableRedis(more: string[] = []): Promise<DurableRedis> {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-test-redis-"));
+  const redis = await startRedis(["--dir", dir, "--appendonly", "yes", "--appendfsync", "always", ...more]);
+  if (!redis) throw new Error("redis-server is needed");
+  return {
+    ...redis,
+    dir,
+    stop: async () => {
+      await redis.stop();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+function redisClaims(): ClaimStoreUnderTest {
+  let redis: DurableRedis | undefined;
+  return {
+    name: "redis",
+    async open(options = {}) {
+      redis ??= await startDurableRedis();
+      return rack("sqlite", {
+        ...options,
+        flags: { redis_url: redis.url, idempotency_store: "redis", ...options.flags },
+      });
+    },
+    redis: () => redis,
+    async close() {
+      await redis?.stop();
+      redis = undefined;
+    },
+  };
+}
+
+export const claimStores: ClaimStoreUnderTest[] = [
+  ...backends.map((back) => ({
+    name: back,
+    open: (options?: RackOptions) => rack(back, options),
+    redis: () => undefined,
+    close: async () => {},
+  })),
+  redisClaims(),
+];

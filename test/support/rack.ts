@@ -1,0 +1,186 @@
+// A whole instance for tests: real HTTP, a fresh database, a clock that only the test moves. Start one a describe
+// (`await using` or beforeAll/afterAll) and a workspace a test: workspaces share nothing.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { startApp, type App } from "../../src/app.ts";
+import { loadSettings, type SettingName } from "../../src/config.ts";
+import type { SessionActor } from "../../src/domain/actor.ts";
+import type { Ctx } from "../../src/domain/context.ts";
+import type { PasswordCost } from "../../src/domain/password.ts";
+import { createSecretKey } from "../../src/domain/secret-keys.ts";
+import { createLog, type Log } from "../../src/log.ts";
+import type { DatabaseTarget } from "../../src/store/db.ts";
+import { freshDatabase, type Backend } from "./backends.ts";
+import { testClock, type TestClock } from "./rack-lite.ts";
+import { rawSql, type Row } from "./raw-sql.ts";
+
+export type Json = Record<string, unknown>;
+// Answers are looked at field by field in tests, so their bodies are loosely typed on purpose.
+// oxlint-disable-next-line typescript/no-explicit-any
+export type Reply = { status: number; headers: Headers; body: any; text: string };
+export type As = "sk_owner" | "sk_admin" | "sk_test" | "bootstrap" | null;
+export type CallOptions = { headers?: Record<string, string>; bearer?: string | null; raw?: string };
+
+export type Workspace = {
+  id: string;
+  slug: string;
+  keys: Record<"sk_owner" | "sk_admin" | "sk_test", string>;
+  keyIds: Record<"sk_owner" | "sk_admin" | "sk_test", string>;
+  project_id: string;
+  tenant_id: string;
+  call(as: As, route: string, body?: unknown, options?: CallOptions): Promise<Reply>;
+  /** The audit actions since the workspace was made ready for the test. */
+  actions(): Promise<string[]>;
+  /** A new key, minted as the owner. */
+  mint(body?: Json): Promise<Json & { id: string; key: string }>;
+};
+
+export type TestRack = AsyncDisposable & {
+  app: App;
+  url: string;
+  clock: TestClock;
+  target: DatabaseTarget;
+  dataDir: string;
+  logs: string[];
+  /** Calls a route: `await r.call("krsk_…", "GET /v1/workspace")`. */
+  call(bearer: string | null, route: string, body?: unknown, options?: CallOptions): Promise<Reply>;
+  workspace(): Promise<Workspace>;
+  sql(text: string, values?: (string | number)[]): Promise<Row[]>;
+  stop(): Promise<void>;
+};
+
+export type RackOptions = {
+  flags?: Partial<Record<SettingName, string>>;
+  clock?: TestClock;
+  /** Another process on the same database. */
+  beside?: TestRack;
+  fatal?: (error: unknown) => void;
+  passwordCost?: PasswordCost;
+};
+
+/** Argon2 at next to no cost: most suites are not about it. */
+const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
+
+const real = (): TestClock => testClock(Date.now());
+
+export async function rack(back: Backend, options: RackOptions = {}): Promise<TestRack> {
+  const clock = options.clock ?? options.beside?.clock ?? real();
+  const fresh = options.beside ? undefined : await freshDatabase(back);
+  const target = options.beside?.target ?? fresh?.target;
+  if (!target) throw new Error("no database");
+  const dataDir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+  const logs: string[] = [];
+  const log: Log = createLog({ level: "debug", write: (line) => logs.push(line) });
+  const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
+  const shared = options.beside && { master_key_file: join(options.beside.dataDir, "master.key") };
+  const { settings } = loadSettings({
+    env: {},
+    flags: { data_dir: dataDir, port: "0", throttle: "off", database_url, ...shared, ...options.flags },
+  });
+  const app = await startApp({
+    settings,
+    log,
+    clock,
+    checkOutput: true,
+    passwordCost: options.passwordCost ?? CHEAP,
+    ...(options.fatal && { fatal: options.fatal }),
+  });
+  const call: TestRack["call"] = (bearer, route, body, extra) => send(app.url, bearer, route, body, extra);
+  return {
+    app,
+    url: app.url,
+    clock,
+    target,
+    dataDir,
+    logs,
+    call,
+    workspace: () => makeWorkspace(app, call),
+    sql: (text, values) => rawSql(target, text, values),
+    stop: () => app.stop(),
+    async [Symbol.asyncDispose]() {
+      await app.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+      await fresh?.dispose();
+    },
+  };
+}
+
+async function send(
+  url: string,
+  bearer: string | null,
+  route: string,
+  body?: unknown,
+  options: CallOptions = {},
+): Promise<Reply> {
+  const [method = "", path = ""] = route.split(" ");
+  const credential = options.bearer === undefined ? bearer : options.bearer;
+  const headers: Record<string, string> = {};
+  if (credential !== null) headers.authorization = `Bearer ${credential}`;
+  const content = options.raw ?? (body === undefined ? undefined : JSON.stringify(body));
+  if (content !== undefined) headers["content-type"] = "application/json";
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...headers, ...options.headers },
+    ...(content !== undefined && { body: content }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  return { status: response.status, headers: response.headers, text, body: isJson && text ? JSON.parse(text) : text };
+}
+
+let made = 0;
+
+async function makeWorkspace(app: App, call: TestRack["call"]): Promise<Workspace> {
+  const slug = `w-${process.pid}-${++made}`;
+  const { body } = await call(app.bootstrap.token, "POST /v1/workspaces", { name: "Test", slug });
+  const id = body.workspace.id as string;
+  const owner = body.secret_key.key as string;
+  const test = await call(owner, "POST /v1/secret_keys", { env: "test" });
+  // An admin's session mints a key without an owner's authority; sessions themselves are another suite's business.
+  const actor: SessionActor & { workspace_id: string; role: "admin" } = {
+    kind: "session",
+    id: app.rack.newId(),
+    user_id: app.rack.newId(),
+    workspace_id: id,
+    role: "admin",
+  };
+  const ctx: Ctx<typeof actor> = { rack: app.rack, actor };
+  const admin = await createSecretKey(ctx, { env: "live" });
+  const project = await call(owner, "POST /v1/projects", { name: "API", slug: "api" });
+  const tenant = await call(owner, "POST /v1/tenants", { external_id: "customer" });
+  const keys = { sk_owner: owner, sk_admin: admin.key, sk_test: test.body.key as string };
+  const log = async (): Promise<{ action: string }[]> =>
+    (await call(owner, "GET /v1/audit_logs?limit=200")).body.data as { action: string }[];
+  const before = (await log()).length;
+  const workspace: Workspace = {
+    id,
+    slug,
+    keys,
+    keyIds: { sk_owner: body.secret_key.id, sk_admin: admin.id, sk_test: test.body.id },
+    project_id: project.body.id,
+    tenant_id: tenant.body.id,
+    call: (as, route, content, options) =>
+      call(as === null ? null : as === "bootstrap" ? app.bootstrap.token : keys[as], route, content, options),
+    actions: async () => (await log()).slice(before).map(({ action }) => action),
+    mint: async (more = {}) => {
+      const want = { project_id: workspace.project_id, tenant_id: workspace.tenant_id, env: "live", ...more };
+      const reply = await call(owner, "POST /v1/keys", want);
+      expect(reply.status).toBe(201);
+      return reply.body;
+    },
+  };
+  return workspace;
+}
+
+/** Asserts a refusal: status, code, and optionally the paths its details name. */
+export function expectRefusal(reply: Reply, status: number, code: string, ...paths: string[]): void {
+  expect({ status: reply.status, code: reply.body?.error?.code, text: reply.text }).toMatchObject({ status, code });
+  expect(Object.keys(reply.body)).toEqual(["error"]);
+  expect(typeof reply.body.error.message).toBe("string");
+  if (paths.length > 0) {
+    const named = (reply.body.error.details as { path: string }[]).map(({ path }) => path);
+    expect(named).toEqual(paths);
+  }
+}

@@ -1,0 +1,39 @@
+// A plain connection to a test's database, beside the store: for looking at what is really there, and for tampering.
+import Database from "better-sqlite3";
+import { Client, TypeOverrides } from "pg";
+import type { DatabaseTarget } from "../../src/store/db.ts";
+
+export type Row = Record<string, string | number | null | Uint8Array>;
+
+/** Runs one statement on a connection of its own; `$1` stands for the first value in either dialect. */
+export async function rawSql(target: DatabaseTarget, sql: string, values: (string | number)[] = []): Promise<Row[]> {
+  if (target.kind === "sqlite") {
+    const db = new Database(target.file, { timeout: 5_000 });
+    try {
+      const statement = db.prepare(sql.replace(/\$\d/g, "?"));
+      if (statement.reader) return statement.all(values) as Row[];
+      statement.run(values);
+      return [];
+    } finally {
+      db.close();
+    }
+  }
+  const types = new TypeOverrides();
+  types.setTypeParser(20, Number);
+  const client = new Client({ connectionString: target.url, types });
+  await client.connect();
+  try {
+    return (await client.query(sql, values)).rows as Row[];
+  } finally {
+    await client.end();
+  }
+}
+
+/** What stops honest code from changing the audit log stops a thief with the database for as long as this takes. */
+export async function dropAppendOnly(target: DatabaseTarget): Promise<void> {
+  const names =
+    target.kind === "sqlite"
+      ? ["audit_log_no_update", "audit_log_no_delete"]
+      : ["audit_log_no_change on audit_log", "audit_log_no_truncate on audit_log"];
+  for (const name of names) await rawSql(target, `drop trigger ${name}`);
+}

@@ -1,0 +1,158 @@
+// Finds or starts a Redis for tests. The shared one is never flushed: tests use a prefix of their own and delete it.
+// Whatever a test kills, pauses or flushes is a server it started itself, stopped by its pid.
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes, randomInt } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+
+export type OwnRedis = {
+  url: string;
+  port: number;
+  signal(name: NodeJS.Signals): void;
+  /** Kills it at once, as a crash would; `start` brings an empty one back on the same port. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** The Redis that tests may share, or null: then a loud line was printed, or KEYRACK_TEST_REQUIRE made it a failure. */
+export async function findRedis(): Promise<{ url: string; stop(): Promise<void> } | null> {
+  const given = process.env["KEYRACK_TEST_REDIS_URL"];
+  for (const url of given === undefined ? ["redis://127.0.0.1:6379"] : [given]) {
+    if (await listens(url)) return { url, stop: async () => {} };
+    if (given !== undefined) return missing(`nothing answers at KEYRACK_TEST_REDIS_URL`);
+  }
+  return startRedis();
+}
+
+/** A server of this test's own, or null as above when `redis-server` is not installed. */
+export async function startRedis(args: string[] = []): Promise<OwnRedis | null> {
+  const port = await freePort();
+  let child = await launch(port, args);
+  if (child === null) return missing("redis-server is not installed");
+  const kill = async () => {
+    if (child === null) return;
+    const gone = new Promise((resolve) => child!.once("exit", resolve));
+    child.kill("SIGKILL");
+    await gone;
+    child = null;
+  };
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    signal: (name) => void child?.kill(name),
+    kill,
+    start: async () => {
+      child = await launch(port, args);
+    },
+    stop: kill,
+  };
+}
+
+/** Three masters that share the slots, without replicas. */
+export async function startCluster(): Promise<{ urls: string[]; stop(): Promise<void> } | null> {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-cluster-"));
+  const nodes: OwnRedis[] = [];
+  const stop = async () => {
+    for (const node of nodes) await node.stop();
+    rmSync(dir, { recursive: true, force: true });
+  };
+  for (let i = 0; i < 3; i++) {
+    const node = await startRedis(["--cluster-enabled", "yes", "--cluster-config-file", join(dir, `nodes-${i}.conf`)]);
+    if (node === null) {
+      await stop();
+      return null;
+    }
+    nodes.push(node);
+  }
+  const clients = nodes.map((node) => new Redis(node.url));
+  await Promise.all(clients.map((client, i) => client.call("CLUSTER", "ADDSLOTSRANGE", ...slots(i))));
+  for (const node of nodes.slice(1)) await clients[0]!.call("CLUSTER", "MEET", "127.0.0.1", node.port);
+  await until(async () => {
+    const infos = await Promise.all(clients.map((client) => client.call("CLUSTER", "INFO")));
+    return infos.every((info) => /cluster_state:ok/.test(String(info)) && /cluster_known_nodes:3/.test(String(info)));
+  });
+  for (const client of clients) client.disconnect();
+  return { urls: nodes.map((node) => node.url), stop };
+}
+
+function slots(i: number): [number, number] {
+  return [Math.floor((16384 * i) / 3), Math.floor((16384 * (i + 1)) / 3) - 1];
+}
+
+/** A key prefix that no other test has. */
+export function ownPrefix(): string {
+  return `keyrack-test-${randomBytes(9).toString("hex")}`;
+}
+
+export async function deleteKeys(url: string, prefix: string): Promise<void> {
+  const client = new Redis(url);
+  for await (const keys of client.scanStream({ match: `${prefix}:*`, count: 1000 })) {
+    if ((keys as string[]).length > 0) await client.unlink(...(keys as string[]));
+  }
+  client.disconnect();
+}
+
+/** Waits for something that another process does; the only waiting on the wall clock in these tests. */
+export async function until(done: () => Promise<boolean> | boolean, withinMs = 10_000): Promise<void> {
+  const end = performance.now() + withinMs;
+  while (!(await done())) {
+    if (performance.now() > end) throw new Error("waited too long");
+    await sleep(10);
+  }
+}
+
+function missing(why: string): null {
+  if ((process.env["KEYRACK_TEST_REQUIRE"] ?? "").split(/[\s,]+/).includes("redis"))
+    throw new Error(`No Redis: ${why}.`);
+  console.warn(`\n*** SKIPPED: tests that need Redis did not run, because ${why}. ***\n`);
+  return null;
+}
+
+const children = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of children) child.kill("SIGKILL");
+});
+
+async function launch(port: number, args: string[]): Promise<ChildProcess | null> {
+  const own = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+  const child = spawn("redis-server", [...own, ...args], { stdio: "ignore" });
+  children.add(child);
+  child.once("exit", () => children.delete(child));
+  const failed = new Promise<"failed">((resolve) => child.once("error", () => resolve("failed")));
+  const up = until(() => listens(`redis://127.0.0.1:${port}`)).then(() => "up" as const);
+  if ((await Promise.race([failed, up])) === "up") return child;
+  up.catch(() => {});
+  return null;
+}
+
+async function listens(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url.split(",")[0]!);
+  return new Promise((resolve) => {
+    const socket = connect({ host: hostname, port: Number(port || 6379) });
+    const settle = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(1_000, () => settle(false));
+    socket.once("connect", () => settle(true));
+    socket.once("error", () => settle(false));
+  });
+}
+
+/** A cluster node also listens ten thousand higher; both stay below the ports the kernel hands to outgoing connections. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(12_000, 22_000);
+    const free = await new Promise<boolean>((resolve) => {
+      const server = createServer();
+      server.once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+    });
+    if (free) return port;
+  }
+}
