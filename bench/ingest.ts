@@ -1,0 +1,118 @@
+// Ingest in process: the whole path (read, charge, parse, validate, check ids, add up, store durably) against JSON.parse
+// of the same bytes, turn by turn in one run.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startApp } from "../src/app.ts";
+import { loadSettings } from "../src/config.ts";
+import type { SecretKeyActor } from "../src/domain/actor.ts";
+import type { Ctx } from "../src/domain/context.ts";
+import { ingest as ingestBatch } from "../src/domain/ingest.ts";
+import { createKey } from "../src/domain/keys.ts";
+import { createProject } from "../src/domain/projects.ts";
+import { createTenant } from "../src/domain/tenants.ts";
+import { createWorkspace } from "../src/domain/workspaces.ts";
+import { createLog } from "../src/log.ts";
+import { median, type Row } from "./report.ts";
+
+const EVENTS = 1_000;
+const BATCHES = 40;
+const ROUNDS = 15;
+const KEYS = 100;
+const IN_FLIGHT = 8;
+
+type Place = { project_id: string; tenant_id: string; key_id: string; display_prefix: string };
+
+async function places(ctx: Ctx<SecretKeyActor>): Promise<Place[]> {
+  const project = await createProject(ctx, { name: "Bench", slug: "bench" });
+  const tenants = await Promise.all(
+    Array.from({ length: KEYS / 5 }, (_, i) => createTenant(ctx, { external_id: `tenant-${i}` })),
+  );
+  return Promise.all(
+    Array.from({ length: KEYS }, async (_, i) => {
+      const tenant_id = tenants[i % tenants.length]?.id ?? "";
+      const { id, display_prefix } = await createKey(ctx, { project_id: project.id, tenant_id, env: "live" });
+      return { project_id: project.id, tenant_id, key_id: id, display_prefix };
+    }),
+  );
+}
+
+/** Every batch differs in its request ids, so none is a repetition of another. */
+function batchBytes(all: Place[], round: number, batch: number): Buffer {
+  const now = Date.now();
+  const events = Array.from({ length: EVENTS }, (_, i) => ({
+    ts: new Date(now - EVENTS + i).toISOString(),
+    ...all[(i * 7919 + batch) % all.length],
+    env: "live",
+    method: "POST",
+    path: `/v1/orders/${i}/items`,
+    route: "/v1/orders/:id/items",
+    status: i % 50 === 0 ? 500 : 200,
+    duration_ms: 12.25 + (i % 10),
+    degraded: false,
+    denial_reason: null,
+    request_id: `0190d3c4-${round}-${batch}-${String(i).padStart(12, "0")}`,
+  }));
+  const sdk = { name: "@keyrack/node", version: "1.0.0" };
+  return Buffer.from(JSON.stringify({ object: "ingest_batch", protocol_version: 1, node_id: "bench-1", sdk, events }));
+}
+
+async function timed(batches: Buffer[], work: (bytes: Buffer) => unknown, inFlight: number): Promise<number> {
+  const start = performance.now();
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    for (;;) {
+      const bytes = batches[next++];
+      if (!bytes) return;
+      await work(bytes);
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, lane));
+  return ((performance.now() - start) * 1000) / (batches.length * EVENTS);
+}
+
+/** Microseconds an event, both ways, and events a second. */
+export async function ingest(): Promise<Row[]> {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
+  const flags = { data_dir: dir, port: "0", throttle: "off", ingest_events_per_minute: "1000000000" };
+  const { settings } = loadSettings({ env: {}, flags });
+  const app = await startApp({ settings, log: createLog({ level: "error", write: () => {} }) });
+  try {
+    const { rack } = app;
+    const made = await createWorkspace(
+      { rack, actor: { kind: "bootstrap" } },
+      { name: "B", slug: "bench", env: "live" },
+    );
+    const actor: SecretKeyActor = {
+      kind: "secret_key",
+      id: made.secret_key.id,
+      workspace_id: made.workspace.id,
+      env: "live",
+      owner_scope: true,
+      expires_at: null,
+    };
+    const ctx = { rack, actor };
+    const all = await places(ctx);
+    const ours: number[] = [];
+    const parse: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const batches = Array.from({ length: BATCHES }, (_, i) => batchBytes(all, round, i));
+      parse.push(await timed(batches, (bytes) => JSON.parse(bytes.toString("utf8")), 1));
+      ours.push(await timed(batches, (bytes) => ingestBatch(ctx, async () => bytes), IN_FLIGHT));
+    }
+    const [our, peer] = [median(ours.slice(2)), median(parse.slice(2))];
+    return [
+      { name: "ingest, µs an event vs JSON.parse", ours: our, peer, ratio: our / peer, target: "<= 2.0" },
+      {
+        name: "ingest, events/s in process",
+        ours: 1e6 / our,
+        peer: 200_000,
+        ratio: 1e6 / our / 200_000,
+        target: ">= 1.0",
+      },
+    ];
+  } finally {
+    await app.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,67 @@
+// npm run bench -- NAME… [--write]   Each benchmark measures Keyrack and its peer or limit in the same run and prints the
+// ratio. With --write its table replaces the one in docs/performance.md.
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
+import { fileURLToPath } from "node:url";
+import { markdown, type Row } from "./report.ts";
+
+const benches: Record<string, () => Promise<Row[]>> = {
+  timing: async () => (await import("./timing.ts")).timing(),
+  ingest: async () => (await import("./ingest.ts")).ingest(),
+  ratelimit: async () => (await import("./ratelimit.ts")).ratelimit(),
+  start: async () => (await import("./start.ts")).start(),
+  vendor: async () => (await import("./vendor.ts")).vendor(),
+  scale: async () => (await import("./scale.ts")).scale(),
+  feed: async () => (await import("./feed.ts")).feed(),
+  verify: async () => (await import("./verify.ts")).verify(),
+  limiter: async () => (await import("./limiter.ts")).limiter(),
+};
+const groups: Record<string, string[]> = {
+  machine: ["ratelimit", "feed", "ingest", "limiter"],
+  all: Object.keys(benches),
+};
+
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+const PAGE = here("../docs/performance.md");
+
+/** The peers are not part of the product, so they are installed only when somebody measures. */
+function installPeers(): void {
+  const dir = here("./peers");
+  if (existsSync(`${dir}/node_modules`)) return;
+  console.error("installing the peers to measure against …");
+  const { status } = spawnSync("npm", ["ci", "--ignore-scripts", "--prefix", dir], { stdio: ["ignore", 2, 2] });
+  if (status !== 0) throw new Error("the peers could not be installed");
+}
+
+function conditions(): string {
+  const [load = 0] = loadavg();
+  const date = new Date().toISOString().slice(0, 10);
+  return `Measured ${date} with Node ${process.versions.node} on ${cpus().length} cores, load ${load.toFixed(1)} at the end.`;
+}
+
+/** Puts a table between its two markers. */
+function write(name: string, text: string): void {
+  const page = readFileSync(PAGE, "utf8");
+  const section = new RegExp(`<!-- bench:${name} -->[\\s\\S]*?<!-- /bench:${name} -->`);
+  if (!section.test(page)) throw new Error(`docs/performance.md has no place for ${name}`);
+  writeFileSync(
+    PAGE,
+    page.replace(section, () => `<!-- bench:${name} -->\n${text}\n<!-- /bench:${name} -->`),
+  );
+}
+
+const words = process.argv.slice(2);
+const names = words.filter((word) => !word.startsWith("-")).flatMap((word) => groups[word] ?? [word]);
+if (names.length === 0 || names.some((name) => !(name in benches))) {
+  console.error(`usage: npm run bench -- ${[...Object.keys(benches), ...Object.keys(groups)].join("|")} [--write]`);
+  process.exitCode = 2;
+} else {
+  if (names.some((name) => name !== "start")) installPeers();
+  for (const name of names) {
+    const rows = (await benches[name]?.()) ?? [];
+    const text = `${conditions()}\n\n${markdown(rows)}`;
+    console.log(`## ${name}\n\n${text}\n`);
+    if (words.includes("--write")) write(name, text);
+  }
+}

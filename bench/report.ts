@@ -1,0 +1,63 @@
+// What a benchmark says: ours beside its peer or limit in the same run, as a ratio, against a target.
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+
+export type Row = {
+  name: string;
+  ours: number;
+  peer: number;
+  ratio: number;
+  /** For example ">= 0.4" or "<= 1.5". */
+  target: string;
+  unit?: string;
+};
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+export function meets({ ratio, target }: Pick<Row, "ratio" | "target">): boolean {
+  const [op, bound] = target.split(" ");
+  return op === ">=" ? ratio >= Number(bound) : ratio <= Number(bound);
+}
+
+const number = (value: number): string =>
+  value >= 100 ? Math.round(value).toLocaleString("en") : value >= 1 ? value.toFixed(2) : value.toPrecision(3);
+
+export function markdown(rows: readonly Row[]): string {
+  const lines = rows.map((row) => {
+    const unit = row.unit ? ` ${row.unit}` : "";
+    const verdict = meets(row) ? "met" : "missed";
+    return `| ${row.name} | ${number(row.ours)}${unit} | ${number(row.peer)}${unit} | ${row.ratio.toFixed(2)} | ${row.target} | ${verdict} |`;
+  });
+  return ["| What | Keyrack | Peer or limit | Ratio | Target | |", "|---|---|---|---|---|---|", ...lines].join("\n");
+}
+
+export type Started = { url: string; end(): Promise<void> };
+
+/** Starts a server of bench/servers that prints its URL as its first line. */
+export async function startPeer(file: string): Promise<Started> {
+  const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"] });
+  const url = await new Promise<string>((resolve) => createInterface({ input: child.stdout }).once("line", resolve));
+  const exited = new Promise<void>((resolve) => child.on("exit", () => resolve()));
+  return {
+    url,
+    end: () => {
+      child.kill("SIGTERM");
+      return exited;
+    },
+  };
+}
+
+/** The median of some runs of each, interleaved so that a slow minute of the machine hits all of them. */
+export async function interleave<K extends string>(
+  rounds: number,
+  work: Record<K, () => Promise<number>>,
+): Promise<Record<K, number>> {
+  const seen = Object.fromEntries(Object.keys(work).map((name) => [name, []])) as unknown as Record<K, number[]>;
+  for (let round = 0; round < rounds; round++) {
+    for (const name of Object.keys(work) as K[]) seen[name].push(await work[name]());
+  }
+  return Object.fromEntries((Object.keys(work) as K[]).map((name) => [name, median(seen[name])])) as Record<K, number>;
+}

@@ -1,0 +1,21 @@
+// The limit of the hot endpoints: node:http alone, answering a GET with 304 and a POST with its own body.
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+const server = createServer((req, res) => {
+  if (req.method === "GET") {
+    res.writeHead(304, { etag: 'W/"1"' });
+    res.end();
+    return;
+  }
+  const chunks: Buffer[] = [];
+  req.on("data", (chunk: Buffer) => chunks.push(chunk));
+  req.on("end", () => {
+    const body = Buffer.concat(chunks);
+    res.writeHead(200, { "content-type": "application/json", "content-length": body.length });
+    res.end(body);
+  });
+});
+server.listen(0, "127.0.0.1", () => {
+  console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}/#${process.pid}`); // the pid, to read its cost by
+});

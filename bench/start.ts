@@ -1,0 +1,107 @@
+// Start times and idle memory: the binary where it is built (npm run build), and the checkout.
+// A command is one that speaks HTTP to a running instance; its peer is `node -e 0` in the same round.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { interleave, type Row } from "./report.ts";
+
+const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
+const BARE = `require("node:http").createServer().listen(0,"127.0.0.1",()=>console.log("ready"))`;
+const ROUNDS = 9;
+const READY_MORE_MS = 400;
+const RSS_MAX_MB = 120;
+const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp" };
+
+type Up = { line: string; ms: number; pid: number; end(): Promise<void> };
+
+/** Until the first line on stdout: the moment a server listens. */
+async function untilReady(file: string, args: string[]): Promise<Up> {
+  const started = performance.now();
+  const child = spawn(file, args, { env, stdio: ["ignore", "pipe", "ignore"] });
+  const exited = new Promise<void>((resolve) => child.on("exit", () => resolve()));
+  const line = await new Promise<string>((resolve) => createInterface({ input: child.stdout }).once("line", resolve));
+  const ms = performance.now() - started;
+  return {
+    line,
+    ms,
+    pid: child.pid ?? 0,
+    end: () => {
+      child.kill("SIGTERM");
+      return exited;
+    },
+  };
+}
+
+async function readyMs(file: string, args: string[]): Promise<number> {
+  const up = await untilReady(file, args);
+  await up.end();
+  return up.ms;
+}
+
+async function commandMs(file: string, args: string[], more: Record<string, string> = {}): Promise<number> {
+  const started = performance.now();
+  const { status, stderr } = spawnSync(file, args, { env: { ...env, ...more } });
+  if (status !== 0) throw new Error(`${file} ${args.join(" ")} ended with ${status}: ${stderr.toString()}`);
+  return performance.now() - started;
+}
+
+function rssMb(pid: number): number {
+  const [, kb = "0"] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  return Number(kb) / 1024;
+}
+
+const row = (name: string, ours: number, peer: number, target: string, unit: string): Row => ({
+  name,
+  ours,
+  peer,
+  ratio: ours / peer,
+  target,
+  unit,
+});
+
+async function measure(name: string, keyrack: string, commandMax: number): Promise<Row[]> {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
+  const serve = ["serve", "--json", "--port", "0", "--data-dir", dir];
+  try {
+    await readyMs(keyrack, serve); // the first start makes the database
+    const cold = await interleave(ROUNDS, {
+      ours: () => readyMs(keyrack, serve),
+      bare: () => readyMs(process.execPath, ["-e", BARE]),
+    });
+    const up = await untilReady(keyrack, ["serve", "--ephemeral", "--seed", "--json"]);
+    const { url, secret_key } = JSON.parse(up.line) as { url: string; secret_key: string };
+    const client = { KEYRACK_URL: url, KEYRACK_SECRET_KEY: secret_key };
+    const command = await interleave(ROUNDS * 2, {
+      ours: () => commandMs(keyrack, ["project", "list", "--json"], client),
+      bare: () => commandMs(process.execPath, ["-e", "0"]),
+    });
+    await new Promise((resolve) => setTimeout(resolve, 2_000)); // idle: what the start left behind is collected
+    const rss = rssMb(up.pid);
+    await up.end();
+    return [
+      row(
+        `${name}: serve ready, limit = bare node + ${READY_MORE_MS} ms`,
+        cold.ours,
+        cold.bare + READY_MORE_MS,
+        "<= 1",
+        "ms",
+      ),
+      row(`${name}: a command over HTTP, peer = node -e 0`, command.ours, command.bare, `<= ${commandMax}`, "ms"),
+      row(`${name}: RSS idle, limit = ${RSS_MAX_MB} MB`, rss, RSS_MAX_MB, "<= 1", "MB"),
+    ];
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+export async function start(): Promise<Row[]> {
+  const binary = at("dist/keyrack");
+  if (!existsSync(binary)) console.error("dist/keyrack is not built: only the checkout is measured (npm run build)");
+  return [
+    ...(existsSync(binary) ? await measure("binary", binary, 4) : []),
+    ...(await measure("checkout", at("bin/keyrack"), 5)),
+  ];
+}

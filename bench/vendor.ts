@@ -1,0 +1,181 @@
+// The vendor plane: durable mints over HTTP beside h3's own echo and better-auth's create, reads beside h3's tiny GET,
+// and the group commit on PostgreSQL beside one transaction a request.
+import { createRequire } from "node:module";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import Database from "better-sqlite3";
+import { startServer, type Running } from "../prove/server.ts";
+import { withScratchDatabase } from "../prove/scratch.ts";
+import { load, type LoadOptions } from "./client.ts";
+import { oneTransactionEach } from "./one-transaction.ts";
+import { interleave, startPeer, type Row } from "./report.ts";
+
+const H3_SERVER = new URL("./servers/h3.ts", import.meta.url).pathname;
+const ROUNDS = 3;
+
+type World = { url: string; bearer: string; mintBody: string };
+
+function worldOf(server: Running): World {
+  const { url, secret_key, project_id, tenant_id } = server.ready as Record<string, string>;
+  const want = {
+    project_id,
+    tenant_id,
+    env: "live",
+    name: "bench",
+    scopes: ["orders:read", "orders:write"],
+    meta: { plan: "pro" },
+  };
+  return { url: url as string, bearer: secret_key as string, mintBody: JSON.stringify(want) };
+}
+
+const json = (bearer: string) => ({ authorization: `Bearer ${bearer}`, "content-type": "application/json" });
+
+async function perSecond(options: LoadOptions, status: string): Promise<number> {
+  const result = await load(options);
+  if (Object.keys(result.statuses).join() !== status)
+    throw new Error(`answers were ${JSON.stringify(result.statuses)}`);
+  return result.perSecond;
+}
+
+const mintLoad = ({ url, bearer, mintBody }: World): LoadOptions => ({
+  url: `${url}/v1/keys`,
+  method: "POST",
+  headers: json(bearer),
+  body: mintBody,
+});
+
+/** A fresh process a sample: long-lived ones differ by a fifth for the same handler. */
+async function onKeyrack(args: string[], work: (world: World) => Promise<number>): Promise<number> {
+  const server = await startServer(["--ephemeral", "--seed", ...args]);
+  try {
+    return await work(worldOf(server));
+  } finally {
+    await server.end("SIGTERM");
+  }
+}
+
+async function onH3(work: (url: string) => Promise<number>): Promise<number> {
+  const server = await startPeer(H3_SERVER);
+  try {
+    return await work(server.url);
+  } finally {
+    await server.end();
+  }
+}
+
+async function readKey(world: World): Promise<number> {
+  const minted = await fetch(`${world.url}/v1/keys`, {
+    method: "POST",
+    headers: json(world.bearer),
+    body: world.mintBody,
+  });
+  const { id } = (await minted.json()) as { id: string };
+  return perSecond({ url: `${world.url}/v1/keys/${id}`, headers: { authorization: `Bearer ${world.bearer}` } }, "200");
+}
+
+/** better-auth's own create on SQLite with WAL and synchronous=FULL, called in process: no HTTP to pay for. */
+async function betterAuthCreate(): Promise<number> {
+  const peers = createRequire(new URL("./peers/package.json", import.meta.url));
+  const module = async (name: string) =>
+    (await import(pathToFileURL(peers.resolve(name)).href)) as Record<string, never>;
+  const { betterAuth } = (await module("better-auth")) as Record<string, (options: object) => BetterAuth>;
+  const { apiKey } = (await module("@better-auth/api-key")) as Record<string, (options: object) => object>;
+  const { getMigrations } = (await module("better-auth/db/migration")) as Record<
+    string,
+    (options: object) => Promise<{ runMigrations(): Promise<void> }>
+  >;
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
+  const db = new Database(join(dir, "peer.db"));
+  db.pragma("journal_mode=WAL");
+  db.pragma("synchronous=FULL");
+  const options = {
+    database: db,
+    secret: "x".repeat(40),
+    baseURL: "http://localhost",
+    emailAndPassword: { enabled: true },
+    logger: { disabled: true },
+  };
+  const auth = (betterAuth as NonNullable<typeof betterAuth>)({
+    ...options,
+    plugins: [apiKey?.({ rateLimit: { enabled: false } })],
+  });
+  await (await getMigrations?.(auth.options))?.runMigrations();
+  const { user } = await auth.api.signUpEmail({ body: { email: "a@b.co", password: "password1234", name: "n" } });
+  let made = 0;
+  const create = async (until: number): Promise<void> => {
+    while (performance.now() < until) {
+      await auth.api.createApiKey({ body: { name: "x", userId: user.id } });
+      made++;
+    }
+  };
+  const start = performance.now();
+  await Promise.all(Array.from({ length: 50 }, () => create(start + 1_500)));
+  const rate = made / ((performance.now() - start) / 1_000);
+  db.close();
+  rmSync(dir, { recursive: true, force: true });
+  return rate;
+}
+
+type BetterAuth = {
+  options: object;
+  api: {
+    signUpEmail(input: object): Promise<{ user: { id: string } }>;
+    createApiKey(input: object): Promise<unknown>;
+  };
+};
+
+const echo = (url: string): LoadOptions => ({
+  url: `${url}/echo`,
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify({ text: "x".repeat(290) }),
+});
+
+const onPostgres = (work: (world: World) => Promise<number>): Promise<number> =>
+  withScratchDatabase("postgres", (url) => onKeyrack(["--database-url", String(url)], work));
+
+export async function vendor(): Promise<Row[]> {
+  const mint = (world: World) => perSecond(mintLoad(world), "201");
+  const rates = await interleave(ROUNDS, {
+    h3Post: () => onH3((url) => perSecond(echo(url), "200")),
+    mint: () => onKeyrack([], mint),
+    h3Get: () => onH3((url) => perSecond({ url: `${url}/tiny/1` }, "200")),
+    read: () => onKeyrack([], readKey),
+    betterAuth: betterAuthCreate,
+    oneEach: () => withScratchDatabase("postgres", (url) => oneTransactionEach(String(url), 50)),
+    mintPostgres: () => onPostgres(mint),
+    readPostgres: () => onPostgres(readKey),
+  });
+  return rowsOf(rates);
+}
+
+type Rates = Record<
+  "h3Post" | "mint" | "h3Get" | "read" | "betterAuth" | "oneEach" | "mintPostgres" | "readPostgres",
+  number
+>;
+
+function rowsOf(rates: Rates): Row[] {
+  const row = (name: string, ours: number, peer: number, target: string): Row => ({
+    name,
+    ours,
+    peer,
+    ratio: ours / peer,
+    target,
+    unit: "/s",
+  });
+  return [
+    row("durable POST /v1/keys, SQLite, 50 clients, against h3's POST echo", rates.mint, rates.h3Post, ">= 0.4"),
+    row("the same against better-auth's create on WAL+FULL (in process)", rates.mint, rates.betterAuth, ">= 8"),
+    row("GET /v1/keys/{id}, SQLite, against h3's tiny GET", rates.read, rates.h3Get, ">= 0.6"),
+    row(
+      "durable POST /v1/keys, PostgreSQL, one hot workspace, against one transaction a request",
+      rates.mintPostgres,
+      rates.oneEach,
+      ">= 5",
+    ),
+    row("durable POST /v1/keys, PostgreSQL, against h3's POST echo", rates.mintPostgres, rates.h3Post, ">= 0.2"),
+    row("GET /v1/keys/{id}, PostgreSQL, against h3's tiny GET", rates.readPostgres, rates.h3Get, ">= 0.2"),
+  ];
+}

@@ -1,0 +1,48 @@
+// An express API whose customers come with Keyrack keys: scopes per route, each customer's own data, a test environment
+// that cannot touch the live one, and a restart that works while Keyrack is down.
+import express from "express";
+import { createKeyrack } from "@keyrack/sdk";
+import { protect } from "@keyrack/sdk/express";
+
+// What a key of either environment may reach. Here two Maps; in your app two databases.
+const resources = { live: { orders: new Map() }, test: { orders: new Map() } };
+
+const keyrack = createKeyrack({
+  url: process.env.KEYRACK_URL,
+  secretKey: process.env.KEYRACK_SECRET_KEY,
+  projectId: process.env.KEYRACK_PROJECT_ID,
+  cacheFile: process.env.KEYRACK_CACHE_FILE,
+  resources,
+  log: (level, message, fields) => level !== "debug" && console.error(level, message, fields),
+});
+await keyrack.ready();
+
+const app = express();
+app.use(express.json());
+
+app.get("/health", (_req, res) => res.json(keyrack.status()));
+
+app.get("/orders", protect(keyrack, { scopes: ["orders:read"] }), (req, res) => {
+  const { tenantId, resources } = req.keyrack;
+  res.json({ orders: resources.orders.get(tenantId) ?? [] });
+});
+
+app.post("/orders", protect(keyrack, { scopes: ["orders:write"] }), (req, res) => {
+  const { tenantId, resources, env } = req.keyrack;
+  const orders = resources.orders.get(tenantId) ?? [];
+  const order = { id: orders.length + 1, item: req.body?.item ?? null, env };
+  resources.orders.set(tenantId, [...orders, order]);
+  res.status(201).json(order);
+});
+
+const server = app.listen(Number(process.env.PORT ?? 3000), "127.0.0.1", () => {
+  console.log(`listening on http://127.0.0.1:${server.address().port}`);
+});
+
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, async () => {
+    server.close();
+    await keyrack.close();
+    process.exit(0);
+  });
+}

@@ -1,0 +1,47 @@
+// A payments endpoint that charges once, however often a client repeats itself: the same Idempotency-Key gets the same
+// answer again. A bank that is away is thrown, which lets a retry run; a refused card is an answer, and stays one.
+import fastify from "fastify";
+import { createKeyrack } from "@keyrack/sdk";
+import { idempotent, protect } from "@keyrack/sdk/fastify";
+
+const keyrack = createKeyrack({
+  url: process.env.KEYRACK_URL,
+  secretKey: process.env.KEYRACK_SECRET_KEY,
+  projectId: process.env.KEYRACK_PROJECT_ID,
+});
+await keyrack.ready();
+
+const charges = [];
+
+/** Stands for your payment provider. */
+async function bank({ amount, card }) {
+  if (card === "bank_away") throw Object.assign(new Error("The bank does not answer."), { statusCode: 502 });
+  if (card === "refused") return { paid: false };
+  charges.push(amount);
+  return { paid: true };
+}
+
+const app = fastify();
+
+// Money moves here: without a policy nobody gets in, whatever the rest of the app does.
+app.addHook("onRequest", protect(keyrack, { scopes: ["charges:write"], failMode: "closed" }));
+
+const charge = async (request, reply) => {
+  const { paid } = await bank(request.body);
+  if (!paid) return reply.code(402).send({ error: "The card was refused." });
+  return reply.code(201).send({ id: `ch_${charges.length}`, tenant: request.keyrack.tenantId });
+};
+app.post("/charges", idempotent(keyrack, charge, { required: true, ttlMs: 86_400_000 }));
+
+app.get("/charges", async () => ({ charges }));
+
+app.addHook("onClose", () => keyrack.close());
+const address = await app.listen({ port: Number(process.env.PORT ?? 3000), host: "127.0.0.1" });
+console.log(`listening on ${address}`);
+
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, async () => {
+    await app.close();
+    process.exit(0);
+  });
+}

@@ -1,0 +1,52 @@
+// A real Keyrack process for campaigns and tests of the command line: started from the checkout, ended by its own pid.
+import { spawn, type ChildProcess } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+/** The checkout's launcher, or the binary that `npm run test:binary` names. */
+export const BIN = process.env.KEYRACK_TEST_BIN ?? fileURLToPath(new URL("../bin/keyrack", import.meta.url));
+
+export type Ready = { url: string; pid: number; data_dir: string; bootstrap_token_file: string | null } & Record<
+  string,
+  unknown
+>;
+export type Running = {
+  ready: Ready;
+  child: ChildProcess;
+  stderr: () => string;
+  readyMs: number;
+  /** Sends a signal and resolves with the exit code, or the signal that ended it. */
+  end(signal: NodeJS.Signals): Promise<number | NodeJS.Signals>;
+};
+
+/** A clean environment: nothing of the caller's settings reaches the server. */
+export function cleanEnv(more: Record<string, string> = {}): Record<string, string> {
+  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp", ...more };
+}
+
+export async function startServer(args: string[], env: Record<string, string> = {}): Promise<Running> {
+  const started = performance.now();
+  const child = spawn(BIN, ["serve", "--json", "--port", "0", ...args], {
+    env: cleanEnv(env),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-20_000)));
+  const exited = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.on("exit", (code, signal) => resolve(signal ?? code ?? -1));
+  });
+  const line = await Promise.race([
+    new Promise<string>((resolve) => createInterface({ input: child.stdout }).once("line", resolve)),
+    exited.then((code) => Promise.reject(new Error(`the server ended with ${code}: ${stderr}`))),
+  ]);
+  return {
+    ready: JSON.parse(line) as Ready,
+    child,
+    stderr: () => stderr,
+    readyMs: performance.now() - started,
+    end: (signal) => {
+      child.kill(signal);
+      return exited;
+    },
+  };
+}
