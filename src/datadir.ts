@@ -17,6 +17,7 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "./config.ts";
 import { sha256 } from "./domain/context.ts";
+import { readsAsOther } from "./domain/credentials.ts";
 import { mint } from "./domain/material.ts";
 import { createVault, type Vault } from "./domain/vault.ts";
 import { claimFact, readFact, writeFact, type Fact } from "./store/deployment.ts";
@@ -129,6 +130,8 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
     if (configured.length < TOKEN_MIN_CHARS) {
       throw new BadSetting(`The bootstrap token is too short: it needs at least ${TOKEN_MIN_CHARS} random characters.`);
     }
+    const other = readsAsOther(configured);
+    if (other) throw new BadSetting(`The bootstrap token must not look like another credential (${other}).`);
     const hash = sha256(configured);
     await store.write({
       chains: [],

@@ -23,12 +23,22 @@ const REFUSED: Partial<Record<CredentialKind, FailureName>> = {
 };
 
 export async function resolveBearer(rack: Rack, bearer: string): Promise<Actor> {
-  if (isBootstrap(rack, bearer)) return { kind: "bootstrap" };
-  if (looksLikeJwt(bearer)) return resolveEmbedToken(rack, bearer);
   const kind = looksLikeCredential(bearer);
+  if (mayBeBootstrap(kind) && isBootstrap(rack, bearer)) return { kind: "bootstrap" };
+  if (looksLikeJwt(bearer)) return resolveEmbedToken(rack, bearer);
   if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(rack, bearer);
   if (kind === "session" && parseCredential(bearer)) return resolveSession(rack, bearer);
   throw fail((kind && REFUSED[kind]) ?? "unauthenticated");
+}
+
+function mayBeBootstrap(kind: CredentialKind | null): boolean {
+  return kind === null || kind === "bootstrap";
+}
+
+/** A configured bootstrap token may be any text, but one that reads as another credential would never be looked at. */
+export function readsAsOther(token: string): CredentialKind | null {
+  const kind = looksLikeCredential(token);
+  return mayBeBootstrap(kind) ? null : kind;
 }
 
 /** Both sides are hashed first, so the comparison takes the same time whatever was sent. */

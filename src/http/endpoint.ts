@@ -48,7 +48,7 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   retryable?: boolean;
   /** Unknown query parameters are ignored (health, status, JWKS). */
   looseQuery?: boolean;
-  /** Called thousands of times a second: found before h3 routes, and its parsed queries are remembered. */
+  /** Called thousands of times a second: its parsed queries are remembered. */
   hot?: boolean;
   /** Media type of the answer when it is not JSON; the handler then returns an Answer. */
   produces?: string;

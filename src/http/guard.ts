@@ -8,12 +8,11 @@ const LAG_FOR_MS = 5_000;
 const DEADLINE_MS = 30_000;
 const PROBES = /^\/(healthz|readyz|status)(\?|$)/;
 
-type Watched = { res: ServerResponse; at: number };
-
 export class Guard {
   readonly #refuse: (res: ServerResponse) => void;
   readonly #now: () => number;
-  #watched: Watched[] = [];
+  /** Answers not yet sent, by when their request came. Kept no longer: a held answer would outlive the young heap. */
+  readonly #watched = new Map<ServerResponse, number>();
   #expected: number;
   #laggingSince: number | undefined;
 
@@ -40,8 +39,13 @@ export class Guard {
       this.#refuse(res);
       return true;
     }
-    this.#watched.push({ res, at: this.#now() });
+    this.#watched.set(res, this.#now());
     return false;
+  }
+
+  /** The answer is on its way. */
+  release(res: ServerResponse): void {
+    this.#watched.delete(res);
   }
 
   tick(): void {
@@ -49,11 +53,10 @@ export class Guard {
     if (now - this.#expected <= LAG_MS) this.#laggingSince = undefined;
     else this.#laggingSince ??= now;
     this.#expected = now + TICK_MS;
-    this.#watched = this.#watched.filter(({ res, at }) => {
-      if (res.headersSent || res.destroyed) return false;
-      if (now - at < DEADLINE_MS) return true;
-      this.#refuse(res);
-      return false;
-    });
+    for (const [res, at] of this.#watched) {
+      const late = now - at >= DEADLINE_MS;
+      if (late && !res.headersSent && !res.destroyed) this.#refuse(res);
+      if (late || res.destroyed) this.#watched.delete(res);
+    }
   }
 }

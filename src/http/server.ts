@@ -18,6 +18,7 @@ import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { Guard } from "./guard.ts";
 import { Answer, type Incoming } from "./message.ts";
+import { Routes, type Params } from "./routes.ts";
 import { run, type RunOptions } from "./run.ts";
 import { defaultHeaders, failureAnswer, jsonAnswer, send, type HeaderDefaults } from "./send.ts";
 
@@ -26,17 +27,24 @@ export type HttpOptions = RunOptions & {
   tls?: { cert: string; key: string } | undefined;
 };
 
-type Carry = (req: IncomingMessage, res: ServerResponse, params: Record<string, string>) => Promise<void>;
+type Carry = (req: IncomingMessage, res: ServerResponse, params: Params) => Promise<void>;
 
 export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions): Server {
   const defaults = defaultHeaders(options.publicUrl);
-  const app = routesOf(rack, endpoints, options, defaults);
-  const handler = toNodeHandler((request) => app.fetch(request)) as RequestListener;
-  const hot = hotRoutesOf(rack, endpoints, options, defaults);
   const guard = new Guard((res) => void send(res, failureAnswer(fail("overloaded"), false), rack.newId(), defaults));
+  const carryWith = carrier(rack, guard, defaults);
+  const routes = new Routes<Carry>();
+  for (const endpoint of endpoints) {
+    routes.add(
+      endpoint,
+      carryWith((request) => run(rack, endpoint, request, options), endpoint.cors),
+    );
+  }
+  const app = rareRoutes(rack, endpoints, routes, carryWith);
+  const handler = toNodeHandler((request) => app.fetch(request)) as RequestListener;
   const listener = (req: IncomingMessage, res: ServerResponse): void => {
     if (guard.turnsAway(req, res)) return;
-    answering.set(req.socket, { req, res });
+    (req.socket as Answering)[LAST] = { req, res };
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
     // Node would refuse a request without Host by itself, but without our envelope.
     if (!hasOneHost(req) || !isDecodable(req.url)) {
@@ -44,14 +52,15 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
       void send(res, answer, rack.newId(), defaults);
       return;
     }
-    const carry = hot(req);
-    if (!carry) handler(req, res);
-    else {
-      carry(req, res, NO_PARAMS).catch((error: unknown) => {
-        rack.log.error("answer failed", { error: String(error) });
-        res.destroy();
-      });
+    const route = routes.find(req.method ?? "", pathOf(req.url));
+    if (!route) {
+      handler(req, res);
+      return;
     }
+    route.target(req, res, route.params).catch((error: unknown) => {
+      rack.log.error("answer failed", { error: String(error) });
+      res.destroy();
+    });
   };
   const limits = { maxHeaderSize: 16 * 1024, requireHostHeader: false, connectionsCheckingInterval: 5_000 };
   const server: Server = options.tls
@@ -70,7 +79,7 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     const refuse = (): void => refuseRaw(rack, error, socket, defaults);
     // Whole requests that came before the broken one are answered first, in order, or they would seem refused.
-    const before = answering.get(socket);
+    const before = (socket as Answering)[LAST];
     if (before?.req.complete && !before.res.writableFinished && !socket.destroyed) before.res.once("close", refuse);
     else refuse();
   });
@@ -84,14 +93,15 @@ const open = new Set<Socket>();
 export function closeQuietConnections(server: Server): void {
   server.closeIdleConnections();
   for (const socket of open) {
-    const { res } = answering.get(socket) ?? {};
+    const { res } = (socket as Answering)[LAST] ?? {};
     const mine = (socket as Socket & { server?: unknown }).server === server;
     if (mine && (res === undefined || res.writableFinished)) socket.destroy();
   }
 }
 
-/** The request a connection brought last, and its answer. */
-const answering = new WeakMap<Socket, { req: IncomingMessage; res: ServerResponse }>();
+/** The request a connection brought last, and its answer; on the socket itself, as a WeakMap costs at every request. */
+const LAST = Symbol("last request");
+type Answering = Socket & { [LAST]?: { req: IncomingMessage; res: ServerResponse } };
 
 /** `http://host/path` means `/path` (RFC 9112, 3.2.2); whatever else is not a path is no route of ours. */
 function originForm(url: string): string {
@@ -118,45 +128,23 @@ function isDecodable(url: string): boolean {
   }
 }
 
-const NO_PARAMS = {};
+type CarryWith = (answerOf: (request: Incoming) => Promise<Answer>, cors?: Cors) => Carry;
 
-/**
- * The endpoints that machines call all the time skip the router (it costs as much as the rest of the request). Only an
- * exact method and path is found here; HEAD, other methods and other spellings go through h3 to the same `run`.
- */
-function hotRoutesOf(
-  rack: Rack,
-  endpoints: readonly Endpoint[],
-  options: HttpOptions,
-  defaults: HeaderDefaults,
-): (req: IncomingMessage) => Carry | undefined {
-  const routes = new Map<string, { method: string; carry: Carry }>();
-  for (const endpoint of endpoints.filter(({ hot }) => hot)) {
-    if (routes.has(endpoint.path)) throw new Error(`two hot endpoints at ${endpoint.path}`);
-    const carry: Carry = async (req, res, params) => {
-      const id = rack.newId();
-      await send(res, await run(rack, endpoint, toIncoming(req, params, id), options), id, defaults);
-    };
-    routes.set(endpoint.path, { method: endpoint.method, carry });
-  }
-  return ({ url = "/", method }) => {
-    const at = url.indexOf("?");
-    const route = routes.get(at < 0 ? url : url.slice(0, at));
-    return route?.method === method ? route?.carry : undefined;
+/** Every answer is written by our own `send`, whichever way its route was found. */
+function carrier(rack: Rack, guard: Guard, defaults: HeaderDefaults): CarryWith {
+  return (answerOf, cors) => async (req, res, params) => {
+    const id = rack.newId();
+    const request = toIncoming(req, params, id);
+    const answer = await answerOf(request);
+    const sent = send(res, cors ? await withCors(rack, cors, request, answer) : answer, id, defaults);
+    guard.release(res);
+    if (sent) await sent;
   };
 }
 
-/** h3 finds the route; the answer is written by our own `send`, the same for every route. */
-function routesOf(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions, defaults: HeaderDefaults): H3 {
+/** h3 finds what the table does not: HEAD, OPTIONS, methods and paths that are not there. */
+function rareRoutes(rack: Rack, endpoints: readonly Endpoint[], routes: Routes<Carry>, carryWith: CarryWith): H3 {
   const app = new H3({ silent: true });
-  const carryWith =
-    (answerOf: (request: Incoming) => Promise<Answer>, cors?: Cors): Carry =>
-    async (req, res, params) => {
-      const id = rack.newId();
-      const request = toIncoming(req, params, id);
-      const answer = await answerOf(request);
-      await send(res, cors ? await withCors(rack, cors, request, answer) : answer, id, defaults);
-    };
   const nowhere = carryWith(async () => failureAnswer(fail("no_such_route"), false));
   const on = (method: string, path: string, carry: Carry): void => {
     // h3 also matches a trailing slash and /a/../b; ours is one spelling per route.
@@ -168,7 +156,8 @@ function routesOf(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptio
     });
   };
   for (const endpoint of endpoints) {
-    const carry = carryWith((request) => run(rack, endpoint, request, options), endpoint.cors);
+    const carry = routes.find(endpoint.method, endpoint.path)?.target;
+    if (!carry) throw new Error(`no route for ${endpoint.name}`);
     on(endpoint.method, endpoint.path, carry);
     if (endpoint.method === "GET") on("HEAD", endpoint.path, carry);
   }
@@ -195,7 +184,12 @@ function nodeOf(event: H3Event): { req: IncomingMessage; res: ServerResponse } {
   return { req: node.req, res: node.res };
 }
 
-function toIncoming(req: IncomingMessage, params: Record<string, string>, id: string): Incoming {
+function pathOf(url: string): string {
+  const at = url.indexOf("?");
+  return at < 0 ? url : url.slice(0, at);
+}
+
+function toIncoming(req: IncomingMessage, params: Params, id: string): Incoming {
   const url = req.url ?? "/";
   const at = url.indexOf("?");
   return {

@@ -43,12 +43,15 @@ const DISPLAY_CHARS = 6;
 const UUID_CHARS = 36;
 const SECRET = /^[A-Za-z0-9_-]{32}[0-9a-f]{8}$/;
 
-type Form = { kind: CredentialKind; env: Env | null; prefix: string };
+/** `family` is the prefix up to its first underscore. */
+type Form = { kind: CredentialKind; env: Env | null; prefix: string; family: string };
 
 const FORMS: readonly Form[] = (Object.keys(PREFIXES) as CredentialKind[]).flatMap((kind): Form[] => {
   const prefix = PREFIXES[kind];
-  if (typeof prefix === "string") return [{ kind, env: null, prefix }];
-  return ENVS.map((env) => ({ kind, env, prefix: prefix[env] }));
+  const form = (env: Env | null, prefix: string): Form => {
+    return { kind, env, prefix, family: prefix.slice(0, prefix.indexOf("_") + 1) };
+  };
+  return typeof prefix === "string" ? [form(null, prefix)] : ENVS.map((env) => form(env, prefix[env]));
 });
 
 /** `env` is null for the kinds that have none; anything else is a programming error and throws. */
@@ -73,7 +76,7 @@ export function displayPrefix(text: string): string {
 
 /** What the text set out to be, by the letters before its first underscore: a mistyped `krsk_…` is a secret key. */
 export function looksLikeCredential(text: string): CredentialKind | null {
-  return FORMS.find((form) => text.startsWith(form.prefix.slice(0, form.prefix.indexOf("_") + 1)))?.kind ?? null;
+  return FORMS.find((form) => text.startsWith(form.family))?.kind ?? null;
 }
 
 export function formatInviteToken(workspaceId: string, random: Uint8Array): string {

@@ -81,21 +81,27 @@ export function columns<P, K extends keyof P>(p: Holes<P>, names: readonly K[]):
   return Object.fromEntries(names.map((name) => [name, p[name]])) as Pick<P, K>;
 }
 
-type Compiled = { sql: string; values: readonly (Value | Hole)[] };
+/** `values` has null where a hole is; `names` has the hole's name there. */
+type Compiled = { sql: string; values: readonly Value[]; names: readonly (string | null)[] };
 
 function compile(built: Compilable<unknown>): Compiled {
   const { sql, parameters } = built.compile();
-  return { sql, values: parameters as readonly (Value | Hole)[] };
+  const parts = parameters as readonly (Value | Hole)[];
+  return {
+    sql,
+    values: parts.map((part) => (part instanceof Hole ? null : part)),
+    names: parts.map((part) => (part instanceof Hole ? part.name : null)),
+  };
 }
 
 function fill(compiled: Compiled, params: Record<string, Value | undefined>): Query {
-  const { values } = compiled;
-  const filled: Value[] = Array.from({ length: values.length });
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i];
-    filled[i] = value instanceof Hole ? (params[value.name] ?? null) : (value as Value);
+  const { sql, names } = compiled;
+  const values = compiled.values.slice();
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
+    if (typeof name === "string") values[i] = params[name] ?? null;
   }
-  return { sql: compiled.sql, values: filled };
+  return { sql, values };
 }
 
 /** Declares a statement: `statement<{ id: string }>()((db, p) => db.selectFrom("tenants").selectAll().where("id", "=", p.id))`. */

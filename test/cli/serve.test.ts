@@ -85,6 +85,13 @@ describe("keyrack serve", () => {
     ["a port that is none", ["--port", "99999"], {}, 2, "--port: must be a whole number from 0 to 65535"],
     ["a misspelt variable", [], { KEYRACK_PROT: "1" }, 2, "Unknown setting KEYRACK_PROT. Did you mean KEYRACK_PORT?"],
     ["half of TLS", [], { KEYRACK_TLS_CERT: "/x" }, 2, "go together"],
+    [
+      "a bootstrap token that reads as a secret key",
+      [],
+      { KEYRACK_BOOTSTRAP_TOKEN: `krsk_live_${"a".repeat(40)}` },
+      2,
+      "must not look like another credential (secret_key)",
+    ],
     ["a short bootstrap token", [], { KEYRACK_BOOTSTRAP_TOKEN: "hunter2" }, 2, "too short"],
     ["--seed alone", ["--seed"], {}, 2, "--seed goes with --ephemeral"],
     [

@@ -5,19 +5,11 @@ import type { DatabaseTarget } from "../../src/store/db.ts";
 
 export type Row = Record<string, string | number | null | Uint8Array>;
 
+const BUSY_FOR_MS = 10_000;
+
 /** Runs one statement on a connection of its own; `$1` stands for the first value in either dialect. */
 export async function rawSql(target: DatabaseTarget, sql: string, values: (string | number)[] = []): Promise<Row[]> {
-  if (target.kind === "sqlite") {
-    const db = new Database(target.file, { timeout: 5_000 });
-    try {
-      const statement = db.prepare(sql.replace(/\$\d/g, "?"));
-      if (statement.reader) return statement.all(values) as Row[];
-      statement.run(values);
-      return [];
-    } finally {
-      db.close();
-    }
-  }
+  if (target.kind === "sqlite") return rawSqlite(target.file, sql.replace(/\$\d/g, "?"), values);
   const types = new TypeOverrides();
   types.setTypeParser(20, Number);
   const client = new Client({ connectionString: target.url, types });
@@ -26,6 +18,26 @@ export async function rawSql(target: DatabaseTarget, sql: string, values: (strin
     return (await client.query(sql, values)).rows as Row[];
   } finally {
     await client.end();
+  }
+}
+
+/** A write waits its turn without holding the event loop: the store it waits for may live in this very process. */
+async function rawSqlite(file: string, sql: string, values: (string | number)[]): Promise<Row[]> {
+  const db = new Database(file, { timeout: 0 });
+  try {
+    for (const giveUp = Date.now() + BUSY_FOR_MS; ; ) {
+      try {
+        const statement = db.prepare(sql);
+        if (statement.reader) return statement.all(values) as Row[];
+        statement.run(values);
+        return [];
+      } catch (error) {
+        if (!(error as { code?: string }).code?.startsWith("SQLITE_BUSY") || Date.now() > giveUp) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 2));
+      }
+    }
+  } finally {
+    db.close();
   }
 }
 
