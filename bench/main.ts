@@ -15,10 +15,11 @@ const benches: Record<string, () => Promise<Row[]>> = {
   scale: async () => (await import("./scale.ts")).scale(),
   feed: async () => (await import("./feed.ts")).feed(),
   verify: async () => (await import("./verify.ts")).verify(),
+  faults: async () => (await import("./faults.ts")).faults(),
   limiter: async () => (await import("./limiter.ts")).limiter(),
 };
 const groups: Record<string, string[]> = {
-  machine: ["ratelimit", "feed", "ingest", "limiter"],
+  machine: ["ratelimit", "feed", "ingest", "limiter", "faults"],
   all: Object.keys(benches),
 };
 

@@ -8,7 +8,7 @@ const ECHO = new URL("./servers/echo.ts", import.meta.url).pathname;
 const ROUNDS = 5;
 const TIMES = { warmMs: 1_000, forMs: 2_500 };
 
-function bodyOf(project_id: string, tenant_id: string): string {
+export function bodyOf(project_id: string, tenant_id: string): string {
   const limits = [{ id: "per-minute", limit: 1e9, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
   return JSON.stringify({ project_id, env: "live", key_id: project_id, tenant_id, cost: 1, limits });
 }

@@ -278,6 +278,18 @@ for (const back of backends) {
       it(`refuses the body ${JSON.stringify(raw)}`, async () => {
         expectRefusal(await w.call("sk_owner", "POST /v1/ingest/batch", null, { raw }), 400, "invalid_request");
       });
+
+      it("refuses what is nested too deep, wherever it stands: no field of a batch is free", async () => {
+        const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+        const text = JSON.stringify(batch([event()], { sdk: { name: "s", version: "1" } }));
+        for (const raw of [
+          deep,
+          text.replace('"sdk"', `"x":${deep},"sdk"`),
+          text.replace('"method":', `"method":${deep},"m":`),
+        ])
+          expectRefusal(await w.call("sk_owner", "POST /v1/ingest/batch", null, { raw }), 400, "invalid_request");
+        expect((await usage())[1]).toMatchObject({ requests: 0 });
+      });
     }
 
     it("refuses ids of another workspace, and keys that are not of that project, tenant or environment", async () => {

@@ -54,7 +54,7 @@ export async function startRedis(args: string[] = []): Promise<OwnRedis | null> 
 }
 
 /** Three masters that share the slots, without replicas. */
-export async function startCluster(): Promise<{ urls: string[]; stop(): Promise<void> } | null> {
+export async function startCluster(more: string[] = []): Promise<{ urls: string[]; stop(): Promise<void> } | null> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-cluster-"));
   const nodes: OwnRedis[] = [];
   const stop = async () => {
@@ -62,7 +62,8 @@ export async function startCluster(): Promise<{ urls: string[]; stop(): Promise<
     rmSync(dir, { recursive: true, force: true });
   };
   for (let i = 0; i < 3; i++) {
-    const node = await startRedis(["--cluster-enabled", "yes", "--cluster-config-file", join(dir, `nodes-${i}.conf`)]);
+    const own = ["--cluster-enabled", "yes", "--cluster-config-file", join(dir, `nodes-${i}.conf`)];
+    const node = await startRedis([...own, "--dir", dir, "--appenddirname", `aof-${i}`, ...more]);
     if (node === null) {
       await stop();
       return null;

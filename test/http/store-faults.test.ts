@@ -1,0 +1,162 @@
+// What callers of the machine plane see while Redis or PostgreSQL is hurt under them: limits answer, polls go on.
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Feed } from "../../src/domain/feed.ts";
+import { postgresUrl } from "../support/backends.ts";
+import { rack, type Reply, type TestRack, type Workspace } from "../support/rack.ts";
+import { startCluster, startRedis, until, type OwnRedis } from "../support/redis.ts";
+
+const server = await startRedis();
+
+async function admin({ url }: OwnRedis, ...words: string[]): Promise<void> {
+  const client = new Redis(url);
+  await client.call(words[0] as string, ...words.slice(1));
+  client.disconnect();
+}
+
+describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () => {
+  const redis = server as OwnRedis;
+  let r: TestRack;
+  let w: Workspace;
+  const limits = [{ id: "a", limit: 1_000_000, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
+  const check = (i = 0): Promise<Reply> =>
+    w.call("sk_owner", "POST /v1/ratelimit/check", {
+      project_id: w.project_id,
+      env: "live",
+      key_id: w.project_id,
+      limits: limits.map((limit) => ({ ...limit, id: `a${i}` })),
+    });
+  /** The breaker looks again every half second of the instance's own clock. */
+  const answersFromRedis = () =>
+    until(async () => {
+      r.clock.advance(500);
+      return (await check()).body.store === "redis";
+    });
+
+  beforeAll(async () => {
+    r = await rack("sqlite", { flags: { redis_url: redis.url } });
+    w = await r.workspace();
+  });
+  afterAll(async () => {
+    await r?.[Symbol.asyncDispose]();
+    await redis.stop();
+  });
+
+  /** Callers that go on asking until the fault has been seen and is over: every answer is a 200 with a decision. */
+  async function callersDuring(fault: () => Promise<void>, over: () => Promise<void>): Promise<Set<string>> {
+    await answersFromRedis();
+    const stores = new Set<string>();
+    const load = { on: true };
+    const callers = Array.from({ length: 8 }, async (_none, i) => {
+      while (load.on) {
+        const { status, body } = await check(i);
+        expect([status, body.allowed]).toEqual([200, true]);
+        stores.add(body.store);
+      }
+    });
+    try {
+      await fault();
+      await until(() => stores.has("memory"));
+      await over();
+      await answersFromRedis();
+    } finally {
+      load.on = false;
+      await Promise.all(callers);
+    }
+    return stores;
+  }
+
+  it("killed: every check is answered, and Redis is used again when it is back", async () => {
+    expect(
+      await callersDuring(
+        () => redis.kill(),
+        () => redis.start(),
+      ),
+    ).toEqual(new Set(["redis", "memory"]));
+  });
+
+  it("paused: every check is answered, and Redis is used again when it goes on", async () => {
+    expect(
+      await callersDuring(
+        async () => redis.signal("SIGSTOP"),
+        async () => redis.signal("SIGCONT"),
+      ),
+    ).toEqual(new Set(["redis", "memory"]));
+  });
+
+  it("flushed, its scripts too: every check is answered by Redis, counting anew", async () => {
+    await answersFromRedis();
+    const before = (await check(9)).body.policies[0].remaining;
+    await admin(redis, "FLUSHALL");
+    await admin(redis, "SCRIPT", "FLUSH");
+    const { status, body } = await check(9);
+    expect([status, body.store, body.policies[0].remaining]).toEqual([200, "redis", before]);
+  });
+});
+
+describe("idempotency on a Redis Cluster", () => {
+  it("gives one execute for each scope, on whichever node it lives", async () => {
+    const cluster = await startCluster(["--appendonly", "yes", "--appendfsync", "always"]);
+    if (!cluster) return;
+    const r = await rack("sqlite", { flags: { redis_url: cluster.urls.join(","), idempotency_store: "redis" } });
+    try {
+      const workspaces = await Promise.all(Array.from({ length: 6 }, () => r.workspace()));
+      const claim = (w: Workspace, n: number): Promise<Reply> => {
+        const scope_hash = n.toString(16).padStart(64, "0");
+        return w.call("sk_owner", "POST /v1/idempotency/claim", { scope_hash, fingerprint: scope_hash, env: "live" });
+      };
+      await until(async () => (await claim(workspaces[0] as Workspace, 0)).status === 200);
+      for (const w of workspaces) {
+        const answers = await Promise.all(Array.from({ length: 20 }, (_none, i) => claim(w, 1 + (i % 5))));
+        const states = answers.map(({ body }) => body.state as string);
+        expect(states.filter((state) => state === "execute")).toHaveLength(5);
+        expect(states.filter((state) => state === "in_progress")).toHaveLength(15);
+      }
+    } finally {
+      await r[Symbol.asyncDispose]();
+      await cluster.stop();
+    }
+  });
+});
+
+describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connections", () => {
+  const CUT =
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+
+  it("hears of what another process changed, whether before or after this one listens again", async () => {
+    await using one = await rack("postgres");
+    await using two = await rack("postgres", { beside: one });
+    const w = await one.workspace();
+    for (let round = 0; round < 3; round++) {
+      const key = await w.mint();
+      const feed = `/v1/policy/delta?project_id=${w.project_id}`;
+      const { body } = await one.call(w.keys.sk_owner, `GET ${feed}&since=0`);
+      const poll = one.call(w.keys.sk_owner, `GET ${feed}&since=${body.version}&wait_ms=25000`);
+      await until(() => one.app.rack.feed.waiting === 1);
+      await one.sql(CUT);
+      // The other process was cut off too: it may refuse once or twice, and nothing may be half done.
+      await until(async () => {
+        const { status } = await two.call(w.keys.sk_owner, `POST /v1/keys/${key.id}/revoke`, { reason: "cut" });
+        expect([200, 503]).toContain(status);
+        return status === 200;
+      });
+      const answer = await poll;
+      expect(answer.status).toBe(200);
+      expect(answer.body.changes).toEqual([expect.objectContaining({ key_id: key.id, change: "remove" })]);
+    }
+  });
+});
+
+describe("waiting polls", () => {
+  it("are at most ten thousand a process: the next is told at once not to wait", async () => {
+    await using r = await rack("sqlite");
+    const feed = new Feed(r.app.rack.store);
+    const waiters = Array.from({ length: 10_000 }, (_none, i) => feed.join(`p${i % 7}`, 25_000, () => () => {}));
+    expect(waiters.every((waiter) => waiter !== undefined)).toBe(true);
+    expect(feed.join("p0", 25_000, () => () => {})).toBeUndefined();
+    expect(feed.waiting).toBe(10_000);
+    feed.stop();
+    await Promise.resolve();
+    expect(feed.join("p0", 25_000, () => () => {})).toBeUndefined();
+  });
+});
