@@ -15,6 +15,7 @@ import { record } from "./mutate.ts";
 const MINUTE_MS = 60_000;
 const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = 60_000;
+const DEPTH_MAX = 32;
 
 type Machine = Ctx<SecretKeyActor>;
 
@@ -82,15 +83,31 @@ function eventsMax(rack: Rack): number {
   return Math.min(EVENTS_MAX, rack.settings.ingest_events_per_minute);
 }
 
-/** Undefined for what is not JSON: it costs 1 like any other batch that cannot be counted. */
+/** Undefined for what is not JSON, or too deep: it costs 1 like any other batch that cannot be counted. */
 function parse(bytes: Buffer): unknown {
   const ascii = isAscii(bytes);
   if (!ascii && !isUtf8(bytes)) return undefined;
   try {
-    return JSON.parse(bytes.toString(ascii ? "latin1" : "utf8")); // plain ASCII needs no decoding
+    const value: unknown = JSON.parse(bytes.toString(ascii ? "latin1" : "utf8")); // plain ASCII needs no decoding
+    return mayBeDeep(bytes, value) && isDeeper(value, DEPTH_MAX) ? undefined : value;
   } catch {
     return undefined;
   }
+}
+
+/** Unknown fields pass, so depth can hide in them; without brackets to spare beyond one an event it cannot. */
+function mayBeDeep(bytes: Buffer, value: unknown): boolean {
+  const { events } = (value ?? {}) as { events?: unknown };
+  let spare = DEPTH_MAX - 1 + (Array.isArray(events) ? events.length : 0);
+  for (const bracket of ["[", "{"]) {
+    for (let at = bytes.indexOf(bracket); at >= 0; at = bytes.indexOf(bracket, at + 1)) if (--spare < 0) return true;
+  }
+  return false;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
 
 function costOf(value: unknown, max: number): number {
