@@ -52,11 +52,12 @@ async function resolveSecretKey(rack: Rack, bearer: string): Promise<SecretKeyAc
   const row = await secretKeyByHash.first(rack.store.read, { lookup_hash: sha256(bearer) });
   const now = rack.clock.now();
   if (!row || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= now)) throw fail("invalid_key");
-  touch(rack, row.id, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { id: row.id, now }));
+  const { id, workspace_id } = row;
+  touch(rack, id, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
   return {
     kind: "secret_key",
-    id: row.id,
-    workspace_id: row.workspace_id,
+    id,
+    workspace_id,
     env: row.env,
     owner_scope: row.owner_scope === 1,
     expires_at: row.expires_at,

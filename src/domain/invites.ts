@@ -101,7 +101,7 @@ export function revokeInvite(ctx: Ctx<Vendor>, id: string) {
     if (row.accepted_at !== null) throw fail("invite_accepted");
     if (row.revoked_at !== null) return unchanged(viewInvite(row));
     const now = ctx.rack.clock.now();
-    await markInviteRevoked.run(tx, { id, now });
+    await markInviteRevoked.run(tx, { workspace_id, id, now });
     return {
       value: viewInvite({ ...row, revoked_at: now }),
       events: [{ action: "workspace_invite.revoked", target_id: id, payload: { email: row.email, role: row.role } }],
@@ -138,7 +138,7 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
     if ((members?.n ?? 0) >= MEMBERS_MAX) throw fail("quota_reached");
     const { role } = invite;
     await insertMembership.run(tx, { workspace_id, user_id, role, created_at: now, updated_at: now });
-    await markInviteAccepted.run(tx, { id: invite.id, now });
+    await markInviteAccepted.run(tx, { workspace_id, id: invite.id, now });
     const active = actor.workspace_id === null;
     if (active) await enterWorkspace(tx, actor, workspace_id);
     const joined = { role, email: user.email, invited_to: invite.email };

@@ -214,7 +214,7 @@ export function revokeKey(ctx: Holder, id: string, reason: string | undefined): 
     if (row.revoked_at !== null) return unchanged({ key: viewKey(row), project_id, version: row.policy_version });
     const now = ctx.rack.clock.now();
     const version = await tx.bump(project_id);
-    await revokeKeyRow.run(tx, { id, now, reason: reason ?? null, policy_version: version });
+    await revokeKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null, policy_version: version });
     const after = { ...row, revoked_at: now, revoked_reason: reason ?? null };
     const payload = { env: row.env, reason: reason ?? null };
     return {

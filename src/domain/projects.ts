@@ -102,13 +102,14 @@ export function deleteProject(ctx: Ctx<Vendor>, id: string) {
     const now = ctx.rack.clock.now();
     const policy_version = await tx.bump(id);
     const revoked_keys = await revokeKeysOfProject(tx, {
+      workspace_id,
       project_id: id,
       now,
       reason: "project deleted",
       cause: "project_deleted",
       policy_version,
     });
-    await markProjectDeleted.run(tx, { id, now });
+    await markProjectDeleted.run(tx, { workspace_id, id, now });
     return {
       value: { object: "project" as const, id, deleted: true as const, revoked_keys },
       events: [{ action: "project.deleted", target_id: id, payload: { revoked_keys } }],

@@ -138,7 +138,7 @@ export async function revokeSecretKey(ctx: Ctx<Vendor>, id: string, reason: stri
     const row = manageable(ctx.actor, await secretKeyById.first(tx, { workspace_id, id }), "secret_key_not_found");
     if (row.revoked_at !== null) return unchanged(viewSecretKey(row));
     const now = ctx.rack.clock.now();
-    await revokeSecretKeyRow.run(tx, { id, now, reason: reason ?? null });
+    await revokeSecretKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null });
     const payload = { env: row.env, reason: reason ?? null };
     return {
       value: viewSecretKey({ ...row, revoked_at: now, revoked_reason: reason ?? null }),

@@ -107,8 +107,8 @@ export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   return mutate(ctx, { workspace_id }, async (tx) => {
     await liveTenant(tx, workspace_id, id);
     const now = ctx.rack.clock.now();
-    const revoked_keys = await revokeAllOf(tx, id, now);
-    await markTenantDeleted.run(tx, { id, now });
+    const revoked_keys = await revokeAllOf(tx, workspace_id, id, now);
+    await markTenantDeleted.run(tx, { workspace_id, id, now });
     await giveTenantPlaceBack.run(tx, { id: workspace_id });
     return {
       value: { object: "tenant" as const, id, deleted: true as const, revoked_keys },
@@ -117,12 +117,13 @@ export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   });
 }
 
-async function revokeAllOf(tx: Tx, tenant_id: string, now: number): Promise<number> {
+async function revokeAllOf(tx: Tx, workspace_id: string, tenant_id: string, now: number): Promise<number> {
   let revoked = 0;
-  for (const { project_id } of await projectsOfTenant.all(tx, { tenant_id })) {
+  for (const { project_id } of await projectsOfTenant.all(tx, { workspace_id, tenant_id })) {
     const policy_version = await tx.bump(project_id);
     const cause = "tenant_deleted";
     revoked += await revokeKeysOfTenant(tx, {
+      workspace_id,
       tenant_id,
       project_id,
       now,

@@ -58,12 +58,20 @@ export const countPendingInvites = statement<{ workspace_id: string; now: number
     .where("expires_at", ">", p.now),
 );
 
-export const markInviteAccepted = statement<{ id: string; now: number }>()((db, p) =>
-  db.updateTable("workspace_invites").set({ accepted_at: p.now }).where("id", "=", p.id),
+export const markInviteAccepted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("workspace_invites")
+    .set({ accepted_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
-export const markInviteRevoked = statement<{ id: string; now: number }>()((db, p) =>
-  db.updateTable("workspace_invites").set({ revoked_at: p.now }).where("id", "=", p.id),
+export const markInviteRevoked = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("workspace_invites")
+    .set({ revoked_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
 /** Newest first, in every state; one row more than the cap. */

@@ -67,44 +67,72 @@ export const activeSuccessor = statement<{ workspace_id: string; id: string; now
 
 type KeyEdit = Pick<
   ApiKeyRow,
-  "id" | "name" | "scopes" | "meta" | "rate_limits" | "expires_at" | "requested_expires_at" | "policy_version"
+  | "workspace_id"
+  | "id"
+  | "name"
+  | "scopes"
+  | "meta"
+  | "rate_limits"
+  | "expires_at"
+  | "requested_expires_at"
+  | "policy_version"
 >;
 
 export const updateKey = statement<KeyEdit>()((db, p) =>
   db
     .updateTable("api_keys")
     .set(columns(p, ["name", "scopes", "meta", "rate_limits", "expires_at", "requested_expires_at", "policy_version"]))
-    .where("id", "=", p.id),
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
-export const shortenKey = statement<{ id: string; expires_at: number; policy_version: number }>()((db, p) =>
-  db.updateTable("api_keys").set({ expires_at: p.expires_at, policy_version: p.policy_version }).where("id", "=", p.id),
-);
-
-export const revokeKeyRow = statement<{ id: string; now: number; reason: string | null; policy_version: number }>()(
+export const shortenKey = statement<{ workspace_id: string; id: string; expires_at: number; policy_version: number }>()(
   (db, p) =>
     db
       .updateTable("api_keys")
-      .set({
-        revoked_at: p.now,
-        revoked_reason: p.reason,
-        revoked_cause: "revoked",
-        policy_version: p.policy_version,
-      })
-      .where("id", "=", p.id),
+      .set({ expires_at: p.expires_at, policy_version: p.policy_version })
+      .where("id", "=", p.id)
+      .where("workspace_id", "=", p.workspace_id),
 );
 
-export const projectsOfTenant = statement<{ tenant_id: string }>()((db, p) =>
+export const revokeKeyRow = statement<{
+  workspace_id: string;
+  id: string;
+  now: number;
+  reason: string | null;
+  policy_version: number;
+}>()((db, p) =>
+  db
+    .updateTable("api_keys")
+    .set({
+      revoked_at: p.now,
+      revoked_reason: p.reason,
+      revoked_cause: "revoked",
+      policy_version: p.policy_version,
+    })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const projectsOfTenant = statement<{ workspace_id: string; tenant_id: string }>()((db, p) =>
   db
     .selectFrom("api_keys")
     .select("project_id")
     .distinct()
     .where("tenant_id", "=", p.tenant_id)
+    .where("workspace_id", "=", p.workspace_id)
     .where("revoked_at", "is", null)
     .orderBy("project_id"),
 );
 
-type Cascade = { project_id: string; now: number; reason: string; cause: RevokedCause; policy_version: number };
+type Cascade = {
+  workspace_id: string;
+  project_id: string;
+  now: number;
+  reason: string;
+  cause: RevokedCause;
+  policy_version: number;
+};
 
 // A statement of bounded length: a tenant may hold more keys than one may revoke in PostgreSQL's statement_timeout.
 const CASCADE_ROWS = 5_000;
@@ -119,6 +147,7 @@ const revokeSomeOfTenant = statement<Cascade & { tenant_id: string }>()((db, p) 
         .select("id")
         .where("tenant_id", "=", p.tenant_id)
         .where("project_id", "=", p.project_id)
+        .where("workspace_id", "=", p.workspace_id)
         .where("revoked_at", "is", null)
         .limit(eb.lit(CASCADE_ROWS)),
     ),
@@ -133,6 +162,7 @@ const revokeSomeOfProject = statement<Cascade>()((db, p) =>
         .selectFrom("api_keys")
         .select("id")
         .where("project_id", "=", p.project_id)
+        .where("workspace_id", "=", p.workspace_id)
         .where("revoked_at", "is", null)
         .limit(eb.lit(CASCADE_ROWS)),
     ),

@@ -48,16 +48,22 @@ export const projectPlace = statement<{ workspace_id: string; id: string }>()((d
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export const updateProject = statement<Pick<ProjectRow, "id" | "name" | "default_rate_limits" | "updated_at">>()(
-  (db, p) =>
-    db
-      .updateTable("projects")
-      .set(columns(p, ["name", "default_rate_limits", "updated_at"]))
-      .where("id", "=", p.id),
+export const updateProject = statement<
+  Pick<ProjectRow, "workspace_id" | "id" | "name" | "default_rate_limits" | "updated_at">
+>()((db, p) =>
+  db
+    .updateTable("projects")
+    .set(columns(p, ["name", "default_rate_limits", "updated_at"]))
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
-export const markProjectDeleted = statement<{ id: string; now: number }>()((db, p) =>
-  db.updateTable("projects").set({ deleted_at: p.now, updated_at: p.now }).where("id", "=", p.id),
+export const markProjectDeleted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("projects")
+    .set({ deleted_at: p.now, updated_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
 /** Newest first; one row more than the cap, so that the caller sees whether there are more. */

@@ -46,16 +46,29 @@ export const countSecretKeys = statement<{ workspace_id: string }>()((db, p) =>
     .where("revoked_at", "is", null),
 );
 
-export const shortenSecretKey = statement<{ id: string; expires_at: number }>()((db, p) =>
-  db.updateTable("secret_keys").set({ expires_at: p.expires_at }).where("id", "=", p.id),
+export const shortenSecretKey = statement<{ workspace_id: string; id: string; expires_at: number }>()((db, p) =>
+  db
+    .updateTable("secret_keys")
+    .set({ expires_at: p.expires_at })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
-export const revokeSecretKeyRow = statement<{ id: string; now: number; reason: string | null }>()((db, p) =>
-  db.updateTable("secret_keys").set({ revoked_at: p.now, revoked_reason: p.reason }).where("id", "=", p.id),
+export const revokeSecretKeyRow = statement<{ workspace_id: string; id: string; now: number; reason: string | null }>()(
+  (db, p) =>
+    db
+      .updateTable("secret_keys")
+      .set({ revoked_at: p.now, revoked_reason: p.reason })
+      .where("id", "=", p.id)
+      .where("workspace_id", "=", p.workspace_id),
 );
 
-export const touchSecretKey = statement<{ id: string; now: number }>()((db, p) =>
-  db.updateTable("secret_keys").set({ last_used_at: p.now }).where("id", "=", p.id),
+export const touchSecretKey = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("secret_keys")
+    .set({ last_used_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
 export function listSecretKeys(

@@ -39,16 +39,22 @@ export const tenantPlace = statement<{ workspace_id: string; id: string }>()((db
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export const updateTenant = statement<Pick<TenantRow, "id" | "name" | "meta" | "embed_epoch" | "updated_at">>()(
-  (db, p) =>
-    db
-      .updateTable("tenants")
-      .set(columns(p, ["name", "meta", "embed_epoch", "updated_at"]))
-      .where("id", "=", p.id),
+export const updateTenant = statement<
+  Pick<TenantRow, "workspace_id" | "id" | "name" | "meta" | "embed_epoch" | "updated_at">
+>()((db, p) =>
+  db
+    .updateTable("tenants")
+    .set(columns(p, ["name", "meta", "embed_epoch", "updated_at"]))
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
-export const markTenantDeleted = statement<{ id: string; now: number }>()((db, p) =>
-  db.updateTable("tenants").set({ deleted_at: p.now, updated_at: p.now }).where("id", "=", p.id),
+export const markTenantDeleted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("tenants")
+    .set({ deleted_at: p.now, updated_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
 );
 
 export function listTenants(on: Reader, workspace_id: string, after: After | null): Promise<TenantRow[]> {

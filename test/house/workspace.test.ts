@@ -1,0 +1,34 @@
+// Every statement that changes or deletes a workspace's rows names the workspace, also where the id alone would do: a
+// mistake in one lookup must not reach into another tenant's data (security: every query carries the workspace).
+import { readdirSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { Statement } from "../../src/store/statement.ts";
+
+const OWNED = ["api_keys", "secret_keys", "projects", "tenants", "workspace_invites", "memberships", "embed_origins"];
+const store = new URL("../../src/store/", import.meta.url);
+
+type Named = { name: string; sql: string };
+
+async function statements(): Promise<Named[]> {
+  const found: Named[] = [];
+  for (const file of readdirSync(store).filter((name) => name.endsWith(".ts") && !name.endsWith(".worker.ts"))) {
+    const module = (await import(new URL(file, store).href)) as Record<string, Partial<Statement<never, never>>>;
+    for (const [name, value] of Object.entries(module)) {
+      if (typeof value?.sql !== "function" || typeof value.first !== "function") continue;
+      for (const dialect of ["sqlite", "postgres"] as const) found.push({ name, sql: value.sql(dialect) });
+    }
+  }
+  return found;
+}
+
+describe("the store's statements", () => {
+  it("name the workspace wherever they change or delete what belongs to one", async () => {
+    const all = await statements();
+    const changes = all.filter(({ sql }) =>
+      OWNED.some((table) => sql.startsWith(`update "${table}"`) || sql.startsWith(`delete from "${table}"`)),
+    );
+    expect(changes.length).toBeGreaterThan(20);
+    const open = changes.filter(({ sql }) => !/where[\s\S]*"workspace_id" = /.test(sql));
+    expect(open.map(({ name }) => name)).toEqual([]);
+  });
+});
