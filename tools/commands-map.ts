@@ -113,4 +113,4 @@ export const elsewhere: Record<string, string> = {
 };
 
 /** Whole planes that only machines and browsers speak to. */
-export const machinePaths = /^\/(v1\/(embed|policy|ratelimit|idempotency|ingest|scanner)\/|v1\/scanner|metrics$)/;
+export const machinePaths = /^\/(v1\/(embed|policy|ratelimit|idempotency|ingest|webhooks)\/)/;

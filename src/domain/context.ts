@@ -15,6 +15,7 @@ import type { MailDoor } from "./outbox.ts";
 import type { Passwords } from "./password.ts";
 import type { KnownIds } from "./known-ids.ts";
 import type { Counters } from "./ratelimit.ts";
+import type { ScannerKeys } from "./scanner-keys.ts";
 import type { Throttles } from "./throttle.ts";
 import type { Vault } from "./vault.ts";
 
@@ -49,6 +50,8 @@ export type Rack = {
   readonly claims: ClaimStore;
   /** Projects, tenants and keys that ingest has already seen to belong to a workspace. */
   readonly knownIds: KnownIds;
+  /** Public keys of the secret scanner; null when none is configured. */
+  readonly scannerKeys: ScannerKeys | null;
 };
 
 /** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */

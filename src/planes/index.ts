@@ -16,6 +16,7 @@ import * as passwordResets from "./person/password-resets.ts";
 import * as sessions from "./person/sessions.ts";
 import * as users from "./person/users.ts";
 import { portalScript } from "./public/portal.ts";
+import { scannerReport } from "./public/scanner.ts";
 import * as audit from "./vendor/audit.ts";
 import * as environments from "./vendor/environments.ts";
 import * as invites from "./vendor/invites.ts";
@@ -51,6 +52,7 @@ const planes = {
   ...embedKeys,
   jwksShow,
   portalScript,
+  scannerReport,
   healthz,
   readyz,
   pagesIndex,

@@ -114,6 +114,7 @@ async function openLite(target: DatabaseTarget, flags: Flags, clock: TestClock):
     counters: await openCounters({ now: () => clock.now(), redisUrls: null, onRedisFailure: "local" }),
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),
+    scannerKeys: null,
   } satisfies Partial<Rack> as Rack; // what the domain alone never touches may be missing
   return {
     rack,
