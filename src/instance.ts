@@ -84,6 +84,7 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
     newId: createIdMaker(clock),
     touched: new Map(),
     inFlight: new Set(),
+    worker: { leads: false, failing: new Set() },
     ...machinery,
   };
   return { rack, dir, lock, bootstrap };

@@ -52,7 +52,12 @@ export type Rack = {
   readonly knownIds: KnownIds;
   /** Public keys of the secret scanner; null when none is configured. */
   readonly scannerKeys: ScannerKeys | null;
+  /** How the jobs of this process fare; the worker writes it. */
+  readonly worker: WorkerState;
 };
+
+/** `leads`: of all processes on this database, this one runs the jobs. `failing`: those whose last run failed. */
+export type WorkerState = { leads: boolean; readonly failing: Set<string> };
 
 /** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */
 export type Ctx<A extends Actor = Actor> = {

@@ -33,6 +33,10 @@ export interface Store {
   verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck>;
   readonly stats: { commits: number; jobs: number; largest: number };
   readonly backlog: number;
+  /** Whether this process leads: of all on one database, the one that runs the jobs there should be only one of. */
+  lead(): Promise<boolean>;
+  /** House-keeping of a quiet moment: on SQLite, moves the -wal into the database. */
+  rest(): Promise<void>;
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
   readonly applied: string[];
@@ -102,6 +106,14 @@ class OpenStore implements Store {
 
   get backlog(): number {
     return this.#group.backlog;
+  }
+
+  lead(): Promise<boolean> {
+    return this.#driver.lead();
+  }
+
+  rest(): Promise<void> {
+    return this.#group.rest();
   }
 
   ping(timeoutMs: number): Promise<void> {

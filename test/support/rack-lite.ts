@@ -115,6 +115,7 @@ async function openLite(target: DatabaseTarget, flags: Flags, clock: TestClock):
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),
     scannerKeys: null,
+    worker: { leads: true, failing: new Set<string>() },
   } satisfies Partial<Rack> as Rack; // what the domain alone never touches may be missing
   return {
     rack,
