@@ -94,7 +94,6 @@ export const elsewhere: Record<string, string> = {
   "GET /healthz": "keyrack status",
   "GET /readyz": "keyrack status",
   "GET /status": "keyrack status",
-  "GET /v1/status": "keyrack status",
   "GET /openapi.json": "keyrack openapi",
   "GET /.well-known/jwks.json": "vendors' verifiers",
   "GET /embed/portal.js": "browsers",

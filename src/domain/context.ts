@@ -16,6 +16,8 @@ import type { Passwords } from "./password.ts";
 import type { KnownIds } from "./known-ids.ts";
 import type { Counters } from "./ratelimit.ts";
 import type { ScannerKeys } from "./scanner-keys.ts";
+import type { BackupState, StatusCache } from "./status.ts";
+import type { Tally } from "./tally.ts";
 import type { Throttles } from "./throttle.ts";
 import type { Vault } from "./vault.ts";
 
@@ -54,6 +56,11 @@ export type Rack = {
   readonly scannerKeys: ScannerKeys | null;
   /** How the jobs of this process fare; the worker writes it. */
   readonly worker: WorkerState;
+  /** What is known of backups; absent where nothing makes any. */
+  backups?: () => Promise<BackupState>;
+  readonly statusCache: StatusCache;
+  /** What happened since the start, counted for /metrics. */
+  readonly tally: Tally;
 };
 
 /** `leads`: of all processes on this database, this one runs the jobs. `failing`: those whose last run failed. */

@@ -6,7 +6,7 @@ import * as ingest from "./machine/ingest.ts";
 import * as ratelimit from "./machine/ratelimit.ts";
 import * as embedKeys from "./embed/keys.ts";
 import * as embedTokens from "./machine/embed-tokens.ts";
-import { healthz, readyz } from "./public/health.ts";
+import { healthz, readyz, status } from "./public/health.ts";
 import { jwksShow } from "./public/jwks.ts";
 import { openapiShow } from "./public/openapi.ts";
 import { pagesAsset, pagesIndex } from "./public/pages.ts";
@@ -55,6 +55,7 @@ const planes = {
   scannerReport,
   healthz,
   readyz,
+  status,
   pagesIndex,
   pagesAsset,
 };
