@@ -1,8 +1,6 @@
 // Puts an instance together and takes it down again. The only place that knows all the rooms.
-import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createSecureContext } from "node:tls";
 import { BadSetting, type Settings } from "./config.ts";
 import type { Bootstrap } from "./datadir.ts";
 import { checkpointOrigin } from "./domain/checkpoints.ts";
@@ -14,6 +12,7 @@ import { clientAddress } from "./http/address.ts";
 import { Meter } from "./http/meter.ts";
 import { createMetricsServer } from "./http/metrics.ts";
 import { closeQuietConnections, createHttpServer } from "./http/server.ts";
+import { readCertificate, renewCertificate } from "./http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
 import { startJobs, type Jobs } from "./jobs.ts";
 import { NIL_WORKSPACE } from "./kernel/chain.ts";
@@ -34,6 +33,8 @@ export type App = {
   readonly bootstrap: Bootstrap;
   readonly rack: Rack;
   readonly firstStart: boolean;
+  /** Takes up the certificate files as they are now; null where the server speaks no TLS. */
+  readonly reload: (() => void) | null;
   /** Resolves when nothing runs beside requests: mail that was queued has been tried. */
   idle(): Promise<void>;
   stop(): Promise<void>;
@@ -69,7 +70,9 @@ async function compose(options: AppOptions, opened: Closers): Promise<App> {
   const firstStart = rack.store.applied.length > 0;
   const metricsUrl = metrics ? `http://${hostAndPort(metrics)}/metrics` : null;
   if (metricsUrl) rack.log.info("metrics", { url: metricsUrl });
-  return { url, metricsUrl, dataDir: dir, bootstrap, rack, firstStart, idle: () => jobs.idle(), stop };
+  const { tls_cert, tls_key } = settings;
+  const reload = tls_cert ? (): void => renewCertificate(server, tls_cert, tls_key, rack.log) : null;
+  return { url, metricsUrl, dataDir: dir, bootstrap, rack, firstStart, reload, idle: () => jobs.idle(), stop };
 }
 
 /** What listens already is closed again should this fail: the start is refused as a whole. */
@@ -106,17 +109,10 @@ async function listen(rack: Rack, options: AppOptions, meter: Meter | undefined)
 }
 
 function readTls(tls_cert: string, tls_key: string): { cert: string; key: string } {
-  let at = "KEYRACK_TLS_CERT";
   try {
-    const cert = readFileSync(tls_cert, "utf8");
-    at = "KEYRACK_TLS_KEY";
-    const key = readFileSync(tls_key, "utf8");
-    at = "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY";
-    createSecureContext({ cert, key });
-    return { cert, key };
+    return readCertificate(tls_cert, tls_key);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw new BadSetting(`${at} cannot be used: ${code ?? message}.`);
+    throw new BadSetting(`${(error as Error).message}.`);
   }
 }
 

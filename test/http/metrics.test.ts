@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startApp } from "../../src/app.ts";
 import { loadSettings } from "../../src/config.ts";
 import { silentLog } from "../../src/log.ts";
@@ -100,11 +100,9 @@ for (const back of backends) {
     });
 
     it("says that the database is away instead of failing with it", async () => {
-      const { read } = r.app.rack.store;
-      const all = read.all;
-      read.all = () => Promise.reject(new Error("gone"));
+      const broken = vi.spyOn(r.app.rack.store.read, "all").mockRejectedValue(new Error("gone"));
       const away = await scrape();
-      read.all = all;
+      broken.mockRestore();
       expect([away.get("keyrack_database_up"), away.has("keyrack_outbox_queued")]).toEqual([0, false]);
       expect(away.get("keyrack_commits_total")).toBeGreaterThan(0);
     });
