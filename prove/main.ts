@@ -1,10 +1,11 @@
-// npm run prove -- crash [--rounds N] [--seed S] [--backend sqlite|postgres]
+// npm run prove -- crash|disk-full [--rounds N] [--seed S] [--backend sqlite|postgres]
 // Runs a campaign against a promise and prints a report; exit 4 when the promise broke.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { crash } from "./crash.ts";
+import { diskFull } from "./disk-full.ts";
 import { withScratchDatabase } from "./scratch.ts";
 
 const { values, positionals } = parseArgs({
@@ -31,7 +32,15 @@ async function runCrash(): Promise<boolean> {
   }
 }
 
-const campaigns: Record<string, () => Promise<boolean>> = { crash: runCrash };
+async function runDiskFull(): Promise<boolean> {
+  const say = (line: string): void => console.error(line);
+  const report = await diskFull({ rounds: Number(values.rounds), seed: Number(values.seed), say });
+  if (report.skipped) console.error(`SKIPPED: ${report.skipped}`);
+  console.log(JSON.stringify(report, null, 2));
+  return report.problems.length === 0;
+}
+
+const campaigns: Record<string, () => Promise<boolean>> = { crash: runCrash, "disk-full": runDiskFull };
 const campaign = campaigns[positionals[0] ?? ""];
 if (!campaign) {
   console.error(

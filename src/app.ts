@@ -1,8 +1,6 @@
 // Puts an instance together and takes it down again. The only place that knows all the rooms.
-import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createSecureContext } from "node:tls";
 import { BadSetting, type Settings } from "./config.ts";
 import type { Bootstrap } from "./datadir.ts";
 import { checkpointOrigin } from "./domain/checkpoints.ts";
@@ -11,7 +9,10 @@ import type { Rack } from "./domain/context.ts";
 import { ensureEmbedKeys } from "./domain/embed-signing-keys.ts";
 import { ensureCheckpointKey } from "./domain/signing-keys.ts";
 import { clientAddress } from "./http/address.ts";
+import { Meter } from "./http/meter.ts";
+import { createMetricsServer } from "./http/metrics.ts";
 import { closeQuietConnections, createHttpServer } from "./http/server.ts";
+import { readCertificate, renewCertificate } from "./http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
 import { startJobs, type Jobs } from "./jobs.ts";
 import { NIL_WORKSPACE } from "./kernel/chain.ts";
@@ -26,10 +27,14 @@ export type AppOptions = InstanceOptions & {
 
 export type App = {
   readonly url: string;
+  /** Where /metrics is; null when it is off. */
+  readonly metricsUrl: string | null;
   readonly dataDir: string;
   readonly bootstrap: Bootstrap;
   readonly rack: Rack;
   readonly firstStart: boolean;
+  /** Takes up the certificate files as they are now; null where the server speaks no TLS. */
+  readonly reload: (() => void) | null;
   /** Resolves when nothing runs beside requests: mail that was queued has been tried. */
   idle(): Promise<void>;
   stop(): Promise<void>;
@@ -54,30 +59,47 @@ async function compose(options: AppOptions, opened: Closers): Promise<App> {
   await checkpointOrigin(rack, NIL_WORKSPACE); // the name in every checkpoint is fixed at the first start
   await loadCounters(rack);
   await ensureEmbedKeys(rack);
-  const server = await listen(rack, options);
+  const meter = settings.metrics ? new Meter(endpoints) : undefined;
+  const server = await listen(rack, options, meter);
   const url = urlOf(server, settings);
   rack.publicUrl ||= url;
+  const metrics = meter && (await listenForMetrics(rack, meter, server));
   const jobs = startJobs(rack);
   const door = await openOperatorDoor(rack, dir);
-  const stop = stopper({ server, jobs, door, rack, lock });
+  const stop = stopper({ server, metrics, jobs, door, rack, lock });
   const firstStart = rack.store.applied.length > 0;
-  return { url, dataDir: dir, bootstrap, rack, firstStart, idle: () => jobs.idle(), stop };
+  const metricsUrl = metrics ? `http://${hostAndPort(metrics)}/metrics` : null;
+  if (metricsUrl) rack.log.info("metrics", { url: metricsUrl });
+  const { tls_cert, tls_key } = settings;
+  const reload = tls_cert ? (): void => renewCertificate(server, tls_cert, tls_key, rack.log) : null;
+  return { url, metricsUrl, dataDir: dir, bootstrap, rack, firstStart, reload, idle: () => jobs.idle(), stop };
 }
 
-async function listen(rack: Rack, options: AppOptions): Promise<Server> {
+/** What listens already is closed again should this fail: the start is refused as a whole. */
+async function listenForMetrics(rack: Rack, meter: Meter, main: Server): Promise<Server> {
+  const { host, port } = rack.settings.metrics ?? { host: "127.0.0.1", port: 0 };
+  const server = createMetricsServer(rack, meter, main);
+  try {
+    await listening(server, host, port, "KEYRACK_METRICS");
+    return server;
+  } catch (error) {
+    main.close();
+    throw error;
+  }
+}
+
+async function listen(rack: Rack, options: AppOptions, meter: Meter | undefined): Promise<Server> {
   const { settings } = options;
   const { host, port, tls_cert, tls_key } = settings;
   if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
   const server = createHttpServer(rack, endpoints, {
     checkOutput: options.checkOutput ?? false,
+    meter,
     addressOf: clientAddress(settings.trust_proxy),
     publicUrl: settings.public_url,
     tls: tls_cert ? readTls(tls_cert, tls_key) : undefined,
   });
-  await new Promise<void>((resolved, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => reject(cannotListen(error, host, port)));
-    server.listen(port, host, () => resolved());
-  });
+  await listening(server, host, port, "--port");
   if (!tls_cert && !isLoopback(host)) {
     rack.log.warn("listening without TLS beyond this machine: put a TLS proxy in front or set KEYRACK_TLS_CERT", {
       host,
@@ -87,22 +109,27 @@ async function listen(rack: Rack, options: AppOptions): Promise<Server> {
 }
 
 function readTls(tls_cert: string, tls_key: string): { cert: string; key: string } {
-  let at = "KEYRACK_TLS_CERT";
   try {
-    const cert = readFileSync(tls_cert, "utf8");
-    at = "KEYRACK_TLS_KEY";
-    const key = readFileSync(tls_key, "utf8");
-    at = "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY";
-    createSecureContext({ cert, key });
-    return { cert, key };
+    return readCertificate(tls_cert, tls_key);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw new BadSetting(`${at} cannot be used: ${code ?? message}.`);
+    throw new BadSetting(`${(error as Error).message}.`);
   }
 }
 
-function cannotListen({ code, message }: NodeJS.ErrnoException, host: string, port: number): StartRefused {
-  if (code === "EADDRINUSE") return new StartRefused("The port is already in use. Choose another with --port.", 2);
+function listening(server: Server, host: string, port: number, setting: string): Promise<void> {
+  return new Promise((resolved, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => reject(cannotListen(error, host, port, setting)));
+    server.listen(port, host, () => resolved());
+  });
+}
+
+function cannotListen(
+  { code, message }: NodeJS.ErrnoException,
+  host: string,
+  port: number,
+  setting: string,
+): StartRefused {
+  if (code === "EADDRINUSE") return new StartRefused(`The port is already in use. Choose another with ${setting}.`, 2);
   return new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2);
 }
 
@@ -112,14 +139,29 @@ function isLoopback(host: string): boolean {
 
 function urlOf(server: Server, settings: Settings): string {
   const { port } = server.address() as AddressInfo;
-  const host = settings.host.includes(":") ? `[${settings.host}]` : settings.host;
-  return `${settings.tls_cert ? "https" : "http"}://${host}:${port}`;
+  return `${settings.tls_cert ? "https" : "http"}://${bracketed(settings.host)}:${port}`;
 }
 
-type Parts = { server: Server; jobs: Jobs; door: OperatorDoor; rack: Rack; lock: DataDirLock | undefined };
+function hostAndPort(server: Server): string {
+  const { address, port } = server.address() as AddressInfo;
+  return `${bracketed(address)}:${port}`;
+}
+
+function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+type Parts = {
+  server: Server;
+  metrics: Server | undefined;
+  jobs: Jobs;
+  door: OperatorDoor;
+  rack: Rack;
+  lock: DataDirLock | undefined;
+};
 
 /** Stops accepting, answers whoever waits, finishes what is in flight, makes the last checkpoint, closes the database. */
-function stopper({ server, jobs, door, rack, lock }: Parts): () => Promise<void> {
+function stopper({ server, metrics, jobs, door, rack, lock }: Parts): () => Promise<void> {
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     const closed = new Promise<void>((resolved) => server.close(() => resolved()));
@@ -130,6 +172,8 @@ function stopper({ server, jobs, door, rack, lock }: Parts): () => Promise<void>
     await closed;
     clearInterval(idle);
     clearTimeout(late);
+    metrics?.close();
+    metrics?.closeAllConnections();
     await door.close();
     await jobs.stop();
     await rack.nodes.settled();

@@ -97,7 +97,7 @@ export const settingsTable = {
     "database, or redis (needs appendfsync always; redis-forced takes one that may lose claims).",
   ),
   scanner_keys_file: setting("KEYRACK_SCANNER_KEYS_FILE", "path", "", "Public keys of the secret scanner, as JSON."),
-  scanner_keys_url: setting("KEYRACK_SCANNER_KEYS_URL", "url", "", "Where to fetch them instead."),
+  scanner_keys_url: setting("KEYRACK_SCANNER_KEYS_URL", "https_url", "", "Where to fetch them instead."),
   backup_dir: setting("KEYRACK_BACKUP_DIR", "path", "", "Where backups go; unset = backups in the data dir."),
   backup_every: setting("KEYRACK_BACKUP_EVERY", "span", "24h", "How often to back up; off = never."),
   restore_test_every: setting(

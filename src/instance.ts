@@ -7,6 +7,7 @@ import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./datadir
 import { createClock, systemSources, type Clock } from "./domain/clock.ts";
 import { createIdMaker, type Rack } from "./domain/context.ts";
 import { Passwords, type PasswordCost } from "./domain/password.ts";
+import { newTally } from "./domain/tally.ts";
 import { Throttles } from "./domain/throttle.ts";
 import type { Log } from "./log.ts";
 import { openMachinery } from "./machinery.ts";
@@ -84,6 +85,9 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
     newId: createIdMaker(clock),
     touched: new Map(),
     inFlight: new Set(),
+    worker: { leads: false, failing: new Set() },
+    statusCache: { until: 0, answer: undefined },
+    tally: newTally(),
     ...machinery,
   };
   return { rack, dir, lock, bootstrap };

@@ -1,4 +1,5 @@
-// What runs beside requests: checkpoints, mail, key rotation and reaping. One loop; a job that fails is logged and tried again.
+// What runs beside requests: checkpoints, mail, key rotation and reaping. One loop; a job that fails is logged and tried
+// again. Of several processes on one PostgreSQL the leader alone runs it, but for what only the process itself can do.
 import { runCheckpoints } from "./domain/checkpoints.ts";
 import type { Rack } from "./domain/context.ts";
 import { maintainEmbedKeys } from "./domain/embed-signing-keys.ts";
@@ -15,7 +16,14 @@ import { reapLoginFailures, reapLoginNetworks } from "./store/logins.ts";
 import { reapTokens } from "./store/one-time-tokens.ts";
 import { reapSessions } from "./store/sessions.ts";
 
-type Job = { name: string; everyMs: number; run: () => Promise<unknown> };
+/** A new job is one more line in `jobsOf`. Two leaders may overlap for a moment, so a job must bear to run twice. */
+export type Job = {
+  name: string;
+  everyMs: number;
+  run: () => Promise<unknown>;
+  /** It is about this process's own memory: every process runs it, whoever leads. */
+  everyProcess?: true;
+};
 
 const TICK_MS = 1_000;
 const MAIL_EVERY_MS = 5_000;
@@ -61,61 +69,110 @@ function jobsOf(rack: Rack): { mail: Job; others: Job[] } {
       { name: "silent nodes", everyMs: 10 * MINUTE_MS, run: () => reapSilentNodes(rack) },
       { name: "delta log", everyMs: HOUR_MS, run: () => reapDeltaLog(rack) },
       { name: "idempotency records", everyMs: MINUTE_MS, run: () => reapIdempotency(rack) },
-      { name: "rate counters", everyMs: FLUSH_EVERY_MS, run: () => flushCounters(rack) },
+      { name: "rate counters", everyMs: FLUSH_EVERY_MS, run: () => flushCounters(rack), everyProcess: true },
       { name: "lapsed rate counters", everyMs: MINUTE_MS, run: () => reapSavedCounters(rack) },
       { name: "ingest receipts", everyMs: MINUTE_MS, run: () => reapIngest(rack) },
       { name: "daily usage", everyMs: HOUR_MS, run: () => reapUsage(rack) },
       { name: "old mail", everyMs: HOUR_MS, run: () => reapOutbox(rack) },
       { name: "old sessions", everyMs: HOUR_MS, run: () => reapPeople(rack) },
+      { name: "database house-keeping", everyMs: 5 * MINUTE_MS, run: () => rack.store.rest() },
     ],
   };
 }
 
-export function startJobs(rack: Rack): Jobs {
-  const last = new Map<string, number>();
-  const running = new Set<Promise<unknown>>();
-  const { mail, others } = jobsOf(rack);
-  const jobs = [mail, ...others];
-  const busy = new Set<string>();
-  const again = new Set<Job>();
-  let stopping = false;
-  const start = (job: Job): void => {
-    last.set(job.name, rack.clock.now());
-    busy.add(job.name);
-    const done = job
-      .run()
-      .catch((error) => rack.log.error("job failed", { job: job.name, error: String(error) }))
-      .finally(() => {
-        busy.delete(job.name);
-        running.delete(done);
-        if (again.delete(job) && !stopping) start(job);
-      });
-    running.add(done);
-  };
+/** Runs jobs when they are due, each one alone, and remembers which of them fail. */
+class Loop {
+  readonly #rack: Rack;
+  readonly #jobs: readonly Job[];
+  readonly #last = new Map<Job, number>();
+  readonly #running = new Set<Promise<unknown>>();
+  readonly #busy = new Set<Job>();
+  readonly #again = new Set<Job>();
+  readonly #timer: NodeJS.Timeout;
+  #ticking: Promise<void> | undefined;
+  #stopping = false;
+
+  constructor(rack: Rack, jobs: readonly Job[]) {
+    this.#rack = rack;
+    this.#jobs = jobs;
+    for (const job of jobs) this.#last.set(job, rack.clock.now());
+    this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
+    this.#tick();
+  }
+
   /** Starts a job now; one that is running may have looked already, so it runs once more. */
-  const wake = (job: Job): void => {
-    if (busy.has(job.name)) again.add(job);
-    else if (!stopping) start(job);
-  };
-  rack.mail.wake = () => wake(mail);
-  for (const { name } of jobs) last.set(name, rack.clock.now());
-  const timer = setInterval(() => {
-    const now = rack.clock.now();
-    for (const job of jobs) {
-      if (busy.has(job.name)) continue;
-      if (now - (last.get(job.name) ?? 0) >= job.everyMs) start(job);
+  wake(job: Job): void {
+    if (this.#busy.has(job)) this.#again.add(job);
+    else if (!this.#stopping) this.#start(job);
+  }
+
+  async idle(): Promise<void> {
+    while (this.#running.size > 0) await Promise.allSettled(this.#running);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    clearInterval(this.#timer);
+    await this.#ticking;
+    await this.idle();
+  }
+
+  #tick(): void {
+    if (this.#ticking || this.#stopping) return;
+    this.#ticking = this.#lead().then(() => {
+      this.#ticking = undefined;
+      if (!this.#stopping) this.#startDue();
+    });
+  }
+
+  async #lead(): Promise<void> {
+    const { store, worker, log } = this.#rack;
+    const leads = await store.lead().catch(() => false);
+    if (leads !== worker.leads && store.dialect === "postgres")
+      log.info(leads ? "this process leads" : "this process leads no more");
+    worker.leads = leads;
+  }
+
+  #startDue(): void {
+    const now = this.#rack.clock.now();
+    for (const job of this.#jobs) {
+      if (this.#busy.has(job) || !(this.#rack.worker.leads || job.everyProcess)) continue;
+      if (now - (this.#last.get(job) ?? 0) >= job.everyMs) this.#start(job);
     }
-  }, TICK_MS);
-  timer.unref();
-  wake(mail); // what an earlier run left behind
+  }
+
+  #start(job: Job): void {
+    this.#last.set(job, this.#rack.clock.now());
+    this.#busy.add(job);
+    const done = this.#run(job).then(() => {
+      this.#busy.delete(job);
+      this.#running.delete(done);
+      if (this.#again.delete(job) && !this.#stopping) this.#start(job);
+    });
+    this.#running.add(done);
+  }
+
+  async #run(job: Job): Promise<void> {
+    const { worker, log } = this.#rack;
+    try {
+      await job.run();
+      worker.failing.delete(job.name);
+    } catch (error) {
+      worker.failing.add(job.name);
+      log.error("job failed", { job: job.name, error: String(error) });
+    }
+  }
+}
+
+export function startJobs(rack: Rack): Jobs {
+  const { mail, others } = jobsOf(rack);
+  const loop = new Loop(rack, [mail, ...others]);
+  rack.mail.wake = () => loop.wake(mail);
+  loop.wake(mail); // what an earlier run left behind
   return {
-    async idle() {
-      while (running.size > 0) await Promise.allSettled(running);
-    },
+    idle: () => loop.idle(),
     async stop() {
-      stopping = true;
-      clearInterval(timer);
-      await Promise.allSettled(running);
+      await loop.stop();
       await runCheckpoints(rack).catch((error) => rack.log.error("last checkpoint failed", { error: String(error) }));
       await flushAllCounters(rack).catch((error) =>
         rack.log.error("counters were not saved", { error: String(error) }),

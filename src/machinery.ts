@@ -9,11 +9,12 @@ import { databaseClaims } from "./domain/idempotency.ts";
 import { KnownIds } from "./domain/known-ids.ts";
 import { NodeBook } from "./domain/nodes.ts";
 import { openCounters } from "./domain/ratelimit.ts";
+import { fetchedKeys, keysInFile, ScannerKeys } from "./domain/scanner-keys.ts";
 import type { ClaimStore } from "./kernel/idempotency.ts";
 import type { Log } from "./log.ts";
 import type { Store } from "./store/db.ts";
 
-export type Machinery = Pick<Rack, "hotAuth" | "feed" | "nodes" | "counters" | "claims" | "knownIds">;
+export type Machinery = Pick<Rack, "hotAuth" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys">;
 type Base = { store: Store; clock: Clock; settings: Settings; log: Log; clockIsInjected: boolean };
 
 export async function openMachinery(base: Base, opened: (() => Promise<void> | void)[]): Promise<Machinery> {
@@ -34,7 +35,24 @@ export async function openMachinery(base: Base, opened: (() => Promise<void> | v
     counters,
     claims,
     knownIds: new KnownIds(),
+    scannerKeys: await openScannerKeys(base),
   };
+}
+
+/** The scanner's keys. A file must be good at the start; an address may be away until the first report. */
+async function openScannerKeys({ clock, settings, log }: Base): Promise<ScannerKeys | null> {
+  const { scanner_keys_file: file, scanner_keys_url: url } = settings;
+  if (file && url)
+    throw new BadSetting(
+      "Set KEYRACK_SCANNER_KEYS_FILE or KEYRACK_SCANNER_KEYS_URL, not both: they name the same keys.",
+    );
+  if (url) return new ScannerKeys({ clock, log, load: fetchedKeys(url) });
+  if (!file) return null;
+  const load = keysInFile(file);
+  await load().catch((error: Error) => {
+    throw new BadSetting(`KEYRACK_SCANNER_KEYS_FILE cannot be used: ${error.message}.`);
+  });
+  return new ScannerKeys({ clock, log, load });
 }
 
 /** Idempotency claims live in the database, or in a Redis that does not lose what it acknowledged. */

@@ -94,7 +94,6 @@ export const elsewhere: Record<string, string> = {
   "GET /healthz": "keyrack status",
   "GET /readyz": "keyrack status",
   "GET /status": "keyrack status",
-  "GET /v1/status": "keyrack status",
   "GET /openapi.json": "keyrack openapi",
   "GET /.well-known/jwks.json": "vendors' verifiers",
   "GET /embed/portal.js": "browsers",
@@ -113,4 +112,4 @@ export const elsewhere: Record<string, string> = {
 };
 
 /** Whole planes that only machines and browsers speak to. */
-export const machinePaths = /^\/(v1\/(embed|policy|ratelimit|idempotency|ingest|scanner)\/|v1\/scanner|metrics$)/;
+export const machinePaths = /^\/(v1\/(embed|policy|ratelimit|idempotency|ingest|webhooks)\/)/;

@@ -1,6 +1,6 @@
 // `keyrack scan`: finds our credentials in files, offline. The checksum rejects what only looks like one, and a find is
 // printed by its display prefix, never whole: the report may go to places where the key must not.
-import { closeSync, lstatSync, openSync, readdirSync, readSync, statSync } from "node:fs";
+import { closeSync, lstatSync, openSync, readdirSync, readSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { CREDENTIAL_PATTERN, parseCredential } from "../kernel/keyformat.ts";
@@ -12,20 +12,23 @@ type Found = { path: string; line: number; column: number; kind: string; env: st
 const CHUNK = 1 << 20;
 /** Longer than any credential: what a chunk carries over into the next. */
 const OVERLAP = 128;
-const PATTERN = new RegExp(CREDENTIAL_PATTERN.join("|"), "g");
+/** Looks ahead, so that what only looks like a key does not hide one that begins inside it. */
+const PATTERN = new RegExp(`(?=(${CREDENTIAL_PATTERN.join("|")}))`, "g");
 
 export function addScanCommand(program: Command): void {
   outputFlags(program.command("scan"), "print only the paths")
-    .description("Find keys in files and folders, offline. Exit 4 when any is found; whole keys are never printed.")
+    .description(
+      "Find keys in files and folders, offline. Exit 4 when any is found, 1 when a path cannot be read; whole keys are never printed.",
+    )
     .argument("<path...>", "files or folders; everything in them is read, ignored files too")
     .addHelpText("after", "\nExamples:\n  keyrack scan .\n  keyrack scan src config.yaml --json")
     .action((paths: string[], options: OutputOptions) => scan(paths, options));
 }
 
 function* filesUnder(path: string, skipped: string[]): Generator<string> {
-  const stat = lstatSync(path);
-  if (stat.isFile()) yield path;
-  if (!stat.isDirectory()) return; // links would lead out of the tree, and devices never end
+  const stat = lstatSync(path, { throwIfNoEntry: false }); // it may have gone since its folder was read
+  if (stat?.isFile()) yield path;
+  if (!stat?.isDirectory()) return; // links would lead out of the tree, and devices never end
   let names: string[] = [];
   try {
     names = readdirSync(path).toSorted();
@@ -51,7 +54,7 @@ function scanFile(path: string): Found[] {
       const end = last ? text.length : Math.max(0, text.length - OVERLAP);
       for (const match of text.matchAll(PATTERN)) {
         if (match.index >= end) break; // it may go on in the next piece
-        const parsed = parseCredential(match[0]);
+        const parsed = parseCredential(match[1] ?? "");
         if (!parsed) continue;
         const before = text.slice(0, match.index).split("\n");
         const at = {
@@ -77,7 +80,8 @@ function scan(paths: string[], options: OutputOptions): void {
   let files = 0;
   for (const path of paths) {
     if (!statSync(path, { throwIfNoEntry: false })) throw new ExitError(`There is no ${path}.`, 2);
-    for (const file of filesUnder(path, skipped)) {
+    // A link that was named is followed; one that lies in the tree is not.
+    for (const file of filesUnder(lstatSync(path).isSymbolicLink() ? realpathSync(path) : path, skipped)) {
       try {
         found.push(...scanFile(file));
         files++;
@@ -97,13 +101,12 @@ function scan(paths: string[], options: OutputOptions): void {
     ]);
     out(table([["WHERE", "KIND", "ENV", "KEY"], ...rows]));
   } else out(`No keys in ${files} files.`);
-  if (skipped.length > 0)
-    process.stderr.write(
-      `keyrack: ${skipped.length} paths could not be read, the first is ${safe(skipped[0] ?? "")}\n`,
-    );
   if (found.length > 0)
     throw new ExitError(
       `${found.length} keys found. Revoke and rotate them: keyrack key revoke, keyrack secret-key rotate.`,
       4,
     );
+  // Nothing found is only true of what was read.
+  if (skipped.length > 0)
+    throw new ExitError(`${skipped.length} paths could not be read, the first is ${safe(skipped[0] ?? "")}.`, 1);
 }

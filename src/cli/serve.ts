@@ -114,11 +114,11 @@ async function startThrowaway(options: ServeOptions): Promise<Throwaway> {
   return { app, dir, seed, undo };
 }
 
-function exitOnSignals(): () => void {
+function exitOnSignals(signals: readonly NodeJS.Signals[] = ENDING): () => void {
   const leave = (signal: NodeJS.Signals): void => process.exit(128 + (SIGNALS[signal] ?? 0));
-  for (const signal of ENDING) process.on(signal, leave);
+  for (const signal of signals) process.on(signal, leave);
   return () => {
-    for (const signal of ENDING) process.off(signal, leave);
+    for (const signal of signals) process.off(signal, leave);
   };
 }
 
@@ -128,7 +128,7 @@ async function serve(options: ServeOptions): Promise<void> {
     return runUntilSignal(await start(load(options), options.allowNetworkFs === true), options, {});
   const { app, seed, dir, undo } = await startThrowaway(options);
   const extra = { ...seed, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") };
-  const stopped = onSignal(() => app.stop());
+  const stopped = onSignal(app);
   undo();
   await runUntilSignal(app, options, seed ? extra : {}, stopped);
 }
@@ -137,7 +137,7 @@ async function runUntilSignal(
   app: App,
   options: ServeOptions,
   extra: Record<string, unknown>,
-  stopped = onSignal(() => app.stop()),
+  stopped = onSignal(app),
 ): Promise<void> {
   const { url, dataDir: data_dir, bootstrap } = app;
   if (options.json) {
@@ -168,15 +168,20 @@ function firstSteps(url: string, file: string): string {
   ].join("\n");
 }
 
-/** Resolves when a signal has been handled. A second signal ends the process at once. */
-function onSignal(stop: () => Promise<void>): Promise<void> {
+/**
+ * Resolves when a signal has been handled. A second signal ends the process at once. With TLS a SIGHUP means new
+ * certificate files; without, it ends the server as it ends any program.
+ */
+function onSignal(app: App): Promise<void> {
+  const ending = ENDING.filter((signal) => signal !== "SIGHUP" || !app.reload);
+  if (app.reload) process.on("SIGHUP", app.reload);
   return new Promise((resolve, reject) => {
     const handle = (): void => {
-      exitOnSignals();
-      stop().then(resolve, reject);
-      for (const signal of ENDING) process.off(signal, handle);
+      exitOnSignals(ending);
+      app.stop().then(resolve, reject);
+      for (const signal of ending) process.off(signal, handle);
     };
-    for (const signal of ENDING) process.on(signal, handle);
+    for (const signal of ending) process.on(signal, handle);
   });
 }
 

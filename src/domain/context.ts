@@ -15,6 +15,9 @@ import type { MailDoor } from "./outbox.ts";
 import type { Passwords } from "./password.ts";
 import type { KnownIds } from "./known-ids.ts";
 import type { Counters } from "./ratelimit.ts";
+import type { ScannerKeys } from "./scanner-keys.ts";
+import type { BackupState, StatusCache } from "./status.ts";
+import type { Tally } from "./tally.ts";
 import type { Throttles } from "./throttle.ts";
 import type { Vault } from "./vault.ts";
 
@@ -49,7 +52,19 @@ export type Rack = {
   readonly claims: ClaimStore;
   /** Projects, tenants and keys that ingest has already seen to belong to a workspace. */
   readonly knownIds: KnownIds;
+  /** Public keys of the secret scanner; null when none is configured. */
+  readonly scannerKeys: ScannerKeys | null;
+  /** How the jobs of this process fare; the worker writes it. */
+  readonly worker: WorkerState;
+  /** What is known of backups; absent where nothing makes any. */
+  backups?: () => Promise<BackupState>;
+  readonly statusCache: StatusCache;
+  /** What happened since the start, counted for /metrics. */
+  readonly tally: Tally;
 };
+
+/** `leads`: of all processes on this database, this one runs the jobs. `failing`: those whose last run failed. */
+export type WorkerState = { leads: boolean; readonly failing: Set<string> };
 
 /** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */
 export type Ctx<A extends Actor = Actor> = {

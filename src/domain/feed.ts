@@ -21,6 +21,8 @@ const WAITERS_MAX = 10_000;
 
 export class Feed {
   readonly pages = new PolicyPages();
+  /** How often a head was found in memory, and how often it was read. */
+  readonly reads = { hits: 0, misses: 0 };
   readonly #store: Store;
   readonly #heads = new Map<string, Head>();
   readonly #waiters = new Map<string, Set<Waiter>>();
@@ -51,11 +53,14 @@ export class Feed {
 
   head(workspace_id: string, project_id: string): Head | Promise<Head> {
     const known = this.#heads.get(project_id);
-    return known ? owned(known, workspace_id) : this.#readHead(workspace_id, project_id);
+    if (!known) return this.#readHead(workspace_id, project_id);
+    this.reads.hits++;
+    return owned(known, workspace_id);
   }
 
   async #readHead(workspace_id: string, project_id: string): Promise<Head> {
     const epoch = this.#epoch;
+    this.reads.misses++;
     const row = await headById.first(this.#store.read, { id: project_id });
     if (!row) throw fail("project_not_found");
     const head: Head = {

@@ -15,6 +15,8 @@ export class HotAuth {
   readonly #clock: Clock;
   readonly #ttlMs: number;
   readonly #entries = new Map<string, Entry>();
+  /** How often an actor was found here, and how often it was not. */
+  readonly reads = { hits: 0, misses: 0 };
   /** Moves with every drop: a resolution that began before one must not be kept after it. */
   #epoch = 0;
 
@@ -35,11 +37,16 @@ export class HotAuth {
 
   find(hash: string): SecretKeyActor | undefined {
     const entry = this.#entries.get(hash);
-    if (!entry) return undefined;
-    const now = this.#clock.now();
-    const { expires_at } = entry.actor;
-    if (now < entry.until && (expires_at === null || now < expires_at)) return entry.actor;
-    this.#entries.delete(hash);
+    if (entry) {
+      const now = this.#clock.now();
+      const { expires_at } = entry.actor;
+      if (now < entry.until && (expires_at === null || now < expires_at)) {
+        this.reads.hits++;
+        return entry.actor;
+      }
+      this.#entries.delete(hash);
+    }
+    this.reads.misses++;
     return undefined;
   }
 

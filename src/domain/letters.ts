@@ -82,3 +82,15 @@ export function inviteLetter(rack: Rack, workspace: string, role: string, token:
     "The link works once, for 7 days. If you do not know this workspace, ignore this message.",
   ]);
 }
+
+/** `where` is what the scanner says of the place: masked, on one line, and empty where it said nothing. */
+export function leakLetter(rack: Rack, workspace: string, leak: { key: string; live: boolean; where: string }): Letter {
+  const found = leak.where === "" ? "" : ` Where: ${leak.where}`;
+  return letter("key_quarantined", `A leaked key was reported: ${leak.key}`, [
+    `A secret scanner found the key ${leak.key}… of the workspace "${onOneLine(workspace)}" in a public place.${found}`,
+    leak.live
+      ? "It is quarantined: it stops working within one hour, and that hour cannot be extended. Rotate it now, and use the new key."
+      : "It is a test key, so nothing was changed. Rotate it when you can, and take it out of that place.",
+    `Your keys:\n${rack.publicUrl}/`,
+  ]);
+}

@@ -49,6 +49,7 @@ export async function mutate<T>(ctx: Ctx, where: Where, work: (tx: Tx) => Promis
   };
   try {
     const value = await rack.store.write(job);
+    for (const { action } of done?.events ?? []) rack.tally.mutations[action]++;
     if (keep && !keep.replayed && done && !done.events)
       await record(rack, (tx) => storeKept(tx, keep, value, rack.clock.now()));
     return value;

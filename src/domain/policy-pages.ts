@@ -33,6 +33,8 @@ type Kept = { page: Page; bytes: number };
 
 export class PolicyPages {
   readonly #kept = new Map<string, Kept>();
+  /** How often a page was ready, and how often it was not. */
+  readonly reads = { hits: 0, misses: 0 };
   readonly #building = new Map<string, Promise<Page>>();
   /** The pages that are counted: what happens to a page that was dropped is nobody's to count. */
   readonly #counted = new WeakMap<Page, Kept>();
@@ -53,8 +55,10 @@ export class PolicyPages {
     if (kept && now < kept.page.staleAt) {
       this.#kept.delete(key);
       this.#kept.set(key, kept);
+      this.reads.hits++;
       return kept.page;
     }
+    this.reads.misses++;
     let building = this.#building.get(key);
     if (!building) {
       building = build()

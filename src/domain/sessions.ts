@@ -120,7 +120,10 @@ async function endOldest(tx: Tx, user_id: string, now: number): Promise<Event[]>
   return surplus.map((session) => sessionRevoked(session, "too many sessions"));
 }
 
-function sessionRevoked({ id, display_prefix }: SessionRow, reason: string): Event {
+export function sessionRevoked(
+  { id, display_prefix }: Pick<SessionRow, "id" | "display_prefix">,
+  reason: string,
+): Event {
   return { action: "session.revoked", target_id: id, payload: { display_prefix, reason } };
 }
 

@@ -15,6 +15,7 @@ import { checkMedia, parseJson, readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { queryOf, validate } from "./input.ts";
 import { Answer, bearerOf, type Incoming } from "./message.ts";
+import type { Meter } from "./meter.ts";
 import { failureAnswer, jsonAnswer } from "./send.ts";
 
 export type RunOptions = {
@@ -22,6 +23,8 @@ export type RunOptions = {
   checkOutput: boolean;
   /** The caller's address, believing only trusted proxies. */
   addressOf(message: IncomingMessage): string;
+  /** Counts for /metrics, where somebody asks for it. */
+  meter?: Meter | undefined;
 };
 
 const BOOTSTRAP_DOOR = { name: "bootstrap", limit: 60, windowMs: 60_000 };
@@ -30,6 +33,7 @@ const EMBED_DOOR = { name: "embed", limit: 120, windowMs: MINUTE_MS };
 const EMBED_WRITES = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
 
 export async function run(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions): Promise<Answer> {
+  const began = options.meter ? performance.now() : 0;
   const bearer = bearerOf(request.headers);
   const seen: Seen = { actor: NOBODY };
   let answer: Answer;
@@ -41,6 +45,7 @@ export async function run(rack: Rack, endpoint: Endpoint, request: Incoming, opt
     if (SECURITY_EVENTS.has(failure.status)) logRefusal(rack, endpoint, request, options, failure, seen.actor);
     answer = failureAnswer(failure, bearer.presented);
   }
+  options.meter?.count(endpoint, answer.status, began);
   // What a read showed must not be told before it is durable; that something is gone or taken is told by a refusal.
   const unsynced = endpoint.access === "public" ? undefined : rack.store.durable(); // probes touch nothing
   if (!unsynced) return answer;

@@ -29,6 +29,7 @@ export const operations = {
     pid: process.pid,
     public_url: rack.publicUrl,
     dialect: rack.store.dialect,
+    leads: rack.worker.leads,
     backlog: rack.store.backlog,
     commits: rack.store.stats.commits,
   }),

@@ -6,7 +6,7 @@ import * as ingest from "./machine/ingest.ts";
 import * as ratelimit from "./machine/ratelimit.ts";
 import * as embedKeys from "./embed/keys.ts";
 import * as embedTokens from "./machine/embed-tokens.ts";
-import { healthz, readyz } from "./public/health.ts";
+import { healthz, readyz, status } from "./public/health.ts";
 import { jwksShow } from "./public/jwks.ts";
 import { openapiShow } from "./public/openapi.ts";
 import { pagesAsset, pagesIndex } from "./public/pages.ts";
@@ -16,6 +16,7 @@ import * as passwordResets from "./person/password-resets.ts";
 import * as sessions from "./person/sessions.ts";
 import * as users from "./person/users.ts";
 import { portalScript } from "./public/portal.ts";
+import { scannerReport } from "./public/scanner.ts";
 import * as audit from "./vendor/audit.ts";
 import * as environments from "./vendor/environments.ts";
 import * as invites from "./vendor/invites.ts";
@@ -51,8 +52,10 @@ const planes = {
   ...embedKeys,
   jwksShow,
   portalScript,
+  scannerReport,
   healthz,
   readyz,
+  status,
   pagesIndex,
   pagesAsset,
 };

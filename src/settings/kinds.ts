@@ -30,6 +30,12 @@ function httpUrl(text: string): string | null {
   return text.replace(/\/+$/, "");
 }
 
+function httpsUrl(text: string): string | null {
+  const url = httpUrl(text);
+  if (url && !url.startsWith("https:")) throw new Error("must be an https:// address");
+  return url;
+}
+
 function database(text: string): DatabaseSetting {
   if (text === "") return { kind: "default" };
   if (text.startsWith("sqlite:") && text.length > 7) return { kind: "sqlite", file: text.slice(7) };
@@ -95,6 +101,7 @@ export const readers = {
   text: (text: string): string => text,
   path: (text: string): string => text,
   url: httpUrl,
+  https_url: httpsUrl,
   port: integer(0, 65_535),
   count: integer(1, 1_000_000_000),
   zero_or_count: integer(0, 1_000_000_000),

@@ -1,4 +1,5 @@
 // Opens a database, brings its schema up to date and hands out its two doors: reads, and the group commit.
+import { Histogram } from "../kernel/exposition.ts";
 import type { Driver } from "./driver.ts";
 import { GroupCommit, type Job } from "./group.ts";
 import { migrate } from "./migrate.ts";
@@ -31,8 +32,13 @@ export interface Store {
   onNotice(topic: string, listener: (payload: string) => void): void;
   /** Verifies a chain off the main thread; callers for the same workspace share one run. */
   verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck>;
-  readonly stats: { commits: number; jobs: number; largest: number };
+  /** Commits since the start, the jobs in them, and how many jobs shared one. */
+  readonly stats: { commits: number; jobs: number; largest: number; readonly sizes: Histogram };
   readonly backlog: number;
+  /** Whether this process leads: of all on one database, the one that runs the jobs there should be only one of. */
+  lead(): Promise<boolean>;
+  /** House-keeping of a quiet moment: on SQLite, moves the -wal into the database. */
+  rest(): Promise<void>;
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
   readonly applied: string[];
@@ -42,7 +48,7 @@ export interface Store {
 class OpenStore implements Store {
   readonly dialect: Dialect;
   readonly read: Reader;
-  readonly stats = { commits: 0, jobs: 0, largest: 0 };
+  readonly stats = { commits: 0, jobs: 0, largest: 0, sizes: new Histogram([1, 2, 5, 10, 20, 50, 100, 200]) };
   applied: string[] = [];
   warnings: string[] = [];
   readonly #driver: Driver;
@@ -104,6 +110,14 @@ class OpenStore implements Store {
     return this.#group.backlog;
   }
 
+  lead(): Promise<boolean> {
+    return this.#driver.lead();
+  }
+
+  rest(): Promise<void> {
+    return this.#group.rest();
+  }
+
   ping(timeoutMs: number): Promise<void> {
     return this.#driver.ping(timeoutMs);
   }
@@ -123,6 +137,7 @@ class OpenStore implements Store {
     this.stats.commits++;
     this.stats.jobs += size;
     this.stats.largest = Math.max(this.stats.largest, size);
+    this.stats.sizes.observe(size);
     if (bumped.length > 0) this.#call(this.#bumpListeners, bumped);
   }
 

@@ -29,8 +29,10 @@ export interface Driver {
   sync(): Promise<void>;
   /** Undefined when nothing is unsynced; else what a reader must await before it tells what it saw. */
   unsynced(): Promise<void> | undefined;
-  /** Between groups: house-keeping that must not meet a transaction. */
-  rest(): Promise<void>;
+  /** Between groups: house-keeping that must not meet a transaction; all of it where there is time (`idle`). */
+  rest(idle?: boolean): Promise<void>;
+  /** Whether this process is the one, of all on this database, that does the work there is only one of. */
+  lead(): Promise<boolean>;
   trouble(error: unknown): Trouble;
   /** After `lost`: a fresh connection, so that outcomes can be looked up and work goes on. */
   reconnect(): Promise<void>;

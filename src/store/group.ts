@@ -76,6 +76,15 @@ export class GroupCommit {
     return this.#queue.length;
   }
 
+  /** House-keeping between two groups, for a moment in which nothing is asked. */
+  async rest(): Promise<void> {
+    await this.#draining;
+    if (this.#draining || this.#closed || this.#broken) return; // somebody was quicker: the store does not rest now
+    const rested = this.#driver.rest(true);
+    this.#draining = rested.catch((error) => this.#stop(error)).then(() => this.#drain());
+    await rested;
+  }
+
   /** Refuses new work and resolves when everything accepted has been answered. */
   async close(): Promise<void> {
     this.#closed = true;

@@ -9,6 +9,7 @@ import type { Query, Reader } from "./statement.ts";
 const INT8 = 20;
 const VERSION_MIN = 150_000;
 const CHANNEL = "keyrack";
+const LEADER_LOCK = "select pg_try_advisory_lock(1263682379, 1) as leads";
 // The server's own limits end a statement earlier; this one is for a server that has gone silent.
 const ANSWER_MAX_MS = 15_000;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
@@ -113,6 +114,7 @@ export class PostgresDriver implements Driver {
   readonly #config: ClientConfig;
   readonly #pool: Pool;
   #listener: Client | undefined;
+  #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};
   #closing = false;
 
@@ -212,6 +214,18 @@ export class PostgresDriver implements Driver {
   }
 
   async rest(): Promise<void> {}
+
+  /** A lock of the session that listens: it ends with the session, however that ends, and another takes it up. */
+  async lead(): Promise<boolean> {
+    const client = this.#listener;
+    if (!client) return false;
+    const text = this.#leader === client ? "select true as leads" : LEADER_LOCK;
+    const question: TimedQuery = { text, query_timeout: ANSWER_MAX_MS };
+    const { rows } = await client.query<{ leads: boolean }>(question);
+    const leads = rows[0]?.leads === true && this.#listener === client;
+    this.#leader = leads ? client : undefined;
+    return leads;
+  }
 
   trouble(error: unknown): Trouble {
     const code = (error as { code?: string }).code ?? "";

@@ -31,6 +31,7 @@ export const sessionByHash = statement<{ lookup_hash: string }>()((db, p) =>
     .select([
       "s.id",
       "s.user_id",
+      "s.display_prefix",
       "s.last_seen_at",
       "s.expires_at",
       "s.absolute_expires_at",

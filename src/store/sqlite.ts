@@ -202,9 +202,9 @@ export class SqliteDriver implements Driver {
   }
 
   /** A restarted -wal is overwritten in place and does not shrink, so commits are counted beside bytes. */
-  async rest(): Promise<void> {
+  async rest(idle = false): Promise<void> {
     const grown = this.walBytes() - this.#walAtCheckpoint;
-    if (grown < CHECKPOINT_BYTES && this.#commits < CHECKPOINT_COMMITS) return;
+    if (grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
     try {
       await (this.walBytes() > WAL_MAX_BYTES ? this.#flusher.truncate() : this.#flusher.checkpoint());
     } catch (error) {
@@ -236,6 +236,10 @@ export class SqliteDriver implements Driver {
 
   async open(): Promise<string[]> {
     return [];
+  }
+
+  async lead(): Promise<boolean> {
+    return true; // the data dir's lock lets no other process in
   }
 
   async reconnect(): Promise<void> {}

@@ -173,6 +173,9 @@ export type KeptAnswerRow = {
   expires_at: number;
 };
 
+/** A test credential that was reported leaked, and when its owners were told. */
+export type LeakNoticeRow = { credential_id: string; workspace_id: string; noticed_at: number };
+
 export type Tables = {
   deployment: DeploymentTable;
   workspaces: WorkspaceRow;
@@ -187,6 +190,7 @@ export type Tables = {
   audit_checkpoints: AuditCheckpointRow;
   signing_keys: SigningKeyRow;
   embed_origins: EmbedOriginRow;
+  leak_notices: LeakNoticeRow;
   kept_answers: KeptAnswerRow;
   users: UserRow;
   memberships: MembershipRow;

@@ -13,6 +13,7 @@ import { Passwords } from "../../src/domain/password.ts";
 import { databaseClaims } from "../../src/domain/idempotency.ts";
 import { KnownIds } from "../../src/domain/known-ids.ts";
 import { openCounters } from "../../src/domain/ratelimit.ts";
+import { newTally } from "../../src/domain/tally.ts";
 import { Throttles } from "../../src/domain/throttle.ts";
 import { createVault } from "../../src/domain/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces.ts";
@@ -114,6 +115,10 @@ async function openLite(target: DatabaseTarget, flags: Flags, clock: TestClock):
     counters: await openCounters({ now: () => clock.now(), redisUrls: null, onRedisFailure: "local" }),
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),
+    scannerKeys: null,
+    worker: { leads: true, failing: new Set<string>() },
+    statusCache: { until: 0, answer: undefined },
+    tally: newTally(),
   } satisfies Partial<Rack> as Rack; // what the domain alone never touches may be missing
   return {
     rack,

@@ -1,5 +1,7 @@
-// Probes. /healthz touches nothing; /readyz obtains a database connection and gives up after about three seconds.
+// Probes. /healthz touches nothing; /readyz obtains a database connection and gives up after about three seconds;
+// /status tells people how each part is, and is remembered for five seconds.
 import { z } from "zod";
+import { HEALTHS, showStatus } from "../../domain/status.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { jsonAnswer } from "../../http/send.ts";
 
@@ -42,4 +44,28 @@ export const readyz = endpoint("GET /readyz", {
     const status = redis.configured && !redis.ready ? ("degraded" as const) : ("ok" as const);
     return { status, region, database: "ok" as const, redis };
   },
+});
+
+const Component = z.enum(HEALTHS);
+
+export const status = endpoint("GET /status", {
+  summary: "How each part is, and when a backup was last restored for a test. Always 200; remembered for five seconds.",
+  access: "public",
+  looseQuery: true,
+  output: z.strictObject({
+    status: z.enum(["ok", "degraded", "down"]),
+    components: z.strictObject({
+      api: Component,
+      database: Component,
+      redis: Component,
+      worker: Component,
+      backup: Component,
+    }),
+    restoreTest: z.strictObject({
+      lastRunAt: z.string().nullable(),
+      pass: z.boolean().nullable(),
+      backupId: z.string().nullable(),
+    }),
+  }),
+  handle: ({ rack }) => showStatus(rack),
 });

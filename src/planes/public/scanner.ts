@@ -1,0 +1,52 @@
+// The secret scanner's webhook, wire-compatible with GitHub's partner programme. The signature over the raw body is the
+// only credential, and nothing of the body is looked at before it was checked.
+import type { IncomingHttpHeaders } from "node:http";
+import { z } from "zod";
+import { parseReports, reportLeaks } from "../../domain/leaks.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { fail } from "../../kernel/errors.ts";
+
+const BODY_MAX = 1024 * 1024;
+const SENDERS = ["scanner", "github"] as const;
+
+/** Both headers of one family; two halves of different families prove nothing. */
+function signatureOf(headers: IncomingHttpHeaders): { identifier: string; signature: string } {
+  for (const sender of SENDERS) {
+    const identifier = headers[`${sender}-public-key-identifier`];
+    const signature = headers[`${sender}-public-key-signature`];
+    if (typeof identifier === "string" && typeof signature === "string") return { identifier, signature };
+  }
+  throw fail("invalid_signature");
+}
+
+export const scannerReport = endpoint("POST /v1/webhooks/scanner/secret_scanning", {
+  summary: "Take a secret scanner's report: leaked live keys are quarantined, and every token is labelled.",
+  access: "scanner.report",
+  perNetwork: { name: "scanner", limit: 60, windowMs: 60_000 },
+  bodyMax: BODY_MAX,
+  rawBody: true,
+  body: z.array(
+    z.looseObject({
+      token: z.string(),
+      type: z.string().optional(),
+      url: z.string().nullable().optional(),
+      source: z.string().nullable().optional(),
+    }),
+  ),
+  output: z.array(
+    z.strictObject({
+      token_hash: z.string(),
+      token_type: z.string(),
+      label: z.enum(["true_positive", "false_positive"]),
+    }),
+  ),
+  failures: ["invalid_signature", "scanner_off", "payload_too_large", "unavailable"],
+  emits: ["api_key.quarantined", "secret_key.quarantined", "session.revoked"],
+  handle: async ({ rack, from }, { raw, request }) => {
+    if (!rack.scannerKeys) throw fail("scanner_off");
+    const { identifier, signature } = signatureOf(request.headers);
+    const bytes = await raw();
+    if (!(await rack.scannerKeys.verify(identifier, signature, bytes))) throw fail("invalid_signature");
+    return reportLeaks({ rack, actor: { kind: "scanner" }, from }, parseReports(bytes));
+  },
+});

@@ -1,0 +1,85 @@
+// `keyrack scan`: every key in a tree is found, nothing that only looks like one, and no whole key is printed.
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { keyrack, tempDir } from "../support/cli.ts";
+
+const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
+const LOOKALIKE = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfd";
+
+describe("keyrack scan", () => {
+  it("finds keys in text, binary files and deep folders, and says where", async () => {
+    using at = tempDir();
+    const session = formatCredential("session", null, new Uint8Array(24).fill(3));
+    mkdirSync(join(at.dir, "a/b/.hidden"), { recursive: true });
+    writeFileSync(join(at.dir, "a/b/.hidden/.env"), `# keys\nX=1\nKEY="${KEY}"\n`);
+    writeFileSync(join(at.dir, "core.bin"), Buffer.concat([Buffer.alloc(70_000, 0xff), Buffer.from(session)]));
+    writeFileSync(join(at.dir, "clean.txt"), LOOKALIKE);
+    const { code, stdout, stderr } = await keyrack(["scan", at.dir, "--json"]);
+    expect([code, stderr.includes("2 keys found")]).toEqual([4, true]);
+    expect(JSON.parse(stdout)).toEqual({
+      object: "scan",
+      files: 3,
+      found: [
+        {
+          path: join(at.dir, "a/b/.hidden/.env"),
+          line: 3,
+          column: 6,
+          kind: "api_key",
+          env: "live",
+          display_prefix: "kr_live_AAECAw",
+        },
+        {
+          path: join(at.dir, "core.bin"),
+          line: 1,
+          column: 70_001,
+          kind: "session",
+          env: null,
+          display_prefix: session.slice(0, 12),
+        },
+      ],
+      skipped: [],
+    });
+    expect(stdout + stderr).not.toContain(KEY);
+  });
+
+  it("finds a key across the edge of a piece, and one that begins inside a look-alike", async () => {
+    using at = tempDir();
+    const edges = [1, 20, 48, 127, 128, 129].map((back) => (1 << 20) - back);
+    for (const [i, edge] of edges.entries()) writeFileSync(join(at.dir, `edge-${i}`), `${" ".repeat(edge)}${KEY} tail`);
+    // What stands before it makes 48 characters that fit the pattern and fail the CRC, eight of them the key's own.
+    const inner = formatCredential("api_key", "live", Buffer.from(`abcdef01${"A".repeat(24)}`, "base64url"));
+    writeFileSync(join(at.dir, "inside"), `kr_live_${"a".repeat(24)}${inner}`);
+    const { code, stdout } = await keyrack(["scan", at.dir, "--json"]);
+    expect(code).toBe(4);
+    const found = (JSON.parse(stdout) as { found: { path: string; column: number }[] }).found;
+    for (const [i, edge] of edges.entries())
+      expect(found.filter(({ path }) => path.endsWith(`edge-${i}`))).toMatchObject([{ column: edge + 1 }]);
+    expect(found.filter(({ path }) => path.endsWith("inside"))).toMatchObject([{ column: 33 }]);
+  });
+
+  it("follows a link that was named, and none that lies in the tree", async () => {
+    using at = tempDir();
+    mkdirSync(join(at.dir, "tree"));
+    mkdirSync(join(at.dir, "elsewhere"));
+    writeFileSync(join(at.dir, "elsewhere/key"), KEY);
+    symlinkSync(join(at.dir, "elsewhere"), join(at.dir, "tree/link"));
+    symlinkSync(join(at.dir, "elsewhere"), join(at.dir, "named"));
+    expect((await keyrack(["scan", join(at.dir, "tree")])).code).toBe(0);
+    expect((await keyrack(["scan", join(at.dir, "named")])).code).toBe(4);
+  });
+
+  it("is not content where it could not look", async () => {
+    using at = tempDir();
+    writeFileSync(join(at.dir, "clean"), LOOKALIKE);
+    chmodSync(join(at.dir, "clean"), 0o600);
+    expect(await keyrack(["scan", at.dir])).toMatchObject({ code: 0, stdout: "No keys in 1 files.\n" });
+    const unreadable = await keyrack(["scan", at.dir, "/proc/self/mem"]);
+    expect([unreadable.code, unreadable.stderr]).toEqual([
+      1,
+      "keyrack: 1 paths could not be read, the first is /proc/self/mem.\n",
+    ]);
+    expect((await keyrack(["scan", join(at.dir, "nowhere")])).code).toBe(2);
+  });
+});

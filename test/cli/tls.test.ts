@@ -1,0 +1,96 @@
+// TLS by certificate files: a SIGHUP serves the new certificate to new connections, and a broken file changes nothing.
+import { once } from "node:events";
+import { copyFileSync, writeFileSync } from "node:fs";
+import { connect, type TLSSocket } from "node:tls";
+import { describe, expect, it } from "vitest";
+import { startServer, type Running } from "../../prove/server.ts";
+import { makeCertificate } from "../support/certificate.ts";
+import { keyrack, tempDir } from "../support/cli.ts";
+
+async function secure(url: string): Promise<TLSSocket> {
+  const socket = connect({ host: "127.0.0.1", port: Number(new URL(url).port), rejectUnauthorized: false });
+  await once(socket, "secureConnect");
+  return socket;
+}
+
+/** Whom a new connection is shown. */
+async function servedName(url: string): Promise<string> {
+  const socket = await secure(url);
+  const { CN } = socket.getPeerCertificate().subject;
+  socket.destroy();
+  return String(CN);
+}
+
+/** A request on an open connection; its status line. */
+async function get(socket: TLSSocket): Promise<string> {
+  socket.write("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
+  const [chunk] = (await once(socket, "data")) as [Buffer];
+  return chunk.toString().split("\r\n", 1)[0] ?? "";
+}
+
+/** Sends SIGHUP and waits for the server's word on it. */
+async function hangUp(server: Running, word: string): Promise<void> {
+  const count = (): number => server.stderr().split(word).length - 1;
+  const before = count();
+  server.child.kill("SIGHUP");
+  await expect.poll(count, { timeout: 5_000 }).toBe(before + 1);
+}
+
+describe("TLS", () => {
+  it("takes up new files on SIGHUP, for new connections only, and keeps the old where they are broken", async () => {
+    using at = tempDir();
+    const served = makeCertificate(at.dir, "served", "first");
+    const next = makeCertificate(at.dir, "next", "second");
+    const server = await startServer(["--data-dir", `${at.dir}/data`], {
+      KEYRACK_TLS_CERT: served.cert,
+      KEYRACK_TLS_KEY: served.key,
+    });
+    try {
+      const { url } = server.ready;
+      expect(url).toMatch(/^https:/);
+      expect(await servedName(url)).toBe("first");
+      const open = await secure(url);
+      copyFileSync(next.cert, served.cert);
+      copyFileSync(next.key, served.key);
+      expect(await servedName(url)).toBe("first"); // not before it is asked to
+      await hangUp(server, "the certificate was read again");
+      expect(await servedName(url)).toBe("second");
+      expect(await get(open)).toBe("HTTP/1.1 200 OK"); // a connection that was open goes on
+      open.destroy();
+
+      makeCertificate(at.dir, "third", "third");
+      copyFileSync(`${at.dir}/third.crt`, served.cert); // its key has not come yet
+      await hangUp(server, "the old one stays");
+      writeFileSync(served.cert, "-----BEGIN CERTIFICATE-----\nnonsense");
+      await hangUp(server, "the old one stays");
+      expect(await servedName(url)).toBe("second");
+      expect(server.stderr()).not.toContain("PRIVATE KEY");
+
+      copyFileSync(`${at.dir}/third.crt`, served.cert);
+      copyFileSync(`${at.dir}/third.key`, served.key);
+      await hangUp(server, "the certificate was read again");
+      expect(await servedName(url)).toBe("third");
+    } finally {
+      expect(await server.end("SIGTERM")).toBe(0);
+    }
+  }, 20_000);
+
+  it("refuses to start with files that do not fit, and names the setting", async () => {
+    using at = tempDir();
+    const one = makeCertificate(at.dir, "one", "one");
+    const other = makeCertificate(at.dir, "other", "other");
+    const serve = (env: Record<string, string>) =>
+      keyrack(["serve", "--port", "0", "--data-dir", `${at.dir}/data`], { env });
+    for (const [env, word] of [
+      [{ KEYRACK_TLS_CERT: one.cert }, "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together"],
+      [
+        { KEYRACK_TLS_CERT: one.cert, KEYRACK_TLS_KEY: other.key },
+        "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY cannot be used",
+      ],
+      [{ KEYRACK_TLS_CERT: `${at.dir}/none`, KEYRACK_TLS_KEY: one.key }, "KEYRACK_TLS_CERT cannot be used: ENOENT"],
+    ] as const) {
+      const { code, stderr } = await serve(env);
+      expect([code, stderr.includes(word)], stderr).toEqual([2, true]);
+    }
+  });
+});

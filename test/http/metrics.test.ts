@@ -1,0 +1,148 @@
+// /metrics: a scripted load is counted right, whatever the dashboard and the alerts name is exported, and Prometheus's own
+// tool accepts all three.
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { startApp } from "../../src/app.ts";
+import { loadSettings } from "../../src/config.ts";
+import { silentLog } from "../../src/log.ts";
+import { backends } from "../support/backends.ts";
+import { tempDir } from "../support/cli.ts";
+import { rack, type TestRack, type Workspace } from "../support/rack.ts";
+
+const path = (name: string): string => fileURLToPath(new URL(`../../docs/monitoring/${name}`, import.meta.url));
+const METRIC = /\b(keyrack|process)_[a-z0-9_]+/g;
+
+/** Everything an expression names, but for what Prometheus makes itself. */
+function named(): string[] {
+  const alerts = readFileSync(path("alerts.yml"), "utf8");
+  const expressions = [...alerts.matchAll(/expr: (>\n(?: {10}.*\n)+|.*\n)/g)].map(([, text = ""]) => text);
+  const { panels } = JSON.parse(readFileSync(path("dashboard.json"), "utf8")) as {
+    panels: { targets: { expr: string }[] }[];
+  };
+  for (const { targets } of panels) expressions.push(...targets.map(({ expr }) => expr));
+  expect(expressions.length).toBeGreaterThan(40);
+  return [...new Set(expressions.flatMap((text) => text.match(METRIC) ?? []))];
+}
+
+type Samples = Map<string, number>;
+
+function parse(text: string): Samples {
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ")))]),
+  );
+}
+
+const promtool = (args: string[], input = "") => spawnSync("promtool", args, { input, encoding: "utf8" });
+const hasPromtool = promtool(["--version"]).status === 0;
+if (!hasPromtool)
+  console.warn("SKIPPED LOUDLY: promtool is not installed, so alert rules and metrics were not checked by it");
+
+for (const back of backends) {
+  describe(`/metrics on ${back}`, () => {
+    let r: TestRack;
+    let w: Workspace;
+    beforeAll(async () => {
+      r = await rack(back, { flags: { metrics: "127.0.0.1:0" } });
+      w = await r.workspace();
+      const at = r.clock.now();
+      r.app.rack.backups = async () => ({
+        lastSuccessAt: at - 60_000,
+        restoreTest: { lastRunAt: at - 120_000, pass: true, backupId: "b" },
+      });
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const scrape = async (): Promise<Samples> => parse(await (await fetch(r.app.metricsUrl ?? "")).text());
+
+    it("counts requests by route and status, mutations, commits, caches, nodes and the audit head", async () => {
+      const before = await scrape();
+      for (let i = 0; i < 3; i++) await w.mint();
+      await w.call("sk_owner", "POST /v1/keys", { env: "nonsense" });
+      const poll = `GET /v1/policy/delta?project_id=${w.project_id}&since=0&node=n1`;
+      for (let i = 0; i < 4; i++) expect((await w.call("sk_owner", poll)).status).toBe(200);
+      await r.app.rack.nodes.settled();
+      const after = await scrape();
+      const grew = (name: string): number => (after.get(name) ?? 0) - (before.get(name) ?? 0);
+      const keys = 'method="POST",route="/v1/keys"';
+      expect(grew(`keyrack_http_requests_total{${keys},status="201"}`)).toBe(3);
+      expect(grew(`keyrack_http_requests_total{${keys},status="400"}`)).toBe(1);
+      expect(grew(`keyrack_http_request_duration_seconds_count{${keys},status="2xx"}`)).toBe(3);
+      expect(grew(`keyrack_http_request_duration_seconds_bucket{${keys},status="2xx",le="+Inf"}`)).toBe(3);
+      expect(grew('keyrack_mutations_total{action="api_key.created"}')).toBe(3);
+      expect(grew("keyrack_audit_rows")).toBe(3);
+      expect(grew("keyrack_commits_total")).toBeGreaterThanOrEqual(3);
+      expect(grew("keyrack_commit_size_count")).toBe(grew("keyrack_commits_total"));
+      expect(grew('keyrack_cache_hits_total{cache="secret_keys"}')).toBe(3);
+      expect(grew('keyrack_cache_misses_total{cache="secret_keys"}')).toBe(1);
+      expect(grew('keyrack_cache_hits_total{cache="policy_pages"}')).toBe(3);
+      expect(after.get("keyrack_nodes_live")).toBe(1);
+      expect(after.get("keyrack_database_up")).toBe(1);
+      expect(after.get("keyrack_backup_age_seconds")).toBe(60);
+      expect(after.get('keyrack_ratelimit_store{store="memory"}')).toBe(1);
+    });
+
+    it("exports whatever the dashboard and the alerts name", async () => {
+      const exported = new Set([...(await scrape()).keys()].map((name) => name.split("{", 1)[0]));
+      expect(named().filter((name) => !exported.has(name))).toEqual([]);
+    });
+
+    it("speaks OpenMetrics to whoever asks for it, and tells nobody's name", async () => {
+      const headers = { accept: "application/openmetrics-text;version=1.0.0,text/plain;q=0.5" };
+      const reply = await fetch(r.app.metricsUrl ?? "", { headers });
+      const text = await reply.text();
+      expect(reply.headers.get("content-type")).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
+      expect(text).toContain("\n# TYPE keyrack_http_requests counter\n");
+      expect(text.endsWith("\n# EOF\n")).toBe(true);
+      for (const secret of [w.id, w.slug, w.project_id, w.tenant_id, w.keys.sk_owner])
+        expect(text).not.toContain(secret);
+    });
+
+    it("says that the database is away instead of failing with it", async () => {
+      const broken = vi.spyOn(r.app.rack.store.read, "all").mockRejectedValue(new Error("gone"));
+      const away = await scrape();
+      broken.mockRestore();
+      expect([away.get("keyrack_database_up"), away.has("keyrack_outbox_queued")]).toEqual([0, false]);
+      expect(away.get("keyrack_commits_total")).toBeGreaterThan(0);
+    });
+
+    it("has nothing but /metrics, and the public listener has no /metrics", async () => {
+      const root = (r.app.metricsUrl ?? "").replace("/metrics", "");
+      expect((await fetch(`${root}/v1/workspace`)).status).toBe(404);
+      expect((await fetch(`${root}/metrics`, { method: "POST" })).status).toBe(405);
+      expect((await r.call(null, "GET /metrics")).status).toBe(404);
+    });
+
+    it.runIf(hasPromtool)("is accepted by promtool", async () => {
+      const text = await (await fetch(r.app.metricsUrl ?? "")).text();
+      const { status, stdout, stderr } = promtool(["check", "metrics"], text);
+      expect([stdout + stderr, status]).toEqual(["", 0]);
+    });
+  });
+}
+
+describe("monitoring", () => {
+  it.runIf(hasPromtool)("has alert rules that promtool accepts", () => {
+    const { status, stdout, stderr } = promtool(["check", "rules", path("alerts.yml")]);
+    expect(stderr).toBe("");
+    expect(stdout).toMatch(/SUCCESS: \d+ rules found/);
+    expect(status).toBe(0);
+  });
+
+  it("refuses to start where its port is taken, and leaves nothing listening", async () => {
+    using at = tempDir();
+    await using r = await rack("sqlite", { flags: { metrics: "127.0.0.1:0" } });
+    const taken = new URL(r.app.metricsUrl ?? "").host;
+    const { settings } = loadSettings({ env: {}, flags: { data_dir: at.dir, port: "0", metrics: taken }, cwd: at.dir });
+    await expect(startApp({ settings, log: silentLog })).rejects.toMatchObject({
+      exitCode: 2,
+      message: "The port is already in use. Choose another with KEYRACK_METRICS.",
+    });
+  });
+
+  it("is off unless asked for", async () => {
+    await using r = await rack("sqlite");
+    expect(r.app.metricsUrl).toBeNull();
+  });
+});

@@ -1,0 +1,19 @@
+// The short version of `npm run prove -- disk-full`: twice full, twice room again.
+import { describe, expect, it } from "vitest";
+import { diskFull } from "../../prove/disk-full.ts";
+
+const ROUNDS = 2;
+
+describe("a disk that fills up", () => {
+  it("refuses writes with 503, goes on reading, and writes again without a restart", {
+    timeout: 60_000,
+  }, async (test) => {
+    const report = await diskFull({ rounds: ROUNDS, seed: 7 });
+    if (report.skipped) {
+      console.warn(`SKIPPED LOUDLY: ${report.skipped}`);
+      return test.skip(report.skipped);
+    }
+    expect(report).toMatchObject({ rounds: ROUNDS, problems: [], answeredWhileFull: 8 * ROUNDS });
+    expect(report.refused).toBeGreaterThan(0);
+  });
+});

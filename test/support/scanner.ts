@@ -1,0 +1,60 @@
+// A secret scanner for tests: its own key pair in GitHub's form, and reports signed with it.
+import { generateKeyPairSync, sign } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Reply, TestRack } from "./rack.ts";
+
+export const ROUTE = "POST /v1/webhooks/scanner/secret_scanning";
+
+/** GitHub's published vector (decisions §15b). */
+export const GITHUB = {
+  identifier: "github-vector",
+  body: '[{"token":"some_token","type":"some_type","url":"some_url"}]',
+  signature: "MEUCIQDKZokqnCjrRtw0tni+2Ltvl/uiMJ1EGumEsp1BsNr32AIgQY1YXD2nlj+XNfGK4rBfkMJ1JDOQcYXxa2sY8FNkrKc=",
+  key: pem(
+    "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE9MJJHnMfn2+H4xL4YaPDA4RpJqUqkCmRCBnYERxZanmcpzQSXs1X/AljlKkbJ8qpVIW4clayyef9gWhFbNHWAA==",
+  ),
+};
+
+function pem(base64: string): string {
+  return `-----BEGIN PUBLIC KEY-----\n${base64}\n-----END PUBLIC KEY-----\n`;
+}
+
+const pair = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
+export const IDENTIFIER = "test-scanner";
+
+export function keyList(...more: { key_identifier: string; key: string }[]): string {
+  const own = { key_identifier: IDENTIFIER, key: pair.publicKey.export({ type: "spki", format: "pem" }).toString() };
+  const github = { key_identifier: GITHUB.identifier, key: GITHUB.key };
+  return JSON.stringify({ public_keys: [own, github, ...more].map((key) => ({ ...key, is_current: true })) });
+}
+
+export function signed(body: string): string {
+  return sign("sha256", Buffer.from(body), { key: pair.privateKey, dsaEncoding: "der" }).toString("base64");
+}
+
+export function headersFor(
+  body: string,
+  family: "Scanner" | "Github" = "Scanner",
+  signature = signed(body),
+  identifier = IDENTIFIER,
+): Record<string, string> {
+  return { [`${family}-Public-Key-Identifier`]: identifier, [`${family}-Public-Key-Signature`]: signature };
+}
+
+export type Finding = { token: string; type?: string; url?: string; source?: string };
+
+/** Sends what a scanner would send: signed, as it stands. */
+export function report(r: TestRack, findings: Finding[], family?: "Scanner" | "Github"): Promise<Reply> {
+  const raw = JSON.stringify(findings);
+  return r.call(null, ROUTE, undefined, { raw, headers: headersFor(raw, family) });
+}
+
+/** A folder with the keys file, gone at the end. */
+export function scannerKeysFile(): Disposable & { file: string } {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-scanner-"));
+  const file = join(dir, "keys.json");
+  writeFileSync(file, keyList());
+  return { file, [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }) };
+}
