@@ -5,27 +5,39 @@ import type { DatabaseTarget } from "../../src/store/db.ts";
 
 export type Row = Record<string, string | number | null | Uint8Array>;
 
-/** Runs one statement on a connection of its own; `$1` stands for the first value in either dialect. */
-export async function rawSql(target: DatabaseTarget, sql: string, values: (string | number)[] = []): Promise<Row[]> {
+export type Raw = { all(sql: string, values?: readonly unknown[]): Promise<Row[]>; close(): Promise<void> };
+
+/** A connection for many statements; `$1` stands for the first value in either dialect. */
+export async function openRaw(target: DatabaseTarget): Promise<Raw> {
   if (target.kind === "sqlite") {
     const db = new Database(target.file, { timeout: 5_000 });
-    try {
-      const statement = db.prepare(sql.replace(/\$\d/g, "?"));
-      if (statement.reader) return statement.all(values) as Row[];
-      statement.run(values);
-      return [];
-    } finally {
-      db.close();
-    }
+    return {
+      all: async (sql, values = []) => {
+        const statement = db.prepare(sql.replace(/\$\d+/g, "?"));
+        if (statement.reader) return statement.all(values) as Row[];
+        statement.run(values);
+        return [];
+      },
+      close: async () => void db.close(),
+    };
   }
   const types = new TypeOverrides();
   types.setTypeParser(20, Number);
   const client = new Client({ connectionString: target.url, types });
   await client.connect();
+  return {
+    all: async (sql, values = []) => (await client.query(sql, [...values])).rows as Row[],
+    close: () => client.end(),
+  };
+}
+
+/** Runs one statement on a connection of its own. */
+export async function rawSql(target: DatabaseTarget, sql: string, values: (string | number)[] = []): Promise<Row[]> {
+  const raw = await openRaw(target);
   try {
-    return (await client.query(sql, values)).rows as Row[];
+    return await raw.all(sql, values);
   } finally {
-    await client.end();
+    await raw.close();
   }
 }
 
