@@ -1,7 +1,9 @@
 // Every campaign there is.
 import type { Campaign } from "./campaign.ts";
-import { races } from "./races.ts";
+import { feed } from "./feed.ts";
+import { idempotency } from "./idempotency.ts";
 import { limits } from "./limits.ts";
+import { races } from "./races.ts";
 import { tamper } from "./tamper.ts";
 
-export const campaigns: readonly Campaign[] = [tamper, races, limits];
+export const campaigns: readonly Campaign[] = [tamper, races, limits, idempotency, feed];
