@@ -1,9 +1,10 @@
 // Every campaign there is.
 import type { Campaign } from "./campaign.ts";
 import { feed } from "./feed.ts";
+import { fuzz } from "./fuzz.ts";
 import { idempotency } from "./idempotency.ts";
 import { limits } from "./limits.ts";
 import { races } from "./races.ts";
 import { tamper } from "./tamper.ts";
 
-export const campaigns: readonly Campaign[] = [tamper, races, limits, idempotency, feed];
+export const campaigns: readonly Campaign[] = [tamper, races, fuzz, limits, idempotency, feed];
