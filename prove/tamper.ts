@@ -185,17 +185,18 @@ async function readChain(raw: Raw, workspace_id: string): Promise<Chain> {
 }
 
 async function writeChain(raw: Raw, workspace_id: string, { rows, head }: Chain): Promise<void> {
-  const insert = async (table: string, row: Row): Promise<void> => {
-    const names = Object.keys(row);
-    const holes = names.map((_, i) => `$${i + 1}`).join(", ");
-    await raw.all(`insert into ${table} (${names.join(", ")}) values (${holes})`, Object.values(row));
+  const insert = async (table: string, rows: Row[]): Promise<void> => {
+    const names = Object.keys(rows[0] ?? {});
+    const holes = rows.map((_, r) => `(${names.map((_name, i) => `$${r * names.length + i + 1}`).join(", ")})`);
+    const values = rows.flatMap((row) => Object.values(row));
+    if (rows.length > 0) await raw.all(`insert into ${table} (${names.join(", ")}) values ${holes.join(", ")}`, values);
   };
   await raw.all("begin");
   try {
     for (const table of ["audit_log", "audit_heads"])
       await raw.all(`delete from ${table} where workspace_id = $1`, [workspace_id]);
-    for (const row of rows) await insert("audit_log", row);
-    if (head) await insert("audit_heads", head);
+    await insert("audit_log", rows);
+    if (head) await insert("audit_heads", [head]);
     await raw.all("commit");
   } catch (error) {
     await raw.all("rollback");
