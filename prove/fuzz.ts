@@ -30,7 +30,7 @@ const STAGE_ROUNDS = 250;
 const ORIGIN = "https://app.example.com";
 const IDS_MAX = 400;
 
-export const document = openApiDocument(endpoints) as Schema;
+export const document = openApiDocument(endpoints);
 
 export const operations: Operation[] = Object.entries(document.paths as Record<string, Record<string, object>>).flatMap(
   ([path, methods]) =>
@@ -152,7 +152,7 @@ export function judge(
   if (status === 304) return text === "" ? null : "304 with a body";
   const said = status === 431 ? TOO_LARGE : operation.responses[status];
   if (!said) return `the document does not speak of ${status}: ${text.slice(0, 300)}`;
-  const [[type = "", content] = []] = Object.entries(said.content);
+  const [type, content] = Object.entries(said.content)[0] ?? ["", undefined];
   if (!headers.get("content-type")?.startsWith(type.split(";")[0] ?? "")) return `${headers.get("content-type")}`;
   if (headers.get("x-content-type-options") !== "nosniff" || headers.get("request-id") === null) return "bare headers";
   if (headers.get("set-cookie") !== null) return "a cookie";
@@ -183,7 +183,10 @@ async function fuzzOnce(stage: Stage, seed: number, tally: Tally): Promise<void>
   const from = rig.logs.length;
   const reply = await rig.call(bearer, sent.route, undefined, options).catch((error: Error) => error);
   if (reply instanceof Error) {
-    tally.failed(seed, `${sent.route}: no answer that can be read: ${String(reply.cause ?? reply)}`);
+    tally.failed(
+      seed,
+      `${sent.route}: no answer that can be read: ${reply.message} ${(reply.cause as Error | undefined)?.message ?? ""}`,
+    );
     return;
   }
   const wrong = judge(operation, sent, reply);

@@ -18,8 +18,8 @@ type Stage = {
   people: [Person, Person];
   random: Random;
   /** A name nobody has used before. */
-  fresh(): string;
-  expect(holds: boolean, what: string): void;
+  fresh: () => string;
+  expect: (holds: boolean, what: string) => void;
 };
 type Race = (stage: Stage) => Promise<Reply[]>;
 

@@ -56,7 +56,7 @@ const CHECKS: Record<string, Check> = {
   },
   additionalProperties: (more: boolean | Schema, value, schema, root) => {
     if (!isObject(value)) return null;
-    const extra = Object.entries(value).filter(([name]) => !Object.hasOwn((schema.properties ?? {}) as object, name));
+    const extra = Object.entries(value).filter(([name]) => !Object.hasOwn(schema.properties ?? {}, name));
     if (more === false) return extra.length === 0 ? null : `has a field too many: ${extra[0]?.[0]}`;
     return typeof more === "object" ? first(extra, (field) => problem(more, field, root)) : null;
   },
@@ -141,7 +141,7 @@ export function valueFor(schema: Schema, random: Random, known: Known, root: Sch
   if (format === "uuid") return random.pick(known.ids);
   if (format === "email") return random.pick(known.emails);
   if (format === "date-time") return new Date(Date.now() + random.int(-1e9, 1e10)).toISOString();
-  if (pattern !== undefined) return (PATTERNS[pattern] as ((random: Random) => string) | undefined)?.(random) ?? "x";
+  if (pattern !== undefined) return PATTERNS[pattern]?.(random) ?? "x";
   const one = Array.isArray(type) ? random.pick(type as string[]) : (type as string | undefined);
   return plainValue(one, schema, random, known, root);
 }

@@ -25,12 +25,12 @@ export async function makeWorld(call: Call, bootstrap: string, slug: string): Pr
   return { call, key, workspace_id: made.workspace.id, project_id: project.id, tenant_id: tenant.id };
 }
 
-/** The token in the newest message to an address, once it is there. */
-export async function mailedToken(dataDir: string, to: string): Promise<string> {
+/** The token in the newest message to an address, once it is there and another than before. */
+export async function mailedToken(dataDir: string, to: string, before?: string): Promise<string> {
   const giveUp = performance.now() + MAIL_WITHIN_MS;
   for (;;) {
     const token = lettersIn(join(dataDir, "mail")).findLast((letter) => letter.to === to)?.token;
-    if (token) return token;
+    if (token && token !== before) return token;
     if (performance.now() > giveUp) throw new Error(`there is no mail for ${to}`);
     await sleep(5);
   }

@@ -1,6 +1,7 @@
 // Short versions of the campaigns that run in this process. The limiter, idempotency and feed have theirs beside their
 // other tests (test/counter/oracle, test/domain/idempotency-model, test/domain/policy-convergence).
 import { describe, expect, it } from "vitest";
+import { clock } from "../../prove/clock.ts";
 import { fuzz } from "../../prove/fuzz.ts";
 import { races } from "../../prove/races.ts";
 import { tamper } from "../../prove/tamper.ts";
@@ -27,6 +28,11 @@ for (const back of backends) {
       expect(figures["answered 2xx"]).toBeGreaterThan(30);
       expect(figures["answered 4xx"]).toBeGreaterThan(50);
       expect(figures["answers over a bare socket"]).toBeGreaterThan(20);
+    });
+
+    it("a wall clock that jumps keeps the log in order, the expired expired and the limits kept", LONG, async () => {
+      const { figures } = await shortRun(clock, back, 5);
+      expect(figures).toMatchObject({ "expiries tried": 2, restarts: 1 });
     });
   });
 }
