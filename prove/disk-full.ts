@@ -17,6 +17,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient, Refused, type Client } from "../src/client.ts";
 import { connectSqlite } from "../src/store/connect.ts";
+import type { Campaign } from "./campaign.ts";
 import { seeded } from "./random.ts";
 import { startServer, type Running } from "./server.ts";
 
@@ -216,3 +217,21 @@ async function check({ client, rows }: World, keys: Set<string>, report: DiskFul
   if (chain.head_seq - rows !== present.size)
     report.problems.push(`${present.size} keys but ${chain.head_seq - rows} audit rows`);
 }
+
+export const diskFullCampaign: Campaign = {
+  name: "disk-full",
+  promise: "P1",
+  claim: "a full disk refuses writes with 503 while reads and limits go on, and nothing is lost or corrupt",
+  rounds: 20,
+  round: "disk filled and freed again",
+  backends: ["sqlite"],
+  async run({ rounds, seed, say }, tally) {
+    const report = await diskFull({ rounds, seed, say });
+    if (report.skipped) tally.skipped = report.skipped;
+    for (const problem of report.problems) tally.failed(seed, problem);
+    tally.rounds = report.rounds;
+    tally.count("acknowledged", report.acknowledged);
+    tally.count("refused", report.refused);
+    tally.count("answered while full", report.answeredWhileFull);
+  },
+};

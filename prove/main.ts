@@ -1,50 +1,50 @@
-// npm run prove -- crash|disk-full [--rounds N] [--seed S] [--backend sqlite|postgres]
-// Runs a campaign against a promise and prints a report; exit 4 when the promise broke.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+// npm run prove -- <campaign> [--rounds N] [--seed S] [--backend B] [--minutes M] [--write]
+// Runs a campaign against a promise: JSON on stdout, a table on stderr, exit 4 when the promise broke.
+// --write puts the figures into docs/reliability.md.
 import { parseArgs } from "node:util";
-import { crash } from "./crash.ts";
-import { diskFull } from "./disk-full.ts";
-import { withScratchDatabase } from "./scratch.ts";
+import { runCampaign } from "./campaign.ts";
+import { campaigns } from "./campaigns.ts";
+import { publish, tableOf } from "./report.ts";
+import { withPlace } from "./scratch.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    rounds: { type: "string", default: "50" },
+    rounds: { type: "string" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
-    backend: { type: "string", default: "sqlite" },
+    backend: { type: "string" },
+    minutes: { type: "string", default: "120" },
+    write: { type: "boolean", default: false },
   },
 });
 
-async function runCrash(): Promise<boolean> {
-  const dir = mkdtempSync(join(tmpdir(), "keyrack-prove-"));
-  try {
-    return await withScratchDatabase(values.backend, async (database) => {
-      const args = ["--data-dir", dir, ...(database ? ["--database-url", database] : [])];
-      const say = (line: string): void => console.error(line);
-      const report = await crash({ rounds: Number(values.rounds), seed: Number(values.seed), args, say });
-      console.log(JSON.stringify({ backend: values.backend, ...report }, null, 2));
-      return report.lost.length === 0 && report.problems.length === 0;
-    });
-  } finally {
-    rmSync(dir, { recursive: true, force: true });
-  }
-}
-
-async function runDiskFull(): Promise<boolean> {
-  const say = (line: string): void => console.error(line);
-  const report = await diskFull({ rounds: Number(values.rounds), seed: Number(values.seed), say });
-  if (report.skipped) console.error(`SKIPPED: ${report.skipped}`);
-  console.log(JSON.stringify(report, null, 2));
-  return report.problems.length === 0;
-}
-
-const campaigns: Record<string, () => Promise<boolean>> = { crash: runCrash, "disk-full": runDiskFull };
-const campaign = campaigns[positionals[0] ?? ""];
-if (!campaign) {
-  console.error(
-    `usage: npm run prove -- ${Object.keys(campaigns).join("|")} [--rounds N] [--seed S] [--backend sqlite|postgres]`,
+function usage(why: string): void {
+  const lines = campaigns.map(
+    ({ name, rounds, round, claim }) => `  ${name.padEnd(12)}${claim} (${rounds} × ${round})`,
   );
+  const options = "[--rounds N] [--seed S] [--backend B] [--minutes M] [--write]";
+  console.error(`${why}\nusage: npm run prove -- <campaign> ${options}\n${lines.join("\n")}`);
   process.exitCode = 2;
-} else if (!(await campaign())) process.exitCode = 4;
+}
+
+async function main(): Promise<void> {
+  const campaign = campaigns.find(({ name }) => name === positionals[0]);
+  if (!campaign) return usage("Name a campaign.");
+  const backend = campaign.backends.find((name) => name === (values.backend ?? campaign.backends[0]));
+  if (!backend) return usage(`--backend of ${campaign.name} is one of ${campaign.backends.join(", ")}.`);
+  const [rounds, seed, minutes] = [values.rounds ?? campaign.rounds, values.seed, values.minutes].map(Number);
+  if (![rounds, seed, minutes].every(Number.isFinite)) return usage("--rounds, --seed and --minutes take a number.");
+  const run = {
+    rounds: rounds ?? 1,
+    seed: seed ?? 1,
+    minutes: minutes ?? 1,
+    say: (line: string) => console.error(line),
+  };
+  const report = await withPlace(backend, (place) => runCampaign(campaign, { ...run, backend, place }));
+  console.error(tableOf(report));
+  console.log(JSON.stringify(report, null, 2));
+  if (values.write) publish(report);
+  if (report.failures.length > 0) process.exitCode = 4;
+}
+
+await main();

@@ -1,5 +1,9 @@
 // Seeded randomness for campaigns: a failure prints its seed, and the seed replays it.
-export type Random = { next(): number; int(min: number, max: number): number; pick<T>(items: readonly T[]): T };
+export type Random = {
+  next: () => number;
+  int: (min: number, max: number) => number;
+  pick: <T>(items: readonly T[]) => T;
+};
 
 /** mulberry32: small, fast, good enough to choose test cases. */
 export function seeded(seed: number): Random {

@@ -1,23 +1,18 @@
 // What the counter tests share: a seeded random source, a clock to turn by hand, a request, and both stores by name.
 import { afterAll } from "vitest";
-import type { CheckRequest, Counter, Verdict } from "../../src/counter/counter.ts";
+import type { CheckRequest, Counter } from "../../src/counter/counter.ts";
 import { MemoryCounter } from "../../src/counter/memory.ts";
 import { RedisCounter } from "../../src/counter/redis.ts";
 import type { RateLimit } from "../../src/kernel/limits.ts";
+import * as random from "../../prove/random.ts";
 import { deleteKeys, findRedis, ownPrefix } from "../support/redis.ts";
 
-/** A moment in 2027 that is no window's boundary. */
-export const START = 1_812_345_678_901;
+export { decision, handClock } from "../../prove/limits.ts";
+export { START } from "../../prove/limiter-traffic.ts";
 
-/** mulberry32: the same numbers for the same seed on every machine. */
+/** The same numbers for the same seed on every machine. */
 export function seeded(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let x = Math.imul(state ^ (state >>> 15), state | 1);
-    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
-    return ((x ^ (x >>> 14)) >>> 0) / 4_294_967_296;
-  };
+  return random.seeded(seed).next;
 }
 
 export function between(random: () => number, low: number, high: number): number {
@@ -26,15 +21,6 @@ export function between(random: () => number, low: number, high: number): number
 
 export function pick<T>(random: () => number, from: readonly T[]): T {
   return from[Math.floor(random() * from.length)]!;
-}
-
-export function handClock(start = START): { now: () => number; set(t: number): void; pass(ms: number): void } {
-  let t = start;
-  return {
-    now: () => t,
-    set: (to) => (t = to),
-    pass: (ms) => (t += ms),
-  };
 }
 
 export const sliding = (limit: number, window_ms: number, more: Partial<RateLimit> = {}): RateLimit => ({
@@ -51,12 +37,6 @@ export const fixed = (limit: number, window_ms: number, more: Partial<RateLimit>
 
 export function ask(limits: RateLimit[], more: Partial<CheckRequest> = {}): CheckRequest {
   return { workspace_id: "w1", project_id: "p1", env: "live", key_id: "k1", tenant_id: "t1", cost: 1, limits, ...more };
-}
-
-/** A verdict without the one field in which two stores may differ. */
-export function decision(verdict: Verdict): Omit<Verdict, "store"> {
-  const { store: _, ...rest } = verdict;
-  return rest;
 }
 
 export type StoreMaker = { name: "memory" | "redis"; make: (now: () => number) => Promise<Counter> };

@@ -1,251 +1,54 @@
-// oxlint-disable vitest/no-standalone-expect -- commands of the model run inside a test
 // Idempotency held against a small model, through clocks and crashes, and under contention, on every store.
-import { createHash } from "node:crypto";
-import * as fc from "fast-check";
+import { assert, asyncProperty } from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RedisClaims } from "../../src/counter/idempotency.ts";
-import type { SecretKeyActor } from "../../src/domain/actor.ts";
-import type { Ctx, Rack } from "../../src/domain/context.ts";
-import { claim, complete, heartbeat, reapIdempotency, release } from "../../src/domain/idempotency.ts";
-import type { ClaimStore } from "../../src/kernel/idempotency.ts";
+import {
+  contend,
+  databaseStore,
+  hash,
+  LOCK_MS,
+  redisStore,
+  runSequence,
+  sequences,
+  type Store,
+} from "../../prove/idempotency-model.ts";
+import { claim, complete, reapIdempotency, release } from "../../src/domain/idempotency.ts";
 import { completeRecord } from "../../src/store/idempotency.ts";
 import { record } from "../../src/domain/mutate.ts";
-import { backends } from "../support/backends.ts";
-import { startDurableRedis, type DurableRedis } from "../support/claim-stores.ts";
-import { rackLite, vendorOf, type RackLite, type TestClock } from "../support/rack-lite.ts";
-import { ownPrefix, until } from "../support/redis.ts";
+import { backends, type Backend } from "../support/backends.ts";
+import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
 
-const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
-const LOCK_MS = 30_000;
-
-type Store = {
-  ctx: Ctx<SecretKeyActor>;
-  clock: TestClock;
-  /** Loses everything that was not durable, and opens again. */
-  crash(): Promise<void>;
-  /** Another process on the same store. */
-  beside(): Promise<Ctx<SecretKeyActor>>;
-  close(): Promise<void>;
-};
-
-async function databaseStore(back: "sqlite" | "postgres"): Promise<Store> {
-  const first = await rackLite(back);
-  const opened: RackLite[] = [];
-  const { actor } = await vendorOf(first.rack);
-  const more = async (): Promise<Rack> => {
-    const next = await first.another();
-    opened.push(next);
-    return next.rack;
-  };
-  const store: Store = {
-    ctx: { rack: first.rack, actor },
-    clock: first.clock,
-    crash: async () => {
-      const dead = opened.pop();
-      store.ctx = { rack: await more(), actor };
-      await dead?.rack.store.close(); // it has nothing left to say; its connections are needed
-    },
-    beside: async () => ({ rack: await more(), actor }),
-    close: async () => {
-      for (const one of opened) await one.rack.store.close();
-      await first[Symbol.asyncDispose]();
-    },
-  };
-  return store;
-}
-
-async function redisStore(): Promise<Store> {
-  const redis: DurableRedis = await startDurableRedis();
-  const lite = await rackLite("sqlite");
-  const { actor } = await vendorOf(lite.rack);
-  const prefix = ownPrefix();
-  const opened: ClaimStore[] = [];
-  const open = async (): Promise<Rack> => {
-    const { claims, refused } = await RedisClaims.open({ urls: [redis.url], prefix, now: () => lite.clock.now() });
-    expect(refused).toBeNull();
-    opened.push(claims);
-    return { ...lite.rack, claims };
-  };
-  const store: Store = {
-    ctx: { rack: await open(), actor },
-    clock: lite.clock,
-    crash: async () => {
-      await redis.kill();
-      await redis.start();
-      const scope = { scope_hash: hash("probe"), env: "live" as const, lock_token: "x".repeat(32) };
-      await until(() =>
-        heartbeat(store.ctx, scope).then(
-          () => true,
-          () => false,
-        ),
-      );
-    },
-    beside: async () => ({ rack: await open(), actor }),
-    close: async () => {
-      for (const one of opened) one.close();
-      await redis.stop();
-      await lite[Symbol.asyncDispose]();
-    },
-  };
-  return store;
-}
-
-/** What a record must be, told without any store. */
-type Model = {
-  now: number;
-  records: Map<
-    string,
-    { fingerprint: string; holder: number; lease: number; ends: number; ttl: number; status: number | null }
-  >;
-  /** Every token ever handed out, with its scope. */
-  tokens: { scope: string; text: string }[];
-};
-
-const found = (model: Model, scope: string) => {
-  const at = model.records.get(scope);
-  return at && at.ends > model.now ? at : undefined;
-};
-
-const outcomeOf = (model: Model, scope: string, token: number): "ok" | "not_found" | "completed" | "lock_lost" => {
-  const at = found(model, scope);
-  if (!at) return "not_found";
-  if (at.status !== null) return "completed";
-  return at.holder === token ? "ok" : "lock_lost";
-};
-
-type Command = fc.AsyncCommand<Model, Store>;
 const env = "live" as const;
 
-const commands = [
-  fc
-    .record({
-      scope: fc.constantFrom("a", "b"),
-      print: fc.constantFrom("x", "y"),
-      ttl: fc.constantFrom(60_000, 120_000),
-    })
-    .map(
-      ({ scope, print, ttl }): Command => ({
-        check: () => true,
-        toString: () => `claim(${scope}, ${print}, ${ttl})`,
-        run: async (model, { ctx }) => {
-          const answer = await claim(ctx, { scope_hash: hash(scope), fingerprint: hash(print), env, ttl_ms: ttl });
-          const at = found(model, scope);
-          if (at && at.fingerprint !== print) expect(answer.state).toBe("mismatch");
-          else if (at && at.status !== null) {
-            expect(answer).toMatchObject({
-              state: "replay",
-              response: { status: at.status, headers: { n: String(at.holder) } },
-            });
-          } else if (at && at.lease > model.now) {
-            const retry_after_ms = Math.max(100, at.lease - model.now);
-            expect(answer).toMatchObject({ state: "in_progress", retry_after_ms, lock_token: null });
-          } else {
-            expect(answer).toMatchObject({ state: "execute", stolen: at !== undefined });
-            const holder = model.tokens.push({ scope, text: answer.lock_token ?? "" }) - 1;
-            const lease = model.now + LOCK_MS;
-            model.records.set(scope, { fingerprint: print, holder, lease, ends: model.now + ttl, ttl, status: null });
-          }
-        },
-      }),
-    ),
-  fc
-    .record({
-      pick: fc.nat(),
-      verb: fc.constantFrom("complete", "release", "heartbeat"),
-      status: fc.integer({ min: 200, max: 599 }),
-    })
-    .map(
-      ({ pick, verb, status }): Command => ({
-        check: (model) => model.tokens.length > 0,
-        toString: () => `${verb}(${pick}, ${status})`,
-        run: async (model, { ctx }) => {
-          const token = pick % model.tokens.length;
-          const { scope, text } = model.tokens[token] as Model["tokens"][number];
-          const held = { scope_hash: hash(scope), env, lock_token: text };
-          const outcome = outcomeOf(model, scope, token);
-          const at = found(model, scope);
-          if (verb === "complete") {
-            const body = Buffer.from(text).toString("base64");
-            const answer = await complete(ctx, { ...held, status, headers: { n: String(token) }, body });
-            const repeated = outcome === "completed" && at?.holder === token;
-            expect(answer.outcome).toBe(repeated ? "ok" : outcome);
-            expect(answer.body_stored).toBe(repeated || outcome === "ok");
-            if (outcome === "ok" && at) Object.assign(at, { status, ends: model.now + at.ttl });
-          } else if (verb === "release") {
-            expect((await release(ctx, held)).outcome).toBe(outcome);
-            if (outcome === "ok") model.records.delete(scope);
-          } else {
-            expect((await heartbeat(ctx, held)).outcome).toBe(outcome);
-            const lease = model.now + LOCK_MS;
-            if (outcome === "ok" && at) Object.assign(at, { lease, ends: Math.max(at.ends, lease) });
-          }
-        },
-      }),
-    ),
-  fc.constantFrom(1, 10_000, 29_999, 30_000, 60_000, 120_000).map(
-    (ms): Command => ({
-      check: () => true,
-      toString: () => `advance(${ms})`,
-      run: async (model, { clock }) => {
-        model.now += ms;
-        clock.advance(ms);
-      },
-    }),
-  ),
+const stores: [string, Backend, (lite: RackLite) => Promise<Store>, number][] = [
+  ...backends.map((back): [string, Backend, typeof databaseStore, number] => [back, back, databaseStore, 40]),
+  ["redis", "sqlite", redisStore, 25],
 ];
 
-let crashes = 0;
-
-const crash: Command = {
-  check: () => true,
-  toString: () => "crash",
-  run: async (_model, store) => {
-    crashes++;
-    await store.crash();
-  },
-};
-
-const stores: [string, () => Promise<Store>, number][] = [
-  ...backends.map((back): [string, () => Promise<Store>, number] => [back, () => databaseStore(back), 40]),
-  ["redis", redisStore, 25],
-];
-
-for (const [name, open, runs] of stores) {
+for (const [name, back, open, runs] of stores) {
   describe(`idempotency on ${name}`, () => {
+    let lite: RackLite;
     let store: Store;
     beforeAll(async () => {
-      store = await open();
+      lite = await rackLite(back);
+      store = await open(lite);
     });
-    afterAll(() => store.close());
+    afterAll(async () => {
+      await store.close();
+      await lite[Symbol.asyncDispose]();
+    });
 
     it("answers as its model does through clocks and crashes", async () => {
-      crashes = 0;
-      const sequences = fc.commands([...commands, fc.constant(crash)], { maxCommands: 30 });
-      await fc.assert(
-        fc.asyncProperty(sequences, async (sequence) => {
-          store.clock.advance(700_000_000); // everything of the last sequence has expired
-          await fc.asyncModelRun(
-            () => ({ model: { now: store.clock.now(), records: new Map(), tokens: [] }, real: store }),
-            sequence,
-          );
-        }),
-        { numRuns: Number(process.env.KEYRACK_MODEL_RUNS ?? runs) },
+      await assert(
+        asyncProperty(sequences(30, 4), (sequence) => runSequence(store, sequence)),
+        { numRuns: runs },
       );
-      expect(crashes).toBeGreaterThan(runs / 2);
+      expect(store.crashes).toBeGreaterThan(runs / 2);
     }, 120_000);
 
     it("gives exactly one execute to 64 claimants at once, a hundred times, over two processes", async () => {
       const other = await store.beside();
-      const rounds = Number(process.env.KEYRACK_CLAIM_ROUNDS ?? 100);
-      for (let round = 0; round < rounds; round++) {
-        const want = { scope_hash: hash(`race ${round}`), fingerprint: hash("same"), env };
-        const answers = await Promise.all(
-          Array.from({ length: 64 }, (_, i) => claim(i % 2 === 0 ? store.ctx : other, want)),
-        );
-        const states = Map.groupBy(answers, ({ state }) => state);
-        expect(states.get("execute")?.length).toBe(1);
-        expect(states.get("in_progress")?.length).toBe(63);
-      }
+      const claimants = Array.from({ length: 64 }, (_, i) => (i % 2 === 0 ? store.ctx : other));
+      for (let round = 0; round < 100; round++) expect(await contend(claimants, `race ${round}`)).toBeNull();
     }, 120_000);
 
     it("gives a lapsed lock to exactly one of 64 claimants", async () => {

@@ -32,6 +32,19 @@ describe("the OpenAPI document", () => {
     expect(described.toSorted()).toEqual(endpoints.map(({ name }) => name).toSorted());
   });
 
+  it("points nowhere but into itself: every reference can be followed from the document's root", () => {
+    const document = openApiDocument(endpoints);
+    const refs = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref = ""]) => ref);
+    expect(refs.length).toBeGreaterThan(0);
+    for (const ref of new Set(refs)) {
+      const found = ref
+        .split("/")
+        .slice(1)
+        .reduce<unknown>((at, name) => (at as Record<string, unknown>)?.[name], document);
+      expect(found, ref).toBeDefined();
+    }
+  });
+
   it("gives every operation its own id", () => {
     const text = JSON.stringify(openApiDocument(endpoints));
     const ids = [...text.matchAll(/"operationId":"([^"]+)"/g)].map(([, id]) => id);

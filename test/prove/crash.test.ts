@@ -1,25 +1,17 @@
 // The short version of `npm run prove -- crash`: ten kills on each database.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { crash } from "../../prove/crash.ts";
-import { backends, freshDatabase } from "../support/backends.ts";
+import { backends } from "../support/backends.ts";
+import { shortRun } from "./short.ts";
 
 const ROUNDS = 10;
 
-describe.concurrent("kill -9 while keys are minted", () => {
+describe.concurrent("kill -9 under mixed load", () => {
   for (const back of backends) {
-    it(`loses no acknowledged key on ${back} and leaves the chain whole`, { timeout: 180_000 }, async () => {
-      const database = await freshDatabase(back);
-      const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-      const { target } = database;
-      const args = ["--data-dir", dir, ...(target.kind === "postgres" ? ["--database-url", target.url] : [])];
-      const report = await crash({ rounds: ROUNDS, seed: 7, args });
-      expect(report).toMatchObject({ lost: [], problems: [] });
-      expect(report.acknowledged).toBeGreaterThan(ROUNDS);
-      rmSync(dir, { recursive: true, force: true });
-      await database.dispose();
+    it(`loses nothing acknowledged on ${back} and leaves the chain whole`, { timeout: 180_000 }, async () => {
+      const { figures } = await shortRun(crash, back, ROUNDS, 7);
+      expect(figures).toMatchObject({ lost: 0 });
+      expect(figures.acknowledged).toBeGreaterThan(ROUNDS);
     });
   }
 });

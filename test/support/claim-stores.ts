@@ -1,11 +1,10 @@
 // The idempotency stores a suite runs on: `for (const store of claimStores) describe(…)`. The Redis one is a server of
 // its own that flushes every write, started by `open` and ended by `close`.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { backends } from "./backends.ts";
 import { rack, type RackOptions, type TestRack } from "./rack.ts";
-import { startRedis, type OwnRedis } from "./redis.ts";
+import { startDurableRedis, type DurableRedis, type OwnRedis } from "./redis.ts";
+
+export { startDurableRedis, type DurableRedis } from "./redis.ts";
 
 export type ClaimStoreUnderTest = {
   name: string;
@@ -15,23 +14,6 @@ export type ClaimStoreUnderTest = {
   redis(): OwnRedis | undefined;
   close(): Promise<void>;
 };
-
-export type DurableRedis = OwnRedis & { dir: string };
-
-/** A Redis that syncs every write before it answers; after `kill` and `start` it has all of them again. */
-export async function startDurableRedis(more: string[] = []): Promise<DurableRedis> {
-  const dir = mkdtempSync(join(tmpdir(), "keyrack-test-redis-"));
-  const redis = await startRedis(["--dir", dir, "--appendonly", "yes", "--appendfsync", "always", ...more]);
-  if (!redis) throw new Error("redis-server is needed");
-  return {
-    ...redis,
-    dir,
-    stop: async () => {
-      await redis.stop();
-      rmSync(dir, { recursive: true, force: true });
-    },
-  };
-}
 
 function redisClaims(): ClaimStoreUnderTest {
   let redis: DurableRedis | undefined;

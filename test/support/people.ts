@@ -1,13 +1,13 @@
 // People for tests: accounts, sessions and what is in their mailbox, through the real endpoints and the real mail folder.
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { lettersIn, type Letter } from "../../prove/letters.ts";
 import type { Role } from "../../src/domain/actor.ts";
 import type { TestRack } from "./rack.ts";
 
 export const PASSWORD = "correct horse battery staple";
 
-export type Letter = { to: string; subject: string; text: string; link: string | null; token: string | null };
+export { parseLetter, type Letter } from "../../prove/letters.ts";
 export type Person = { id: string; email: string; password: string; session: string; session_id: string };
 
 let made = 0;
@@ -19,33 +19,8 @@ export function freshEmail(name = "person"): string {
 /** Every message in the folder, oldest first, once the worker has nothing left to do. */
 export async function letters(r: TestRack, to?: string): Promise<Letter[]> {
   await r.app.idle();
-  const dir = join(r.dataDir, "mail");
-  let names: string[] = [];
-  try {
-    names = readdirSync(dir).filter((name) => name.endsWith(".eml"));
-  } catch {
-    // No mail yet, no folder.
-  }
-  // Ids are time-ordered and strictly increase, even while the clock stands still.
-  const byId = (name: string): string => name.slice(-40);
-  const all = names.toSorted((a, b) => (byId(a) < byId(b) ? -1 : 1)).map((name) => parseLetter(join(dir, name)));
+  const all = lettersIn(join(r.dataDir, "mail"));
   return to === undefined ? all : all.filter((letter) => letter.to === to);
-}
-
-export function parseLetter(file: string): Letter {
-  const [head = "", ...rest] = readFileSync(file, "utf8").split("\r\n\r\n");
-  const headers = head.replace(/\r\n[ \t]+/g, " ");
-  const header = (name: string): string => new RegExp(`^${name}: (.*)$`, "im").exec(headers)?.[1]?.trim() ?? "";
-  const body = rest.join("\r\n\r\n");
-  const text = /quoted-printable/i.test(headers) ? fromQuotedPrintable(body) : body;
-  const link = /https?:\/\/\S+/.exec(text)?.[0] ?? null;
-  return { to: header("To"), subject: header("Subject"), text, link, token: /token=(\S+)/.exec(text)?.[1] ?? null };
-}
-
-function fromQuotedPrintable(text: string): string {
-  const joined = text.replace(/=\r?\n/g, "");
-  const bytes = joined.replace(/=([0-9A-F]{2})/g, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-  return Buffer.from(bytes, "latin1").toString("utf8");
 }
 
 export async function lastLetter(r: TestRack, to: string): Promise<Letter> {

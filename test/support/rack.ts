@@ -4,24 +4,21 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { startApp, type App } from "../../src/app.ts";
-import { loadSettings, type SettingName } from "../../src/config.ts";
+import { openRig, type CallOptions, type Reply } from "../../prove/rig.ts";
+import type { App } from "../../src/app.ts";
+import type { SettingName } from "../../src/config.ts";
 import type { SessionActor } from "../../src/domain/actor.ts";
 import type { Ctx } from "../../src/domain/context.ts";
 import type { PasswordCost } from "../../src/domain/password.ts";
 import { createSecretKey } from "../../src/domain/secret-keys.ts";
-import { createLog, type Log } from "../../src/log.ts";
 import type { DatabaseTarget } from "../../src/store/db.ts";
 import { freshDatabase, type Backend } from "./backends.ts";
 import { testClock, type TestClock } from "./rack-lite.ts";
 import { rawSql, type Row } from "./raw-sql.ts";
 
+export type { Reply } from "../../prove/rig.ts";
 export type Json = Record<string, unknown>;
-// Answers are looked at field by field in tests, so their bodies are loosely typed on purpose.
-// oxlint-disable-next-line typescript/no-explicit-any
-export type Reply = { status: number; headers: Headers; body: any; text: string };
 export type As = "sk_owner" | "sk_admin" | "sk_test" | "bootstrap" | null;
-export type CallOptions = { headers?: Record<string, string>; bearer?: string | null; raw?: string };
 
 export type Workspace = {
   id: string;
@@ -60,9 +57,6 @@ export type RackOptions = {
   passwordCost?: PasswordCost;
 };
 
-/** Argon2 at next to no cost: most suites are not about it. */
-const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
-
 const real = (): TestClock => testClock(Date.now());
 
 export async function rack(back: Backend, options: RackOptions = {}): Promise<TestRack> {
@@ -71,23 +65,10 @@ export async function rack(back: Backend, options: RackOptions = {}): Promise<Te
   const target = options.beside?.target ?? fresh?.target;
   if (!target) throw new Error("no database");
   const dataDir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-  const logs: string[] = [];
-  const log: Log = createLog({ level: "debug", write: (line) => logs.push(line) });
-  const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
   const shared = options.beside && { master_key_file: join(options.beside.dataDir, "master.key") };
-  const { settings } = loadSettings({
-    env: {},
-    flags: { data_dir: dataDir, port: "0", throttle: "off", database_url, ...shared, ...options.flags },
-  });
-  const app = await startApp({
-    settings,
-    log,
-    clock,
-    checkOutput: true,
-    passwordCost: options.passwordCost ?? CHEAP,
-    ...(options.fatal && { fatal: options.fatal }),
-  });
-  const call: TestRack["call"] = (bearer, route, body, extra) => send(app.url, bearer, route, body, extra);
+  const { fatal, passwordCost } = options;
+  const flags = { ...shared, ...options.flags };
+  const { app, logs, call } = await openRig({ target, dir: dataDir, clock, flags, fatal, passwordCost });
   return {
     app,
     url: app.url,
@@ -105,29 +86,6 @@ export async function rack(back: Backend, options: RackOptions = {}): Promise<Te
       await fresh?.dispose();
     },
   };
-}
-
-async function send(
-  url: string,
-  bearer: string | null,
-  route: string,
-  body?: unknown,
-  options: CallOptions = {},
-): Promise<Reply> {
-  const [method = "", path = ""] = route.split(" ");
-  const credential = options.bearer === undefined ? bearer : options.bearer;
-  const headers: Record<string, string> = {};
-  if (credential !== null) headers.authorization = `Bearer ${credential}`;
-  const content = options.raw ?? (body === undefined ? undefined : JSON.stringify(body));
-  if (content !== undefined) headers["content-type"] = "application/json";
-  const response = await fetch(url + path, {
-    method,
-    headers: { ...headers, ...options.headers },
-    ...(content !== undefined && { body: content }),
-  });
-  const text = await response.text();
-  const isJson = response.headers.get("content-type")?.startsWith("application/json");
-  return { status: response.status, headers: response.headers, text, body: isJson && text ? JSON.parse(text) : text };
 }
 
 let made = 0;

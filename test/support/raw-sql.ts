@@ -7,37 +7,52 @@ export type Row = Record<string, string | number | null | Uint8Array>;
 
 const BUSY_FOR_MS = 10_000;
 
-/** Runs one statement on a connection of its own; `$1` stands for the first value in either dialect. */
-export async function rawSql(target: DatabaseTarget, sql: string, values: (string | number)[] = []): Promise<Row[]> {
-  if (target.kind === "sqlite") return rawSqlite(target.file, sql.replace(/\$\d/g, "?"), values);
+export type Raw = { all(sql: string, values?: readonly unknown[]): Promise<Row[]>; close(): Promise<void> };
+
+/** A connection for many statements; `$1` stands for the first value in either dialect. */
+export async function openRaw(target: DatabaseTarget): Promise<Raw> {
+  if (target.kind === "sqlite") {
+    const db = new Database(target.file, { timeout: 0 });
+    const run = (sql: string, values: readonly unknown[]): Row[] => {
+      const statement = db.prepare(sql.replace(/\$\d+/g, "?"));
+      if (statement.reader) return statement.all(values) as Row[];
+      statement.run(values);
+      return [];
+    };
+    return {
+      all: (sql, values = []) => whenFree(() => run(sql, values)),
+      close: async () => void db.close(),
+    };
+  }
   const types = new TypeOverrides();
   types.setTypeParser(20, Number);
   const client = new Client({ connectionString: target.url, types });
   await client.connect();
+  return {
+    all: async (sql, values = []) => (await client.query(sql, [...values])).rows as Row[],
+    close: () => client.end(),
+  };
+}
+
+/** Runs one statement on a connection of its own. */
+export async function rawSql(target: DatabaseTarget, sql: string, values: (string | number)[] = []): Promise<Row[]> {
+  const raw = await openRaw(target);
   try {
-    return (await client.query(sql, values)).rows as Row[];
+    return await raw.all(sql, values);
   } finally {
-    await client.end();
+    await raw.close();
   }
 }
 
 /** A write waits its turn without holding the event loop: the store it waits for may live in this very process. */
-async function rawSqlite(file: string, sql: string, values: (string | number)[]): Promise<Row[]> {
-  const db = new Database(file, { timeout: 0 });
-  try {
-    for (const giveUp = Date.now() + BUSY_FOR_MS; ; ) {
-      try {
-        const statement = db.prepare(sql);
-        if (statement.reader) return statement.all(values) as Row[];
-        statement.run(values);
-        return [];
-      } catch (error) {
-        if (!(error as { code?: string }).code?.startsWith("SQLITE_BUSY") || Date.now() > giveUp) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 2));
-      }
+async function whenFree<T>(work: () => T): Promise<T> {
+  for (const giveUp = Date.now() + BUSY_FOR_MS; ; ) {
+    try {
+      return work();
+    } catch (error) {
+      if (!(error as { code?: string }).code?.startsWith("SQLITE_BUSY") || Date.now() > giveUp) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 2));
     }
-  } finally {
-    db.close();
   }
 }
 

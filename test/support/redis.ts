@@ -53,6 +53,23 @@ export async function startRedis(args: string[] = []): Promise<OwnRedis | null> 
   };
 }
 
+export type DurableRedis = OwnRedis & { dir: string };
+
+/** A Redis that syncs every write before it answers; after `kill` and `start` it has all of them again. */
+export async function startDurableRedis(more: string[] = []): Promise<DurableRedis> {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-test-redis-"));
+  const redis = await startRedis(["--dir", dir, "--appendonly", "yes", "--appendfsync", "always", ...more]);
+  if (!redis) throw new Error("redis-server is needed");
+  return {
+    ...redis,
+    dir,
+    stop: async () => {
+      await redis.stop();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
 /** Three masters that share the slots, without replicas. */
 export async function startCluster(more: string[] = []): Promise<{ urls: string[]; stop(): Promise<void> } | null> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-cluster-"));

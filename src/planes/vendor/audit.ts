@@ -20,7 +20,7 @@ const AuditLog = z.strictObject({
   action: z.string(),
   target_type: z.string(),
   target_id: z.string().nullable(),
-  payload: z.record(z.string(), z.json()),
+  payload: z.record(z.string(), z.unknown()),
   prev_hash: z.string(),
   hash: z.string(),
 });

@@ -1,0 +1,29 @@
+// Every campaign there is.
+import type { Campaign } from "./campaign.ts";
+import { clock } from "./clock.ts";
+import { crash } from "./crash.ts";
+import { diskFullCampaign } from "./disk-full.ts";
+import { feed } from "./feed.ts";
+import { fuzz } from "./fuzz.ts";
+import { idempotency } from "./idempotency.ts";
+import { iofault } from "./iofault.ts";
+import { limits } from "./limits.ts";
+import { powercut } from "./powercut.ts";
+import { races } from "./races.ts";
+import { soak } from "./soak.ts";
+import { tamper } from "./tamper.ts";
+
+export const campaigns: readonly Campaign[] = [
+  crash,
+  powercut,
+  iofault,
+  diskFullCampaign,
+  races,
+  fuzz,
+  limits,
+  idempotency,
+  feed,
+  tamper,
+  clock,
+  soak,
+];

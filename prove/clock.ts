@@ -1,0 +1,164 @@
+// A wall clock that jumps under load: an hour or a day, forwards and back, with restarts in between. The audit log must
+// stay in order, what has expired must stay expired, and no window of a limit may admit more than the limit.
+import { setTimeout as sleep } from "node:timers/promises";
+import { createClock, systemSources, type Clock } from "../src/domain/clock.ts";
+import { openRaw, type Raw } from "../test/support/raw-sql.ts";
+import { rounds, type Campaign, type Tally } from "./campaign.ts";
+import { auditLedger, Ledger, runLoad } from "./load.ts";
+import { seeded } from "./random.ts";
+import { openRig, type Call, type Rig } from "./rig.ts";
+import type { Place } from "./scratch.ts";
+import { makePerson, makeWorld, must, type World } from "./world.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const JUMPS = [HOUR_MS, -HOUR_MS, DAY_MS, -DAY_MS, 61_000, -61_000, 5_000, -5_000] as const;
+const LIMIT = 40;
+const WINDOW_MS = 60_000;
+const FLAGS = { ingest_events_per_minute: "100000000" } as const;
+
+/** An instance whose wall clock is set by hand; its own clock is made of it as in production. */
+class ClockRig {
+  readonly #place: Place;
+  rig!: Rig;
+  clock!: Clock;
+  wallOffset = 0;
+
+  constructor(place: Place) {
+    this.#place = place;
+  }
+
+  async start(): Promise<void> {
+    // It looks at the wall clock once a second: monotonic time that runs a hundred times faster makes that 10 ms.
+    const began = performance.now();
+    const fast = (): number => began + (performance.now() - began) * 100;
+    const real = createClock({
+      wall: () => systemSources.wall() + fast() - performance.now() + this.wallOffset,
+      monotonic: fast,
+    });
+    let last = 0;
+    this.clock = {
+      now: () => {
+        const now = real.now();
+        if (now < last) throw new Error("the clock ran backwards");
+        return (last = now);
+      },
+    };
+    const { target, dir } = this.#place;
+    this.rig = await openRig({ target, dir, clock: this.clock, flags: FLAGS });
+  }
+
+  call: Call = (...args) => this.rig.call(...args);
+
+  async restart(): Promise<void> {
+    await this.rig.app.stop();
+    await this.start();
+  }
+}
+
+type Admission = { before: number; after: number };
+
+/** Spends a limit as fast as it may, and remembers when by the server's own clock. */
+async function spend(rig: ClockRig, { key, project_id, tenant_id }: World, admitted: Admission[]): Promise<void> {
+  const limits = [{ id: "clock", limit: LIMIT, window_ms: WINDOW_MS, algorithm: "sliding", scope: "tenant" }];
+  for (let i = 0; i < LIMIT * 1.5; i++) {
+    const before = rig.clock.now();
+    const body = await must(rig.call(key, "POST /v1/ratelimit/check", { project_id, tenant_id, env: "live", limits }));
+    if (body.allowed) admitted.push({ before, after: rig.clock.now() });
+  }
+}
+
+/** The first admission that surely came too early for the one a limit before it: each was decided between its two times. */
+function overAdmission(admitted: readonly Admission[]): string | null {
+  for (const [i, { after }] of admitted.entries()) {
+    const first = admitted[i - LIMIT];
+    if (first && after - first.before < WINDOW_MS) return `${LIMIT + 1} admitted within ${after - first.before} ms`;
+  }
+  return null;
+}
+
+async function judgeLog(raw: Raw, seed: number, tally: Tally): Promise<void> {
+  const rows = await raw.all("select workspace_id, seq, occurred_at from audit_log order by workspace_id, seq");
+  for (const [i, row] of rows.entries()) {
+    const above = rows[i - 1];
+    if (above?.workspace_id !== row.workspace_id) continue;
+    if (Number(row.seq) !== Number(above?.seq) + 1) tally.failed(seed, `a gap before row ${String(row.seq)}`);
+    if (Number(row.occurred_at) < Number(above?.occurred_at))
+      tally.failed(seed, `row ${String(row.seq)} happened before the one above it`);
+  }
+  tally.figures["audit rows"] = rows.length;
+}
+
+/** What ends at a time is refused from that time on. */
+async function judgeExpiry(rig: ClockRig, { key }: World, dir: string, seed: number, tally: Tally): Promise<void> {
+  const { call, clock } = rig;
+  const expires = clock.now() + 10 * 60_000;
+  const secret = await must(
+    call(key, "POST /v1/secret_keys", { env: "live", expires_at: new Date(expires).toISOString() }),
+  );
+  const person = await makePerson(call, dir, `clock${seed}@example.com`);
+  const me = await must(call(person.session, "GET /v1/auth/sessions"));
+  const sessionEnds = Date.parse(me.data[0].expires_at as string);
+  const refused = async (bearer: string, route: string): Promise<boolean> => (await call(bearer, route)).status === 401;
+  if (clock.now() < expires && (await refused(secret.key, "GET /v1/workspace")) && clock.now() < expires)
+    tally.failed(seed, "a secret key is refused before it expired");
+  rig.wallOffset += DAY_MS * 400;
+  await sleep(30);
+  if (clock.now() < sessionEnds) tally.failed(seed, "the clock did not follow a jump forwards");
+  if (!(await refused(secret.key, "GET /v1/workspace"))) tally.failed(seed, "an expired secret key is taken");
+  if (!(await refused(person.session, "GET /v1/auth/me"))) tally.failed(seed, "an expired session is taken");
+  rig.wallOffset -= DAY_MS * 400;
+  await sleep(30);
+  if (!(await refused(secret.key, "GET /v1/workspace"))) tally.failed(seed, "a jump back revived a secret key");
+  if (!(await refused(person.session, "GET /v1/auth/me"))) tally.failed(seed, "a jump back revived a session");
+  tally.count("expiries tried", 2);
+}
+
+export const clock: Campaign = {
+  name: "clock",
+  promise: "P3, P5",
+  claim: "A wall clock that jumps keeps the audit log in order, the expired expired and the limits kept.",
+  rounds: 200,
+  round: "jump under load",
+  backends: ["sqlite", "postgres"],
+  async run(options, tally) {
+    const { place } = options;
+    const rig = new ClockRig(place);
+    await rig.start();
+    const raw = await openRaw(place.target);
+    const ledger = new Ledger();
+    try {
+      const world = await makeWorld(rig.call, rig.rig.app.bootstrap.token as string, "clock");
+      let admitted: Admission[] = [];
+      for (const seed of rounds(options, tally)) {
+        const random = seeded(seed);
+        const before = admitted.length;
+        const stop = new AbortController();
+        const load = runLoad({ call: rig.call, world, ledger, seed, clients: 4, patient: true }, stop.signal);
+        await sleep(random.int(5, 40));
+        rig.wallOffset += random.pick(JUMPS);
+        await Promise.all([spend(rig, world, admitted), sleep(60)]);
+        stop.abort();
+        await load;
+        tally.count("admitted", admitted.length - before);
+        const over = overAdmission(admitted);
+        if (over !== null) tally.failed(seed, over);
+        const { lost, wrong } = await auditLedger(raw, world, ledger, { lasting: true });
+        for (const what of [...lost, ...wrong]) tally.failed(seed, what);
+        if (seed % 5 === 0) await judgeExpiry(rig, world, place.dir, seed, tally);
+        if (seed % 4 === 0) {
+          await rig.restart();
+          tally.count("restarts");
+          admitted = []; // a limit is promised within one run
+        }
+        const chain = await must(rig.call(world.key, "GET /v1/audit_logs/chain"));
+        if (!chain.verified) tally.failed(seed, `the chain breaks at ${chain.broken_seq}: ${chain.reason}`);
+        await judgeLog(raw, seed, tally);
+      }
+      tally.figures.acknowledged = ledger.acknowledged;
+    } finally {
+      await raw.close();
+      await rig.rig.app.stop();
+    }
+  },
+};

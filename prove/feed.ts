@@ -1,0 +1,220 @@
+// Feed convergence: a node that takes snapshots in pages and then deltas, restarting as it pleases, holds exactly what
+// the database says at every quiet point, whatever happens in between.
+import assert from "node:assert/strict";
+import type { SecretKeyActor } from "../src/domain/actor.ts";
+import type { Ctx } from "../src/domain/context.ts";
+import { createKey, editKey, revokeKey, rotateKey } from "../src/domain/keys.ts";
+import { policyDelta, policySnapshot, type Fed } from "../src/domain/policy.ts";
+import { createProject, deleteProject, editProject } from "../src/domain/projects.ts";
+import { createTenant, deleteTenant } from "../src/domain/tenants.ts";
+import { NEVER_GONE } from "../src/domain/waiter.ts";
+import type { Env } from "../src/kernel/keyformat.ts";
+import { formatTimestamp } from "../src/kernel/timestamps.ts";
+import type { Row } from "../test/support/raw-sql.ts";
+import { rounds, type Campaign } from "./campaign.ts";
+import { openLite, testClock, vendorOf, type RackLite } from "./lite.ts";
+import { seeded } from "./random.ts";
+
+const STEPS = 24;
+/** Sequences side by side share commits, and meet each other in the caches. */
+export const AT_ONCE = 20;
+const DAY_MS = 86_400_000;
+const RULE = { window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
+
+/** A number below n. */
+type Roll = (n: number) => number;
+type Entry = { key_id: string; change?: string; expires_at: string | null };
+type Filter = { env?: Env; tenant_id?: string[] };
+type World = { ctx: Ctx<SecretKeyActor>; lite: RackLite; project_id: string; tenants: string[]; keys: string[] };
+
+/** A node as the contract describes one: it knows nothing of the server but its answers. */
+class Node {
+  readonly keys = new Map<string, string>();
+  version = 0;
+  deleted = false;
+  cursor: string | null = null;
+  readonly #world: World;
+  readonly #filter: Filter;
+  readonly #roll: Roll;
+
+  constructor(world: World, filter: Filter, roll: Roll) {
+    this.#world = world;
+    this.#filter = filter;
+    this.#roll = roll;
+  }
+
+  get #query() {
+    return { project_id: this.#world.project_id, ...this.#filter, max_keys: 1 + this.#roll(6) };
+  }
+
+  restart(): void {
+    this.keys.clear();
+    this.version = 0;
+    this.cursor = null;
+  }
+
+  /** One request; true when the node is up to date. */
+  async poll(): Promise<boolean> {
+    const { ctx } = this.#world;
+    if (this.cursor !== null) {
+      await this.#take(await policySnapshot(ctx, { ...this.#query, cursor: this.cursor }, () => false));
+      return false;
+    }
+    const query = { ...this.#query, since: this.version, wait_ms: 0, leaving: "false" as const };
+    const fed = await policyDelta(ctx, query, () => false, NEVER_GONE);
+    if (fed.page) await this.#take(fed);
+    return !fed.page;
+  }
+
+  async #take({ page }: Fed): Promise<void> {
+    const body = JSON.parse(Buffer.concat(page ? await this.#world.lite.rack.feed.pages.plain(page) : []).toString());
+    if (body.object === "policy_snapshot") {
+      if (this.cursor === null) this.keys.clear();
+      this.cursor = body.next_cursor;
+      for (const entry of body.keys as Entry[]) this.#hold(entry);
+    } else {
+      if (body.since !== this.version) throw new Error("a delta from a version that was not asked for");
+      for (const { change, ...entry } of body.changes as Entry[]) {
+        if (change === "remove") this.keys.delete(entry.key_id);
+        else this.#hold(entry);
+      }
+    }
+    this.version = body.version;
+    this.deleted = body.project_deleted;
+  }
+
+  #hold(entry: Entry): void {
+    this.keys.set(entry.key_id, JSON.stringify(entry));
+  }
+
+  /** What it would still honour or refuse by name: keys expired for over a day are nobody's business any more. */
+  view(expiredBefore: number): Record<string, string> {
+    const limit = formatTimestamp(expiredBefore);
+    const told = [...this.keys].filter(([, text]) => {
+      const { expires_at } = JSON.parse(text) as Entry;
+      return expires_at === null || expires_at >= limit;
+    });
+    return Object.fromEntries(told.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  }
+}
+
+/** The truth, read by plain SQL. */
+async function truth(
+  { lite, project_id }: World,
+  { env, tenant_id }: Filter,
+  expiredBefore: number,
+): Promise<Record<string, string>> {
+  const { read } = lite.rack.store;
+  const hole = read.dialect === "sqlite" ? "?" : "$1";
+  const rows = await read.all<Row>({
+    sql: `select k.*, p.default_rate_limits from api_keys k join projects p on p.id = k.project_id
+      where k.project_id = ${hole} and k.revoked_at is null order by k.id`,
+    values: [project_id],
+  });
+  const held = rows.filter(
+    (row) =>
+      (env === undefined || row.env === env) &&
+      (tenant_id === undefined || tenant_id.includes(String(row.tenant_id))) &&
+      (row.expires_at === null || Number(row.expires_at) >= expiredBefore),
+  );
+  const entries = held.map((row) => {
+    const expires_at = row.expires_at === null ? null : formatTimestamp(Number(row.expires_at));
+    const { id: key_id, tenant_id, env, lookup_hash, display_prefix } = row;
+    const scopes = JSON.parse(String(row.scopes));
+    const rate_limits = JSON.parse(String(row.rate_limits ?? row.default_rate_limits));
+    const entry = { key_id, tenant_id, env, lookup_hash, display_prefix, scopes, expires_at, rate_limits };
+    return [String(key_id), JSON.stringify(entry)] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+async function mutateOnce(world: World, roll: Roll): Promise<void> {
+  const { ctx, lite, project_id, tenants, keys } = world;
+  const pick = <T>(list: T[]): T => list[roll(list.length)] as T;
+  const tenant_id = pick(tenants);
+  const what = roll(20);
+  if (what < 7 || keys.length === 0) {
+    const env = pick<Env>(["live", "live", "test"]);
+    const expires_at = roll(4) === 0 ? lite.clock.now() + 1 + roll(3 * DAY_MS) : undefined;
+    keys.push((await createKey(ctx, { project_id, tenant_id, env, expires_at })).id);
+  } else if (what < 10) {
+    const rate_limits = pick([null, [{ ...RULE, id: "own", limit: 1 + roll(9) }]]);
+    await editKey(ctx, pick(keys), { scopes: [`s:${roll(9)}`], rate_limits });
+  } else if (what < 13) await revokeKey(ctx, pick(keys), undefined);
+  else if (what < 15) keys.push((await rotateKey(ctx, pick(keys), roll(48))).id);
+  else if (what < 16)
+    await editProject(ctx, project_id, { default_rate_limits: [{ ...RULE, id: "d", limit: 1 + roll(99) }] });
+  else if (what < 17 && tenants.length > 1) {
+    await deleteTenant(ctx, tenant_id);
+    tenants.splice(tenants.indexOf(tenant_id), 1);
+  } else if (what < 18) tenants.push((await createTenant(ctx, { external_id: `t-${lite.rack.newId()}` })).id);
+  else lite.clock.advance(roll(20 * 3_600_000));
+}
+
+/** One project's life: mutations, polls and restarts, held against the database at every quiet point. */
+export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, lite: RackLite, seed: number): Promise<void> {
+  const { int } = seeded(seed);
+  const roll: Roll = (n) => int(0, n - 1);
+  const project = await createProject(ctx, { name: "P", slug: `p-${seed}` });
+  const tenants: string[] = [];
+  for (let i = 0; i < 3; i++) tenants.push((await createTenant(ctx, { external_id: `s${seed}-${i}` })).id);
+  const world: World = { ctx, lite, project_id: project.id, tenants, keys: [] };
+  const filters: Filter[] = [{}, { env: "live" }, { tenant_id: tenants.slice(0, 2) }];
+  const nodes = filters.map((filter) => new Node(world, filter, roll));
+  for (let step = 0; step < STEPS; step++) {
+    await mutateOnce(world, roll).catch((error: { status?: number }) => {
+      if ((error.status ?? 500) >= 500) throw error;
+    });
+    for (const node of nodes) {
+      if (roll(3) === 0) await node.poll();
+      if (roll(25) === 0) node.restart();
+    }
+    if (step % 8 === 7) await quiet(world, nodes, filters, seed);
+  }
+  if (seed % 5 === 0) {
+    await deleteProject(ctx, project.id);
+    await quiet(world, nodes, filters, seed);
+    for (const node of nodes) assert.deepEqual([node.deleted, node.keys.size], [true, 0]);
+  }
+}
+
+async function quiet(world: World, nodes: Node[], filters: Filter[], seed: number): Promise<void> {
+  for (const [i, node] of nodes.entries()) {
+    let polls = 0;
+    while (!(await node.poll())) assert.ok(++polls < 200, `sequence ${seed} does not settle`);
+    const expiredBefore = world.lite.clock.now() - DAY_MS; // other sequences move the same clock on meanwhile
+    const want = await truth(world, filters[i] ?? {}, expiredBefore);
+    assert.deepEqual(node.view(expiredBefore), want, `sequence ${seed}, node ${i}`);
+  }
+}
+
+/** Small pages, so that a snapshot has several. */
+export const FEED_FLAGS = { snapshot_max_keys: "5" } as const;
+/** A workspace may hold so many projects and tenants only: a fresh one takes over in time. */
+const SEQUENCES_A_WORKSPACE = 40;
+
+export const feed: Campaign = {
+  name: "feed",
+  promise: "P6",
+  claim: "A node that polls holds exactly what the database says.",
+  rounds: 100_000,
+  round: `a project's life of ${STEPS} steps`,
+  backends: ["sqlite", "postgres"],
+  async run(options, tally) {
+    const { place } = options;
+    const flags = { data_dir: place.dir, ...FEED_FLAGS };
+    await using lite = await openLite(place.target, flags, testClock());
+    const seeds = [...rounds(options, tally)];
+    let ctx = await vendorOf(lite.rack);
+    for (let i = 0; i < seeds.length && !tally.hopeless; i += AT_ONCE) {
+      if (i % SEQUENCES_A_WORKSPACE === 0) ctx = await vendorOf(lite.rack);
+      const some = seeds.slice(i, i + AT_ONCE);
+      const tried = some.map((seed) =>
+        runFeedSequence(ctx, lite, seed).catch((error: Error) => tally.failed(seed, error.message)),
+      );
+      await Promise.all(tried);
+      tally.count("steps", some.length * STEPS);
+      if (i % 1_000 === 0) options.say(`seed ${some[0]}`);
+    }
+  },
+};

@@ -1,0 +1,39 @@
+// Idempotency: long random sequences against the model, and claimants who all come at once.
+import * as fc from "fast-check";
+import { rounds, type Campaign } from "./campaign.ts";
+import { contend, databaseStore, redisStore, runSequence, sequences } from "./idempotency-model.ts";
+import { openLite, testClock } from "./lite.ts";
+import { seeded } from "./random.ts";
+
+const COMMANDS = 50;
+const CRASH_ONE_IN = 100;
+
+export const idempotency: Campaign = {
+  name: "idempotency",
+  promise: "P4",
+  claim: "For one scope there is at most one live execute, and every answer is the model's.",
+  rounds: 100_000,
+  round: `a sequence of up to ${COMMANDS} commands and a crowd of claimants`,
+  backends: ["sqlite", "postgres", "redis"],
+  async run(options, tally) {
+    const { place, backend } = options;
+    await using lite = await openLite(place.target, { data_dir: place.dir }, testClock());
+    const store = await (backend === "redis" ? redisStore : databaseStore)(lite);
+    try {
+      const other = await store.beside();
+      const property = fc.asyncProperty(sequences(COMMANDS, CRASH_ONE_IN), (sequence) => runSequence(store, sequence));
+      for (const seed of rounds(options, tally)) {
+        const run = await fc.check(property, { seed, numRuns: 1, endOnFailure: true });
+        if (run.failed) tally.failed(seed, `${run.counterexample?.join() ?? ""}: ${String(run.errorInstance)}`);
+        const crowd = Array.from({ length: seeded(seed).int(2, 64) }, (_, i) => (i % 2 === 0 ? store.ctx : other));
+        const wrong = await contend(crowd, `crowd ${seed}`);
+        if (wrong !== null) tally.failed(seed, `of ${crowd.length} claimants at once ${wrong}`);
+        tally.count("claims at once", crowd.length);
+        if (seed % 1_000 === 0) options.say(`seed ${seed}`);
+      }
+      tally.figures.crashes = store.crashes;
+    } finally {
+      await store.close();
+    }
+  },
+};

@@ -1,0 +1,68 @@
+// A whole instance in this process: real HTTP on a given database, every answer held against its schema.
+import { startApp, type App } from "../src/app.ts";
+import { loadSettings } from "../src/config.ts";
+import type { Clock } from "../src/domain/clock.ts";
+import type { PasswordCost } from "../src/domain/password.ts";
+import { createLog } from "../src/log.ts";
+import type { DatabaseTarget } from "../src/store/db.ts";
+import type { Flags } from "./lite.ts";
+
+// Answers are looked at field by field, so their bodies are loosely typed on purpose.
+// oxlint-disable-next-line typescript/no-explicit-any
+export type Reply = { status: number; headers: Headers; body: any; text: string };
+export type CallOptions = { headers?: Record<string, string>; bearer?: string | null; raw?: string };
+export type Call = (bearer: string | null, route: string, body?: unknown, options?: CallOptions) => Promise<Reply>;
+export type Rig = { app: App; logs: string[]; call: Call };
+export type RigOptions = {
+  target: DatabaseTarget;
+  dir: string;
+  clock?: Clock;
+  flags?: Flags;
+  fatal?: ((error: unknown) => void) | undefined;
+  passwordCost?: PasswordCost | undefined;
+};
+
+/** Argon2 at next to no cost: most suites are not about it. */
+const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
+
+export async function openRig({ target, dir, clock, flags, fatal, passwordCost }: RigOptions): Promise<Rig> {
+  const logs: string[] = [];
+  const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
+  const { settings } = loadSettings({
+    env: {},
+    flags: { data_dir: dir, port: "0", throttle: "off", database_url, ...flags },
+  });
+  const app = await startApp({
+    settings,
+    log: createLog({ level: "debug", write: (line) => logs.push(line) }),
+    checkOutput: true,
+    passwordCost: passwordCost ?? CHEAP,
+    ...(clock && { clock }),
+    ...(fatal && { fatal }),
+  });
+  return { app, logs, call: (bearer, route, body, options) => send(app.url, bearer, route, body, options) };
+}
+
+/** Calls a route as written: `send(url, "krsk_…", "GET /v1/workspace")`. */
+export async function send(
+  url: string,
+  bearer: string | null,
+  route: string,
+  body?: unknown,
+  options: CallOptions = {},
+): Promise<Reply> {
+  const [method = "", path = ""] = route.split(" ");
+  const credential = options.bearer === undefined ? bearer : options.bearer;
+  const headers: Record<string, string> = {};
+  if (credential !== null) headers.authorization = `Bearer ${credential}`;
+  const content = options.raw ?? (body === undefined ? undefined : JSON.stringify(body));
+  if (content !== undefined) headers["content-type"] = "application/json";
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...headers, ...options.headers },
+    ...(content !== undefined && { body: content }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  return { status: response.status, headers: response.headers, text, body: isJson && text ? JSON.parse(text) : text };
+}

@@ -1,0 +1,126 @@
+// A long run at a steady pace with trouble on the way: clients that hang up, nonsense, chain verifications. Memory, open
+// handles and the -wal must level off, and the ledger must still be right at the end.
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Campaign, Tally } from "./campaign.ts";
+import { auditServer, callOf, worldOn } from "./crash.ts";
+import { Ledger, runLoad } from "./load.ts";
+import { seeded, type Random } from "./random.ts";
+import type { Call } from "./rig.ts";
+import { startServer } from "./server.ts";
+
+const CLIENTS = 8;
+const REST_MS = 20;
+const SAMPLE_MS = 2_000;
+/** The part of the run that only warms it up: code is compiled, caches and the heap find their size. */
+const WARM = 0.4;
+const RSS_GROWTH_MAX = 0.05;
+const HANDLES_MAX = 5;
+const WAL_MAX_BYTES = 64 * 1024 * 1024;
+
+type Sample = { at: number; rss: number; handles: number };
+
+function sample(pid: number, started: number): Sample {
+  const rss = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
+  // Connections come and go with the clients; what must not pile up are files.
+  const handles = readdirSync(`/proc/${pid}/fd`).length;
+  return { at: performance.now() - started, rss, handles };
+}
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** Somebody sends half a request and hangs up, or nonsense. */
+function trouble(url: string, random: Random): Promise<void> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(
+        random.pick(["POST /v1/keys HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n{", "\u0000\u0001\r\n\r\n"]),
+      );
+      setTimeout(() => socket.destroy(), random.int(0, 50));
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => resolve());
+  });
+}
+
+function judge(samples: readonly Sample[], seed: number, tally: Tally): void {
+  const end = samples.at(-1)?.at ?? 0;
+  const settled = samples.filter(({ at }) => at >= end * WARM);
+  const half = Math.floor(settled.length / 2);
+  const [first, second] = [settled.slice(0, half), settled.slice(half)];
+  const growth = mean(second.map(({ rss }) => rss)) / mean(first.map(({ rss }) => rss)) - 1;
+  const more = mean(second.map(({ handles }) => handles)) - mean(first.map(({ handles }) => handles));
+  tally.figures["RSS MiB"] = Math.round(mean(second.map(({ rss }) => rss)) / 1024 / 1024);
+  tally.figures["RSS growth %"] = Math.round(growth * 1_000) / 10;
+  tally.figures["handles more"] = Math.round(more * 10) / 10;
+  if (!(growth < RSS_GROWTH_MAX)) tally.failed(seed, `memory grew by ${Math.round(growth * 1_000) / 10} %`);
+  if (!(Math.abs(more) <= HANDLES_MAX)) tally.failed(seed, `handles changed by ${more}`);
+}
+
+async function disturb(
+  url: string,
+  call: Call,
+  key: string,
+  random: Random,
+  stop: AbortSignal,
+  tally: Tally,
+): Promise<void> {
+  while (!stop.aborted) {
+    await trouble(url, random);
+    tally.count("hang-ups");
+    if (random.int(0, 19) === 0) {
+      const { body } = await call(key, "GET /v1/audit_logs/chain");
+      if (body.verified !== true) tally.failed(0, `the chain breaks at ${body.broken_seq}`);
+      tally.count("verifications");
+    }
+    await sleep(200);
+  }
+}
+
+export const soak: Campaign = {
+  name: "soak",
+  promise: "P1, P3",
+  claim: "Hours of steady load with trouble: memory, handles and the -wal level off, nothing acknowledged is lost.",
+  rounds: 1,
+  round: "run of --minutes",
+  backends: ["sqlite", "postgres"],
+  async run(options, tally) {
+    const { place, seed, minutes, say } = options;
+    const server = await startServer(place.args, { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000" });
+    const { url, pid } = server.ready;
+    const call = callOf(() => server);
+    const ledger = new Ledger();
+    const stop = new AbortController();
+    try {
+      const world = await worldOn(server, "soak");
+      const load = runLoad(
+        { call, world, ledger, seed, clients: CLIENTS, restMs: REST_MS, patient: true },
+        stop.signal,
+      );
+      const trouble = disturb(url, call, world.key, seeded(seed), stop.signal, tally);
+      const samples: Sample[] = [];
+      const started = performance.now();
+      while (performance.now() - started < minutes * 60_000) {
+        await sleep(SAMPLE_MS);
+        samples.push(sample(pid, started));
+        const wal = statSync(`${place.dir}/keyrack.db-wal`, { throwIfNoEntry: false })?.size ?? 0;
+        tally.most("largest -wal MiB", wal / 1024 / 1024);
+        if (wal > WAL_MAX_BYTES) tally.failed(seed, `the -wal is ${wal} bytes`);
+        if (samples.length % 30 === 0)
+          say(`${samples.length * 2} s: RSS ${Math.round((samples.at(-1)?.rss ?? 0) / 2 ** 20)} MiB`);
+      }
+      stop.abort();
+      await Promise.all([load, trouble]);
+      tally.rounds = 1;
+      tally.figures.minutes = minutes;
+      judge(samples, seed, tally);
+      await auditServer(call, world, ledger, { place, seed }, tally);
+    } finally {
+      stop.abort();
+      const code = await server.end("SIGTERM");
+      if (code !== 0) tally.failed(seed, `it ended with ${code}`);
+    }
+  },
+};

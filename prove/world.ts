@@ -1,0 +1,50 @@
+// What campaigns over HTTP stand on: a workspace with a project and a tenant, people with sessions, made through the API.
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { lettersIn } from "./letters.ts";
+import type { Call, Reply } from "./rig.ts";
+
+export const PASSWORD = "correct horse battery staple";
+const MAIL_WITHIN_MS = 10_000;
+
+export type World = { call: Call; key: string; workspace_id: string; project_id: string; tenant_id: string };
+export type Person = { id: string; email: string; session: string; session_id: string };
+
+/** An answer that must be a success, or the campaign has nothing to stand on. */
+export async function must(reply: Promise<Reply>): Promise<Reply["body"]> {
+  const { status, body, text } = await reply;
+  if (status >= 300) throw new Error(`refused with ${status}: ${text}`);
+  return body;
+}
+
+export async function makeWorld(call: Call, bootstrap: string, slug: string): Promise<World> {
+  const made = await must(call(bootstrap, "POST /v1/workspaces", { name: "Proof", slug }));
+  const key = made.secret_key.key as string;
+  const project = await must(call(key, "POST /v1/projects", { name: "P", slug: "ppp" }));
+  const tenant = await must(call(key, "POST /v1/tenants", { external_id: "t" }));
+  return { call, key, workspace_id: made.workspace.id, project_id: project.id, tenant_id: tenant.id };
+}
+
+/** The token in the newest message to an address, once it is there and another than before. */
+export async function mailedToken(dataDir: string, to: string, before?: string): Promise<string> {
+  const giveUp = performance.now() + MAIL_WITHIN_MS;
+  for (;;) {
+    const token = lettersIn(join(dataDir, "mail")).findLast((letter) => letter.to === to)?.token;
+    if (token && token !== before) return token;
+    if (performance.now() > giveUp) throw new Error(`there is no mail for ${to}`);
+    await sleep(5);
+  }
+}
+
+/** Signs up, verifies and logs in. */
+export async function makePerson(call: Call, dataDir: string, email: string): Promise<Person> {
+  await must(call(null, "POST /v1/auth/users", { email, password: PASSWORD }));
+  const token = await mailedToken(dataDir, email);
+  await must(call(null, "POST /v1/auth/email_verifications/consume", { token }));
+  return logIn(call, email);
+}
+
+export async function logIn(call: Call, email: string, more: object = {}): Promise<Person> {
+  const body = await must(call(null, "POST /v1/auth/sessions", { email, password: PASSWORD, ...more }));
+  return { id: body.user.id, email, session: body.token, session_id: body.id };
+}

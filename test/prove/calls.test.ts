@@ -1,0 +1,33 @@
+// The requests that fault campaigns make: one for every route that changes anything, and each succeeds when nothing fails.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { calls } from "../../prove/calls.ts";
+import { openRig } from "../../prove/rig.ts";
+import { makePerson, makeWorld } from "../../prove/world.ts";
+import { endpoints } from "../../src/planes/index.ts";
+
+it("there is one for every route that changes anything", () => {
+  const changing = endpoints.filter(({ method }) => method !== "GET").map(({ name }) => name);
+  expect(Object.keys(calls).toSorted()).toEqual(changing.toSorted());
+});
+
+it("each is answered as its declaration says", { timeout: 60_000 }, async () => {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+  const { app, call } = await openRig({ target: { kind: "sqlite", file: join(dir, "keyrack.db") }, dir });
+  const bootstrap = app.bootstrap.token as string;
+  const world = await makeWorld(call, bootstrap, "calls");
+  const owner = await makePerson(call, dir, "owner@example.com");
+  const joined = await call(world.key, "POST /v1/invites", { email: owner.email, role: "owner" });
+  await call(owner.session, "POST /v1/auth/invites/accept", { token: joined.body.token });
+  let names = 0;
+  const scene = { world, dataDir: dir, bootstrap, owner, fresh: () => `n-${names++}` };
+  for (const [name, prepare] of Object.entries(calls)) {
+    const { bearer, route, body, options } = await prepare(scene);
+    const { status, text } = await call(bearer, route, body, options);
+    expect(status, `${name}: ${text}`).toBe(endpoints.find((endpoint) => endpoint.name === name)?.status);
+  }
+  await app.stop();
+  rmSync(dir, { recursive: true, force: true });
+});

@@ -1,0 +1,27 @@
+// Short versions of the campaigns that stand between a process and its files.
+import { expect, it } from "vitest";
+import { iofault } from "../../prove/iofault.ts";
+import { powercut } from "../../prove/powercut.ts";
+import type { Report } from "../../prove/campaign.ts";
+import { shortRun } from "./short.ts";
+
+const LONG = { timeout: 180_000 };
+
+function wasRun({ skipped }: Report): boolean {
+  if (skipped !== undefined) console.error(`!!! SKIPPED: ${skipped}.`);
+  return skipped === undefined;
+}
+
+it("a power cut loses nothing acknowledged, and the control without syncs does", LONG, async () => {
+  const report = await shortRun(powercut, "sqlite", 3);
+  if (!wasRun(report)) return;
+  expect(report.figures).toMatchObject({ lost: 0 });
+  expect(report.figures["control lost after cuts"]).toBeTypeOf("number");
+  expect(report.figures["writes forgotten"]).toBeGreaterThan(0);
+});
+
+it("a failing disk costs an answer, never a promise", LONG, async () => {
+  const report = await shortRun(iofault, "sqlite", 8);
+  if (!wasRun(report)) return;
+  expect(report.figures.restarts).toBeGreaterThan(0);
+});

@@ -1,0 +1,16 @@
+// The short version of a campaign: the same code as `npm run prove`, a few rounds of it.
+import { expect } from "vitest";
+import { runCampaign, type Backend, type Campaign, type Report } from "../../prove/campaign.ts";
+import { withPlace } from "../../prove/scratch.ts";
+import { postgresUrl } from "../support/backends.ts";
+
+export async function shortRun(campaign: Campaign, backend: Backend, rounds: number, seed = 1): Promise<Report> {
+  const report = await withPlace(
+    backend,
+    (place) => runCampaign(campaign, { rounds, seed, backend, place }),
+    postgresUrl ?? undefined,
+  );
+  expect(report.failures).toEqual([]);
+  expect(report.skipped ?? report.rounds).toBe(report.skipped ?? rounds);
+  return report;
+}
