@@ -1,10 +1,12 @@
 // npm run prove -- crash [--rounds N] [--seed S] [--backend sqlite|postgres]
+// npm run prove -- fleet [--nodes N]
 // Runs a campaign against a promise and prints a report; exit 4 when the promise broke.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { crash } from "./crash.ts";
+import { fleet } from "./fleet.ts";
 import { withScratchDatabase } from "./scratch.ts";
 
 const { values, positionals } = parseArgs({
@@ -13,6 +15,7 @@ const { values, positionals } = parseArgs({
     rounds: { type: "string", default: "50" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     backend: { type: "string", default: "sqlite" },
+    nodes: { type: "string", default: "20" },
   },
 });
 
@@ -31,11 +34,17 @@ async function runCrash(): Promise<boolean> {
   }
 }
 
-const campaigns: Record<string, () => Promise<boolean>> = { crash: runCrash };
+async function runFleet(): Promise<boolean> {
+  const report = await fleet(Number(values.nodes));
+  console.log(JSON.stringify(report, null, 2));
+  return report.problems.length === 0;
+}
+
+const campaigns: Record<string, () => Promise<boolean>> = { crash: runCrash, fleet: runFleet };
 const campaign = campaigns[positionals[0] ?? ""];
 if (!campaign) {
   console.error(
-    `usage: npm run prove -- ${Object.keys(campaigns).join("|")} [--rounds N] [--seed S] [--backend sqlite|postgres]`,
+    `usage: npm run prove -- ${Object.keys(campaigns).join("|")} [--rounds N] [--seed S] [--backend sqlite|postgres] [--nodes N]`,
   );
   process.exitCode = 2;
 } else if (!(await campaign())) process.exitCode = 4;
