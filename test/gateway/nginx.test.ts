@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startProcess, startServer, type Running } from "../../prove/server.ts";
 import { tempDir } from "../support/cli.ts";
-import { freePort, nginxVersion, startNginx } from "../support/nginx.ts";
+import { freePort } from "../support/free-port.ts";
+import { nginxVersion, startNginx } from "../support/nginx.ts";
 
 const example = join(import.meta.dirname, "../../examples/nginx-gateway/keyrack.conf");
 const version = nginxVersion();

@@ -3,7 +3,6 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { accessSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 
 const NGINX = "/usr/sbin/nginx";
@@ -17,15 +16,6 @@ export function nginxVersion(): string | null {
   }
   // It prints to stderr.
   return execFileSync("sh", ["-c", `${NGINX} -v 2>&1`], { encoding: "utf8" }).trim();
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 /** `addresses`: what the example's file names → what to put there. Each must be there exactly once. */
