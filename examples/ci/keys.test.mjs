@@ -15,7 +15,7 @@ async function call(method, path, body, bearer = KEYRACK_SECRET_KEY) {
 
 const want = { project_id: KEYRACK_PROJECT_ID, tenant_id: KEYRACK_TENANT_ID };
 
-test("a key is shown once, and is gone once it is revoked", async () => {
+await test("a key is shown once, and is gone once it is revoked", async () => {
   const minted = await call("POST", "/v1/keys", { ...want, env: "live" });
   assert.equal(minted.status, 201);
   assert.match(minted.body.key, /^kr_live_/);
@@ -25,7 +25,7 @@ test("a key is shown once, and is gone once it is revoked", async () => {
   assert.equal(revoked.body.propagation.complete, true);
 });
 
-test("the test secret key cannot touch live", async () => {
+await test("the test secret key cannot touch live", async () => {
   const refused = await call("POST", "/v1/keys", { ...want, env: "live" }, KEYRACK_TEST_SECRET_KEY);
   assert.equal(refused.status, 403);
 });
