@@ -4,6 +4,7 @@ import { clock } from "./clock.ts";
 import { crash } from "./crash.ts";
 import { diskFullCampaign } from "./disk-full.ts";
 import { feed } from "./feed.ts";
+import { fleetCampaign } from "./fleet.ts";
 import { fuzz } from "./fuzz.ts";
 import { idempotency } from "./idempotency.ts";
 import { iofault } from "./iofault.ts";
@@ -23,6 +24,7 @@ export const campaigns: readonly Campaign[] = [
   limits,
   idempotency,
   feed,
+  fleetCampaign,
   tamper,
   clock,
   soak,

@@ -24,9 +24,14 @@ export function cleanEnv(more: Record<string, string> = {}): Record<string, stri
   return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp", ...more };
 }
 
-export async function startServer(args: string[], env: Record<string, string> = {}): Promise<Running> {
+export function startServer(args: string[], env: Record<string, string> = {}): Promise<Running> {
+  return startProcess(["serve", "--json", "--port", "0", ...args], env);
+}
+
+/** Any command that prints one JSON line when it is ready and runs until it is told to end. */
+export async function startProcess(args: string[], env: Record<string, string> = {}): Promise<Running> {
   const started = performance.now();
-  const child = spawn(BIN, ["serve", "--json", "--port", "0", ...args], {
+  const child = spawn(BIN, args, {
     env: cleanEnv(env),
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -37,7 +42,7 @@ export async function startServer(args: string[], env: Record<string, string> = 
   });
   const line = await Promise.race([
     new Promise<string>((resolve) => createInterface({ input: child.stdout }).once("line", resolve)),
-    exited.then((code) => Promise.reject(new Error(`the server ended with ${code}: ${stderr}`))),
+    exited.then((code) => Promise.reject(new Error(`it ended with ${code}: ${stderr}`))),
   ]);
   return {
     ready: JSON.parse(line) as Ready,

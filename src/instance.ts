@@ -65,7 +65,7 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
   if (made)
     log.warn("a master key was made; keep a copy of it away from the backups", { file: join(dir, "master.key") });
   const bootstrap = doorOpen ? await openBootstrap(store, settings, dir) : { hash: null, file: null, token: null };
-  const transport = openTransport(mailTarget(settings, dir, log), settings.mail_from);
+  const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.push(() => transport.close());
   const machinery = await openMachinery(
     { store, clock, settings, log, clockIsInjected: options.clock !== undefined },

@@ -1,5 +1,4 @@
 // What the machine plane stands on: rate-limit counters, idempotency claims, and the caches of the hot path.
-import { RedisClaims } from "./counter/idempotency.ts";
 import { BadSetting, type Settings } from "./config.ts";
 import type { Clock } from "./domain/clock.ts";
 import type { Rack } from "./domain/context.ts";
@@ -60,6 +59,7 @@ async function openClaims({ store, clock, settings, log, clockIsInjected }: Base
   const { idempotency_store, redis_url } = settings;
   if (idempotency_store === "database") return databaseClaims({ store, clock });
   if (!redis_url) throw new BadSetting(`KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`);
+  const { RedisClaims } = await import("./counter/idempotency.ts");
   const { claims, refused } = await RedisClaims.open({
     urls: redis_url,
     forced: idempotency_store === "redis-forced",

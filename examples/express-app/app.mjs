@@ -12,6 +12,7 @@ const keyrack = createKeyrack({
   secretKey: process.env.KEYRACK_SECRET_KEY,
   projectId: process.env.KEYRACK_PROJECT_ID,
   cacheFile: process.env.KEYRACK_CACHE_FILE,
+  staleMs: Number(process.env.KEYRACK_STALE_MS ?? 30_000),
   resources,
   log: (level, message, fields) => level !== "debug" && console.error(level, message, fields),
 });

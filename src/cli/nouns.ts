@@ -59,6 +59,13 @@ export const nouns: Record<string, NounEntry> = Object.fromEntries([
   ],
   ["scan", { about: "Find keys in files, offline.", load: async () => (await import("./scan.ts")).addScanCommand }],
   [
+    "gateway",
+    {
+      about: "Verify keys behind nginx, Caddy, Traefik or Envoy.",
+      load: async () => (await import("./gateway.ts")).addGatewayCommand,
+    },
+  ],
+  [
     "signing-key",
     {
       about: "The keys that sign embed tokens.",

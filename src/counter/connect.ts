@@ -1,9 +1,6 @@
-// The Redis connection: one client for one URL, a cluster client for several, and what went wrong in one word.
+// The Redis connection: one client for one URL, a cluster client for several.
 // The trap: a queue. No command may wait for a connection to come back: it fails at once and memory answers.
 import { Cluster, Redis, type RedisOptions } from "ioredis";
-
-/** Why Redis did not answer; all that /healthz tells of it. */
-export type RedisError = "timeout" | "refused" | "auth" | "unreachable" | "readonly" | "loading" | "full" | "error";
 
 /** ioredis' two clients, as far as the counter uses them. */
 export type RedisClient = Redis | Cluster;
@@ -48,25 +45,4 @@ function connectCluster(urls: readonly string[], commandTimeout: number): Cluste
     slotsRefreshTimeout: 2_000,
     redisOptions,
   });
-}
-
-const signs: readonly (readonly [RegExp, RedisError])[] = [
-  [/timed? ?out|ETIMEDOUT/i, "timeout"],
-  [/ECONNREFUSED/, "refused"],
-  [/NOAUTH|WRONGPASS|NOPERM|invalid password/i, "auth"],
-  [/READONLY/, "readonly"],
-  [/LOADING|MASTERDOWN|CLUSTERDOWN/, "loading"],
-  [/^OOM|MISCONF/, "full"],
-  [
-    /ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ECONNRESET|EPIPE|closed|writeable|None of startup nodes/i,
-    "unreachable",
-  ],
-];
-
-/** The class of a failure. Messages of Redis and of sockets hold addresses and names, so they never leave this file. */
-export function classify(error: unknown): RedisError {
-  // A cluster that nobody answers for says so, and keeps the reason in here.
-  if (error instanceof Error && "lastNodeError" in error && error.lastNodeError) return classify(error.lastNodeError);
-  const text = error instanceof Error ? `${error.message} ${"code" in error ? String(error.code) : ""}` : String(error);
-  return signs.find(([sign]) => sign.test(text))?.[1] ?? "error";
 }

@@ -3,7 +3,7 @@
 // answer, and an operator who would rather refuse sets `error`.
 import { fail } from "../kernel/errors.ts";
 import { Breaker } from "./breaker.ts";
-import { classify, type RedisError } from "./connect.ts";
+import { classify, type RedisError } from "./redis-error.ts";
 import type { CheckRequest, Counter, Lease, LeaseRequest, Verdict } from "./counter.ts";
 import type { MemoryCounter } from "./memory.ts";
 import type { RedisCounter } from "./redis.ts";

@@ -3,7 +3,8 @@
 import { hash, randomUUID } from "node:crypto";
 import type { RateLimit } from "../kernel/limits.ts";
 import { type Batch, Batcher } from "./batch.ts";
-import { classify, connectRedis, type RedisClient, type RedisError } from "./connect.ts";
+import { connectRedis, type RedisClient } from "./connect.ts";
+import { classify, type RedisError } from "./redis-error.ts";
 import {
   type CheckRequest,
   type Counter,

@@ -3,7 +3,6 @@
 import type { CheckRequest, Counter, LeaseRequest } from "../counter/counter.ts";
 import { FallbackCounter, NO_REDIS, type RedisState } from "../counter/fallback.ts";
 import { MemoryCounter } from "../counter/memory.ts";
-import { RedisCounter } from "../counter/redis.ts";
 import { countersAfter, reapCounters, saveCounters } from "../store/rate-counters.ts";
 import type { SecretKeyActor } from "./actor.ts";
 import { coverEnv } from "./boundary.ts";
@@ -32,6 +31,7 @@ export type CountersOptions = {
 export async function openCounters({ now, redisUrls, onRedisFailure, redisByNow }: CountersOptions): Promise<Counters> {
   const memory = new MemoryCounter({ now });
   if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
+  const { RedisCounter } = await import("../counter/redis.ts"); // most instances never load ioredis
   const redis = new RedisCounter({ urls: redisUrls, ...(redisByNow && { now }) });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
   await redis.ready(REDIS_READY_WITHIN_MS);

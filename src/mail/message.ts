@@ -1,6 +1,5 @@
 // A message in the form nodemailer takes, the same for SMTP and for files: plain text, header values on one line and
 // encoded (RFC 2047), our own Message-ID.
-import { createTransport } from "nodemailer";
 import type { Mail } from "./mail.ts";
 
 export function toMessage({ to, subject, text, message_id, date }: Mail, from: string) {
@@ -22,10 +21,10 @@ function oneLine(value: string): string {
   return value.replace(/[\r\n]+/g, " ");
 }
 
-const composer = createTransport({ streamTransport: true, buffer: true, newline: "windows" });
-
-/** The message as it goes over the wire (RFC 5322). */
+/** The message as it goes over the wire (RFC 5322). Most days an instance sends no mail, and never loads nodemailer. */
 export async function toBytes(mail: Mail, from: string): Promise<Buffer> {
+  const { createTransport } = await import("nodemailer");
+  const composer = createTransport({ streamTransport: true, buffer: true, newline: "windows" });
   const { message } = await composer.sendMail(toMessage(mail, from));
   return message as Buffer;
 }

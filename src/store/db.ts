@@ -3,7 +3,7 @@ import { Histogram } from "../kernel/exposition.ts";
 import type { Driver } from "./driver.ts";
 import { GroupCommit, type Job } from "./group.ts";
 import { migrate } from "./migrate.ts";
-import { PostgresDriver } from "./postgres.ts";
+import type { PostgresDriver } from "./postgres.ts";
 import { SqliteDriver } from "./sqlite.ts";
 import type { Dialect, Reader } from "./statement.ts";
 import { Verifier, type ChainCheck, type Expected } from "./verifier.ts";
@@ -165,11 +165,15 @@ class OpenStore implements Store {
   }
 }
 
+/** Most instances never load pg. */
+async function driverFor(target: DatabaseTarget, { fatal }: StoreEvents): Promise<SqliteDriver | PostgresDriver> {
+  if (target.kind === "sqlite") return new SqliteDriver(target.file, fatal);
+  const { PostgresDriver } = await import("./postgres.ts");
+  return new PostgresDriver(target.url, target.pool);
+}
+
 export async function openStore(target: DatabaseTarget, events: StoreEvents): Promise<Store> {
-  const driver =
-    target.kind === "sqlite"
-      ? new SqliteDriver(target.file, events.fatal)
-      : new PostgresDriver(target.url, target.pool);
+  const driver = await driverFor(target, events);
   try {
     const warnings = await driver.open();
     const store = new OpenStore(target, driver, events);

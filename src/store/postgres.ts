@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { Client, Pool, TypeOverrides, type ClientConfig, type QueryConfig } from "pg";
 import { fail } from "../kernel/errors.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
+import { isLost } from "./lost.ts";
 import type { Query, Reader } from "./statement.ts";
 
 const INT8 = 20;
@@ -90,15 +91,6 @@ class PgWriter implements Writer {
   post(sql: string): void {
     this.#live.query(sql).catch(() => {});
   }
-}
-
-export function isLost(error: unknown): boolean {
-  const { code = "", message = "" } = error as { code?: string; message?: string };
-  if (/^(08|57P0|25P03)/.test(code)) return true;
-  if (/^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/.test(code)) return true;
-  return /Connection terminated|not queryable|Query read timeout|timeout exceeded when trying to connect|connection timeout/i.test(
-    message,
-  );
 }
 
 /** A statement that took too long, or a server short of connections or memory: the request may be tried again. */

@@ -5,7 +5,7 @@ import { workerSource } from "../files.ts";
 import { fail } from "../kernel/errors.ts";
 import type { BreakReason } from "../kernel/chain.ts";
 import type { DatabaseTarget } from "./db.ts";
-import { isLost } from "./postgres.ts";
+import { isLost } from "./lost.ts";
 
 const WORKERS_MAX = 2;
 

@@ -192,7 +192,16 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
 };
 
 /** Tested where they can be: as processes of their own (serve.test.ts), in order below, or under a lock of their own. */
-const ELSEWHERE = ["serve", "ephemeral", "logout", "profile use", "profile remove", "db migrate", "mail retry"];
+const ELSEWHERE = [
+  "serve",
+  "ephemeral",
+  "gateway",
+  "logout",
+  "profile use",
+  "profile remove",
+  "db migrate",
+  "mail retry",
+];
 
 async function all<T>(items: readonly T[], work: (item: T) => Promise<string | undefined>): Promise<string[]> {
   const wrong: string[] = [];

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { Breaker } from "../../src/counter/breaker.ts";
-import { classify } from "../../src/counter/connect.ts";
+import { classify } from "../../src/counter/redis-error.ts";
 import { FallbackCounter } from "../../src/counter/fallback.ts";
 import { MemoryCounter } from "../../src/counter/memory.ts";
 import { RedisCounter } from "../../src/counter/redis.ts";

@@ -11,6 +11,7 @@ const TOP = [
   "config",
   "datadir",
   "files",
+  "gateway",
   "globals.d",
   "instance",
   "jobs",
@@ -47,6 +48,7 @@ const RULES: Record<string, string[]> = {
   app: ["*"],
   cli: ["*"],
   sdk: ["kernel"],
+  gateway: ["sdk"],
   portal: ["types:kernel"],
   dashboard: ["types:kernel", "types:planes", "types:client"],
 };

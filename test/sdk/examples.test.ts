@@ -7,6 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startServer } from "../../prove/server.ts";
+import { createClient } from "../../src/client.ts";
+import { freePort } from "../support/free-port.ts";
 import { installSdk, packSdk } from "./support/package.ts";
 import { Plane } from "./support/plane.ts";
 
@@ -52,13 +55,16 @@ class Running {
   }
 }
 
-async function start(name: string, plane: Plane): Promise<Running> {
+type Where = Record<"url" | "secretKey" | "projectId", string>;
+
+async function start(name: string, { url, secretKey, projectId }: Where, more = {}): Promise<Running> {
   const env = {
     PATH: process.env["PATH"],
     PORT: "0",
-    KEYRACK_URL: plane.url,
-    KEYRACK_SECRET_KEY: plane.secretKey,
-    KEYRACK_PROJECT_ID: plane.projectId,
+    KEYRACK_URL: url,
+    KEYRACK_SECRET_KEY: secretKey,
+    KEYRACK_PROJECT_ID: projectId,
+    ...more,
   };
   const child = spawn(process.execPath, ["app.mjs"], {
     cwd: join(folder, name),
@@ -103,6 +109,63 @@ describe("examples/express-app", () => {
     expect(plane.ingest.events.length).toBe(5);
     expect(plane.feed.nodes.size).toBe(0);
   });
+});
+
+describe("examples/express-app while the real server is killed under it", () => {
+  const STALE_MS = 1000;
+
+  it("no request fails that should pass, degraded turns true, and a revocation made after the return arrives", async () => {
+    const data = join(folder, "data");
+    const port = String(await freePort());
+    let server = await startServer(["--data-dir", data, "--port", port]);
+    const { url, bootstrap_token_file } = server.ready;
+    const boot = createClient({ url, bearer: readFileSync(String(bootstrap_token_file), "utf8").trim() });
+    const { secret_key } = await boot.call("POST /v1/workspaces", { body: { name: "Acme", slug: "acme" } });
+    const api = createClient({ url, bearer: secret_key.key });
+    const project = await api.call("POST /v1/projects", { body: { name: "Orders", slug: "orders" } });
+    const tenant = await api.call("POST /v1/tenants", { body: { external_id: "one" } });
+    const want = { project_id: project.id, tenant_id: tenant.id, env: "live" as const, scopes: ["orders:read"] };
+    const [kept, revoked] = [
+      await api.call("POST /v1/keys", { body: want }),
+      await api.call("POST /v1/keys", { body: want }),
+    ];
+    const where = { url, secretKey: secret_key.key, projectId: project.id };
+    await using app = await start("express-app", where, { KEYRACK_STALE_MS: String(STALE_MS) });
+    const orders = async (key: string | undefined): Promise<number> => {
+      const answer = await fetch(`${app.url}/orders`, { headers: { authorization: `Bearer ${key}` } });
+      await answer.text();
+      return answer.status;
+    };
+    const health = async () => (await (await fetch(`${app.url}/health`)).json()) as { degraded: boolean; keys: number };
+    const traffic = { statuses: new Set<number>(), stop: false };
+    const running = (async () => {
+      while (!traffic.stop) {
+        traffic.statuses.add(await orders(kept.key));
+      }
+    })();
+
+    expect(await health()).toMatchObject({ degraded: false, keys: 2 });
+    expect(await server.end("SIGKILL")).toBe("SIGKILL");
+    await expect.poll(async () => (await health()).degraded, { timeout: 10_000 }).toBe(true);
+    expect([await orders(kept.key), await orders(revoked.key), await orders("kr_live_nonsense")]).toEqual([
+      200, 200, 401,
+    ]);
+
+    server = await startServer(["--data-dir", data, "--port", port]);
+    await expect.poll(async () => (await health()).degraded, { timeout: 20_000 }).toBe(false);
+    const { propagation } = await api.call("POST /v1/keys/{id}/revoke", {
+      params: { id: revoked.id },
+      query: { wait: "true" },
+      body: {},
+    });
+    expect(propagation).toMatchObject({ complete: true, acked_nodes: 1 });
+    expect([await orders(kept.key), await orders(revoked.key)]).toEqual([200, 401]);
+    traffic.stop = true;
+    await running;
+    expect([...traffic.statuses]).toEqual([200]);
+    expect(await app.stop()).toBe(0);
+    expect(await server.end("SIGTERM")).toBe(0);
+  }, 60_000);
 });
 
 describe("examples/hono-app", () => {

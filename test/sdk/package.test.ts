@@ -1,11 +1,12 @@
 // The package @keyrack/sdk: built, packed, installed offline into an empty folder, and run there on every Node there is.
 
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { nodes } from "./support/nodes.ts";
 import { installSdk, packSdk } from "./support/package.ts";
 import { Plane } from "./support/plane.ts";
 
@@ -15,14 +16,6 @@ const built = join(folder, "built");
 const app = join(folder, "app");
 const DOORS = ["express", "fastify", "hono", "h3", "node", "fetch"];
 let tarball = "";
-
-/** This Node, and the system's own where there is another. */
-const nodes = [process.execPath, ...(process.env["PATH"] ?? "").split(delimiter).map((dir) => join(dir, "node"))]
-  .filter((path) => existsSync(path) && (path === process.execPath || !path.includes("node_modules")))
-  .map((path) => ({ path, version: execFileSync(path, ["-v"], { encoding: "utf8" }).trim() }))
-  .filter(
-    ({ version }, i, all) => Number(version.slice(1, 3)) >= 20 && all.findIndex((one) => one.version === version) === i,
-  );
 
 beforeAll(async () => {
   tarball = await packSdk(folder);

@@ -1,0 +1,188 @@
+// examples/nginx-gateway with the real nginx, the real gateway and a real server: what a customer of the API gets to see.
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startProcess, startServer, type Running } from "../../prove/server.ts";
+import { tempDir } from "../support/cli.ts";
+import { freePort } from "../support/free-port.ts";
+import { nginxVersion, startNginx } from "../support/nginx.ts";
+
+const example = join(import.meta.dirname, "../../examples/nginx-gateway/keyrack.conf");
+const version = nginxVersion();
+if (!version) console.warn("nginx is not installed: THE NGINX GATEWAY IS NOT TESTED (apt-get install nginx)");
+
+it("examples/nginx-gateway is under 80 lines", () => {
+  expect(readFileSync(example, "utf8").split("\n").length).toBeLessThan(80);
+});
+
+describe.runIf(version)(`keyrack gateway behind ${version}`, () => {
+  const temp = tempDir();
+  let server: Running;
+  let gateway: Running;
+  let nginx: AsyncDisposable;
+  let api: Server;
+  let url = "";
+  let env: Record<string, string>;
+  let seeded: Record<"url" | "secret_key" | "project_id" | "tenant_id", string>;
+  const reached: { url: string; headers: IncomingHttpHeaders; body: string }[] = [];
+
+  const call = async <T>(method: string, path: string, body: unknown): Promise<T> => {
+    const headers = { authorization: `Bearer ${seeded.secret_key}`, "content-type": "application/json" };
+    const answer = await fetch(seeded.url + path, { method, headers, body: JSON.stringify(body) });
+    return (await answer.json()) as T;
+  };
+  /** A key that the gateway knows of. */
+  const mint = async (more: object): Promise<{ id: string; key: string }> => {
+    const { project_id, tenant_id } = seeded;
+    const minted = await call<{ id: string; key: string }>("POST", "/v1/keys", {
+      project_id,
+      tenant_id,
+      env: "live",
+      ...more,
+    });
+    await expect.poll(() => fetch(url, { headers: bearer(minted.key) }).then(({ status }) => status)).not.toBe(401);
+    reached.length = 0;
+    return minted;
+  };
+  const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+  const startGateway = (port: number, more: Record<string, string> = {}) =>
+    startProcess(["gateway", "--json", "--mode", "nginx", "--port", String(port)], { ...env, ...more });
+
+  beforeAll(async () => {
+    server = await startServer(["--ephemeral", "--seed"]);
+    seeded = server.ready as unknown as typeof seeded;
+    env = {
+      KEYRACK_URL: seeded.url,
+      KEYRACK_SECRET_KEY: seeded.secret_key,
+      KEYRACK_PROJECT_ID: seeded.project_id,
+      HOME: temp.dir,
+    };
+    const port = await freePort();
+    gateway = await startGateway(port);
+    api = createServer((req, res) => {
+      const chunks: Buffer[] = [];
+      req.on("data", (chunk: Buffer) => chunks.push(chunk));
+      req.on("end", () => {
+        reached.push({ url: req.url ?? "", headers: req.headers, body: Buffer.concat(chunks).toString() });
+        res.writeHead(req.url === "/teapot" ? 403 : 200, { "content-type": "text/plain" });
+        res.end("from the API");
+      });
+    }).listen(0, "127.0.0.1");
+    await once(api, "listening");
+    const front = `127.0.0.1:${await freePort()}`;
+    url = `http://${front}/`;
+    nginx = await startNginx(join(temp.dir, "nginx"), example, {
+      "127.0.0.1:8080": front,
+      "127.0.0.1:4748": `127.0.0.1:${port}`,
+      "127.0.0.1:3000": `127.0.0.1:${(api.address() as AddressInfo).port}`,
+    });
+  }, 60_000);
+
+  afterAll(async () => {
+    await nginx?.[Symbol.asyncDispose]();
+    await gateway?.end("SIGTERM");
+    await server?.end("SIGTERM");
+    api?.close();
+    temp[Symbol.dispose]();
+  });
+
+  it("200: the API learns whose key it is, and nothing that a client made up", async () => {
+    const { id, key } = await mint({ scopes: ["orders:read", "a b%"] });
+    const forged = { "x-keyrack-tenant-id": "evil", "x-keyrack-scopes": "admin" };
+    const answer = await fetch(`${url}orders?x=1`, {
+      method: "POST",
+      headers: { ...bearer(key), ...forged },
+      body: "hello",
+    });
+    expect([answer.status, await answer.text()]).toEqual([200, "from the API"]);
+    expect(reached).toMatchObject([
+      {
+        url: "/orders?x=1",
+        body: "hello",
+        headers: {
+          "x-keyrack-key-id": id,
+          "x-keyrack-tenant-id": seeded.tenant_id,
+          "x-keyrack-project-id": seeded.project_id,
+          "x-keyrack-env": "live",
+          "x-keyrack-scopes": "orders:read a%20b%25",
+        },
+      },
+    ]);
+    expect((await fetch(url, { headers: { "x-api-key": key } })).status).toBe(200);
+  });
+
+  it("401: with the library's own body and challenge, and the API never hears of it", async () => {
+    reached.length = 0;
+    const none = await fetch(url);
+    expect([none.status, none.headers.get("www-authenticate")]).toEqual([401, 'Bearer realm="keyrack"']);
+    expect(none.headers.get("content-type")).toBe("application/json");
+    expect(none.headers.get("cache-control")).toBe("no-store");
+    expect(await none.json()).toMatchObject({ error: { code: "missing_key" } });
+    const wrong = await fetch(url, { headers: bearer("kr_live_nonsense") });
+    expect([wrong.status, await wrong.json()]).toMatchObject([401, { error: { code: "invalid_key" } }]);
+    expect(wrong.headers.get("www-authenticate")).toBe('Bearer realm="keyrack", error="invalid_token"');
+    expect(reached).toEqual([]);
+  });
+
+  it("403: says which scope is missing", async () => {
+    const { key } = await mint({ scopes: ["other"] });
+    const answer = await fetch(`${url}orders?scope=`, { headers: bearer(key) });
+    expect(answer.status).toBe(403);
+    expect(await answer.json()).toMatchObject({
+      error: { code: "insufficient_scope", missing_scopes: ["orders:read"] },
+    });
+    expect(answer.headers.get("www-authenticate")).toContain('error="insufficient_scope", scope="orders:read"');
+    expect(reached).toEqual([]);
+  });
+
+  it("429: with retry-after, and the limits on allowed answers too", async () => {
+    const rule = { id: "tiny", limit: 3, window_ms: 3_600_000, algorithm: "fixed", scope: "key" };
+    const { key } = await mint({ rate_limits: [rule] });
+    const answers: Response[] = [];
+    for (let i = 0; i < 4; i++) answers.push(await fetch(url, { headers: bearer(key) }));
+    const allowed = answers.filter(({ status }) => status === 200);
+    expect(allowed.at(-1)?.headers.get("ratelimit-policy")).toBe('"tiny";q=3;w=3600');
+    const denied = answers.at(-1) as Response;
+    expect([denied.status, await denied.json()]).toMatchObject([429, { error: { code: "rate_limited" } }]);
+    expect(Number(denied.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(denied.headers.get("ratelimit")).toMatch(/^"tiny";r=0;t=\d+$/);
+    expect(reached.length).toBe(allowed.length);
+  });
+
+  it("what the API itself answers stays as it is, and an open location is open but still not forged", async () => {
+    const { key } = await mint({});
+    const own = await fetch(`${url}teapot`, { headers: bearer(key) });
+    expect([own.status, await own.text()]).toEqual([403, "from the API"]);
+    reached.length = 0;
+    const open = await fetch(`${url}health`, { headers: { "x-keyrack-tenant-id": "evil" } });
+    expect(open.status).toBe(200);
+    expect(reached[0]?.headers).not.toHaveProperty("x-keyrack-tenant-id");
+    expect((await fetch(`${url}_keyrack`, { headers: bearer(key) })).status).toBe(404);
+  });
+
+  it("a revoked key is refused once revoke --wait has returned: the gateway acknowledges like any node", async () => {
+    const { id, key } = await mint({});
+    const { propagation } = await call<{ propagation: object }>("POST", `/v1/keys/${id}/revoke?wait=true`, {});
+    expect(propagation).toMatchObject({ complete: true, acked_nodes: 1, total_nodes: 1 });
+    expect((await fetch(url, { headers: bearer(key) })).status).toBe(401);
+  });
+
+  it("503: without a policy, and when the gateway itself is away; afterwards all is well again", async () => {
+    const { key } = await mint({});
+    const { port } = new URL(gateway.ready.url);
+    expect(await gateway.end("SIGTERM")).toBe(0);
+    const away = await fetch(url, { headers: bearer(key) });
+    expect([away.status, await away.json()]).toMatchObject([503, { error: { code: "unavailable" } }]);
+    gateway = await startGateway(Number(port), { KEYRACK_URL: "http://127.0.0.1:1" });
+    expect(gateway.stderr()).toContain("no policy yet");
+    const none = await fetch(url, { headers: bearer(key) });
+    expect([none.status, await none.json()]).toMatchObject([503, { error: { code: "unavailable" } }]);
+    expect(none.headers.get("retry-after")).toBe("1");
+    await gateway.end("SIGTERM");
+    gateway = await startGateway(Number(port));
+    expect((await fetch(url, { headers: bearer(key) })).status).toBe(200);
+  }, 60_000);
+});

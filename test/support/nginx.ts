@@ -1,0 +1,62 @@
+// Debian's own nginx with a folder of its own, ended by its pid. Its configuration is the example's file as written, but for
+// the three addresses in it.
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+const NGINX = "/usr/sbin/nginx";
+
+/** Its version, or null where it is not installed. */
+export function nginxVersion(): string | null {
+  try {
+    accessSync(NGINX);
+  } catch {
+    return null;
+  }
+  // It prints to stderr.
+  return execFileSync("sh", ["-c", `${NGINX} -v 2>&1`], { encoding: "utf8" }).trim();
+}
+
+/** `addresses`: what the example's file names → what to put there. Each must be there exactly once. */
+export async function startNginx(
+  dir: string,
+  example: string,
+  addresses: Record<string, string>,
+): Promise<AsyncDisposable> {
+  mkdirSync(join(dir, "temp"), { recursive: true });
+  let site = readFileSync(example, "utf8");
+  for (const [written, used] of Object.entries(addresses)) {
+    const parts = site.split(written);
+    if (parts.length !== 2) throw new Error(`${example} names ${written} ${parts.length - 1} times`);
+    site = parts.join(used);
+  }
+  writeFileSync(join(dir, "site.conf"), site);
+  const temps = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path temp/${name};`);
+  writeFileSync(
+    join(dir, "nginx.conf"),
+    `daemon off; master_process off; pid nginx.pid; error_log error.log;
+     events {}
+     http { access_log off; ${temps.join(" ")} include site.conf; }`,
+  );
+  const child = spawn(NGINX, ["-p", dir, "-c", "nginx.conf", "-e", "error.log"], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const ended = once(child, "exit");
+  const url = `http://${Object.values(addresses)[0]}/`;
+  for (;;) {
+    const up = await fetch(url).then(
+      () => true,
+      () => false,
+    );
+    if (up) break;
+    if (child.exitCode !== null) throw new Error(`nginx ended: ${readFileSync(join(dir, "error.log"), "utf8")}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return {
+    [Symbol.asyncDispose]: async () => {
+      child.kill("SIGTERM");
+      await ended;
+    },
+  };
+}
