@@ -1,6 +1,9 @@
 // A request that succeeds, for every route that changes anything: what it needs is made first, so that nothing but the
 // request itself happens between `prepare` and its answer.
 import { createHash } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { headersFor, keyList } from "../test/support/scanner.ts";
 import type { CallOptions, Reply } from "./rig.ts";
 import { logIn, mailedToken, makePerson, must, PASSWORD, type Person, type World } from "./world.ts";
 
@@ -18,6 +21,13 @@ const ORIGIN = "https://app.example.com";
 const FROM_BROWSER = { headers: { origin: ORIGIN } };
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 const RULE = { id: "r", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "tenant" };
+
+/** The scanner's public keys, as the setting that names them; to be there before the server starts. */
+export function scannerFlags(dir: string): { scanner_keys_file: string } {
+  const file = join(dir, "scanner-keys.json");
+  writeFileSync(file, keyList());
+  return { scanner_keys_file: file };
+}
 
 /** Makes something as the workspace's own key. */
 const make = ({ world }: Scene, route: string, body: object): Promise<Reply["body"]> =>
@@ -207,5 +217,10 @@ export const calls: Record<string, Prepare> = {
     const want = { project_id, tenant_id, env: "live", limits: [RULE], want: 1 };
     const { lease_id } = await make(s, "POST /v1/ratelimit/lease", want);
     return asKey(s, "POST /v1/ratelimit/return", { lease_id, unused: 1 });
+  },
+  "POST /v1/webhooks/scanner/secret_scanning": async (s) => {
+    const raw = JSON.stringify([{ token: (await newKey(s)).key, type: "keyrack_api_key", url: null }]);
+    const route = "POST /v1/webhooks/scanner/secret_scanning";
+    return { bearer: null, route, options: { raw, headers: headersFor(raw) } };
   },
 };

@@ -95,10 +95,10 @@ export async function diskFull({ rounds, seed, say = () => {} }: DiskFullOptions
   return report;
 }
 
-function integrity(file: string): unknown {
+function integrity(file: string): string {
   const db = connectSqlite(file, { readonly: true, timeout: 0 });
   try {
-    return db.pragma("integrity_check", { simple: true });
+    return String(db.pragma("integrity_check", { simple: true }));
   } finally {
     db.close();
   }

@@ -24,7 +24,7 @@ export const idempotency: Campaign = {
       const property = fc.asyncProperty(sequences(COMMANDS, CRASH_ONE_IN), (sequence) => runSequence(store, sequence));
       for (const seed of rounds(options, tally)) {
         const run = await fc.check(property, { seed, numRuns: 1, endOnFailure: true });
-        if (run.failed) tally.failed(seed, `${run.counterexample?.join() ?? ""}: ${String(run.errorInstance)}`);
+        if (run.failed) tally.failed(seed, `${fc.stringify(run.counterexample)}: ${String(run.errorInstance)}`);
         const crowd = Array.from({ length: seeded(seed).int(2, 64) }, (_, i) => (i % 2 === 0 ? store.ctx : other));
         const wrong = await contend(crowd, `crowd ${seed}`);
         if (wrong !== null) tally.failed(seed, `of ${crowd.length} claimants at once ${wrong}`);

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hash } from "node:crypto";
 import { openRaw, type Raw } from "../test/support/raw-sql.ts";
-import { calls, type Request, type Scene } from "./calls.ts";
+import { calls, scannerFlags, type Request, type Scene } from "./calls.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { callOf, worldOn } from "./crash.ts";
 import { seeded, type Random } from "./random.ts";
@@ -63,6 +63,7 @@ class Bench {
       KEYRACK_SHIM_PREFIX: join(place.dir, "keyrack.db"),
       KEYRACK_SHIM_CONTROL: this.control.file,
       KEYRACK_THROTTLE: "off",
+      KEYRACK_SCANNER_KEYS_FILE: scannerFlags(place.dir).scanner_keys_file,
     };
   }
 

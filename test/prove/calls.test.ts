@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { calls } from "../../prove/calls.ts";
+import { calls, scannerFlags } from "../../prove/calls.ts";
 import { openRig } from "../../prove/rig.ts";
 import { makePerson, makeWorld } from "../../prove/world.ts";
 import { endpoints } from "../../src/planes/index.ts";
@@ -15,7 +15,11 @@ it("there is one for every route that changes anything", () => {
 
 it("each is answered as its declaration says", { timeout: 60_000 }, async () => {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-  const { app, call } = await openRig({ target: { kind: "sqlite", file: join(dir, "keyrack.db") }, dir });
+  const { app, call } = await openRig({
+    target: { kind: "sqlite", file: join(dir, "keyrack.db") },
+    dir,
+    flags: scannerFlags(dir),
+  });
   const bootstrap = app.bootstrap.token as string;
   const world = await makeWorld(call, bootstrap, "calls");
   const owner = await makePerson(call, dir, "owner@example.com");
