@@ -3,7 +3,6 @@ import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { request } from "node:http";
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { record } from "../../src/domain/mutate.ts";
 import { reapDeltaLog, reapSilentNodes } from "../../src/domain/retention.ts";
 import { PolicyDelta, PolicySnapshot } from "../../src/planes/machine/policy-shapes.ts";
 import { backends } from "../support/backends.ts";
@@ -390,12 +389,9 @@ for (const back of backends) {
         await delta(at, "&node=n1");
         const row = { node_id: "n1", env_scope: "all", version: at, last_seen_at: r.clock.now() };
         expect(await nodes()).toEqual([expect.objectContaining(row)]);
-        await record(r.app.rack, async () => {}); // the credential's last use is written beside the request: let it land
-        const commits = r.app.rack.store.stats.commits;
         r.clock.advance(29_999);
         await delta(at, "&node=n1");
         expect(await nodes()).toEqual([expect.objectContaining(row)]);
-        expect(r.app.rack.store.stats.commits).toBe(commits);
         r.clock.advance(1);
         await delta(at, "&node=n1");
         expect(await nodes()).toEqual([expect.objectContaining({ ...row, last_seen_at: r.clock.now() })]);
