@@ -6,7 +6,10 @@ import { cpus, loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { markdown, type Row } from "./report.ts";
 
-const benches: Record<string, () => Promise<Row[]>> = {
+const write = process.argv.includes("--write");
+
+/** Rows with a target each, or a text of its own. */
+const benches: Record<string, () => Promise<Row[] | string>> = {
   timing: async () => (await import("./timing.ts")).timing(),
   ingest: async () => (await import("./ingest.ts")).ingest(),
   ratelimit: async () => (await import("./ratelimit.ts")).ratelimit(),
@@ -16,6 +19,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   feed: async () => (await import("./feed.ts")).feed(),
   verify: async () => (await import("./verify.ts")).verify(),
   faults: async () => (await import("./faults.ts")).faults(),
+  curves: async () => (await import("./curves.ts")).curves(write),
   limiter: async () => (await import("./limiter.ts")).limiter(),
 };
 const groups: Record<string, string[]> = {
@@ -42,7 +46,7 @@ function conditions(): string {
 }
 
 /** Puts a table between its two markers. */
-function write(name: string, text: string): void {
+function publish(name: string, text: string): void {
   const page = readFileSync(PAGE, "utf8");
   const section = new RegExp(`<!-- bench:${name} -->[\\s\\S]*?<!-- /bench:${name} -->`);
   if (!section.test(page)) throw new Error(`docs/performance.md has no place for ${name}`);
@@ -60,9 +64,9 @@ if (names.length === 0 || names.some((name) => !(name in benches))) {
 } else {
   if (names.some((name) => name !== "start")) installPeers();
   for (const name of names) {
-    const rows = (await benches[name]?.()) ?? [];
-    const text = `${conditions()}\n\n${markdown(rows)}`;
+    const result = (await benches[name]?.()) ?? [];
+    const text = `${conditions()}\n\n${typeof result === "string" ? result : markdown(result)}`;
     console.log(`## ${name}\n\n${text}\n`);
-    if (words.includes("--write")) write(name, text);
+    if (write) publish(name, text);
   }
 }
