@@ -21,11 +21,15 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   faults: async () => (await import("./faults.ts")).faults(),
   curves: async () => (await import("./curves.ts")).curves(write),
   limiter: async () => (await import("./limiter.ts")).limiter(),
+  install: async () => (await import("./install.ts")).install(),
 };
 const groups: Record<string, string[]> = {
   machine: ["ratelimit", "feed", "ingest", "limiter", "faults"],
-  all: Object.keys(benches),
+  all: Object.keys(benches).filter((name) => name !== "install"), // it needs the registry
 };
+
+/** These have no peer to install. */
+const ALONE = ["start", "install"];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const PAGE = here("../docs/performance.md");
@@ -62,7 +66,7 @@ if (names.length === 0 || names.some((name) => !(name in benches))) {
   console.error(`usage: npm run bench -- ${[...Object.keys(benches), ...Object.keys(groups)].join("|")} [--write]`);
   process.exitCode = 2;
 } else {
-  if (names.some((name) => name !== "start")) installPeers();
+  if (names.some((name) => !ALONE.includes(name))) installPeers();
   for (const name of names) {
     const result = (await benches[name]?.()) ?? [];
     const text = `${conditions()}\n\n${typeof result === "string" ? result : markdown(result)}`;
