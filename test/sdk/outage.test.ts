@@ -42,6 +42,23 @@ describe("the control plane dies under a running app", () => {
   });
 });
 
+describe("the secret key is revoked under a running app", () => {
+  it("the policy in force goes on deciding, grows old, and the log says why", async () => {
+    await using plane = await Plane.start();
+    const ports = new ManualPorts();
+    const { key } = plane.mint();
+    await using r = await rig({ plane, ports });
+    plane.misbehave = ({ path }) =>
+      path.startsWith("/v1/policy") ? { status: 401, json: { error: { code: "unauthenticated" } } } : undefined;
+    plane.mint(); // wakes the long poll, so that the next one is refused
+    await until(() => r.lines.some(({ fields }) => fields["status"] === 401));
+    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { verified: true } });
+    ports.advance(31_000);
+    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true } });
+    expect(r.lines.find(({ fields }) => fields["status"] === 401)?.level).toBe("warn");
+  });
+});
+
 describe("a fleet of twenty nodes", () => {
   it("acknowledges a revocation, and every node that has refuses the key", async () => {
     await using plane = await Plane.start();
