@@ -18,6 +18,8 @@ const VERIFY = "/verify";
 const SCOPES_MAX = 64;
 /** Longer than a proxy keeps an idle connection: else it may send a request into one that we are closing. */
 const KEEP_ALIVE_MS = 75_000;
+const SWEEP_MS = 50;
+const STOP_MS = 2_000;
 /** auth_request knows 2xx, 401 and 403; everything else becomes the client's 500. */
 const NGINX_KNOWS = new Set([200, 401, 403]);
 
@@ -36,11 +38,16 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   return { url: urlOf(server), stop: () => stop(server, keyrack) };
 }
 
+/** Answers what is in flight. Proxies keep connections open for later: those are ended, the slow ones after a moment. */
 async function stop(server: Server, keyrack: Keyrack): Promise<void> {
   const closed = once(server, "close");
   server.close();
-  server.closeIdleConnections();
-  await Promise.all([closed, keyrack.close()]);
+  const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS);
+  const late = setTimeout(() => server.closeAllConnections(), STOP_MS);
+  await closed;
+  clearInterval(sweep);
+  clearTimeout(late);
+  await keyrack.close();
 }
 
 function urlOf(server: Server): string {

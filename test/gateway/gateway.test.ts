@@ -1,4 +1,6 @@
 // The gateway asked the way proxies ask it: what each answer holds, and what a client must not be able to bring about.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { type GatewayMode, startGateway } from "../../src/gateway.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
@@ -152,6 +154,21 @@ describe("keyrack gateway", () => {
     expect(plane.ingest.events.length).toBe(1);
     expect(plane.feed.nodes.size).toBe(0);
     expect(gateway.stderr()).not.toContain(key);
+  });
+
+  it("ends although a proxy holds connections open, also one on which nothing was ever asked in full", async () => {
+    await using plane = await Plane.start();
+    const args = ["gateway", "--json", "--port", "0", "--url", plane.url, "--project-id", plane.projectId];
+    const gateway = await startProcess(args, { KEYRACK_SECRET_KEY: plane.secretKey });
+    const { port } = new URL(gateway.ready.url);
+    const sockets = ["GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "GET /verify HTTP/1.1\r\n"].map((text) => {
+      const socket = connect(Number(port), "127.0.0.1").on("error", () => {});
+      socket.write(text);
+      return socket;
+    });
+    await once(sockets[0] as Socket, "data");
+    expect(await gateway.end("SIGTERM")).toBe(0);
+    for (const socket of sockets) socket.destroy();
   });
 
   it("wrong usage is 2 and a refused credential is 1, each in one sentence", async () => {
