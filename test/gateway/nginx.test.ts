@@ -11,15 +11,13 @@ import { freePort } from "../support/free-port.ts";
 import { nginxVersion, startNginx } from "../support/nginx.ts";
 
 const example = join(import.meta.dirname, "../../examples/nginx-gateway/keyrack.conf");
-const version = nginxVersion();
-if (!version) console.warn("nginx is not installed: THE NGINX GATEWAY IS NOT TESTED (apt-get install nginx)");
 
 it("examples/nginx-gateway is under 80 lines", () => {
   expect(readFileSync(example, "utf8").split("\n").length).toBeLessThan(80);
 });
 
-describe.runIf(version)(`keyrack gateway behind ${version}`, () => {
-  const temp = tempDir();
+describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
+  let temp: ReturnType<typeof tempDir>;
   let server: Running;
   let gateway: Running;
   let nginx: AsyncDisposable;
@@ -52,6 +50,7 @@ describe.runIf(version)(`keyrack gateway behind ${version}`, () => {
     startProcess(["gateway", "--json", "--mode", "nginx", "--port", String(port)], { ...env, ...more });
 
   beforeAll(async () => {
+    temp = tempDir();
     server = await startServer(["--ephemeral", "--seed"]);
     seeded = server.ready as unknown as typeof seeded;
     env = {
