@@ -90,13 +90,23 @@ async function claim(store: Store, name: Fact, value: string): Promise<string> {
   return (await fact(store, name)) ?? value;
 }
 
+function masterKeyFile(settings: Settings, dir: string): string {
+  return settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
+}
+
+/** The vault under the master key that lies here, if one does; nothing is made. */
+export function findVault(settings: Settings, dir: string): Vault | null {
+  const file = masterKeyFile(settings, dir);
+  return existsSync(file) ? createVault(decodeMasterKey(readPrivate(file), file)) : null;
+}
+
 /** The vault under the deployment's master key. A key is made only for a database that has none yet (decision 192). */
 export async function openVault(
   store: Store,
   settings: Settings,
   dir: string,
 ): Promise<{ vault: Vault; made: boolean }> {
-  const file = settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
+  const file = masterKeyFile(settings, dir);
   const known = await fact(store, "master_key_fingerprint");
   const made = !existsSync(file);
   if (made) {

@@ -24,6 +24,8 @@ export type InstanceOptions = {
   /** Called when the storage cannot be trusted any more; the default ends the process with 70. */
   fatal?: (error: unknown) => void;
   allowNetworkFs?: boolean;
+  /** The caller holds the data dir's lock already. */
+  locked?: boolean;
   /** For tests only: cheaper hashing than any setting allows. */
   passwordCost?: PasswordCost | undefined;
 };
@@ -54,7 +56,8 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
   const dir = openDataDir(settings);
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
-  const lock = target.kind === "sqlite" ? takeLock(dir, target.file, options.allowNetworkFs ?? false) : undefined;
+  const locks = target.kind === "sqlite" && !options.locked;
+  const lock = locks ? takeLock(dir, target.file, options.allowNetworkFs ?? false) : undefined;
   if (lock) opened.push(() => lock.release());
   const fatal = options.fatal ?? stopForGood(log);
   const listenerFailed = (error: unknown): void => log.error("a listener failed", { error: String(error) });
@@ -129,7 +132,7 @@ export function databaseTarget(settings: Settings, dir: string): DatabaseTarget 
   return { kind: "sqlite", file: setting.kind === "sqlite" ? resolve(setting.file) : join(dir, "keyrack.db") };
 }
 
-function takeLock(dir: string, file: string, allowNetworkFs: boolean): DataDirLock {
+export function takeLock(dir: string, file: string, allowNetworkFs: boolean): DataDirLock {
   const network = networkFileSystem(dir);
   if (network && !allowNetworkFs) {
     throw new BadSetting(

@@ -1,6 +1,8 @@
 // Opens a database, brings its schema up to date and hands out its two doors: reads, and the group commit.
+import { statSync } from "node:fs";
 import { Histogram } from "../kernel/exposition.ts";
 import type { Driver } from "./driver.ts";
+import { copySqlite, type Tell } from "./inspect.ts";
 import { GroupCommit, type Job } from "./group.ts";
 import { migrate } from "./migrate.ts";
 import type { PostgresDriver } from "./postgres.ts";
@@ -10,6 +12,9 @@ import { Verifier, type ChainCheck, type Expected } from "./verifier.ts";
 import type { Bumped } from "./versions.ts";
 
 export type DatabaseTarget = { kind: "sqlite"; file: string } | { kind: "postgres"; url: string; pool: number };
+
+/** Above this VACUUM would hold its read transaction, and the -wal with it, for too long: pages are copied instead. */
+const LARGE_BYTES = 5 * 1024 ** 3;
 
 export type StoreEvents = {
   now: () => number;
@@ -21,6 +26,7 @@ export type StoreEvents = {
 /** What every part of Keyrack sees of the database. */
 export interface Store {
   readonly dialect: Dialect;
+  readonly target: DatabaseTarget;
   readonly read: Reader;
   write<T>(job: Job<T>): Promise<T>;
   /** Await before telling what a read showed: on SQLite a commit is visible a moment before it is durable. */
@@ -32,6 +38,8 @@ export interface Store {
   onNotice(topic: string, listener: (payload: string) => void): void;
   /** Verifies a chain off the main thread; callers for the same workspace share one run. */
   verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck>;
+  /** A consistent copy of a SQLite database in a new file, made while it is in use and on disk when this resolves. */
+  copyTo(file: string, tell: Tell, options?: { largeBytes?: number }): Promise<void>;
   /** Commits since the start, the jobs in them, and how many jobs shared one. */
   readonly stats: { commits: number; jobs: number; largest: number; readonly sizes: Histogram };
   readonly backlog: number;
@@ -47,6 +55,7 @@ export interface Store {
 
 class OpenStore implements Store {
   readonly dialect: Dialect;
+  readonly target: DatabaseTarget;
   readonly read: Reader;
   readonly stats = { commits: 0, jobs: 0, largest: 0, sizes: new Histogram([1, 2, 5, 10, 20, 50, 100, 200]) };
   applied: string[] = [];
@@ -63,6 +72,7 @@ class OpenStore implements Store {
     this.#verifier = new Verifier(target);
     this.#driver = driver;
     this.#events = events;
+    this.target = target;
     this.dialect = driver.dialect;
     this.read = driver.reader;
     this.#group = new GroupCommit(driver, {
@@ -104,6 +114,13 @@ class OpenStore implements Store {
 
   verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck> {
     return this.#verifier.check(workspace_id, expected);
+  }
+
+  async copyTo(file: string, tell: Tell, { largeBytes = LARGE_BYTES } = {}): Promise<void> {
+    const { target } = this;
+    if (target.kind !== "sqlite") throw new Error("only SQLite is copied as a file");
+    if (statSync(target.file).size > largeBytes) await this.#driver.copyTo(file, tell);
+    else await copySqlite(target.file, file, tell);
   }
 
   get backlog(): number {

@@ -236,6 +236,10 @@ export class PostgresDriver implements Driver {
     this.#notice = listener;
   }
 
+  copyTo(): Promise<void> {
+    return Promise.reject(new Error("PostgreSQL is copied by pg_dump"));
+  }
+
   async ping(timeoutMs: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_resolve, reject) => {
