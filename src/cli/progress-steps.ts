@@ -6,12 +6,12 @@ const MIB = 2 ** 20;
 const BYTES = new Set(["copy", "checksum", "dump"]);
 
 /** `tell` takes what operations report; `end` clears the line. */
-export function createSteps(): { tell(step: unknown): void; end(): void } {
+export function createSteps(): { tell: (step: unknown) => void; end: () => void } {
   let bar: Progress | undefined;
   let shown = "";
   const started = Date.now();
   return {
-    tell(told) {
+    tell: (told) => {
       const { step, done, total } = told as Step;
       const unit = BYTES.has(step) && total > MIB ? MIB : 1;
       const what = unit === MIB ? `MiB, ${step}` : step;

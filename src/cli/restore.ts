@@ -2,9 +2,8 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Restored } from "../restore.ts";
-import { operatorFlags, operatorSettings, show, type OperatorOptions } from "./operator.ts";
+import { operatorFlags, operatorSettings, refuseWhileRunning, show, type OperatorOptions } from "./operator.ts";
 import { createSteps } from "./progress-steps.ts";
-import { ExitError } from "./shell.ts";
 
 type Options = OperatorOptions & { force?: true; newMasterKey?: true; backupDir?: string };
 
@@ -23,7 +22,7 @@ export function addRestoreCommand(program: Command): void {
 
 async function restore(id: string | undefined, options: Options): Promise<void> {
   const settings = operatorSettings(options);
-  await refuseWhileRunning(resolve(settings.data_dir));
+  await refuseWhileRunning(resolve(settings.data_dir), "restore");
   const [{ restoreBackup }, { createLog }] = await Promise.all([import("../restore.ts"), import("../log.ts")]);
   const steps = createSteps();
   try {
@@ -40,12 +39,6 @@ async function restore(id: string | undefined, options: Options): Promise<void> 
   } finally {
     steps.end();
   }
-}
-
-async function refuseWhileRunning(dir: string): Promise<void> {
-  const { askInstance } = await import("../operator/ask.ts");
-  if (await askInstance(dir, "instance.show", {}))
-    throw new ExitError(`An instance runs on ${dir}. Stop it first, then restore.`, 1);
 }
 
 function told(restored: Restored): string {

@@ -61,7 +61,7 @@ function settle(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore
     const sessions_ended = await endAllSessions.run(tx, { now });
     const tokens_ended = await endAllTokens.run(tx, { now });
     const mail_dropped = new_master_key ? await dropUnsentMail.run(tx, { now, why: NO_KEY }) : 0;
-    if (new_master_key) await dropSealedAnswers.run(tx, {});
+    if (new_master_key) await dropSealedAnswers.run(tx, { body_stored: 0 });
     await dropFact.run(tx, { name: "restore_pending" });
     const value = { backup_id, sessions_ended, tokens_ended, mail_dropped };
     return {

@@ -10,8 +10,7 @@ export type Fact =
   | "last_backup"
   | "backup_failure"
   | "last_restore_test"
-  | "restore_pending"
-  | "copy_unfinished";
+  | "restore_pending";
 
 export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),

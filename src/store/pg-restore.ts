@@ -84,9 +84,11 @@ function feed(url: string, file: string, before: string[], after: string[]): Pro
     psql.stdin.on("error", () => {}); // psql has ended, and says why by itself
     reader.stdout.pipe(psql.stdin, { end: false });
     reader.on("close", (code) => {
-      if (code === 0) return void psql.stdin.end();
-      psql.kill();
-      reject(failed("pg_restore", { code, stdout: "", stderr: readerSaid }));
+      if (code === 0) psql.stdin.end();
+      else {
+        psql.kill();
+        reject(failed("pg_restore", { code, stdout: "", stderr: readerSaid }));
+      }
     });
     psql.on("close", (code) => {
       reader.kill();

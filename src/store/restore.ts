@@ -55,10 +55,10 @@ export const dropUnsentMail = statement<{ now: number; why: string }>()((db, p) 
     .where("state", "=", "queued"),
 );
 
-export const dropSealedAnswers = statement<Record<never, never>>()((db) =>
+export const dropSealedAnswers = statement<{ body_stored: number }>()((db, p) =>
   db
     .updateTable("idempotency_records")
-    .set({ sealed_response: null, body_stored: 0 })
+    .set({ sealed_response: null, body_stored: p.body_stored })
     .where("sealed_response", "is not", null),
 );
 

@@ -206,6 +206,7 @@ const ELSEWHERE = [
   "profile use",
   "profile remove",
   "db migrate",
+  "db copy",
   "restore",
   "mail retry",
 ];
