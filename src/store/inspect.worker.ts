@@ -1,19 +1,14 @@
-// Long looks at a database on a thread of their own: copying a SQLite file, checking all of it, verifying every chain.
-import { closeSync, fsyncSync, openSync, readlinkSync } from "node:fs";
+// The thread that inspections run on. It steps back before it loads anything: requests go first.
+import { readlinkSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import { basename } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
-import { integrityFindings, listChains } from "./chains.ts";
-import { connectSqlite } from "./connect.ts";
-import { expectedOf, readContents } from "./contents.ts";
-import type { InspectTask, Inspection, Step } from "./inspect.ts";
-import { openSource } from "./source.ts";
-import { verifyRows } from "./verify.ts";
+import type { InspectTask, Step } from "./inspect.ts";
 
 const task = workerData as InspectTask;
 const tell = (progress: Step): void => parentPort?.postMessage({ progress }, []);
 
-/** Requests go first: on Linux a thread has a priority of its own. Elsewhere this does nothing. */
+/** On Linux a thread has a priority of its own. Elsewhere this does nothing. */
 function stepBack(): void {
   try {
     setPriority(Number(basename(readlinkSync("/proc/thread-self"))), constants.priority.PRIORITY_LOW);
@@ -22,60 +17,13 @@ function stepBack(): void {
   }
 }
 
-/** A consistent copy without deleted content. VACUUM INTO syncs nothing, so the copy is put on disk here. */
-function copy(file: string, to: string): void {
-  const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
-  try {
-    db.pragma("mmap_size=0");
-    db.pragma("trusted_schema=OFF");
-    db.prepare("vacuum into ?").run(to);
-  } finally {
-    db.close();
-  }
-  const copied = openSync(to, "r");
-  fsyncSync(copied);
-  closeSync(copied);
+async function main(): Promise<unknown> {
+  if (task.op !== "quick") stepBack(); // a start waits for the quick check
+  const { perform } = await import("./inspection.ts");
+  return perform(task, tell);
 }
 
-async function inspect(target: Extract<InspectTask, { op: "inspect" }>["target"]): Promise<Inspection> {
-  const source = await openSource(target);
-  try {
-    tell({ step: "integrity", done: 0, total: 1 });
-    const findings = await integrityFindings(source, target.kind === "sqlite");
-    const contents = await readContents(source);
-    const chains = await listChains(source);
-    let audit_rows = 0;
-    for (const [done, { workspace_id }] of chains.entries()) {
-      tell({ step: "audit chains", done, total: chains.length });
-      const check = await verifyRows(source, workspace_id, await expectedOf(source, workspace_id));
-      audit_rows += check.checked;
-      if (check.reason)
-        findings.push(`audit chain ${workspace_id} is broken at seq ${check.broken_seq}: ${check.reason}`);
-    }
-    return { contents, findings, chains: chains.length, audit_rows };
-  } finally {
-    await source.close();
-  }
-}
-
-function quickCheck(file: string): string[] {
-  const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
-  try {
-    const rows = db.pragma("quick_check(20)") as { quick_check: string }[];
-    return rows.map((row) => row.quick_check).filter((text) => text !== "ok");
-  } finally {
-    db.close();
-  }
-}
-
-async function perform(): Promise<unknown> {
-  if (task.op === "quick") return quickCheck(task.file);
-  stepBack();
-  if (task.op === "copy") return copy(task.file, task.to);
-  return inspect(task.target);
-}
-
-perform().then(
+main().then(
   (value) => parentPort?.postMessage({ value: value ?? null }, []),
   (error: { message: string; code?: string }) =>
     parentPort?.postMessage({ error: { message: error.message, code: error.code } }, []),
