@@ -16,7 +16,7 @@ import { createMetricsServer } from "./http/metrics.ts";
 import { closeQuietConnections, createHttpServer } from "./http/server.ts";
 import { readCertificate, renewCertificate } from "./http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
-import { startJobs, type Jobs } from "./jobs.ts";
+import { noJobs, startJobs, type Jobs } from "./jobs.ts";
 import { NIL_WORKSPACE } from "./kernel/chain.ts";
 import { openOperatorDoor, type OperatorDoor } from "./operator/serve.ts";
 import { endpoints } from "./planes/index.ts";
@@ -67,7 +67,7 @@ async function compose(options: AppOptions, opened: Closers): Promise<App> {
   const url = urlOf(server, settings);
   rack.publicUrl ||= url;
   const metrics = meter && (await listenForMetrics(rack, meter, server));
-  const jobs = startJobs(rack);
+  const jobs = rack.store.readOnly ? noJobs : startJobs(rack);
   const door = await openOperatorDoor(rack, dir);
   const stop = stopper({ server, metrics, jobs, door, rack, lock });
   const firstStart = rack.store.applied.length > 0;

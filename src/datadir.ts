@@ -83,6 +83,8 @@ async function fact(store: Store, name: Fact): Promise<string | undefined> {
 }
 
 async function claim(store: Store, name: Fact, value: string): Promise<string> {
+  const known = await fact(store, name);
+  if (known !== undefined) return known;
   await store.write({
     chains: [],
     work: async (tx) => ({ value: await claimFact.run(tx, { name, value }), entries: [] }),
@@ -143,13 +145,15 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
     const other = readsAsOther(configured);
     if (other) throw new BadSetting(`The bootstrap token must not look like another credential (${other}).`);
     const hash = sha256(configured);
-    await store.write({
-      chains: [],
-      work: async (tx) => ({
-        value: await writeFact.run(tx, { name: "bootstrap_token_hash", value: hash }),
-        entries: [],
-      }),
-    });
+    if ((await fact(store, "bootstrap_token_hash")) !== hash) {
+      await store.write({
+        chains: [],
+        work: async (tx) => ({
+          value: await writeFact.run(tx, { name: "bootstrap_token_hash", value: hash }),
+          entries: [],
+        }),
+      });
+    }
     return { hash, file: settings.bootstrap_token ? null : file, token: configured };
   }
   const held = await fact(store, "bootstrap_token_hash");

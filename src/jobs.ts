@@ -40,6 +40,9 @@ export type Jobs = {
   stop(): Promise<void>;
 };
 
+/** For an instance that only reads. */
+export const noJobs: Jobs = { idle: async () => {}, stop: async () => {} };
+
 /** What people leave behind and nobody needs any more. */
 async function reapPeople(rack: Rack): Promise<void> {
   const now = rack.clock.now();

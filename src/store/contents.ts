@@ -44,13 +44,17 @@ export async function readContents(source: Source): Promise<Contents> {
     "select workspace_id, seq, hash from audit_heads order by workspace_id",
     [],
   );
-  const notes = await Promise.all(audit_heads.map(({ workspace_id }) => newestNote(source, workspace_id)));
+  const checkpoints: StoredNote[] = [];
+  for (const { workspace_id } of audit_heads) {
+    const note = await newestNote(source, workspace_id);
+    if (note) checkpoints.push(note);
+  }
   return {
     schema_version: past.at(-1)?.version ?? 0,
     master_key_fingerprint: key?.value ?? null,
     rows,
     audit_heads,
-    checkpoints: notes.filter((note) => note !== undefined),
+    checkpoints,
   };
 }
 

@@ -1,12 +1,14 @@
 // Opens a database, brings its schema up to date and hands out its two doors: reads, and the group commit.
 import { statSync } from "node:fs";
+import { fail } from "../kernel/errors.ts";
 import { Histogram } from "../kernel/exposition.ts";
 import type { Driver } from "./driver.ts";
 import { copySqlite, type Tell } from "./inspect.ts";
 import { GroupCommit, type Job } from "./group.ts";
-import { migrate } from "./migrate.ts";
+import { assertMigrated, migrate } from "./migrate.ts";
 import type { PostgresDriver } from "./postgres.ts";
 import { SqliteDriver } from "./sqlite.ts";
+import { ReadOnlyDriver } from "./sqlite-readonly.ts";
 import type { Dialect, Reader } from "./statement.ts";
 import { Verifier, type ChainCheck, type Expected } from "./verifier.ts";
 import type { Bumped } from "./versions.ts";
@@ -40,6 +42,8 @@ export interface Store {
   verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck>;
   /** A consistent copy of a SQLite database in a new file, made while it is in use and on disk when this resolves. */
   copyTo(file: string, tell: Tell, options?: { largeBytes?: number }): Promise<void>;
+  /** Every write is refused. */
+  readonly readOnly: boolean;
   /** Commits since the start, the jobs in them, and how many jobs shared one. */
   readonly stats: { commits: number; jobs: number; largest: number; readonly sizes: Histogram };
   readonly backlog: number;
@@ -58,6 +62,7 @@ class OpenStore implements Store {
   readonly target: DatabaseTarget;
   readonly read: Reader;
   readonly stats = { commits: 0, jobs: 0, largest: 0, sizes: new Histogram([1, 2, 5, 10, 20, 50, 100, 200]) };
+  readonly readOnly: boolean;
   applied: string[] = [];
   warnings: string[] = [];
   readonly #driver: Driver;
@@ -73,6 +78,7 @@ class OpenStore implements Store {
     this.#driver = driver;
     this.#events = events;
     this.target = target;
+    this.readOnly = driver instanceof ReadOnlyDriver;
     this.dialect = driver.dialect;
     this.read = driver.reader;
     this.#group = new GroupCommit(driver, {
@@ -84,6 +90,7 @@ class OpenStore implements Store {
   }
 
   write<T>(job: Job<T>): Promise<T> {
+    if (this.readOnly) return Promise.reject(fail("read_only"));
     return this.#group.submit(job);
   }
 
@@ -179,6 +186,19 @@ class OpenStore implements Store {
 
   #tell(topic: string, payload: string): void {
     this.#call(this.#noticeListeners.get(topic) ?? [], payload);
+  }
+}
+
+/** A store that writes nothing, on a SQLite database of this very schema: for looking at one that is damaged. */
+export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, events: StoreEvents): Promise<Store> {
+  const driver = new ReadOnlyDriver(target.file);
+  try {
+    const store = new OpenStore(target, driver, events);
+    await assertMigrated(driver);
+    return store;
+  } catch (error) {
+    await driver.close();
+    throw error;
   }
 }
 

@@ -48,7 +48,7 @@ function quickCheck(file: string): string[] {
   const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
   try {
     const rows = db.pragma("quick_check(20)") as { quick_check: string }[];
-    return rows.map((row) => row.quick_check).filter((text) => text !== "ok");
+    return rows.map((row) => row.quick_check.replaceAll("\n", " ")).filter((text) => text !== "ok");
   } finally {
     db.close();
   }

@@ -136,7 +136,7 @@ class SqliteWriter implements Writer {
   }
 }
 
-class SqliteReader implements Reader {
+export class SqliteReader implements Reader {
   readonly dialect = "sqlite";
   readonly #statements: Statements;
   readonly #failed: (error: unknown) => void;
