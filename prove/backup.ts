@@ -9,6 +9,7 @@ import type { Made } from "../src/domain/backups.ts";
 import { createLog } from "../src/log.ts";
 import { askInstance } from "../src/operator/ask.ts";
 import { restoreBackup } from "../src/restore.ts";
+import type { Campaign } from "./campaign.ts";
 import { withScratchDatabase } from "./scratch.ts";
 import { startServer, type Running } from "./server.ts";
 
@@ -206,38 +207,28 @@ async function restoreOne(
   return performance.now() - started;
 }
 
-type Flags = { rounds: string; seed: string; backend: string };
-const say = (line: string): void => console.error(line);
-
-function told(report: { problems: string[] }): boolean {
-  console.log(JSON.stringify(report, null, 2));
-  return report.problems.length === 0;
-}
-
-/** For prove/main.ts. `--rounds` is the number of backups, of flips, or of keys to copy. */
-export function backupCampaigns({ rounds, seed, backend }: Flags): Record<string, () => Promise<boolean>> {
-  return {
-    backup: async () =>
-      told(
-        await backupUnderLoad({
-          backend,
-          rounds: Number(rounds),
-          keys: 10_000,
-          writesPerSecond: 200,
-          baselineMs: 20_000,
-          say,
-        }),
-      ),
-    flips: async () => {
-      const { flipBytes } = await import("./flips.ts");
-      return told(await flipBytes({ trials: Number(rounds), seed: Number(seed), keys: 200 }));
-    },
-    copy: async () => {
-      const { copyBothWays } = await import("./copy.ts");
-      return told(await copyBothWays({ keys: Number(rounds), say }));
-    },
-  };
-}
+export const backupCampaign: Campaign = {
+  name: "backup",
+  promise: "P7",
+  claim: "a backup taken under load restores whole, with every write acknowledged before it, and writes go on",
+  rounds: 50,
+  round: "backup at 200 writes/s",
+  backends: ["sqlite", "postgres"],
+  async run({ rounds, backend, seed, say }, tally) {
+    const size = rounds > 10 ? { keys: 10_000, baselineMs: 20_000 } : { keys: 200, baselineMs: 1_000 };
+    const report = await backupUnderLoad({ backend, rounds, ...size, writesPerSecond: 200, say });
+    for (const problem of report.problems) tally.failed(seed, problem);
+    const { writeMs, backupMs, restoreMs } = report;
+    tally.rounds = report.backups;
+    tally.count("restored and verified", report.restored);
+    tally.count("writes acknowledged", report.writes);
+    tally.figures["backup ms, median"] = backupMs.median;
+    tally.figures["restore ms, median"] = restoreMs.median;
+    tally.figures["write p99 ms without"] = writeMs.baselineP99;
+    tally.figures["write p99 ms during"] = writeMs.duringP99;
+    tally.figures["p99 ratio"] = writeMs.ratioP99;
+  },
+};
 
 /** A data dir of a campaign's own, gone afterwards. */
 export async function withDir<T>(work: (dir: string) => Promise<T>): Promise<T> {

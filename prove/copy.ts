@@ -6,6 +6,7 @@ import { sumDifferences, sumRows, type Sums } from "../src/store/copy.ts";
 import { openCopySource } from "../src/store/copy-doors.ts";
 import type { DatabaseTarget } from "../src/store/db.ts";
 import { settingsFor, withDir } from "./backup.ts";
+import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";
 import { withScratchDatabase } from "./scratch.ts";
 
@@ -62,3 +63,21 @@ export function copyBothWays({ keys, say }: { keys: number; say: (line: string) 
     }),
   );
 }
+
+export const copyCampaign: Campaign = {
+  name: "copy",
+  promise: "P3",
+  claim: "a deployment copied to PostgreSQL and back is equal in every value, its chains verified on each side",
+  rounds: 100_000,
+  round: "key with its audit row",
+  backends: ["postgres"],
+  async run({ rounds, seed, say }, tally) {
+    const report = await copyBothWays({ keys: rounds, say });
+    for (const problem of report.problems) tally.failed(seed, problem);
+    tally.rounds = report.keys;
+    tally.count("rows", report.rows);
+    tally.count("audit rows", report.auditRows);
+    tally.figures["to PostgreSQL ms"] = report.toPostgresMs;
+    tally.figures["to SQLite ms"] = report.toSqliteMs;
+  },
+};

@@ -5,6 +5,7 @@ import Database from "better-sqlite3";
 import { createBackup, verifyBackup } from "../src/domain/backups.ts";
 import { inspect } from "../src/store/inspect.ts";
 import { settingsFor, withDir } from "./backup.ts";
+import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";
 import { seeded, type Random } from "./random.ts";
 
@@ -93,3 +94,20 @@ async function flipInRow(from: string, file: string, random: Random, report: Fli
     rmSync(file);
   }
 }
+
+export const flipsCampaign: Campaign = {
+  name: "flips",
+  promise: "P3, P7",
+  claim: "one bit flipped in a backup or in an audit row is found",
+  rounds: 200,
+  round: "flipped bit",
+  backends: ["sqlite"],
+  async run({ rounds, seed }, tally) {
+    const report = await flipBytes({ trials: rounds, seed, keys: 200 });
+    for (const problem of report.problems) tally.failed(seed, problem);
+    tally.rounds = report.trials;
+    tally.count("in backups", report.inBackups);
+    tally.count("in audit rows", report.inRows);
+    tally.count("found", report.found);
+  },
+};

@@ -4,6 +4,7 @@ import { existsSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "./config.ts";
 import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./datadir.ts";
+import { backupStateOf } from "./domain/backup-state.ts";
 import { createClock, systemSources, type Clock } from "./domain/clock.ts";
 import { createIdMaker, type Rack } from "./domain/context.ts";
 import { Passwords, type PasswordCost } from "./domain/password.ts";
@@ -99,6 +100,7 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
     tally: newTally(),
     ...machinery,
   };
+  rack.backups = () => backupStateOf(rack);
   return { rack, dir, lock, bootstrap };
 }
 

@@ -1,17 +1,14 @@
-// How the backups of this deployment are, for /status and the metrics, and the schedule that keeps them so. The state
-// lies in the database: on PostgreSQL any process may have made the last one.
+// What is known of the backups of this deployment, and the schedule that keeps them coming. It lies in the database: on PostgreSQL any process may have made the last one.
 import { readFact, type Fact } from "../store/deployment.ts";
 import { findBackup, backupDir } from "./backup-files.ts";
 import { createBackup, pruneBackups } from "./backups.ts";
 import type { Rack } from "./context.ts";
+import type { BackupState } from "./status.ts";
 import { testBackup } from "./restore-test.ts";
 
 const HOUR_MS = 3_600_000;
-const TEST_AGE_MAX_MS = 8 * 24 * HOUR_MS;
 
-export type BackupHealth = {
-  /** As decision 166 has it; unknown until the first backup. */
-  status: "ok" | "degraded" | "disabled" | "unknown";
+export type BackupLog = {
   lastBackupAt: string | null;
   lastBackupId: string | null;
   /** The last try that failed, when none has succeeded since. */
@@ -31,13 +28,13 @@ async function fact<T>(rack: Rack, name: Fact): Promise<T | null> {
   return row ? (JSON.parse(row.value) as T) : null;
 }
 
-export async function backupState(rack: Rack): Promise<BackupHealth> {
+export async function readBackupLog(rack: Rack): Promise<BackupLog> {
   const [last, failure, test] = await Promise.all([
     fact<LastBackup>(rack, "last_backup"),
     fact<LastFailure>(rack, "backup_failure"),
     fact<LastTest>(rack, "last_restore_test"),
   ]);
-  const state = {
+  return {
     lastBackupAt: last?.at ?? null,
     lastBackupId: last?.id ?? null,
     lastFailureAt: failure?.at ?? null,
@@ -46,18 +43,21 @@ export async function backupState(rack: Rack): Promise<BackupHealth> {
     lastRestoreTestOk: test?.pass ?? null,
     lastRestoreTestBackupId: test?.backup_id ?? null,
   };
-  return { status: statusOf(rack, state), ...state };
 }
 
-function statusOf({ settings, clock }: Rack, state: Omit<BackupHealth, "status">): BackupHealth["status"] {
-  const { backup_every: every, restore_test_every } = settings;
-  if (every === null) return "disabled";
-  if (state.lastFailureAt !== null) return "degraded";
-  if (state.lastBackupAt === null) return "unknown";
-  if (age(clock.now(), state.lastBackupAt) > 2 * every) return "degraded";
-  if (state.lastRestoreTestOk === false) return "degraded";
-  const old = restore_test_every !== null && age(clock.now(), state.lastRestoreTestAt) > TEST_AGE_MAX_MS;
-  return old && state.lastRestoreTestAt !== null ? "degraded" : "ok";
+/** For /status and the metrics. */
+export async function backupStateOf(rack: Rack): Promise<BackupState> {
+  const log = await readBackupLog(rack);
+  const ms = (at: string | null): number | null => (at === null ? null : Date.parse(at));
+  return {
+    lastSuccessAt: ms(log.lastBackupAt),
+    failing: log.lastFailureAt !== null,
+    restoreTest: {
+      lastRunAt: ms(log.lastRestoreTestAt),
+      pass: log.lastRestoreTestOk,
+      backupId: log.lastRestoreTestBackupId,
+    },
+  };
 }
 
 function age(now: number, at: string | null): number {
@@ -68,7 +68,7 @@ function age(now: number, at: string | null): number {
 export async function runDueBackup(rack: Rack): Promise<boolean> {
   const { backup_every: every } = rack.settings;
   if (every === null) return false;
-  const { lastBackupAt, lastFailureAt } = await backupState(rack);
+  const { lastBackupAt, lastFailureAt } = await readBackupLog(rack);
   const now = rack.clock.now();
   if (age(now, lastBackupAt) < every || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
   await createBackup(rack);
@@ -81,7 +81,7 @@ export async function runDueBackup(rack: Rack): Promise<boolean> {
 export async function runDueRestoreTest(rack: Rack): Promise<boolean> {
   const { restore_test_every: every, backup_every } = rack.settings;
   if (every === null || backup_every === null) return false;
-  const { lastBackupId, lastRestoreTestAt, lastRestoreTestOk, lastRestoreTestBackupId } = await backupState(rack);
+  const { lastBackupId, lastRestoreTestAt, lastRestoreTestOk, lastRestoreTestBackupId } = await readBackupLog(rack);
   if (lastBackupId === null) return false;
   const again = lastRestoreTestOk === false && lastRestoreTestBackupId !== lastBackupId;
   if (!again && age(rack.clock.now(), lastRestoreTestAt) < every) return false;

@@ -28,6 +28,7 @@ export class ReadOnlyDriver implements Driver {
   script = refuse;
   copyTo = refuse;
   reconnect = async (): Promise<void> => {};
+  lead = async (): Promise<boolean> => false;
   async sync(): Promise<void> {}
   async rest(): Promise<void> {}
   async notify(): Promise<void> {}

@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { seeded } from "../../prove/random.ts";
 import { backupDir, listBackups } from "../../src/domain/backup-files.ts";
-import { backupState, runDueBackup, runDueRestoreTest } from "../../src/domain/backup-state.ts";
+import { backupStateOf, readBackupLog, runDueBackup, runDueRestoreTest } from "../../src/domain/backup-state.ts";
 import { stopBackups } from "../../src/domain/backup-work.ts";
 import { createBackup, pruneBackups, verifyBackup, viewBackups } from "../../src/domain/backups.ts";
+import type { Rack } from "../../src/domain/context.ts";
+import { backupHealth } from "../../src/domain/status.ts";
 import { createTenant } from "../../src/domain/tenants.ts";
 import { testBackup } from "../../src/domain/restore-test.ts";
 import { backends } from "../support/backends.ts";
@@ -14,6 +16,11 @@ import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
 
 const HOUR_MS = 3_600_000;
 const quiet = (): void => {};
+/** As /status tells it, with what it rests on. */
+const backupState = async (rack: Rack) => ({
+  status: backupHealth(rack, await backupStateOf(rack)),
+  ...(await readBackupLog(rack)),
+});
 
 async function filled(lite: RackLite): Promise<void> {
   const ctx = await vendorOf(lite.rack);
