@@ -7,12 +7,13 @@ import {
   dropUnsentMail,
   endAllSessions,
   endAllTokens,
-  jumpVersions,
   logVersions,
-  passVersion,
+  projectVersions,
+  raiseVersion,
   VERSION_JUMP,
 } from "../store/restore.ts";
 import { insertSigningKey, moveSigningKey, signingKeyById, wipeSigningKey } from "../store/signing-keys.ts";
+import type { Tx } from "../store/statement.ts";
 import { SYSTEM } from "./actor.ts";
 import { runCheckpoints } from "./checkpoints.ts";
 import type { Ctx, Rack } from "./context.ts";
@@ -54,9 +55,7 @@ function settle(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore
   const { clock } = ctx.rack;
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = clock.now();
-    await jumpVersions.run(tx, { by: VERSION_JUMP });
-    for (const { id, policy_version } of reached)
-      await passVersion.run(tx, { id, reached: policy_version, version: policy_version + VERSION_JUMP });
+    await raiseVersions(tx, reached);
     await logVersions.run(tx, { now });
     const sessions_ended = await endAllSessions.run(tx, { now });
     const tokens_ended = await endAllTokens.run(tx, { now });
@@ -69,6 +68,16 @@ function settle(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore
       events: [{ action: "backup.restored", target_id: null, payload: { ...value, new_master_key } }],
     };
   });
+}
+
+/** By a million; further where the replaced database had come as far by itself. */
+async function raiseVersions(tx: Tx, reached: PendingRestore["reached"]): Promise<void> {
+  const old = new Map(reached.map(({ id, policy_version }) => [id, policy_version]));
+  for (const { id, workspace_id, policy_version } of await projectVersions.all(tx, { from: 0 })) {
+    const jumped = policy_version + VERSION_JUMP;
+    const passed = old.get(id) ?? 0;
+    await raiseVersion.run(tx, { id, workspace_id, version: jumped > passed ? jumped : passed + VERSION_JUMP });
+  }
 }
 
 async function remakeCheckpointKey(rack: Rack): Promise<void> {

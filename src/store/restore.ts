@@ -6,20 +6,16 @@ import { statement } from "./statement.ts";
 /** Versions are raised so far that no number of the time after the backup is ever used for other contents. */
 export const VERSION_JUMP = 1_000_000;
 
-export const jumpVersions = statement<{ by: number }>()((db, p) =>
-  db.updateTable("projects").set((eb) => ({
-    policy_version: eb("policy_version", "+", p.by),
-    min_delta_version: eb("policy_version", "+", p.by),
-  })),
+export const projectVersions = statement<{ from: number }>()((db, p) =>
+  db.selectFrom("projects").select(["id", "workspace_id", "policy_version"]).where("policy_version", ">=", p.from),
 );
 
-/** Past a version that the replaced database had reached, where the jump alone did not pass it. */
-export const passVersion = statement<{ id: string; reached: number; version: number }>()((db, p) =>
+export const raiseVersion = statement<{ id: string; workspace_id: string; version: number }>()((db, p) =>
   db
     .updateTable("projects")
     .set({ policy_version: p.version, min_delta_version: p.version })
-    .where("id", "=", p.id)
-    .where("policy_version", "<=", p.reached),
+    .where("workspace_id", "=", p.workspace_id)
+    .where("id", "=", p.id),
 );
 
 /** The new versions are known to the delta log, or the first delta after them would be a snapshot again. */
