@@ -1,10 +1,13 @@
 // Every campaign there is.
+import { backupCampaign } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { clock } from "./clock.ts";
+import { copyCampaign } from "./copy.ts";
 import { crash } from "./crash.ts";
 import { diskFullCampaign } from "./disk-full.ts";
 import { feed } from "./feed.ts";
 import { fleetCampaign } from "./fleet.ts";
+import { flipsCampaign } from "./flips.ts";
 import { fuzz } from "./fuzz.ts";
 import { idempotency } from "./idempotency.ts";
 import { iofault } from "./iofault.ts";
@@ -26,6 +29,9 @@ export const campaigns: readonly Campaign[] = [
   feed,
   fleetCampaign,
   tamper,
+  backupCampaign,
+  flipsCampaign,
+  copyCampaign,
   clock,
   soak,
 ];

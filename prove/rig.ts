@@ -30,7 +30,16 @@ export async function openRig({ target, dir, clock, flags, fatal, passwordCost }
   const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
   const { settings } = loadSettings({
     env: {},
-    flags: { data_dir: dir, port: "0", throttle: "off", database_url, ...flags },
+    flags: {
+      data_dir: dir,
+      port: "0",
+      throttle: "off",
+      database_url,
+      // A clock that is moved by days would make backups due in the middle of something else.
+      backup_every: "off",
+      restore_test_every: "off",
+      ...flags,
+    },
   });
   const app = await startApp({
     settings,

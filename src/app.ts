@@ -3,10 +3,12 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { BadSetting, type Settings } from "./config.ts";
 import type { Bootstrap } from "./datadir.ts";
+import { stopBackups } from "./domain/backup-work.ts";
 import { checkpointOrigin } from "./domain/checkpoints.ts";
 import { loadCounters } from "./domain/ratelimit.ts";
 import type { Rack } from "./domain/context.ts";
 import { ensureEmbedKeys } from "./domain/embed-signing-keys.ts";
+import { settleRestored } from "./domain/restored.ts";
 import { ensureCheckpointKey } from "./domain/signing-keys.ts";
 import { clientAddress } from "./http/address.ts";
 import { Meter } from "./http/meter.ts";
@@ -14,7 +16,7 @@ import { createMetricsServer } from "./http/metrics.ts";
 import { closeQuietConnections, createHttpServer } from "./http/server.ts";
 import { readCertificate, renewCertificate } from "./http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
-import { startJobs, type Jobs } from "./jobs.ts";
+import { noJobs, startJobs, type Jobs } from "./jobs.ts";
 import { NIL_WORKSPACE } from "./kernel/chain.ts";
 import { openOperatorDoor, type OperatorDoor } from "./operator/serve.ts";
 import { endpoints } from "./planes/index.ts";
@@ -55,6 +57,7 @@ export async function startApp(options: AppOptions): Promise<App> {
 async function compose(options: AppOptions, opened: Closers): Promise<App> {
   const { settings } = options;
   const { rack, dir, lock, bootstrap } = await openInstance(options, opened, true);
+  await settleRestored(rack);
   await ensureCheckpointKey(rack);
   await checkpointOrigin(rack, NIL_WORKSPACE); // the name in every checkpoint is fixed at the first start
   await loadCounters(rack);
@@ -64,7 +67,7 @@ async function compose(options: AppOptions, opened: Closers): Promise<App> {
   const url = urlOf(server, settings);
   rack.publicUrl ||= url;
   const metrics = meter && (await listenForMetrics(rack, meter, server));
-  const jobs = startJobs(rack);
+  const jobs = rack.store.readOnly ? noJobs : startJobs(rack);
   const door = await openOperatorDoor(rack, dir);
   const stop = stopper({ server, metrics, jobs, door, rack, lock });
   const firstStart = rack.store.applied.length > 0;
@@ -166,6 +169,7 @@ function stopper({ server, metrics, jobs, door, rack, lock }: Parts): () => Prom
   const stop = async (): Promise<void> => {
     const closed = new Promise<void>((resolved) => server.close(() => resolved()));
     rack.feed.stop();
+    stopBackups(rack);
     const idle = setInterval(() => closeQuietConnections(server), 50);
     closeQuietConnections(server);
     const late = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS);

@@ -83,11 +83,23 @@ async function fact(store: Store, name: Fact): Promise<string | undefined> {
 }
 
 async function claim(store: Store, name: Fact, value: string): Promise<string> {
+  const known = await fact(store, name);
+  if (known !== undefined) return known;
   await store.write({
     chains: [],
     work: async (tx) => ({ value: await claimFact.run(tx, { name, value }), entries: [] }),
   });
   return (await fact(store, name)) ?? value;
+}
+
+function masterKeyFile(settings: Settings, dir: string): string {
+  return settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
+}
+
+/** The vault under the master key that lies here, if one does; nothing is made. */
+export function findVault(settings: Settings, dir: string): Vault | null {
+  const file = masterKeyFile(settings, dir);
+  return existsSync(file) ? createVault(decodeMasterKey(readPrivate(file), file)) : null;
 }
 
 /** The vault under the deployment's master key. A key is made only for a database that has none yet (decision 192). */
@@ -96,7 +108,7 @@ export async function openVault(
   settings: Settings,
   dir: string,
 ): Promise<{ vault: Vault; made: boolean }> {
-  const file = settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
+  const file = masterKeyFile(settings, dir);
   const known = await fact(store, "master_key_fingerprint");
   const made = !existsSync(file);
   if (made) {
@@ -133,13 +145,15 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
     const other = readsAsOther(configured);
     if (other) throw new BadSetting(`The bootstrap token must not look like another credential (${other}).`);
     const hash = sha256(configured);
-    await store.write({
-      chains: [],
-      work: async (tx) => ({
-        value: await writeFact.run(tx, { name: "bootstrap_token_hash", value: hash }),
-        entries: [],
-      }),
-    });
+    if ((await fact(store, "bootstrap_token_hash")) !== hash) {
+      await store.write({
+        chains: [],
+        work: async (tx) => ({
+          value: await writeFact.run(tx, { name: "bootstrap_token_hash", value: hash }),
+          entries: [],
+        }),
+      });
+    }
     return { hash, file: settings.bootstrap_token ? null : file, token: configured };
   }
   const held = await fact(store, "bootstrap_token_hash");

@@ -1,9 +1,10 @@
 // The parts every use of a database needs, with or without a listener: settings to a data dir, its lock, the store, the
 // vault and what stands on them. The server (app.ts) and the operator's commands both begin here.
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "./config.ts";
 import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./datadir.ts";
+import { backupStateOf } from "./domain/backup-state.ts";
 import { createClock, systemSources, type Clock } from "./domain/clock.ts";
 import { createIdMaker, type Rack } from "./domain/context.ts";
 import { Passwords, type PasswordCost } from "./domain/password.ts";
@@ -13,7 +14,8 @@ import type { Log } from "./log.ts";
 import { openMachinery } from "./machinery.ts";
 import { NativeUnavailable, preferNativeFolders } from "./native.ts";
 import { openTransport, type MailTarget } from "./mail/transport.ts";
-import { openStore, type DatabaseTarget } from "./store/db.ts";
+import { openReadOnly, openStore, type DatabaseTarget } from "./store/db.ts";
+import { quickCheck } from "./store/inspect.ts";
 import { DataDirInUse, lockDatabaseFile, lockDataDir, networkFileSystem, type DataDirLock } from "./store/lock.ts";
 import { SchemaRefused } from "./store/migrate.ts";
 
@@ -24,6 +26,10 @@ export type InstanceOptions = {
   /** Called when the storage cannot be trusted any more; the default ends the process with 70. */
   fatal?: (error: unknown) => void;
   allowNetworkFs?: boolean;
+  /** Start without writing anything: for a SQLite database that is damaged. */
+  forceReadOnly?: boolean;
+  /** The caller holds the data dir's lock already. */
+  locked?: boolean;
   /** For tests only: cheaper hashing than any setting allows. */
   passwordCost?: PasswordCost | undefined;
 };
@@ -54,11 +60,15 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
   const dir = openDataDir(settings);
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
-  const lock = target.kind === "sqlite" ? takeLock(dir, target.file, options.allowNetworkFs ?? false) : undefined;
+  const locks = target.kind === "sqlite" && !options.locked;
+  const lock = locks ? takeLock(dir, target.file, options.allowNetworkFs ?? false) : undefined;
   if (lock) opened.push(() => lock.release());
   const fatal = options.fatal ?? stopForGood(log);
   const listenerFailed = (error: unknown): void => log.error("a listener failed", { error: String(error) });
-  const store = await openStore(target, { now: () => clock.now(), fatal, listenerFailed });
+  const events = { now: () => clock.now(), fatal, listenerFailed };
+  if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
+  const readOnly = options.forceReadOnly && target.kind === "sqlite";
+  const store = readOnly ? await openReadOnly(target, events) : await openStore(target, events);
   opened.push(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
   const { vault, made } = await openVault(store, settings, dir);
@@ -90,7 +100,23 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
     tally: newTally(),
     ...machinery,
   };
+  rack.backups = () => backupStateOf(rack);
   return { rack, dir, lock, bootstrap };
+}
+
+/** A clean stop leaves no -wal. After any other the database is looked at before it is written to again. */
+async function checkAfterUncleanStop(file: string, { log, forceReadOnly }: InstanceOptions): Promise<void> {
+  if (forceReadOnly) return log.error("started read-only: nothing is written, nothing runs beside requests");
+  if ((statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
+  const started = performance.now();
+  const findings = await quickCheck(file);
+  const took_ms = Math.round(performance.now() - started);
+  if (findings.length === 0) return log.info("quick check after an unclean stop: ok", { took_ms });
+  log.error("quick check after an unclean stop found damage", { findings: findings.join("; ").slice(0, 2_000) });
+  throw new StartRefused(
+    `The database is damaged (${findings[0]}). Restore a backup with keyrack restore --force, or start with --force-read-only to read what is left.`,
+    70,
+  );
 }
 
 export type Offline = { readonly rack: Rack; close(): Promise<void> };
@@ -129,7 +155,7 @@ export function databaseTarget(settings: Settings, dir: string): DatabaseTarget 
   return { kind: "sqlite", file: setting.kind === "sqlite" ? resolve(setting.file) : join(dir, "keyrack.db") };
 }
 
-function takeLock(dir: string, file: string, allowNetworkFs: boolean): DataDirLock {
+export function takeLock(dir: string, file: string, allowNetworkFs: boolean): DataDirLock {
   const network = networkFileSystem(dir);
   if (network && !allowNetworkFs) {
     throw new BadSetting(

@@ -1,5 +1,6 @@
-// What runs beside requests: checkpoints, mail, key rotation and reaping. One loop; a job that fails is logged and tried
+// What runs beside requests: checkpoints, mail, key rotation, backups and reaping. One loop; a job that fails is logged and tried
 // again. Of several processes on one PostgreSQL the leader alone runs it, but for what only the process itself can do.
+import { runDueBackup, runDueRestoreTest } from "./domain/backup-state.ts";
 import { runCheckpoints } from "./domain/checkpoints.ts";
 import type { Rack } from "./domain/context.ts";
 import { maintainEmbedKeys } from "./domain/embed-signing-keys.ts";
@@ -39,6 +40,9 @@ export type Jobs = {
   stop(): Promise<void>;
 };
 
+/** For an instance that only reads. */
+export const noJobs: Jobs = { idle: async () => {}, stop: async () => {} };
+
 /** What people leave behind and nobody needs any more. */
 async function reapPeople(rack: Rack): Promise<void> {
   const now = rack.clock.now();
@@ -73,6 +77,8 @@ function jobsOf(rack: Rack): { mail: Job; others: Job[] } {
       { name: "lapsed rate counters", everyMs: MINUTE_MS, run: () => reapSavedCounters(rack) },
       { name: "ingest receipts", everyMs: MINUTE_MS, run: () => reapIngest(rack) },
       { name: "daily usage", everyMs: HOUR_MS, run: () => reapUsage(rack) },
+      { name: "backup", everyMs: MINUTE_MS, run: () => runDueBackup(rack) },
+      { name: "restore test", everyMs: MINUTE_MS, run: () => runDueRestoreTest(rack) },
       { name: "old mail", everyMs: HOUR_MS, run: () => reapOutbox(rack) },
       { name: "old sessions", everyMs: HOUR_MS, run: () => reapPeople(rack) },
       { name: "database house-keeping", everyMs: 5 * MINUTE_MS, run: () => rack.store.rest() },

@@ -6,12 +6,13 @@ import { NIL_WORKSPACE } from "../kernel/chain.ts";
 import { vkey } from "../kernel/note.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { preferNativeFolders } from "../native.ts";
-import { chainRows, checkpointKey, listChains, newestNote } from "../store/chains.ts";
+import { chainRows, checkpointKey, listChains } from "../store/chains.ts";
+import { expectedOf } from "../store/contents.ts";
 import type { DatabaseTarget } from "../store/db.ts";
 import { openSource, type Source } from "../store/source.ts";
 import type { AuditLogRow } from "../store/tables.ts";
-import { Verifier, type Expected } from "../store/verifier.ts";
-import { openSigned, type Signed, type Verdict } from "./audit-log.ts";
+import { Verifier } from "../store/verifier.ts";
+import type { Signed, Verdict } from "./audit-log.ts";
 import { operatorSettings, type OperatorOptions } from "./operator.ts";
 import { ExitError } from "./shell.ts";
 
@@ -58,22 +59,6 @@ export async function storedVkey(source: Source, workspace_id: string): Promise<
   return key && publicKey ? vkey(`${key.host}/audit/${workspace_id}`, publicKey, sha256) : undefined;
 }
 
-async function expectedOf(source: Source, workspace_id: string, given: Signed | undefined): Promise<Expected[]> {
-  const expected: Expected[] = given?.workspace_id === workspace_id ? [{ size: given.size, root: given.root }] : [];
-  const stored = await newestNote(source, workspace_id);
-  const key = stored && (await storedVkey(source, workspace_id));
-  if (stored && key) {
-    let root: string | null = null; // a stored note that our key did not sign is met by no chain
-    try {
-      ({ root } = openSigned(stored.note, key));
-    } catch {
-      // stays null
-    }
-    expected.push({ size: stored.seq, root });
-  }
-  return expected;
-}
-
 export async function verifyOffline(
   options: OfflineOptions,
   given: (source: Source) => Promise<Signed | undefined>,
@@ -87,7 +72,8 @@ export async function verifyOffline(
     const verifier = new Verifier(target);
     const verdicts: Verdict[] = [];
     for (const workspace_id of wanted ? [wanted] : new Set([...chains, ...(signed ? [signed.workspace_id] : [])])) {
-      const expected = await expectedOf(source, workspace_id, signed);
+      const expected = await expectedOf(source, workspace_id);
+      if (signed?.workspace_id === workspace_id) expected.push({ size: signed.size, root: signed.root });
       const { checked, head_hash, broken_seq, reason } = await verifier.check(workspace_id, expected);
       const checkpoint_size = signed?.workspace_id === workspace_id ? signed.size : null;
       verdicts.push({

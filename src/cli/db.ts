@@ -1,7 +1,18 @@
-// `keyrack db migrate/check`.
+// `keyrack db migrate/check/copy`.
+import { resolve } from "node:path";
 import type { Command } from "commander";
-import { operatorFlags, show, withRack, type OperatorOptions } from "./operator.ts";
-import { ExitError } from "./shell.ts";
+import type { Copied } from "../copy.ts";
+import { readers, type DatabaseSetting } from "../settings/kinds.ts";
+import {
+  operatorFlags,
+  operatorSettings,
+  refuseWhileRunning,
+  show,
+  withRack,
+  type OperatorOptions,
+} from "./operator.ts";
+import { createSteps } from "./progress-steps.ts";
+import { ExitError, table } from "./shell.ts";
 
 export function addDbCommands(program: Command): void {
   const db = program.command("db").description("The database's schema.");
@@ -16,6 +27,59 @@ export function addDbCommands(program: Command): void {
       "Check schema, integrity and every audit chain, read-only and beside a running server. Exit 4 when something is wrong.",
     )
     .action((options: OperatorOptions) => check(options));
+  operatorFlags(db.command("copy"), [
+    "keyrack db copy --to postgres://keyrack@db/keyrack --dry-run",
+    "keyrack db copy --database-url postgres://keyrack@db/keyrack --to sqlite:./keyrack-data/keyrack.db",
+  ])
+    .description(
+      "Move a whole deployment from SQLite to PostgreSQL or back, every value and every audit chain verified.",
+    )
+    .option("--to <url>", "the new database: sqlite:FILE or postgres://…")
+    .option("--dry-run", "check both sides and say what would be copied")
+    .action((options: CopyOptions) => copy(options));
+}
+
+type CopyOptions = OperatorOptions & { to?: string; dryRun?: true };
+
+/** The other database, as a setting would name it. */
+function readTarget(text: string | undefined): Exclude<DatabaseSetting, { kind: "default" }> {
+  if (!text) throw new ExitError("--to is missing: sqlite:FILE or postgres://…", 2);
+  try {
+    const setting = readers.database(text);
+    if (setting.kind !== "default") return setting;
+  } catch (error) {
+    throw new ExitError(`--to ${(error as Error).message}.`, 2);
+  }
+  throw new ExitError("--to is missing: sqlite:FILE or postgres://…", 2);
+}
+
+async function copy(options: CopyOptions): Promise<void> {
+  const to = readTarget(options.to);
+  const settings = operatorSettings(options);
+  await refuseWhileRunning(resolve(settings.data_dir), "copy it");
+  const { copyDatabase } = await import("../copy.ts");
+  const steps = createSteps();
+  let copied: Copied;
+  try {
+    copied = await copyDatabase({ settings, to, dryRun: options.dryRun === true, tell: steps.tell });
+  } finally {
+    steps.end();
+  }
+  show(options, { json: copied, quiet: String(copied.rows), human: copiedText(copied) });
+}
+
+function copiedText({ from, to, dry_run, tables, rows, chains, audit_rows, took_ms }: Copied): string {
+  const filled = tables.filter((each) => each.rows > 0).map((each) => [`  ${each.name}`, String(each.rows)]);
+  const proof = `${chains} audit chains (${audit_rows} rows) verified`;
+  const seconds = `${(took_ms / 1_000).toFixed(1)} s`;
+  if (dry_run)
+    return `${table(filled)}\nWould copy ${rows} rows from ${from}\nto ${to}. ${proof} here; nothing was written.`;
+  return [
+    table(filled),
+    `Copied ${rows} rows from ${from}`,
+    `to ${to} in ${seconds}: every value equal, ${proof} there.`,
+    "Set KEYRACK_DATABASE_URL to the new database and start the server. Never start one on the old again.",
+  ].join("\n");
 }
 
 async function migrate(options: OperatorOptions): Promise<void> {

@@ -80,6 +80,20 @@ export const nouns: Record<string, NounEntry> = Object.fromEntries([
     },
   ],
   ["mail", { about: "The outbox, for the operator.", load: async () => (await import("./mail.ts")).addMailCommands }],
+  [
+    "backup",
+    {
+      about: "Backups, and whether they are any good.",
+      load: async () => (await import("./backup.ts")).addBackupCommands,
+    },
+  ],
+  [
+    "restore",
+    {
+      about: "Put a backup in the place of the database.",
+      load: async () => (await import("./restore.ts")).addRestoreCommand,
+    },
+  ],
   ["db", { about: "The database's schema.", load: async () => (await import("./db.ts")).addDbCommands }],
   [
     "doctor",

@@ -67,6 +67,12 @@ export async function withRack<T>(options: OperatorOptions, work: (rack: Rack) =
   }
 }
 
+export async function refuseWhileRunning(dir: string, then: string): Promise<void> {
+  const { askInstance } = await import("../operator/ask.ts");
+  if (await askInstance(dir, "instance.show", {}))
+    throw new ExitError(`An instance runs on ${dir}. Stop it first, then ${then}.`, 1);
+}
+
 type Shown<T> = { json: T; quiet: string; human: string };
 
 export function show<T>(options: OperatorOptions, { json, quiet, human }: Shown<T>): void {

@@ -4,8 +4,8 @@ const WIDTH = 24;
 
 export type Progress = { at(done: number): void; end(): void };
 
-export function createProgress(total: number, what: string): Progress {
-  const started = Date.now();
+/** `started`: when the whole operation began, where this bar is for one step of it. */
+export function createProgress(total: number, what: string, started = Date.now()): Progress {
   let shown = false;
   if (!process.stderr.isTTY) return { at: () => {}, end: () => {} };
   return {

@@ -9,7 +9,14 @@ import type { Seed } from "../seed.ts";
 import { BadSetting, loadSettings, type Loaded } from "../config.ts";
 import { ExitError, out, settingFlags } from "./shell.ts";
 
-type ServeOptions = { json?: true; ephemeral?: true; seed?: true; config?: string; allowNetworkFs?: true };
+type ServeOptions = {
+  json?: true;
+  ephemeral?: true;
+  seed?: true;
+  config?: string;
+  allowNetworkFs?: true;
+  forceReadOnly?: true;
+};
 
 function addSettingFlags(command: Command): Command {
   return command
@@ -29,6 +36,7 @@ export function addServeCommand(program: Command): void {
     .option("--ephemeral", "a throwaway instance in a temporary folder, removed on exit")
     .option("--seed", "with --ephemeral: make a workspace, keys, a project and a tenant")
     .option("--allow-network-fs", "allow a data dir on a network file system")
+    .option("--force-read-only", "start on a damaged SQLite database and only read")
     .addHelpText(
       "after",
       "\nExamples:\n  keyrack serve --port 8080 --data-dir /var/lib/keyrack\n  keyrack serve --ephemeral --seed --json",
@@ -65,7 +73,14 @@ function load(options: ServeOptions, input: Partial<LoadInput> = {}): Loaded {
   }
 }
 
-async function start(loaded: Loaded, allowNetworkFs: boolean): Promise<App> {
+type Allowed = { allowNetworkFs: boolean; forceReadOnly: boolean };
+
+const allowed = (options: ServeOptions): Allowed => ({
+  allowNetworkFs: options.allowNetworkFs === true,
+  forceReadOnly: options.forceReadOnly === true,
+});
+
+async function start(loaded: Loaded, may: Allowed): Promise<App> {
   const [{ startApp }, { StartRefused }, { createLog }] = await Promise.all([
     import("../app.ts"),
     import("../instance.ts"),
@@ -74,7 +89,7 @@ async function start(loaded: Loaded, allowNetworkFs: boolean): Promise<App> {
   const log = createLog({ level: loaded.settings.log_level, pretty: process.stderr.isTTY });
   for (const warning of loaded.warnings) log.warn(warning);
   try {
-    return await startApp({ settings: loaded.settings, log, allowNetworkFs });
+    return await startApp({ settings: loaded.settings, log, ...may });
   } catch (error) {
     throw error instanceof StartRefused ? new ExitError(error.message, error.exitCode) : error;
   }
@@ -108,7 +123,7 @@ async function startThrowaway(options: ServeOptions): Promise<Throwaway> {
   const undo = exitOnSignals();
   const dir = mkdtempSync(join(tmpdir(), "keyrack-ephemeral-"));
   process.on("exit", () => rmSync(dir, { recursive: true, force: true }));
-  const app = await start(throwawaySettings(options, dir), options.allowNetworkFs === true);
+  const app = await start(throwawaySettings(options, dir), allowed(options));
   const { seedInstance } = await import("../seed.ts");
   const seed = options.seed ? await seedInstance(app.rack) : undefined;
   return { app, dir, seed, undo };
@@ -124,8 +139,7 @@ function exitOnSignals(signals: readonly NodeJS.Signals[] = ENDING): () => void 
 
 async function serve(options: ServeOptions): Promise<void> {
   if (options.seed && !options.ephemeral) throw new ExitError("--seed goes with --ephemeral.", 2);
-  if (!options.ephemeral)
-    return runUntilSignal(await start(load(options), options.allowNetworkFs === true), options, {});
+  if (!options.ephemeral) return runUntilSignal(await start(load(options), allowed(options)), options, {});
   const { app, seed, dir, undo } = await startThrowaway(options);
   const extra = { ...seed, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") };
   const stopped = onSignal(app);

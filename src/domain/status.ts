@@ -10,6 +10,8 @@ export type Health = (typeof HEALTHS)[number];
 /** What is known of backups, as times in milliseconds; null = never. Whoever makes backups answers it. */
 export type BackupState = {
   readonly lastSuccessAt: number | null;
+  /** The last try failed. */
+  readonly failing?: boolean;
   readonly restoreTest: {
     readonly lastRunAt: number | null;
     readonly pass: boolean | null;
@@ -99,9 +101,10 @@ export async function backupState(rack: Rack): Promise<BackupState | undefined> 
 }
 
 /** A backup is only what has been restored: without a good test of this week it does not count as one. */
-function backupHealth({ settings, clock }: Rack, { lastSuccessAt, restoreTest }: BackupState): Health {
+export function backupHealth({ settings, clock }: Rack, { lastSuccessAt, restoreTest, failing }: BackupState): Health {
   const { backup_every, restore_test_every } = settings;
   if (backup_every === null) return "disabled";
+  if (failing) return "degraded";
   if (lastSuccessAt === null) return "unknown";
   const now = clock.now();
   if (now - lastSuccessAt > 2 * backup_every || restoreTest.pass === false) return "degraded";

@@ -105,6 +105,7 @@ export const failures = {
   internal_error: [500, "internal_error", "Something went wrong. The request id names this failure in the log."],
   unavailable: [503, "unavailable", "The service cannot answer right now. Try again shortly."],
   overloaded: [503, "unavailable", "The service is overloaded. Try again shortly."],
+  read_only: [503, "unavailable", "The service is read-only until its storage is mended. Nothing was written."],
   storage_full: [503, "unavailable", "The storage is full. Nothing was written."],
   portal_not_built: [503, "unavailable", "The portal's script was not built. Run npm run build:web on the server."],
   pages_not_built: [503, "unavailable", "The pages were not built. Run npm run prepare on the server."],

@@ -11,6 +11,7 @@ export type Operation = (rack: Rack, args: Args, progress: (step: unknown) => vo
 
 const people = () => import("../domain/operators.ts");
 const outbox = () => import("../domain/outbox.ts");
+const backups = () => import("../domain/backups.ts");
 const signing = () => import("../domain/embed-signing-keys.ts");
 
 /** Arguments come from another process, so they are looked at before they are used. */
@@ -18,6 +19,10 @@ function text(args: Args, name: string): string {
   const value = args[name];
   if (typeof value !== "string") throw new Error(`${name} is missing`);
   return value;
+}
+
+function optional(args: Args, name: string): string | undefined {
+  return args[name] === undefined ? undefined : text(args, name);
 }
 
 const STATES = ["queued", "sent", "dead"] as const;
@@ -52,6 +57,14 @@ export const operations = {
     await retryMail(rack, text(args, "id"));
     await deliverDue(rack);
     return showMail(rack, text(args, "id"), false);
+  },
+  "backup.create": async (rack, _args, progress) => (await backups()).createBackup(rack, progress),
+  "backup.list": async (rack) => (await backups()).viewBackups(rack),
+  "backup.verify": async (rack, args, progress) => (await backups()).verifyBackup(rack, optional(args, "id"), progress),
+  "backup.prune": async (rack, args) => (await backups()).pruneBackups(rack, { dryRun: args.dry_run === true }),
+  "backup.test": async (rack, args, progress) => {
+    const { testBackup } = await import("../domain/restore-test.ts");
+    return testBackup(rack, optional(args, "id"), progress);
   },
   "signing-key.list": async (rack) => (await signing()).listSigningKeys(rack),
   "signing-key.rotate": async (rack, args) => {

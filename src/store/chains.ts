@@ -57,7 +57,7 @@ export async function integrityFindings(source: Source, sqlite: boolean): Promis
   const integrity = await source.all<{ integrity_check: string }>("pragma integrity_check(20)", []);
   const foreign = await source.all<{ table: string }>("pragma foreign_key_check", []);
   return [
-    ...integrity.map((row) => row.integrity_check).filter((text) => text !== "ok"),
+    ...integrity.map((row) => row.integrity_check.replaceAll("\n", " ")).filter((text) => text !== "ok"),
     ...foreign.map(({ table }) => `a row of ${table} points nowhere`),
   ];
 }

@@ -1,15 +1,22 @@
 // Opens a database, brings its schema up to date and hands out its two doors: reads, and the group commit.
+import { statSync } from "node:fs";
+import { fail } from "../kernel/errors.ts";
 import { Histogram } from "../kernel/exposition.ts";
 import type { Driver } from "./driver.ts";
+import { copySqlite, type Tell } from "./inspect.ts";
 import { GroupCommit, type Job } from "./group.ts";
-import { migrate } from "./migrate.ts";
+import { assertMigrated, migrate } from "./migrate.ts";
 import type { PostgresDriver } from "./postgres.ts";
 import { SqliteDriver } from "./sqlite.ts";
+import { ReadOnlyDriver } from "./sqlite-readonly.ts";
 import type { Dialect, Reader } from "./statement.ts";
 import { Verifier, type ChainCheck, type Expected } from "./verifier.ts";
 import type { Bumped } from "./versions.ts";
 
 export type DatabaseTarget = { kind: "sqlite"; file: string } | { kind: "postgres"; url: string; pool: number };
+
+/** Above this VACUUM would hold its read transaction, and the -wal with it, for too long: pages are copied instead. */
+const LARGE_BYTES = 5 * 1024 ** 3;
 
 export type StoreEvents = {
   now: () => number;
@@ -21,6 +28,7 @@ export type StoreEvents = {
 /** What every part of Keyrack sees of the database. */
 export interface Store {
   readonly dialect: Dialect;
+  readonly target: DatabaseTarget;
   readonly read: Reader;
   write<T>(job: Job<T>): Promise<T>;
   /** Await before telling what a read showed: on SQLite a commit is visible a moment before it is durable. */
@@ -32,6 +40,10 @@ export interface Store {
   onNotice(topic: string, listener: (payload: string) => void): void;
   /** Verifies a chain off the main thread; callers for the same workspace share one run. */
   verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck>;
+  /** A consistent copy of a SQLite database in a new file, made while it is in use and on disk when this resolves. */
+  copyTo(file: string, tell: Tell, options?: { largeBytes?: number }): Promise<void>;
+  /** Every write is refused. */
+  readonly readOnly: boolean;
   /** Commits since the start, the jobs in them, and how many jobs shared one. */
   readonly stats: { commits: number; jobs: number; largest: number; readonly sizes: Histogram };
   readonly backlog: number;
@@ -47,8 +59,10 @@ export interface Store {
 
 class OpenStore implements Store {
   readonly dialect: Dialect;
+  readonly target: DatabaseTarget;
   readonly read: Reader;
   readonly stats = { commits: 0, jobs: 0, largest: 0, sizes: new Histogram([1, 2, 5, 10, 20, 50, 100, 200]) };
+  readonly readOnly: boolean;
   applied: string[] = [];
   warnings: string[] = [];
   readonly #driver: Driver;
@@ -63,6 +77,8 @@ class OpenStore implements Store {
     this.#verifier = new Verifier(target);
     this.#driver = driver;
     this.#events = events;
+    this.target = target;
+    this.readOnly = driver instanceof ReadOnlyDriver;
     this.dialect = driver.dialect;
     this.read = driver.reader;
     this.#group = new GroupCommit(driver, {
@@ -74,6 +90,7 @@ class OpenStore implements Store {
   }
 
   write<T>(job: Job<T>): Promise<T> {
+    if (this.readOnly) return Promise.reject(fail("read_only"));
     return this.#group.submit(job);
   }
 
@@ -104,6 +121,13 @@ class OpenStore implements Store {
 
   verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck> {
     return this.#verifier.check(workspace_id, expected);
+  }
+
+  async copyTo(file: string, tell: Tell, { largeBytes = LARGE_BYTES } = {}): Promise<void> {
+    const { target } = this;
+    if (target.kind !== "sqlite") throw new Error("only SQLite is copied as a file");
+    if (statSync(target.file).size > largeBytes) await this.#driver.copyTo(file, tell);
+    else await copySqlite(target.file, file, tell);
   }
 
   get backlog(): number {
@@ -162,6 +186,19 @@ class OpenStore implements Store {
 
   #tell(topic: string, payload: string): void {
     this.#call(this.#noticeListeners.get(topic) ?? [], payload);
+  }
+}
+
+/** A store that writes nothing, on a SQLite database of this very schema: for looking at one that is damaged. */
+export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, events: StoreEvents): Promise<Store> {
+  const driver = new ReadOnlyDriver(target.file);
+  try {
+    const store = new OpenStore(target, driver, events);
+    await assertMigrated(driver);
+    return store;
+  } catch (error) {
+    await driver.close();
+    throw error;
   }
 }
 

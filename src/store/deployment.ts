@@ -6,7 +6,11 @@ export type Fact =
   | "bootstrap_token_hash"
   | "audit_origin_host"
   | "checkpoint_key_id"
-  | "embed_keys_made";
+  | "embed_keys_made"
+  | "last_backup"
+  | "backup_failure"
+  | "last_restore_test"
+  | "restore_pending";
 
 export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),
@@ -26,3 +30,5 @@ export const writeFact = statement<{ name: Fact; value: string }>()((db, p) =>
     .values({ name: p.name, value: p.value })
     .onConflict((oc) => oc.column("name").doUpdateSet({ value: p.value })),
 );
+
+export const dropFact = statement<{ name: Fact }>()((db, p) => db.deleteFrom("deployment").where("name", "=", p.name));

@@ -1,4 +1,5 @@
 // What a dialect must offer to the group commit: one write connection, a read door, and a word on what an error means.
+import type { Tell } from "./inspect.ts";
 import type { Query, Reader, Dialect } from "./statement.ts";
 
 /**
@@ -40,6 +41,8 @@ export interface Driver {
   notify(payload: string): Promise<void>;
   onNotice(listener: (payload: string) => void): void;
   ping(timeoutMs: number): Promise<void>;
+  /** Page by page on the write connection: a write of another connection would start it anew. SQLite only. */
+  copyTo(file: string, tell: Tell): Promise<void>;
   close(): Promise<void>;
 }
 

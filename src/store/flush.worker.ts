@@ -12,6 +12,10 @@ const db = connectSqlite(file, { timeout: 0 });
 db.pragma("synchronous=FULL");
 db.pragma("wal_autocheckpoint=0");
 db.pragma("mmap_size=0");
+for (const [name, want] of Object.entries({ synchronous: 2, wal_autocheckpoint: 0, mmap_size: 0 })) {
+  const got = db.pragma(name, { simple: true });
+  if (got !== want) throw new Error(`SQLite refused ${name}=${want} (it is ${String(got)})`);
+}
 db.prepare("select count(*) from sqlite_schema").get(); // a first read makes SQLite create the -wal file
 const wal = openSync(`${file}-wal`, "r");
 

@@ -61,6 +61,14 @@ type Applied = { version: number; name: string; checksum: string };
 const HISTORY = `create table if not exists schema_migrations (
   version bigint not null primary key, name text not null, checksum text not null, applied_at bigint not null)`;
 
+const PAST = { sql: "select version, name, checksum from schema_migrations order by version", values: [] };
+
+/** For a database that must not be written to. */
+export async function assertMigrated(driver: Driver): Promise<void> {
+  const [pending] = pendingAfter(await driver.reader.all<Applied>(PAST), loadMigrations(driver.dialect));
+  if (pending) throw new SchemaRefused(`Migration ${pending.name} is pending, and a read-only start applies none.`);
+}
+
 /** Brings the schema up to date; answers what was applied. `execScript` runs several statements at once. */
 export async function migrate(
   driver: Driver,
@@ -76,10 +84,7 @@ export async function migrate(
       );
     }
     await execScript(driver.dialect === "sqlite" ? HISTORY.replaceAll("bigint", "integer") : HISTORY);
-    const past = await driver.writer.all<Applied>({
-      sql: "select version, name, checksum from schema_migrations order by version",
-      values: [],
-    });
+    const past = await driver.writer.all<Applied>(PAST);
     const pending = pendingAfter(past, known);
     for (const migration of pending) await apply(driver, execScript, migration, now);
     await driver.writer.exec("commit");

@@ -5,6 +5,7 @@ import { Client, Pool, TypeOverrides, type ClientConfig, type QueryConfig } from
 import { fail } from "../kernel/errors.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
 import { isLost } from "./lost.ts";
+import { UNFINISHED } from "./pg-copy.ts";
 import type { Query, Reader } from "./statement.ts";
 
 const INT8 = 20;
@@ -144,6 +145,11 @@ export class PostgresDriver implements Driver {
     }
     if (settings.synchronous_commit === "off")
       throw new Error("PostgreSQL runs with synchronous_commit=off: it must be on");
+    const marks = await this.#pool.query<{ mark: string | null }>(
+      "select obj_description(current_schema()::regnamespace, 'pg_namespace') as mark",
+    );
+    if (marks.rows[0]?.mark === UNFINISHED)
+      throw new Error("PostgreSQL holds a copy that was not finished. Run keyrack db copy again.");
     return settings.data_checksums === "off" ? ["PostgreSQL runs without data checksums"] : [];
   }
 
@@ -234,6 +240,10 @@ export class PostgresDriver implements Driver {
 
   onNotice(listener: (payload: string) => void): void {
     this.#notice = listener;
+  }
+
+  copyTo(): Promise<void> {
+    return Promise.reject(new Error("PostgreSQL is copied by pg_dump"));
   }
 
   async ping(timeoutMs: number): Promise<void> {

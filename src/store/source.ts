@@ -7,6 +7,7 @@ import type { DatabaseTarget } from "./db.ts";
 const INT8 = 20;
 
 export type Source = {
+  readonly kind: DatabaseTarget["kind"];
   begin(): Promise<void>;
   commit(): Promise<void>;
   all<R>(sql: string, values: readonly (string | number)[]): Promise<R[]>;
@@ -21,6 +22,7 @@ async function openSqlite(file: string): Promise<Source> {
   const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
   for (const pragma of ["query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"]) db.pragma(pragma);
   return {
+    kind: "sqlite",
     begin: async () => void db.exec("begin"),
     commit: async () => void db.exec("commit"),
     all: async <R>(sql: string, values: readonly (string | number)[]) =>
@@ -41,6 +43,7 @@ async function openPostgres(url: string): Promise<Source> {
   client.on("error", () => {}); // the query that needs the connection fails, and that is told
   await client.connect();
   return {
+    kind: "postgres",
     begin: async () => void (await client.query("begin isolation level repeatable read read only")),
     commit: async () => void (await client.query("commit")),
     all: async <R>(sql: string, values: readonly (string | number)[]) =>

@@ -1,10 +1,11 @@
 // SQLite: one writer and one reader connection on the main thread, durability by our own fdatasync of the -wal file.
 // The trap: COMMIT alone (synchronous=NORMAL) is visible but not durable; nothing may be told before sync() returns.
-import { statSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
 import { fail } from "../kernel/errors.ts";
 import { connectSqlite, type Connection, type Statement } from "./connect.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
 import { Flusher } from "./flusher.ts";
+import type { Tell } from "./inspect.ts";
 import type { Query, Reader } from "./statement.ts";
 
 const APPLICATION_ID = 0x4b52434b; // "KRCK"
@@ -12,15 +13,22 @@ const SQLITE_MIN = "3.51.3"; // the WAL-reset corruption bug is fixed from here 
 const CHECKPOINT_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_COMMITS = 200;
 const WAL_MAX_BYTES = 64 * 1024 * 1024;
+const PAGES_AT_A_TIME = 100;
 const BUSY_FOR_MS = 5_000;
 
 const COMMON = ["foreign_keys=ON", "trusted_schema=OFF", "cell_size_check=ON", "temp_store=MEMORY", "mmap_size=0"];
 
+const WORDS: Record<string, number> = { ON: 1, OFF: 0, NORMAL: 1, FAST: 2, MEMORY: 2, INCREMENTAL: 2 };
+
+/** Sets pragmas and reads each back: one that silently did not take would break a promise. */
 function set(db: Connection, pragmas: readonly string[]): void {
-  for (const pragma of pragmas) db.pragma(pragma);
+  for (const pragma of pragmas) {
+    const [name = "", value = ""] = pragma.split("=");
+    db.pragma(pragma);
+    assertPragma(db, name, name === "journal_mode" ? value.toLowerCase() : (WORDS[value] ?? Number(value)));
+  }
 }
 
-/** A pragma that silently did not take would break a promise, so each is read back. */
 function assertPragma(db: Connection, name: string, want: string | number): void {
   const got = db.pragma(name, { simple: true });
   if (got !== want) throw new Error(`SQLite refused ${name}=${want} (it is ${String(got)})`);
@@ -49,10 +57,7 @@ export function openWriter(file: string): Connection {
     "recursive_triggers=ON", // or "insert or replace" would delete audit rows past their trigger
   ]);
   set(db, COMMON);
-  assertPragma(db, "journal_mode", "wal");
-  assertPragma(db, "synchronous", 1);
-  assertPragma(db, "foreign_keys", 1);
-  assertPragma(db, "wal_autocheckpoint", 0);
+  assertPragma(db, "busy_timeout", 0);
   // What an earlier process committed without syncing must not be shown and then lost: put it on disk now.
   checkpointAtOpen(db);
   return db;
@@ -70,8 +75,18 @@ function checkpointAtOpen(db: Connection): void {
 export function openReader(file: string): Connection {
   const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
   set(db, [...COMMON, "query_only=ON", "cache_size=-16384"]);
-  assertPragma(db, "query_only", 1);
+  assertPragma(db, "busy_timeout", 5_000);
   return db;
+}
+
+/** A copied file says it is in WAL mode; a backup is one file that reading leaves alone. */
+function settleCopy(file: string): void {
+  const db = connectSqlite(file, { timeout: 0 });
+  db.pragma("journal_mode=DELETE");
+  db.close();
+  const copied = openSync(file, "r");
+  fsyncSync(copied);
+  closeSync(copied);
 }
 
 /** Prepared statements of one connection, by SQL text. */
@@ -121,7 +136,7 @@ class SqliteWriter implements Writer {
   }
 }
 
-class SqliteReader implements Reader {
+export class SqliteReader implements Reader {
   readonly dialect = "sqlite";
   readonly #statements: Statements;
   readonly #failed: (error: unknown) => void;
@@ -248,6 +263,17 @@ export class SqliteDriver implements Driver {
 
   async ping(): Promise<void> {
     this.#read.prepare("select 1").get();
+  }
+
+  async copyTo(file: string, tell: Tell): Promise<void> {
+    await this.#write.backup(file, {
+      progress: ({ totalPages: total, remainingPages }) => {
+        tell.signal?.throwIfAborted();
+        tell({ step: "copy", done: total - remainingPages, total });
+        return PAGES_AT_A_TIME;
+      },
+    });
+    settleCopy(file);
   }
 
   async close(): Promise<void> {

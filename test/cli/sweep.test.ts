@@ -100,6 +100,7 @@ beforeAll(async () => {
   inviteToken = (await api("POST", "/v1/invites", { email: "eve@example.com", role: "member" })).token;
   ids.mail =
     (JSON.parse((await run(["mail", "list", "--json", ...dataDir()])).stdout) as { data: Made[] }).data[0]?.id ?? "";
+  ids.backup = (await run(["backup", "create", "--quiet", ...dataDir()])).stdout.trim();
   writeFileSync(join(temp.dir, "tenants.csv"), "external_id,name\nc1,One\nc2,Two\n");
   writeFileSync(join(temp.dir, "key.txt"), `${s.secret_key}\n`);
   mkdirSync(join(temp.dir, "clean"));
@@ -179,6 +180,11 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "user reset-link": () => ({ args: ["ada@example.com", ...dataDir()] }),
   "mail list": () => ({ args: dataDir() }),
   "mail show": () => ({ args: [ids.mail ?? "", ...dataDir()] }),
+  "backup create": () => ({ args: dataDir() }),
+  "backup list": () => ({ args: dataDir() }),
+  "backup verify": () => ({ args: [ids.backup ?? "", ...dataDir()] }),
+  "backup prune": () => ({ args: ["--dry-run", ...dataDir()] }),
+  "backup test": () => ({ args: [ids.backup ?? "", ...dataDir()] }),
   "db check": () => ({ args: dataDir() }),
   doctor: () => ({ args: dataDir() }),
   status: () => ({}),
@@ -200,6 +206,8 @@ const ELSEWHERE = [
   "profile use",
   "profile remove",
   "db migrate",
+  "db copy",
+  "restore",
   "mail retry",
 ];
 
@@ -282,6 +290,8 @@ describe("exit codes", { timeout: SWEEP_MS }, () => {
     ["a profile that is not there", () => ["project", "list", "--profile", "nope"], 2, "profile list"],
     ["no data dir", () => ["user", "list", "--data-dir", "nowhere"], 2, "There is no database"],
     ["a schema change under a running server", () => ["db", "migrate", ...dataDir()], 2, "is using the data dir"],
+    ["a restore under a running server", () => ["restore", ...dataDir()], 1, "Stop it first"],
+    ["a backup that is nowhere", () => ["backup", "verify", "20200101T000000Z-000000", ...dataDir()], 1, "no backup"],
     [
       "a database that is not there",
       () => ["init", "--yes", "--database-url", "postgres://x@127.0.0.1:1/x", "--out", "n.toml"],

@@ -5,6 +5,8 @@ import { backends } from "../support/backends.ts";
 import { rack, type TestRack } from "../support/rack.ts";
 
 const DAY_MS = 86_400_000;
+/** The schedule that an instance has unless told otherwise; nothing is due before a minute has passed. */
+const SCHEDULED = { flags: { backup_every: "24h", restore_test_every: "7d" } } as const;
 const FINE = { api: "ok", database: "ok", redis: "disabled", worker: "ok", backup: "unknown" };
 const NEVER = { lastRunAt: null, pass: null, backupId: null };
 
@@ -12,7 +14,7 @@ for (const back of backends) {
   describe(`/status on ${back}`, () => {
     let r: TestRack;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await rack(back, SCHEDULED);
     });
     afterAll(() => r[Symbol.asyncDispose]());
     const ask = async () => {

@@ -1,0 +1,191 @@
+// Moves a whole deployment from one database to another, SQLite to PostgreSQL or back. The one it comes from is only
+// read; the other is put in its place when every row is there, every value equal and every audit chain verified.
+import { renameSync, rmSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type { Settings } from "./config.ts";
+import { BackupRefused, syncFolder } from "./domain/backup-files.ts";
+import { databaseTarget, takeLock, toStartRefused } from "./instance.ts";
+import { preferNativeFolders } from "./native.ts";
+import { appliedMigrations } from "./store/chains.ts";
+import { copyRows, sumDifferences, sumRows, type Sums } from "./store/copy.ts";
+import { openCopySink, openCopySource, type CopySource } from "./store/copy-doors.ts";
+import { openStore, type DatabaseTarget } from "./store/db.ts";
+import { inspect, type Inspection, type Tell } from "./store/inspect.ts";
+import { loadMigrations } from "./store/migrate.ts";
+import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "./store/pg-copy.ts";
+import { assertUnused } from "./store/pg-restore.ts";
+
+export type CopyOptions = {
+  settings: Settings;
+  /** Where to. */
+  to: { kind: "sqlite"; file: string } | { kind: "postgres"; url: string };
+  dryRun: boolean;
+  tell: Tell;
+};
+
+export type Copied = {
+  object: "database_copy";
+  from: string;
+  to: string;
+  dry_run: boolean;
+  tables: { name: string; rows: number }[];
+  rows: number;
+  chains: number;
+  audit_rows: number;
+  took_ms: number;
+};
+
+export async function copyDatabase(options: CopyOptions): Promise<Copied> {
+  process.umask(0o077);
+  const { settings } = options;
+  const dir = resolve(settings.data_dir);
+  preferNativeFolders([settings.cache_dir, dir]);
+  const from = databaseTarget(settings, dir);
+  const to: DatabaseTarget =
+    options.to.kind === "sqlite" ? { kind: "sqlite", file: resolve(options.to.file) } : { ...options.to, pool: 1 };
+  try {
+    if (from.kind === to.kind)
+      throw new BackupRefused(
+        `Both databases are ${from.kind === "sqlite" ? "SQLite" : "PostgreSQL"}. Use keyrack backup and keyrack restore.`,
+        2,
+      );
+    if (from.kind === "sqlite" && !statSync(from.file, { throwIfNoEntry: false }))
+      throw new BackupRefused(`There is no database at ${from.file}. Name its data dir with --data-dir.`, 2);
+    const lock = from.kind === "sqlite" ? takeLock(dir, from.file, false) : undefined;
+    if (from.kind === "postgres") await assertUnused(from);
+    try {
+      return await copy(from, to, options);
+    } finally {
+      lock?.release();
+    }
+  } catch (error) {
+    throw toStartRefused(error);
+  }
+}
+
+async function copy(from: DatabaseTarget, to: DatabaseTarget, { dryRun, tell }: CopyOptions): Promise<Copied> {
+  const started = performance.now();
+  await assertReady(to);
+  const source = await openCopySource(from);
+  try {
+    await assertCurrent(source, from);
+    const whole = await inspect(from, tell);
+    if (whole.findings.length > 0)
+      throw new BackupRefused(`The database to copy is not sound: ${whole.findings[0]}. Nothing was copied.`, 4);
+    const done = dryRun ? whole : await move(source, to, tell);
+    const { schema_migrations: _history, ...rows } = whole.contents.rows;
+    const tables = Object.entries(rows).map(([name, n]) => ({ name, rows: n }));
+    return {
+      object: "database_copy",
+      from: named(from),
+      to: named(to),
+      dry_run: dryRun,
+      tables,
+      rows: tables.reduce((sum, table) => sum + table.rows, 0),
+      chains: done.chains,
+      audit_rows: done.audit_rows,
+      took_ms: Math.round(performance.now() - started),
+    };
+  } finally {
+    await source.close();
+  }
+}
+
+/** As a person may read it: no password. */
+function named(target: DatabaseTarget): string {
+  if (target.kind === "sqlite") return `sqlite:${target.file}`;
+  const url = new URL(target.url);
+  url.password = "";
+  return url.href;
+}
+
+/** A database with anything in it is nobody's to write into, unless it is a copy of ours that was cut short. */
+async function assertReady(to: DatabaseTarget): Promise<void> {
+  if (to.kind === "sqlite") {
+    if ((statSync(to.file, { throwIfNoEntry: false })?.size ?? 0) > 0)
+      throw new BackupRefused(`There is a file at ${to.file} already. Move it away first.`);
+    return;
+  }
+  if ((await sinkState(to.url)) === "in use")
+    throw new BackupRefused(`The database ${named(to)} is not empty. Name an empty one.`);
+}
+
+async function assertCurrent({ source }: CopySource, from: DatabaseTarget): Promise<void> {
+  const past = (await appliedMigrations(source)).map(({ version, checksum }) => `${version} ${checksum}`);
+  const known = loadMigrations(from.kind).map(({ version, checksum }) => `${version} ${checksum}`);
+  if (past.join() !== known.join())
+    throw new BackupRefused("The database is not at the schema of this version. Run keyrack db migrate first.", 2);
+}
+
+async function move(source: CopySource, to: DatabaseTarget, tell: Tell): Promise<Inspection> {
+  return to.kind === "sqlite" ? toSqlite(source, to.file, tell) : toPostgres(source, to, tell);
+}
+
+async function makeSchema(to: DatabaseTarget): Promise<void> {
+  const store = await openStore(to, { now: Date.now, fatal: () => {} });
+  await store.close();
+}
+
+async function fill(source: CopySource, to: DatabaseTarget, tell: Tell): Promise<Sums> {
+  const sink = await openCopySink(to);
+  try {
+    const sums = await copyRows(source, sink, tell);
+    await sink.end("commit");
+    return sums;
+  } catch (error) {
+    await sink.end("rollback").catch(() => {}); // the first error is the one to tell
+    throw error;
+  }
+}
+
+/** What was written is read again, value by value, and looked at as a database. */
+async function compare(to: DatabaseTarget, sums: Sums, tell: Tell): Promise<Inspection> {
+  const written = await openCopySource(to);
+  let differences: string[];
+  try {
+    differences = sumDifferences(sums, await sumRows(written, tell));
+  } finally {
+    await written.close();
+  }
+  const whole = await inspect(to, tell);
+  const wrong = [...differences, ...whole.findings];
+  if (wrong.length > 0) throw new BackupRefused(`The copy is not equal, so it was dropped: ${wrong[0]}.`, 4);
+  return whole;
+}
+
+function removeSqlite(file: string): void {
+  for (const tail of ["", "-wal", "-shm", "-journal"]) rmSync(file + tail, { force: true });
+}
+
+async function toSqlite(source: CopySource, file: string, tell: Tell): Promise<Inspection> {
+  const fresh = { kind: "sqlite", file: `${file}.copying` } as const;
+  removeSqlite(fresh.file); // of a copy that was cut short
+  try {
+    await makeSchema(fresh);
+    const whole = await compare(fresh, await fill(source, fresh, tell), tell);
+    removeSqlite(file); // an empty file at most
+    renameSync(fresh.file, file);
+    syncFolder(dirname(file));
+    return whole;
+  } finally {
+    removeSqlite(fresh.file);
+  }
+}
+
+async function toPostgres(
+  source: CopySource,
+  to: Extract<DatabaseTarget, { kind: "postgres" }>,
+  tell: Tell,
+): Promise<Inspection> {
+  await dropUnfinished(to.url);
+  await makeSchema(to);
+  await markUnfinished(to.url);
+  try {
+    const whole = await compare(to, await fill(source, to, tell), tell);
+    await clearUnfinished(to.url);
+    return whole;
+  } catch (error) {
+    await dropUnfinished(to.url).catch(() => {}); // marked as it is, the next copy does it
+    throw error;
+  }
+}

@@ -1,0 +1,40 @@
+// The command that takes a finished backup off this host. It gets the folder as its argument; what it does not get is
+// any secret of Keyrack's own. A hook that fails does not undo the backup, but it is told loudly.
+import { spawn } from "node:child_process";
+import type { Rack } from "./context.ts";
+
+export type HookResult = { ok: boolean; code: number | null; message: string | null };
+
+const HOOK_MAX_MS = 60 * 60_000;
+const KEPT_CHARS = 500;
+
+function environment(id: string): NodeJS.ProcessEnv {
+  const entries = Object.entries(process.env).filter(([name]) => !name.startsWith("KEYRACK_"));
+  return { ...Object.fromEntries(entries), KEYRACK_BACKUP_ID: id };
+}
+
+export async function runHook(rack: Rack, id: string, folder: string): Promise<HookResult | null> {
+  const { backup_hook } = rack.settings;
+  if (backup_hook === "") return null;
+  const result = await run(`${backup_hook} "$1"`, folder, environment(id));
+  if (!result.ok)
+    rack.log.error("backup hook failed", { backup_id: id, code: result.code, message: result.message ?? "" });
+  return result;
+}
+
+function run(script: string, folder: string, env: NodeJS.ProcessEnv): Promise<HookResult> {
+  return new Promise((resolve) => {
+    const child = spawn("/bin/sh", ["-c", script, "keyrack-backup-hook", folder], {
+      env,
+      stdio: ["ignore", "ignore", "pipe"],
+      timeout: HOOK_MAX_MS,
+    });
+    let said = "";
+    child.stderr.on("data", (chunk: Buffer) => (said = (said + chunk.toString()).slice(-KEPT_CHARS)));
+    child.on("error", (error) => resolve({ ok: false, code: null, message: error.message }));
+    child.on("close", (code, signal) => {
+      const message = code === 0 ? null : said.trim() || `it ended with ${signal ?? code}`;
+      resolve({ ok: code === 0, code, message });
+    });
+  });
+}

@@ -1,0 +1,90 @@
+// What is known of the backups of this deployment, and the schedule that keeps them coming. It lies in the database: on PostgreSQL any process may have made the last one.
+import { readFact, type Fact } from "../store/deployment.ts";
+import { findBackup, backupDir } from "./backup-files.ts";
+import { createBackup, pruneBackups } from "./backups.ts";
+import type { Rack } from "./context.ts";
+import type { BackupState } from "./status.ts";
+import { testBackup } from "./restore-test.ts";
+
+const HOUR_MS = 3_600_000;
+
+export type BackupLog = {
+  lastBackupAt: string | null;
+  lastBackupId: string | null;
+  /** The last try that failed, when none has succeeded since. */
+  lastFailureAt: string | null;
+  lastFailure: string | null;
+  lastRestoreTestAt: string | null;
+  lastRestoreTestOk: boolean | null;
+  lastRestoreTestBackupId: string | null;
+};
+
+type LastBackup = { id: string; at: string };
+type LastFailure = { at: string; message: string } | null;
+type LastTest = { at: string; pass: boolean; backup_id: string };
+
+async function fact<T>(rack: Rack, name: Fact): Promise<T | null> {
+  const row = await readFact.first(rack.store.read, { name });
+  return row ? (JSON.parse(row.value) as T) : null;
+}
+
+export async function readBackupLog(rack: Rack): Promise<BackupLog> {
+  const [last, failure, test] = await Promise.all([
+    fact<LastBackup>(rack, "last_backup"),
+    fact<LastFailure>(rack, "backup_failure"),
+    fact<LastTest>(rack, "last_restore_test"),
+  ]);
+  return {
+    lastBackupAt: last?.at ?? null,
+    lastBackupId: last?.id ?? null,
+    lastFailureAt: failure?.at ?? null,
+    lastFailure: failure?.message ?? null,
+    lastRestoreTestAt: test?.at ?? null,
+    lastRestoreTestOk: test?.pass ?? null,
+    lastRestoreTestBackupId: test?.backup_id ?? null,
+  };
+}
+
+/** For /status and the metrics. */
+export async function backupStateOf(rack: Rack): Promise<BackupState> {
+  const log = await readBackupLog(rack);
+  const ms = (at: string | null): number | null => (at === null ? null : Date.parse(at));
+  return {
+    lastSuccessAt: ms(log.lastBackupAt),
+    failing: log.lastFailureAt !== null,
+    restoreTest: {
+      lastRunAt: ms(log.lastRestoreTestAt),
+      pass: log.lastRestoreTestOk,
+      backupId: log.lastRestoreTestBackupId,
+    },
+  };
+}
+
+function age(now: number, at: string | null): number {
+  return at === null ? Infinity : now - Date.parse(at);
+}
+
+/** For the job loop: a backup when one is due, then what retention no longer keeps goes. A failed one is tried again in an hour. */
+export async function runDueBackup(rack: Rack): Promise<boolean> {
+  const { backup_every: every } = rack.settings;
+  if (every === null) return false;
+  const { lastBackupAt, lastFailureAt } = await readBackupLog(rack);
+  const now = rack.clock.now();
+  if (age(now, lastBackupAt) < every || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
+  await createBackup(rack);
+  const { removed } = pruneBackups(rack);
+  if (removed.length > 0) rack.log.info("old backups removed", { backup_ids: removed.join(" ") });
+  return true;
+}
+
+/** For the job loop: tries the newest backup when that is due. A test that failed is made again with the next backup. */
+export async function runDueRestoreTest(rack: Rack): Promise<boolean> {
+  const { restore_test_every: every, backup_every } = rack.settings;
+  if (every === null || backup_every === null) return false;
+  const { lastBackupId, lastRestoreTestAt, lastRestoreTestOk, lastRestoreTestBackupId } = await readBackupLog(rack);
+  if (lastBackupId === null) return false;
+  const again = lastRestoreTestOk === false && lastRestoreTestBackupId !== lastBackupId;
+  if (!again && age(rack.clock.now(), lastRestoreTestAt) < every) return false;
+  const { id } = findBackup(backupDir(rack.settings), undefined);
+  return (await testBackup(rack, id)).pass;
+}

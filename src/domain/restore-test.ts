@@ -1,0 +1,96 @@
+// Restores a backup into a scratch place and looks at all of it: a backup is only what has been restored. The result is
+// kept beside the backup and in the database, where /status finds it.
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { formatTimestamp } from "../kernel/timestamps.ts";
+import { differences } from "../store/contents.ts";
+import { openStore, type DatabaseTarget } from "../store/db.ts";
+import { writeFact } from "../store/deployment.ts";
+import { inspect, type Tell } from "../store/inspect.ts";
+import { SCRATCH_MARK, withScratchDatabase } from "../store/pg-scratch.ts";
+import { restoreDump } from "../store/pg-restore.ts";
+import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./backup-files.ts";
+import { stoppable } from "./backup-work.ts";
+import type { Rack } from "./context.ts";
+import { record } from "./mutate.ts";
+
+export type RestoreTest = {
+  object: "restore_test";
+  backup_id: string;
+  at: string;
+  pass: boolean;
+  findings: string[];
+  chains: number;
+  audit_rows: number;
+};
+
+const SCRATCH = "restore-test-";
+
+export async function testBackup(rack: Rack, id: string | undefined, tell: Tell = () => {}): Promise<RestoreTest> {
+  const backup = findBackup(backupDir(rack.settings), id);
+  const told = stoppable(rack, tell);
+  const tried = await tryBackup(rack, backup, told);
+  told.signal?.throwIfAborted(); // a test that was cut short says nothing
+  const test: RestoreTest = {
+    object: "restore_test",
+    backup_id: backup.id,
+    at: formatTimestamp(rack.clock.now()),
+    pass: tried.findings.length === 0,
+    ...tried,
+  };
+  const { at, pass, findings } = test;
+  writeProof(backup.folder, { at, pass, findings });
+  const value = JSON.stringify({ at, pass, backup_id: backup.id, finding: findings[0] ?? null });
+  await record(rack, (tx) => writeFact.run(tx, { name: "last_restore_test", value }));
+  if (pass) rack.log.info("restore test passed", { backup_id: backup.id });
+  else rack.log.error("restore test failed", { backup_id: backup.id, finding: findings[0] ?? "" });
+  return test;
+}
+
+type Tried = Pick<RestoreTest, "findings" | "chains" | "audit_rows">;
+
+async function tryBackup(rack: Rack, backup: Backup, tell: Tell): Promise<Tried> {
+  const work = backup.manifest.dialect === "sqlite" ? inScratchFile : inScratchDatabase;
+  try {
+    return await work(rack, backup, tell);
+  } catch (error) {
+    if ((error as { scratch?: boolean }).scratch) throw error; // no place to try it in says nothing about the backup
+    return { findings: [(error as Error).message], chains: 0, audit_rows: 0 };
+  }
+}
+
+/** As restored, against the manifest; then as this version would use it. */
+async function look(target: DatabaseTarget, { manifest }: Backup, tell: Tell): Promise<Tried> {
+  const { contents, findings, chains, audit_rows } = await inspect(target, tell);
+  const all = [...findings, ...differences(manifest, contents)];
+  if (all.length === 0) {
+    const store = await openStore(target, { now: Date.now, fatal: () => {} });
+    await store.close();
+  }
+  return { findings: all, chains, audit_rows };
+}
+
+async function inScratchFile({ settings }: Rack, backup: Backup, tell: Tell): Promise<Tried> {
+  const { data_dir } = settings;
+  for (const name of readdirSync(data_dir))
+    if (name.startsWith(SCRATCH)) rmSync(join(data_dir, name), { recursive: true, force: true });
+  const scratch = mkdtempSync(join(data_dir, SCRATCH));
+  try {
+    const file = join(scratch, "keyrack.db");
+    await extract(backup, file, tell);
+    return await look({ kind: "sqlite", file }, backup, tell);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+async function inScratchDatabase(rack: Rack, backup: Backup, tell: Tell): Promise<Tried> {
+  const { target } = rack.store;
+  const { restore_test_database_url: place } = rack.settings;
+  if (target.kind !== "postgres") throw new Error("this instance is not on PostgreSQL");
+  return withScratchDatabase(target.url, place.kind === "postgres" ? place.url : null, async (url) => {
+    await assertChecksum(backup, tell);
+    await restoreDump(url, backup, { replaced: null, after: [SCRATCH_MARK] }, tell);
+    return look({ kind: "postgres", url, pool: 1 }, backup, tell);
+  });
+}

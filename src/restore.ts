@@ -1,0 +1,242 @@
+// Restores a backup into the database of the settings: prepared and checked beside the old one, then put in its place in
+// one step, so that a restore that is cut short leaves the old database as it was. Never under a running instance.
+import { copyFileSync, existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Settings } from "./config.ts";
+import { findVault, openDataDir } from "./datadir.ts";
+import {
+  assertChecksum,
+  backupDir,
+  BackupRefused,
+  extract,
+  findBackup,
+  syncFolder,
+  type Backup,
+} from "./domain/backup-files.ts";
+import { settleRestored, type PendingRestore, type Settled } from "./domain/restored.ts";
+import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "./instance.ts";
+import type { Log } from "./log.ts";
+import { preferNativeFolders } from "./native.ts";
+import { openStore, type DatabaseTarget } from "./store/db.ts";
+import { dropFact, writeFact } from "./store/deployment.ts";
+import { inspect, type Tell } from "./store/inspect.ts";
+import { loadMigrations } from "./store/migrate.ts";
+import { lostRevocations, readOverwritten, VERSION_JUMP, type Overwritten, type Revoked } from "./store/restore.ts";
+import { assertUnused, holdsTables, pendingWords, restoreDump } from "./store/pg-restore.ts";
+import { openSource } from "./store/source.ts";
+
+export type RestoreOptions = {
+  settings: Settings;
+  log: Log;
+  /** An id, the path of a backup's folder, or undefined for the newest. */
+  backup: string | undefined;
+  force: boolean;
+  newMasterKey: boolean;
+  tell: Tell;
+};
+
+export type Restored = Settled & {
+  object: "restore";
+  backup_created_at: string;
+  /** Null where nothing was replaced, or where the replaced database could not be read. */
+  revoked_after_backup: number | null;
+  /** Keys that were revoked after the backup and work again. */
+  revived: Revoked[];
+  /** Where the replaced database is kept: a file, or a schema of the same database. */
+  replaced: string | null;
+  new_master_key: boolean;
+};
+
+type Job = { options: RestoreOptions; backup: Backup; dir: string };
+
+export async function restoreBackup(options: RestoreOptions): Promise<Restored> {
+  process.umask(0o077);
+  try {
+    const dir = openDataDir(options.settings);
+    preferNativeFolders([options.settings.cache_dir, dir]);
+    const backup = findBackup(backupDir({ ...options.settings, data_dir: dir }), options.backup);
+    const target = databaseTarget(options.settings, dir);
+    assertFits(backup, target);
+    assertMasterKey({ options, backup, dir });
+    const job = { options, backup, dir };
+    return await (target.kind === "sqlite" ? intoSqlite(job, target) : intoPostgres(job, target));
+  } catch (error) {
+    throw toStartRefused(error);
+  }
+}
+
+function assertFits({ id, manifest }: Backup, target: DatabaseTarget): void {
+  if (manifest.dialect !== target.kind)
+    throw new BackupRefused(
+      `Backup ${id} is of ${named(manifest.dialect)} and the settings name ${named(target.kind)}. Restore it where it came from, then use keyrack db copy.`,
+      2,
+    );
+  const newest = loadMigrations(target.kind).at(-1)?.version ?? 0;
+  if (manifest.schema_version > newest)
+    throw new BackupRefused(
+      `Backup ${id} has schema ${manifest.schema_version}, which is newer than this version of Keyrack (${newest}). Use a newer Keyrack.`,
+      2,
+    );
+}
+
+const named = (kind: DatabaseTarget["kind"]): string => (kind === "sqlite" ? "SQLite" : "PostgreSQL");
+
+/** Without the key that sealed them, signing keys and unsent mail are lost: only when the operator says so. */
+function assertMasterKey({ options: { settings, newMasterKey }, backup, dir }: Job): void {
+  const wanted = backup.manifest.master_key_fingerprint;
+  if (newMasterKey || wanted === null) return;
+  const vault = findVault(settings, dir);
+  if (vault?.fingerprint === wanted) return;
+  throw new BackupRefused(
+    `${vault ? "The master key here is not the one" : "There is no master key here, and backups never hold it: bring the one"} this backup was made with. Set KEYRACK_MASTER_KEY_FILE to it, or add --new-master-key to go on without it (new signing keys, unsent mail dropped).`,
+    2,
+  );
+}
+
+function refuseUnlessForced({ options: { force } }: Job, where: string, keeps: string): void {
+  if (force) return;
+  throw new BackupRefused(
+    `There is a database ${where} already. Add --force to replace it; the old one is kept as ${keeps}.`,
+  );
+}
+
+const stampOf = (): string => new Date().toISOString().replace(/[-:]|\.\d+/g, "");
+
+async function intoSqlite(job: Job, target: Extract<DatabaseTarget, { kind: "sqlite" }>): Promise<Restored> {
+  const { options, backup, dir } = job;
+  const { file } = target;
+  const lock = takeLock(dir, file, false);
+  const fresh = `${file}.restoring`;
+  const replaced = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 ? `${file}.replaced-${stampOf()}` : null;
+  try {
+    if (replaced) refuseUnlessForced(job, `at ${file}`, replaced);
+    removeSqlite(fresh);
+    await extract(backup, fresh, options.tell);
+    const before = replaced ? await lookAtOld(job, target) : null;
+    const restored: DatabaseTarget = { kind: "sqlite", file: fresh };
+    const told = await compare(restored, before);
+    await askToSettle(restored, pendingOf(job, before));
+    const settled = await settleIn(job, { ...options.settings, database_url: restored });
+    await assertSound(restored, backup, options.tell);
+    if (replaced) setAside(file, replaced);
+    renameSync(fresh, file);
+    syncFolder(dirname(file));
+    return report(job, settled, told, replaced);
+  } finally {
+    removeSqlite(fresh);
+    lock.release();
+  }
+}
+
+async function intoPostgres(job: Job, target: Extract<DatabaseTarget, { kind: "postgres" }>): Promise<Restored> {
+  const { options, backup } = job;
+  const replaced = (await holdsTables(target)) ? `keyrack_replaced_${stampOf().toLowerCase()}` : null;
+  if (replaced) refuseUnlessForced(job, "there", `schema ${replaced}`);
+  await assertUnused(target);
+  const before = replaced ? await lookAtOld(job, target) : null;
+  const after = pendingWords(JSON.stringify(pendingOf(job, before)), options.newMasterKey);
+  await assertChecksum(backup, options.tell);
+  await restoreDump(target.url, backup, { replaced, after }, options.tell);
+  const told = await compare(target, before);
+  const settled = await settleIn(job, options.settings);
+  await assertSound(target, backup, options.tell);
+  return report(job, settled, told, replaced);
+}
+
+function removeSqlite(file: string): void {
+  for (const tail of ["", "-wal", "-shm", "-journal"]) rmSync(file + tail, { force: true });
+}
+
+/** A second name for the old file, so that its first name always stands for a whole database. */
+function setAside(file: string, replaced: string): void {
+  const unmoved = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  for (const tail of ["-wal", "-shm"]) {
+    if (unmoved > 0 && existsSync(file + tail)) renameSync(file + tail, replaced + tail);
+    else rmSync(file + tail, { force: true });
+  }
+  try {
+    linkSync(file, replaced);
+  } catch {
+    copyFileSync(file, replaced); // a file system without links
+  }
+}
+
+async function lookAtOld({ options, backup }: Job, target: DatabaseTarget): Promise<Overwritten | null> {
+  try {
+    const source = await openSource(target);
+    try {
+      return await readOverwritten(source, Date.parse(backup.manifest.created_at));
+    } finally {
+      await source.close();
+    }
+  } catch (error) {
+    options.log.warn("the database that is replaced cannot be read", { error: (error as Error).message });
+    return null;
+  }
+}
+
+type Told = { lost: number; revived: Revoked[] } | null;
+
+async function compare(restored: DatabaseTarget, before: Overwritten | null): Promise<Told> {
+  if (!before) return null;
+  const source = await openSource(restored);
+  try {
+    return await lostRevocations(source, before.revoked);
+  } finally {
+    await source.close();
+  }
+}
+
+/** The replaced database may have been restored before, from the same backup: its versions must not come again either. */
+function pendingOf({ options, backup }: Job, before: Overwritten | null): PendingRestore {
+  const reached = (before?.versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
+  return { backup_id: backup.id, new_master_key: options.newMasterKey, reached };
+}
+
+/** Brings the schema up to date and writes down, in the database itself, that its restore is to be finished. */
+async function askToSettle(target: DatabaseTarget, pending: PendingRestore): Promise<void> {
+  const store = await openStore(target, { now: Date.now, fatal: () => {} });
+  try {
+    await store.write({
+      chains: [],
+      work: async (tx) => {
+        await writeFact.run(tx, { name: "restore_pending", value: JSON.stringify(pending) });
+        if (pending.new_master_key) await dropFact.run(tx, { name: "master_key_fingerprint" });
+        return { value: null, entries: [] };
+      },
+    });
+  } finally {
+    await store.close();
+  }
+}
+
+async function settleIn({ options }: Job, settings: Settings): Promise<Settled> {
+  const opened: Closers = [];
+  const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database" };
+  try {
+    const { rack } = await openInstance({ settings: alone, log: options.log, locked: true }, opened, false);
+    const settled = await settleRestored(rack);
+    if (!settled) throw new Error("the restored database does not know that it is one");
+    return settled;
+  } finally {
+    for (const close of opened.toReversed()) await close();
+  }
+}
+
+async function assertSound(target: DatabaseTarget, { id }: Backup, tell: Tell): Promise<void> {
+  const { findings } = await inspect(target, tell);
+  if (findings.length > 0)
+    throw new BackupRefused(`Backup ${id} does not restore to a sound database: ${findings[0]}.`, 4);
+}
+
+function report({ options, backup }: Job, settled: Settled, told: Told, replaced: string | null): Restored {
+  return {
+    object: "restore",
+    ...settled,
+    backup_created_at: backup.manifest.created_at,
+    revoked_after_backup: told?.lost ?? null,
+    revived: told?.revived ?? [],
+    replaced,
+    new_master_key: options.newMasterKey,
+  };
+}

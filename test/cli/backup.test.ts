@@ -1,0 +1,105 @@
+// Backups, restore and copies as an operator runs them: processes on a data dir that no server holds.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { beforeAll, describe, expect, it, afterAll } from "vitest";
+import { loadMigrations } from "../../src/store/migrate.ts";
+import { FIXTURE_MASTER_KEY } from "../../tools/fixtures.ts";
+import { freshDatabase, postgresUrl } from "../support/backends.ts";
+import { keyrack, tempDir, type Ran } from "../support/cli.ts";
+import { rawSql } from "../support/raw-sql.ts";
+
+const temp = tempDir();
+const dir = join(temp.dir, "data");
+const run = (...args: string[]): Promise<Ran> => keyrack([...args, "--data-dir", dir], { cwd: temp.dir });
+
+beforeAll(() => {
+  const newest = String(loadMigrations("sqlite").length).padStart(4, "0");
+  mkdirSync(dir, { mode: 0o700 });
+  const fixture = new URL(`../fixtures/schema-${newest}.db.gz`, import.meta.url);
+  writeFileSync(join(dir, "keyrack.db"), gunzipSync(readFileSync(fixture)), { mode: 0o600 });
+  writeFileSync(join(dir, "master.key"), FIXTURE_MASTER_KEY, { mode: 0o600 });
+});
+afterAll(() => temp[Symbol.dispose]());
+
+describe("backup and restore without a server", { timeout: 120_000 }, () => {
+  it("make, list, verify, test, refuse, replace, and find a wrong byte", async () => {
+    expect((await run("backup", "list")).stdout).toContain("There are no backups yet");
+    const made = await run("backup", "create", "--json");
+    expect(made).toMatchObject({ code: 0, stderr: "" });
+    const { id, folder } = JSON.parse(made.stdout) as { id: string; folder: string };
+    expect((await run("backup", "list", "--quiet")).stdout).toBe(`${id}\n`);
+    expect((await run("backup", "verify")).stdout).toBe(`Backup ${id} is whole.\n`);
+    expect((await run("backup", "test", id)).stdout).toContain("4 audit chains");
+    expect(await run("restore")).toMatchObject({ code: 1, stderr: expect.stringContaining("--force") as string });
+    const restored = await run("restore", id, "--force");
+    expect(restored).toMatchObject({ code: 0, stderr: "" });
+    expect(restored.stdout).toContain(`Restored backup ${id}`);
+    expect(restored.stdout).toMatch(/1 sessions and \d one-time tokens ended/);
+    expect((await run("db", "check")).code).toBe(0);
+    // Another machine: the folder alone is not enough, the master key belongs to it.
+    const fresh = join(temp.dir, "fresh");
+    const elsewhere = (...more: string[]) => keyrack(["restore", folder, "--data-dir", fresh, ...more]);
+    expect(await elsewhere()).toMatchObject({ code: 2, stderr: expect.stringContaining("master key") as string });
+    expect(existsSync(join(fresh, "keyrack.db"))).toBe(false);
+    expect((await elsewhere("--new-master-key")).stdout).toContain("New master, signing and checkpoint keys");
+    const file = join(folder, "keyrack.db");
+    const bytes = readFileSync(file);
+    bytes[5_000] = (bytes[5_000] ?? 0) ^ 4;
+    writeFileSync(file, bytes);
+    for (const words of [
+      ["backup", "verify"],
+      ["backup", "test"],
+      ["restore", "--force"],
+    ]) {
+      const ran = await run(...words);
+      expect({ words, code: ran.code }, ran.stderr).toEqual({ words, code: 4 });
+      expect(ran.stderr).toContain("checksum");
+    }
+    expect(readdirSync(dir).filter((name) => /restoring|restore-test/.test(name))).toEqual([]);
+  });
+
+  it("copies to another database, or says why not", async () => {
+    for (const [to, says] of [
+      [[], "--to is missing"],
+      [["--to", "mysql://x/y"], "must be sqlite:FILE or postgres://"],
+      [["--to", "sqlite:other.db"], "Both databases are SQLite"],
+    ] as const) {
+      const ran = await run("db", "copy", ...to);
+      expect(ran.code, ran.stderr).toBe(2);
+      expect(ran.stderr).toContain(says);
+    }
+    expect((await run("db", "copy", "--to", "postgres://x@127.0.0.1:1/x")).code).toBe(3);
+    if (!postgresUrl) return;
+    const there = await freshDatabase("postgres");
+    const url = there.target.kind === "postgres" ? there.target.url : "";
+    const dry = await run("db", "copy", "--to", url, "--dry-run");
+    expect(dry.stdout).toContain("nothing was written");
+    const copied = await run("db", "copy", "--to", url);
+    expect(copied, copied.stderr).toMatchObject({ code: 0, stderr: "" });
+    expect(copied.stdout).toContain("every value equal");
+    expect(await rawSql(there.target, "select count(*) as n from workspaces")).toEqual([{ n: 3 }]);
+    expect((await run("db", "copy", "--to", url)).stderr).toContain("is not empty");
+    await there.dispose();
+  });
+});
+
+describe("pg_dump", { timeout: 60_000 }, () => {
+  it("that is older than the server is told, and makes no backup", async () => {
+    if (!postgresUrl) return;
+    const there = await freshDatabase("postgres");
+    const url = there.target.kind === "postgres" ? there.target.url : "";
+    const tools = join(temp.dir, "tools");
+    mkdirSync(tools);
+    writeFileSync(join(tools, "pg_dump"), "#!/bin/sh\necho 'pg_dump (PostgreSQL) 14.2'\n", { mode: 0o755 });
+    const backup = (path: string) =>
+      keyrack(["backup", "create", "--data-dir", join(temp.dir, "pg"), "--database-url", url], {
+        env: { PATH: path },
+      });
+    const old = await backup(`${tools}:${process.env.PATH}`);
+    expect(old).toMatchObject({ code: 1, stdout: "" });
+    expect(old.stderr).toMatch(/pg_dump is version 14.2, older than the PostgreSQL \d+ server/);
+    expect(readdirSync(join(temp.dir, "pg", "backups"))).toEqual([]);
+    await there.dispose();
+  });
+});

@@ -1,0 +1,54 @@
+// Which backups stay: 7 days, 4 weeks, 12 months, counted in periods that have one.
+import { describe, expect, it } from "vitest";
+import { kept, type Dated } from "../../src/domain/backup-retention.ts";
+
+const DAY_MS = 24 * 3_600_000;
+const NOW = Date.UTC(2026, 10, 15, 3);
+const at = (ms: number): Dated => ({ id: new Date(ms).toISOString(), created_at: new Date(ms).toISOString() });
+const daily = (days: number): Dated[] => Array.from({ length: days }, (_, i) => at(NOW - i * DAY_MS));
+
+describe("retention", () => {
+  it("keeps of two years of daily backups the newest of 7 days, 4 weeks and 12 months", () => {
+    const ids = [...kept(daily(730))]
+      .toSorted()
+      .toReversed()
+      .map((id) => id.slice(0, 10));
+    expect(ids.slice(0, 7)).toEqual(
+      Array.from({ length: 7 }, (_, i) => new Date(NOW - i * DAY_MS).toISOString().slice(0, 10)),
+    );
+    // Sundays end the weeks before this one, last days of the month end the months.
+    expect(ids.slice(7)).toEqual([
+      "2026-11-08",
+      "2026-11-01",
+      "2026-10-31",
+      "2026-10-25",
+      "2026-09-30",
+      "2026-08-31",
+      "2026-07-31",
+      "2026-06-30",
+      "2026-05-31",
+      "2026-04-30",
+      "2026-03-31",
+      "2026-02-28",
+      "2026-01-31",
+      "2025-12-31",
+    ]);
+  });
+
+  it("never drops the newest, and is the same however often it is applied", () => {
+    const many = daily(100);
+    const once = many.filter(({ id }) => kept(many).has(id));
+    expect(once[0]).toEqual(many[0]);
+    expect([...kept(once)].toSorted()).toEqual(once.map(({ id }) => id).toSorted());
+    expect(kept([]).size).toBe(0);
+    expect(kept([at(0)]).size).toBe(1);
+  });
+
+  it("keeps one a day of several, and old ones when nothing newer was made", () => {
+    const hourly = Array.from({ length: 24 }, (_, i) => at(NOW - i * 3_600_000));
+    const days = new Set([...kept(hourly)].map((id) => id.slice(0, 10)));
+    expect(days.size).toBe(kept(hourly).size);
+    const years = Array.from({ length: 3 }, (_, i) => at(NOW - i * 400 * DAY_MS));
+    expect(kept(years).size).toBe(3);
+  });
+});
