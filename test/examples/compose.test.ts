@@ -22,7 +22,7 @@ describe("examples/compose", () => {
     const env = Object.fromEntries(
       [...filled.matchAll(/^ +(KEYRACK_\w+): (.*)$/gm)].map(([, name, value]) => [name, value]),
     );
-    const known = Object.values(settingsTable).map((setting) => setting.env as string);
+    const known: string[] = Object.values(settingsTable).map((setting) => setting.env);
     expect(Object.keys(env).filter((name) => !known.includes(name))).toEqual([]);
     const { settings, warnings } = loadSettings({ env, cwd: "/" });
     expect(warnings).toEqual([]);
