@@ -62,8 +62,11 @@ function publish(name: string, text: string): void {
 
 const words = process.argv.slice(2);
 const names = words.filter((word) => !word.startsWith("-")).flatMap((word) => groups[word] ?? [word]);
-if (names.length === 0 || names.some((name) => !(name in benches))) {
-  console.error(`usage: npm run bench -- ${[...Object.keys(benches), ...Object.keys(groups)].join("|")} [--write]`);
+if (names.join() === "scale-out") {
+  await (await import("./scale-out.ts")).scaleOut(conditions, words.includes("--write"));
+} else if (names.length === 0 || names.some((name) => !(name in benches))) {
+  const known = [...Object.keys(benches), ...Object.keys(groups), "scale-out"];
+  console.error(`usage: npm run bench -- ${known.join("|")} [--write]`);
   process.exitCode = 2;
 } else {
   if (names.some((name) => !ALONE.includes(name))) installPeers();

@@ -1,0 +1,111 @@
+// The compose example, as far as it can be tried without Docker: its settings exist, its probe works, and two processes
+// set up as it says are one service.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { loadSettings, settingsTable } from "../../src/config.ts";
+import { backends } from "../support/backends.ts";
+import { rack, type TestRack, type Workspace } from "../support/rack.ts";
+import { findRedis } from "../support/redis.ts";
+
+const read = (name: string): string =>
+  readFileSync(fileURLToPath(new URL(`../../examples/compose/${name}`, import.meta.url)), "utf8");
+const compose = read("compose.yaml");
+
+describe("examples/compose", () => {
+  it("sets only what there is to set, to values that are taken", () => {
+    const filled = compose.replace(/\$\{(\w+):[?-]([^}]*)\}/g, (_all, name: string, or: string) =>
+      name === "POSTGRES_PASSWORD" ? "secret" : name === "PUBLIC_HOST" ? "keys.example.com" : or,
+    );
+    const env = Object.fromEntries(
+      [...filled.matchAll(/^ +(KEYRACK_\w+): (.*)$/gm)].map(([, name, value]) => [name, value]),
+    );
+    const known: string[] = Object.values(settingsTable).map((setting) => setting.env);
+    expect(Object.keys(env).filter((name) => !known.includes(name))).toEqual([]);
+    const { settings, warnings } = loadSettings({ env, cwd: "/" });
+    expect(warnings).toEqual([]);
+    expect(settings).toMatchObject({
+      public_url: "https://keys.example.com",
+      redis_url: ["redis://redis:6379"],
+      trust_proxy: ["172.30.47.0/24"],
+    });
+    expect(compose).toContain("subnet: 172.30.47.0/24");
+  });
+
+  it("names every variable in .env.example, and both processes in the Caddyfile", () => {
+    const wanted = new Set([...compose.matchAll(/\$\{(\w+)/g)].map(([, name]) => name));
+    const given = [...read(".env.example").matchAll(/^(\w+)=/gm)].map(([, name]) => name);
+    expect(new Set(given)).toEqual(wanted);
+    for (const name of ["keyrack-1", "keyrack-2"]) {
+      expect(compose).toContain(`\n  ${name}:\n`);
+      expect(read("Caddyfile")).toContain(`${name}:4747`);
+    }
+  });
+});
+
+describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and Redis", async () => {
+  const redis = await findRedis();
+  let one: TestRack;
+  let two: TestRack;
+  let w: Workspace;
+  beforeAll(async () => {
+    const flags = redis ? { redis_url: redis.url } : {};
+    one = await rack("postgres", { flags });
+    two = await rack("postgres", { flags, beside: one });
+    w = await one.workspace();
+  });
+  afterAll(async () => {
+    await two[Symbol.asyncDispose]();
+    await one[Symbol.asyncDispose]();
+    await redis?.stop();
+  });
+  const onTwo = (route: string, body?: unknown) => two.call(w.keys.sk_owner, route, body);
+
+  it("answer the probe of the example", async () => {
+    const probe = /- (exec 3<>.*)$/m.exec(compose)?.[1] ?? "";
+    const ask = async (url: string): Promise<unknown> => {
+      const child = spawn("bash", ["-c", probe.replace("4747", new URL(url).port)], {
+        stdio: "ignore",
+        timeout: 10_000,
+      });
+      return ((await once(child, "exit")) as unknown[])[0];
+    };
+    expect([await ask(one.url), await ask(two.url), await ask("http://127.0.0.1:1")]).toEqual([0, 0, 1]);
+  });
+
+  it("show each other's changes at once, a secret key's end included", async () => {
+    const key = await w.mint();
+    expect((await onTwo(`GET /v1/keys/${key.id}`)).status).toBe(200);
+    await onTwo(`POST /v1/keys/${key.id}/revoke`, {});
+    expect((await w.call("sk_owner", `GET /v1/keys/${key.id}`)).body.revoked_at).not.toBeNull();
+    const poll = () => two.call(w.keys.sk_admin, `GET /v1/policy/delta?project_id=${w.project_id}&since=0`);
+    expect((await poll()).status).toBe(200);
+    await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
+    await expect.poll(async () => (await poll()).status).toBe(401);
+  });
+
+  it("wake each other's long polls", async () => {
+    const { version } = (await onTwo(`GET /v1/policy/snapshot?project_id=${w.project_id}`)).body;
+    const waiting = onTwo(`GET /v1/policy/delta?project_id=${w.project_id}&since=${version}&wait_ms=20000`);
+    await expect.poll(() => two.app.rack.feed.waiting).toBe(1);
+    const key = await w.mint();
+    expect((await waiting).body.changes).toMatchObject([{ key_id: key.id }]);
+  });
+
+  it.runIf(redis)("hold one limit together", async () => {
+    const limits = [{ id: "m", limit: 7, window_ms: 60_000, algorithm: "fixed", scope: "tenant" }];
+    const body = { project_id: w.project_id, env: "live", key_id: null, tenant_id: w.tenant_id, cost: 1, limits };
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => (i % 2 ? one : two).call(w.keys.sk_owner, "POST /v1/ratelimit/check", body)),
+    );
+    expect(answers.filter(({ body: { allowed } }) => allowed)).toHaveLength(7);
+    expect(new Set(answers.map(({ body: { store } }) => store))).toEqual(new Set(["redis"]));
+  });
+
+  it("have one leader", async () => {
+    const leads = () => [one, two].filter(({ app }) => app.rack.worker.leads).length;
+    await expect.poll(leads, { timeout: 5_000 }).toBe(1);
+  });
+});
