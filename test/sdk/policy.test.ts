@@ -56,6 +56,43 @@ describe("decide", () => {
     expect(judge(liar, key).outcome).toBe("unknown");
   });
 
+  it("reads every expiry that Keyrack writes to the millisecond: valid until it, expired from it on", () => {
+    const edges = ["1970-01-01T00:00:00.000Z", "2026-02-28T23:59:59.999Z", "2028-02-29T12:34:56.789Z"].map(Date.parse);
+    const times = fc.oneof(fc.constantFrom(...edges), fc.integer({ min: 0, max: Date.UTC(2199, 0) }));
+    fc.assert(
+      fc.property(times, (expiry) => {
+        const held = load(snapshotOf([entryOf(key, { expires_at: new Date(expiry).toISOString() })]));
+        const at = (now: number) => {
+          const into = new Decision();
+          return [decide(into, held, null, key, 0, [], () => now), into.expiry];
+        };
+        expect(at(expiry - 1)).toEqual(["valid", expiry]);
+        expect(at(expiry)[0]).toBe("expired");
+      }),
+    );
+  });
+
+  for (const text of [
+    "2026-11-14T24:00:00.000Z",
+    "2026-11-14T00:60:00.000Z",
+    "2026-11-14T00:00:61.000Z",
+    "2026-13-14T00:00:00.000Z",
+    "2026-00-14T00:00:00.000Z",
+    "2026-02-30T00:00:00.000Z",
+    "2026-11-00T00:00:00.000Z",
+    "2026-11-14 00:00:00.000Z",
+    "2026-11-14T00:00:00,000Z",
+    "2026/11/14T00:00:00.000Z",
+    "2026-11-14T00-00-00.000Z",
+    "2026-11-14T00:00:00.000X",
+    "2026-11-1xT00:00:00.000Z",
+    "202:-11-14T00:00:00.000Z",
+  ]) {
+    it(`takes no snapshot with the expiry ${text}`, () => {
+      expect(() => load(snapshotOf([entryOf(key, { expires_at: text })]))).toThrow(PolicyError);
+    });
+  }
+
   it("hands out scopes that nobody can change", () => {
     const { scopes } = judge(policy, key).into.profile;
     expect(() => (scopes.list as string[]).push("admin")).toThrow(TypeError);
