@@ -93,6 +93,31 @@ describe("decide", () => {
     });
   }
 
+  it("gives each key its own profile, however little it differs from its neighbour's", () => {
+    const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
+    const rules = [
+      [rule],
+      [{ ...rule, limit: 6 }],
+      [{ ...rule, window_ms: 2_000 }],
+      [{ ...rule, id: "b" }],
+      [{ ...rule, algorithm: "fixed" as const }],
+      [{ ...rule, scope: "tenant" as const }],
+      [rule, { ...rule, id: "c" }],
+      [],
+    ];
+    const all = rules.flatMap((rate_limits) =>
+      [[], ["s"], ["s", "t"], ["t"]].map((scopes) => ({ rate_limits, scopes })),
+    );
+    const keys = all.map(() => mint());
+    // Twice over, so that each meets its like and its neighbours; a page's end makes the loader start anew.
+    const entries = [...all, ...all].map((more, i) => entryOf(keys[i] ?? mint(), more));
+    const held = load(snapshotOf(entries));
+    for (const [i, { rate_limits, scopes }] of all.entries()) {
+      const { profile } = judge(held, keys[i] as string).into;
+      expect([profile.rules, [...profile.scopes]]).toEqual([rate_limits, scopes]);
+    }
+  });
+
   it("hands out scopes that nobody can change", () => {
     const { scopes } = judge(policy, key).into.profile;
     expect(() => (scopes.list as string[]).push("admin")).toThrow(TypeError);
@@ -152,6 +177,7 @@ describe("a snapshot", () => {
     ["an unknown algorithm", { ...good, keys: [{ ...entryOf(a), rate_limits: [{ ...rule(), algorithm: "x" }] }] }],
     ["a cursor that is a number", { ...good, next_cursor: 1 }],
     ["no word on a next page", { ...good, next_cursor: undefined }],
+    ["an empty cursor", { ...good, next_cursor: "" }],
     ["an endless cursor", { ...good, next_cursor: "x".repeat(513) }],
     ["a page without keys that is not the last", { ...good, keys: [], next_cursor: "c" }],
     ["one key twice", { ...good, keys: [entryOf(a), entryOf(a)] }],
