@@ -22,7 +22,7 @@ const AREAS: Area[] = [
   {
     name: "auth",
     files: ["src/domain/credentials.ts", "src/domain/hot-auth.ts", "src/http/access.ts", "src/domain/actor.ts"],
-    tests: ["hot-auth", "sessions", "members", "matrix", "embed-tokens"].map((n) => `test/http/${n}.test.ts`),
+    tests: ["access", "hot-auth", "sessions", "members", "matrix", "embed-tokens"].map((n) => `test/http/${n}.test.ts`),
   },
   {
     name: "limiter",
