@@ -22,7 +22,9 @@ const AREAS: Area[] = [
   {
     name: "auth",
     files: ["src/domain/credentials.ts", "src/domain/hot-auth.ts", "src/http/access.ts", "src/domain/actor.ts"],
-    tests: ["access", "hot-auth", "sessions", "members", "matrix", "embed-tokens"].map((n) => `test/http/${n}.test.ts`),
+    tests: ["access", "hot-auth", "resources", "sessions", "members", "matrix", "embed-tokens"].map(
+      (n) => `test/http/${n}.test.ts`,
+    ),
   },
   {
     name: "limiter",
@@ -32,6 +34,7 @@ const AREAS: Area[] = [
     ],
     tests: [
       "test/kernel/window.test.ts",
+      "test/counter/slab.test.ts",
       "test/counter/contract.test.ts",
       "test/counter/bounds.test.ts",
       "test/counter/saved.test.ts",
