@@ -4,7 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { rounds, Tally, type Campaign } from "./campaign.ts";
-import { auditServer, callOf, worldOn } from "./crash.ts";
+import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
 import { seeded } from "./random.ts";
 import { startServer, type Running } from "./server.ts";
@@ -25,7 +25,7 @@ async function openCutting(place: Place, shim: string, lie: boolean): Promise<Cu
     KEYRACK_SHIM_PREFIX: db,
     KEYRACK_SHIM_LOG: log,
     KEYRACK_SHIM_SYNC_US: "4000",
-    KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000",
+    ...ENV,
     ...(lie && { KEYRACK_SHIM_LIE: "1" }),
   };
   const ledger = new Ledger();

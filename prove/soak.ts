@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Campaign, Tally } from "./campaign.ts";
-import { auditServer, callOf, worldOn } from "./crash.ts";
+import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
 import { seeded, type Random } from "./random.ts";
 import type { Call } from "./rig.ts";
@@ -88,7 +88,7 @@ export const soak: Campaign = {
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
     const { place, seed, minutes, say } = options;
-    const server = await startServer(place.args, { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000" });
+    const server = await startServer(place.args, ENV);
     const { url, pid } = server.ready;
     const call = callOf(() => server);
     const ledger = new Ledger();

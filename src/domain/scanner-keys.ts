@@ -2,7 +2,9 @@
 // form, and the check of a signature: ECDSA P-256 with SHA-256 over the raw bytes, DER in base64. An address that does
 // not answer is our fault, not the sender's: 503, and the sender tries again.
 import { createPublicKey, verify, type KeyObject } from "node:crypto";
+import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
+import { BlockList } from "node:net";
 import { fail } from "../kernel/errors.ts";
 import type { Log } from "../log.ts";
 import type { Clock } from "./clock.ts";
@@ -102,8 +104,39 @@ export function keysInFile(file: string): Load {
   return async () => parseKeyList(await readFile(file, "utf8"));
 }
 
-export function fetchedKeys(url: string, ask: typeof fetch = fetch): Load {
+/** Addresses of the machine itself and of its own network: no public list of keys is there (security 8). */
+const INSIDE = new BlockList();
+for (const [net, bits] of [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.168.0.0", 16],
+] as const)
+  INSIDE.addSubnet(net, bits, "ipv4");
+for (const [net, bits] of [
+  ["::", 127],
+  ["fc00::", 7],
+  ["fe80::", 10],
+] as const)
+  INSIDE.addSubnet(net, bits, "ipv6");
+
+type Resolve = (host: string) => Promise<{ address: string; family: number }[]>;
+const resolveAll: Resolve = (host) => lookup(host, { all: true });
+
+/** Refuses a name that leads inside, in whatever spelling: `localhost`, `[::1]`, a name of the inner DNS. */
+async function mustLeadOut(url: string, resolve: Resolve): Promise<void> {
+  const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
+  for (const { address, family } of await resolve(host)) {
+    if (INSIDE.check(address, family === 6 ? "ipv6" : "ipv4")) throw new Error("its address is a private one");
+  }
+}
+
+export function fetchedKeys(url: string, ask: typeof fetch = fetch, resolve: Resolve = resolveAll): Load {
   return async () => {
+    await mustLeadOut(url, resolve);
     const signal = AbortSignal.timeout(ANSWER_MAX_MS);
     const headers = { accept: "application/json", "user-agent": "keyrack" };
     const answer = await ask(url, { redirect: "error", signal, headers });

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../src/counter/memory.ts";
 import { formatWindows, keyOf, parseKey, parseWindows, type SavedCounter } from "../../src/counter/saved.ts";
+import { LIMIT_MAX } from "../../src/kernel/limits.ts";
 import { ask, between, decision, fixed, handClock, pick, seeded, sliding, START } from "./support.ts";
 
 const month = sliding(1_000, 2_678_400_000, { id: "month" });
@@ -148,5 +149,8 @@ describe("saved counters", () => {
     });
     expect(formatWindows(1_812_345_678, [5, 0, 10])).toBe("tz0uvi:5,,a");
     expect(parseWindows("tz0uvi:5,,a")).toEqual({ first: 1_812_345_678, counts: [5, 0, 10] });
+    // As much as the highest limit can be held, and no more.
+    expect(parseWindows(formatWindows(5, [LIMIT_MAX - 1, 1]))?.counts).toEqual([LIMIT_MAX - 1, 1]);
+    expect(parseWindows(formatWindows(5, [LIMIT_MAX, 1]))).toBeNull();
   });
 });

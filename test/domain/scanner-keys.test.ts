@@ -74,16 +74,37 @@ describe("the scanner's public keys", () => {
 
   it("are asked for without following redirects, for five seconds and a megabyte at most", async () => {
     const seen: RequestInit[] = [];
-    const answering = (answer: Response) =>
-      fetchedKeys("https://scanner.example/keys", async (_url, init) => {
-        seen.push(init ?? {});
-        return answer;
-      })();
+    const outside = async () => [{ address: "203.0.113.7", family: 4 }];
+    const ask = (answer: Response) => async (_url: unknown, init?: RequestInit) => {
+      seen.push(init ?? {});
+      return answer;
+    };
+    const answering = (answer: Response) => fetchedKeys("https://scanner.example/keys", ask(answer), outside)();
     expect((await answering(new Response(keyList()))).has(IDENTIFIER)).toBe(true);
     expect(seen[0]).toMatchObject({ redirect: "error", signal: expect.any(AbortSignal) });
     await expect(answering(new Response("no", { status: 500 }))).rejects.toThrow("500");
     await expect(answering(new Response("x".repeat((1 << 20) + 1)))).rejects.toThrow("too long");
   });
+
+  for (const [where, address, family] of [
+    ["this machine", "127.0.0.1", 4],
+    ["this machine, by IPv6", "::1", 6],
+    ["this machine, in disguise", "::ffff:127.0.0.1", 6],
+    ["the inner network", "10.1.2.3", 4],
+    ["the inner network's other part", "172.31.255.1", 4],
+    ["the inner network, by IPv6", "fd00::1", 6],
+    ["the cloud's own service", "169.254.169.254", 4],
+    ["the link", "fe80::1", 6],
+  ] as const) {
+    it(`are not fetched from ${where}, even when one of its addresses is outside`, async () => {
+      const resolve = async () => [
+        { address: "203.0.113.7", family: 4 },
+        { address, family },
+      ];
+      const ask = async () => expect.unreachable("it was asked");
+      await expect(fetchedKeys("https://scanner.example/keys", ask, resolve)()).rejects.toThrow("private");
+    });
+  }
 
   it("come over https, from one place, and a file must be good at the start", async () => {
     using at = tempDir();

@@ -1,33 +1,12 @@
 // Nothing a person could be impersonated with is in the database files, their WAL or the log. The mail folder is the
 // mailbox and alone may hold a link.
-import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { backends } from "../support/backends.ts";
 import { account, freshEmail, lastLetter, logIn, person, team } from "../support/people.ts";
-import { rack, type TestRack } from "../support/rack.ts";
+import { rack } from "../support/rack.ts";
+import { everythingStored } from "../support/stored.ts";
 
 const PLANTED = "planted-password-that-must-not-stay";
-
-/** Every byte the database keeps: its files, or each table as text. */
-async function everythingStored(r: TestRack): Promise<string> {
-  if (r.target.kind === "sqlite") {
-    const dir = dirname(r.target.file);
-    const names = readdirSync(dir);
-    expect(names.some((name) => name.endsWith("-wal"))).toBe(true);
-    return names.map((name) => readFileSync(join(dir, name), "latin1")).join("\n");
-  }
-  const tables = await r.sql("select tablename from pg_tables where schemaname = 'public'");
-  const texts: string[] = [];
-  for (const { tablename } of tables) {
-    const rows = await r.sql(`select t::text as row from "${String(tablename)}" t`);
-    texts.push(...rows.map(({ row }) => String(row)));
-    // Bytes are shown in hex: look at what they spell, too.
-    const hex = rows.flatMap(({ row }) => [...String(row).matchAll(/\\x([0-9a-f]+)/g)].map(([, bytes = ""]) => bytes));
-    texts.push(...hex.map((bytes) => Buffer.from(bytes, "hex").toString("latin1")));
-  }
-  return texts.join("\n");
-}
 
 for (const back of backends) {
   describe(`secrets of people on ${back}`, () => {

@@ -1,6 +1,7 @@
 // What comes over a bare socket: forms of a request that no client library sends, and answers in their order.
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { freshEmail, lastLetter, PASSWORD } from "../support/people.ts";
 import { rack, type TestRack, type Workspace } from "../support/rack.ts";
 
 let r: TestRack;
@@ -75,6 +76,20 @@ describe("one request over a socket", () => {
       if (status >= 400) expect(JSON.parse(answer?.body ?? "")).toMatchObject({ error: { code: expect.any(String) } });
     });
   }
+});
+
+describe("a forged Host", () => {
+  it("reaches no link in a message", async () => {
+    const email = freshEmail();
+    const body = JSON.stringify({ email, password: PASSWORD });
+    const head = `content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n`;
+    const forged = "host: evil.example\r\nx-forwarded-host: evil.example\r\n";
+    const [answer] = await raw(`POST /v1/auth/users HTTP/1.1\r\n${forged}${head}\r\n${body}`);
+    expect(answer?.status).toBe(202);
+    const { link, text } = await lastLetter(r, email);
+    expect(link?.startsWith(`${r.url}/`)).toBe(true);
+    expect(text).not.toContain("evil.example");
+  });
 });
 
 describe("several requests on one connection", () => {

@@ -111,6 +111,22 @@ describe("tenants", () => {
   });
 });
 
+describe("many tenants", () => {
+  it("are all found again after their table has grown several times, and nobody takes another's place", () => {
+    const tenants = new Tenants();
+    const ids = Array.from({ length: 5_000 }, (_, i) => Int32Array.of(i, Math.imul(i, 0x9e3779b1), 7, i >> 3));
+    const taken = ids.map((words) => tenants.take(words, 0));
+    expect(new Set(taken).size).toBe(ids.length);
+    expect(ids.map((words) => tenants.take(words, 0))).toEqual(taken);
+    for (const [i, words] of ids.entries()) expect(tenants.text(taken[i] as number)).toBe(uuidText(words, 0));
+    for (const id of taken) {
+      tenants.drop(id);
+      tenants.drop(id);
+    }
+    expect(tenants.size).toBe(0);
+  });
+});
+
 describe("interned values", () => {
   it("are made once and forgotten with their last user", () => {
     let made = 0;

@@ -56,6 +56,68 @@ describe("decide", () => {
     expect(judge(liar, key).outcome).toBe("unknown");
   });
 
+  it("reads every expiry that Keyrack writes to the millisecond: valid until it, expired from it on", () => {
+    const edges = ["1970-01-01T00:00:00.000Z", "2026-02-28T23:59:59.999Z", "2028-02-29T12:34:56.789Z"].map(Date.parse);
+    const times = fc.oneof(fc.constantFrom(...edges), fc.integer({ min: 0, max: Date.UTC(2199, 0) }));
+    fc.assert(
+      fc.property(times, (expiry) => {
+        const held = load(snapshotOf([entryOf(key, { expires_at: new Date(expiry).toISOString() })]));
+        const at = (now: number) => {
+          const into = new Decision();
+          return [decide(into, held, null, key, 0, [], () => now), into.expiry];
+        };
+        expect(at(expiry - 1)).toEqual(["valid", expiry]);
+        expect(at(expiry)[0]).toBe("expired");
+      }),
+    );
+  });
+
+  for (const text of [
+    "2026-11-14T24:00:00.000Z",
+    "2026-11-14T00:60:00.000Z",
+    "2026-11-14T00:00:61.000Z",
+    "2026-13-14T00:00:00.000Z",
+    "2026-00-14T00:00:00.000Z",
+    "2026-02-30T00:00:00.000Z",
+    "2026-11-00T00:00:00.000Z",
+    "2026-11-14 00:00:00.000Z",
+    "2026-11-14T00:00:00,000Z",
+    "2026/11/14T00:00:00.000Z",
+    "2026-11-14T00-00-00.000Z",
+    "2026-11-14T00:00:00.000X",
+    "2026-11-1xT00:00:00.000Z",
+    "202:-11-14T00:00:00.000Z",
+  ]) {
+    it(`takes no snapshot with the expiry ${text}`, () => {
+      expect(() => load(snapshotOf([entryOf(key, { expires_at: text })]))).toThrow(PolicyError);
+    });
+  }
+
+  it("gives each key its own profile, however little it differs from its neighbour's", () => {
+    const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
+    const rules = [
+      [rule],
+      [{ ...rule, limit: 6 }],
+      [{ ...rule, window_ms: 2_000 }],
+      [{ ...rule, id: "b" }],
+      [{ ...rule, algorithm: "fixed" as const }],
+      [{ ...rule, scope: "tenant" as const }],
+      [rule, { ...rule, id: "c" }],
+      [],
+    ];
+    const all = rules.flatMap((rate_limits) =>
+      [[], ["s"], ["s", "t"], ["t"]].map((scopes) => ({ rate_limits, scopes })),
+    );
+    const keys = all.map(() => mint());
+    // Twice over, so that each meets its like and its neighbours; a page's end makes the loader start anew.
+    const entries = [...all, ...all].map((more, i) => entryOf(keys[i] ?? mint(), more));
+    const held = load(snapshotOf(entries));
+    for (const [i, { rate_limits, scopes }] of all.entries()) {
+      const { profile } = judge(held, keys[i] as string).into;
+      expect([profile.rules, [...profile.scopes]]).toEqual([rate_limits, scopes]);
+    }
+  });
+
   it("hands out scopes that nobody can change", () => {
     const { scopes } = judge(policy, key).into.profile;
     expect(() => (scopes.list as string[]).push("admin")).toThrow(TypeError);
@@ -115,6 +177,7 @@ describe("a snapshot", () => {
     ["an unknown algorithm", { ...good, keys: [{ ...entryOf(a), rate_limits: [{ ...rule(), algorithm: "x" }] }] }],
     ["a cursor that is a number", { ...good, next_cursor: 1 }],
     ["no word on a next page", { ...good, next_cursor: undefined }],
+    ["an empty cursor", { ...good, next_cursor: "" }],
     ["an endless cursor", { ...good, next_cursor: "x".repeat(513) }],
     ["a page without keys that is not the last", { ...good, keys: [], next_cursor: "c" }],
     ["one key twice", { ...good, keys: [entryOf(a), entryOf(a)] }],

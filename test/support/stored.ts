@@ -1,0 +1,25 @@
+// Everything a database keeps, as one text: for tests that look for what must not be in it.
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect } from "vitest";
+import type { TestRack } from "./rack.ts";
+
+/** Every byte the database keeps: its files, or each table as text. */
+export async function everythingStored(r: TestRack): Promise<string> {
+  if (r.target.kind === "sqlite") {
+    const dir = dirname(r.target.file);
+    const names = readdirSync(dir);
+    expect(names.some((name) => name.endsWith("-wal"))).toBe(true);
+    return names.map((name) => readFileSync(join(dir, name), "latin1")).join("\n");
+  }
+  const tables = await r.sql("select tablename from pg_tables where schemaname = 'public'");
+  const texts: string[] = [];
+  for (const { tablename } of tables) {
+    const rows = await r.sql(`select t::text as row from "${String(tablename)}" t`);
+    texts.push(...rows.map(({ row }) => String(row)));
+    // Bytes are shown in hex: look at what they spell, too.
+    const hex = rows.flatMap(({ row }) => [...String(row).matchAll(/\\x([0-9a-f]+)/g)].map(([, bytes = ""]) => bytes));
+    texts.push(...hex.map((bytes) => Buffer.from(bytes, "hex").toString("latin1")));
+  }
+  return texts.join("\n");
+}

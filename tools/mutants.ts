@@ -1,0 +1,85 @@
+// Small lies told to the code, one at a time: a comparison turned, a number moved by one, a condition negated, a
+// statement dropped. A test that still passes under such a lie does not look at that line.
+import { parseAst } from "vite";
+
+export type Mutant = { file: string; line: number; from: number; to: number; was: string; text: string; kind: string };
+type Node = { type: string; start: number; end: number } & Record<string, unknown>;
+
+const OPERATORS: Record<string, string> = {
+  "<": "<=",
+  "<=": "<",
+  ">": ">=",
+  ">=": ">",
+  "===": "!==",
+  "!==": "===",
+  "+": "-",
+  "-": "+",
+  "*": "/",
+  "/": "*",
+  "%": "*",
+  "&&": "||",
+  "||": "&&",
+  "??": "&&",
+  "+=": "-=",
+  "-=": "+=",
+  "<<": ">>",
+  ">>>": "<<",
+  ">>": "<<",
+  "^": "|",
+  "&": "|",
+  "|": "&",
+};
+
+function isNode(value: unknown): value is Node {
+  return typeof value === "object" && value !== null && typeof (value as Node).type === "string";
+}
+
+/** Every node but those that only the type checker sees, and texts of failures, which no logic reads. */
+function* nodes(node: Node): Generator<Node> {
+  if (node.type.startsWith("TS") && !/^TS(As|Satisfies|NonNull)/.test(node.type)) return;
+  yield node;
+  for (const [name, value] of Object.entries(node)) {
+    if (name === "typeAnnotation" || name === "typeArguments" || name === "returnType") continue;
+    for (const each of Array.isArray(value) ? value : [value]) if (isNode(each)) yield* nodes(each);
+  }
+}
+
+type Edit = Pick<Mutant, "from" | "to" | "text" | "kind">;
+
+function* editsOf(node: Node, source: string): Generator<Edit> {
+  const { type, start: from, end: to } = node;
+  const { operator, left, right, test, argument, value, expression } = node as Record<string, unknown>;
+  if (/^(Binary|Logical|Assignment)Expression$/.test(type) && isNode(left) && isNode(right)) {
+    const at = source.indexOf(String(operator), left.end);
+    const text = OPERATORS[String(operator)];
+    if (text && at < right.start) yield { from: at, to: at + String(operator).length, text, kind: "operator" };
+  }
+  if (/^(IfStatement|ConditionalExpression|WhileStatement)$/.test(type) && isNode(test))
+    yield { from: test.start, to: test.end, text: `!(${source.slice(test.start, test.end)})`, kind: "condition" };
+  if (type === "UnaryExpression" && operator === "!" && isNode(argument))
+    yield { from, to, text: `(${source.slice(argument.start, argument.end)})`, kind: "condition" };
+  if (type === "UpdateExpression") {
+    const text = source.slice(from, to);
+    yield { from, to, text: text.includes("++") ? text.replace("++", "--") : text.replace("--", "++"), kind: "number" };
+  }
+  if (type === "Literal" && typeof value === "number") yield { from, to, text: String(value + 1), kind: "number" };
+  if (type === "Literal" && typeof value === "boolean") yield { from, to, text: String(!value), kind: "condition" };
+  if (type === "ExpressionStatement" && isNode(expression) && !/^(Literal|Identifier)$/.test(expression.type))
+    yield { from, to, text: ";", kind: "dropped" };
+}
+
+export function mutantsOf(file: string, source: string): Mutant[] {
+  const program = parseAst(source, { lang: "ts" }) as unknown as Node;
+  const found: Mutant[] = [];
+  for (const node of nodes(program)) {
+    for (const edit of editsOf(node, source)) {
+      const line = source.slice(0, edit.from).split("\n").length;
+      found.push({ ...edit, file, line, was: source.slice(edit.from, edit.to) });
+    }
+  }
+  return found;
+}
+
+export function applyMutant(source: string, { from, to, text }: Mutant): string {
+  return source.slice(0, from) + text + source.slice(to);
+}

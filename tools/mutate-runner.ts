@@ -1,0 +1,61 @@
+// Runs tests under one mutant after another, in one process that is warm: told by its parent, which ends it when a mutant
+// never returns. The files on disk are never touched: the lie is told while a module is loaded.
+import { createVitest } from "vitest/node";
+import { applyMutant, type Mutant } from "./mutants.ts";
+
+export type Order = { mutant: Mutant | null; tests: string[] };
+export type Verdict = { killed: boolean; by: string | null };
+
+const root = new URL("..", import.meta.url).pathname;
+let mutant: Mutant | null = null;
+let errors = 0;
+
+const vitest = await createVitest(
+  {
+    config: false,
+    root,
+    watch: false,
+    include: ["test/**/*.test.ts"],
+    pool: "forks",
+    maxWorkers: 1,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    provide: { postgres: null },
+    reporters: [{}],
+    silent: true,
+    fsModuleCache: false, // or a lie would be remembered, and the truth, too
+  },
+  {
+    plugins: [
+      {
+        name: "mutant",
+        enforce: "pre",
+        transform: (code: string, id: string) =>
+          mutant && id === root + mutant.file ? applyMutant(code, mutant) : null,
+      },
+    ],
+    server: { watch: null },
+  },
+);
+await vitest.standalone();
+
+async function run(order: Order): Promise<Verdict> {
+  const touched = [mutant?.file, order.mutant?.file].filter((file) => file !== undefined);
+  mutant = order.mutant;
+  for (const file of touched) vitest.invalidateFile(root + file);
+  for (const test of order.tests) {
+    const specifications = await vitest.globTestSpecifications([test]);
+    const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
+    // Both lists remember earlier runs.
+    const mine = testModules.filter(({ moduleId }) => moduleId === root + test);
+    const failed = mine.some((module) => !module.ok()) || unhandledErrors.length > errors || mine.length !== 1;
+    errors = unhandledErrors.length;
+    if (failed) return { killed: true, by: test };
+  }
+  return { killed: false, by: null };
+}
+
+process.on("message", (order: Order) => {
+  void run(order).then((verdict) => process.send?.(verdict));
+});
+process.send?.("ready");
