@@ -17,7 +17,7 @@ const LABEL_GAP = 14;
 /** The next round number above, so that the axis ends on one. */
 function ceilingOf(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value || 1));
-  return (([1, 2, 2.5, 5, 10].find((step) => step * power >= value) ?? 10) as number) * power;
+  return ([1, 2, 2.5, 5].find((step) => step * power >= value) ?? 10) * power;
 }
 
 const escaped = (text: string): string => text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);

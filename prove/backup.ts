@@ -139,7 +139,9 @@ async function runUnder(want: BackupCampaign, dir: string, url: string | null): 
       const atLeast = load.acknowledged;
       const taken = load.measure();
       const started = performance.now();
-      const { folder } = (await askInstance(data, "backup.create", {}))?.value as Made;
+      const answer = await askInstance(data, "backup.create", {});
+      if (!answer) throw new Error("the server's operator socket is not there");
+      const { folder } = answer.value as Made;
       const ms = performance.now() - started;
       load.measure();
       during.push(...taken);
