@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { loadSettings, settingsTable } from "../../src/config.ts";
 import { backends } from "../support/backends.ts";
 import { rack, type TestRack, type Workspace } from "../support/rack.ts";
@@ -104,8 +104,18 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
     expect(new Set(answers.map(({ body: { store } }) => store))).toEqual(new Set(["redis"]));
   });
 
-  it("have one leader", async () => {
-    const leads = () => [one, two].filter(({ app }) => app.rack.worker.leads).length;
-    await expect.poll(leads, { timeout: 5_000 }).toBe(1);
+  it("have one leader, which alone runs the jobs", async () => {
+    const leaders = () => [one, two].filter(({ app }) => app.rack.worker.leads);
+    await expect.poll(() => leaders().length, { timeout: 5_000 }).toBe(1);
+    const [leader] = leaders();
+    const follower = leader === one ? two : one;
+    const did = vi.spyOn(leader!.app.rack.store, "rest");
+    const didNot = vi.spyOn(follower.app.rack.store, "rest");
+    const looked = vi.spyOn(follower.app.rack.store, "lead");
+    one.clock.advance(10 * 60_000); // every short job is due in both
+    await expect
+      .poll(() => [did.mock.calls.length, looked.mock.calls.length > 1], { timeout: 10_000 })
+      .toEqual([1, true]);
+    expect(didNot).not.toHaveBeenCalled();
   });
 });
