@@ -1,5 +1,6 @@
 // Keyset paging, newest first: rows behind the row named `after`, by (created_at, id).
 import type { Expression, ExpressionBuilder, SqlBool } from "kysely";
+import { dynamic, type Reader } from "./statement.ts";
 import type { Tables } from "./tables.ts";
 
 export type After = { created_at: number; id: string };
@@ -19,3 +20,25 @@ export function behind<T extends Listed & keyof Tables>(after: After) {
 
 /** Lists without paging answer at most this many rows, then say that there are more (decision 24). */
 export const LIST_MAX = 10_000;
+
+/** What is not deleted, newest first; one row more than the cap, so that the caller sees whether there are more. */
+export function listLive<R>(
+  on: Reader,
+  table: "projects" | "tenants",
+  workspace_id: string,
+  after: After | null,
+): Promise<R[]> {
+  return on.all<R>(
+    dynamic(on, (db) => {
+      const query = db
+        .selectFrom(table as "projects")
+        .selectAll()
+        .where("workspace_id", "=", workspace_id)
+        .where("deleted_at", "is", null)
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(LIST_MAX + 1);
+      return after ? query.where(behind<"projects">(after)) : query;
+    }),
+  );
+}

@@ -1,6 +1,6 @@
 // Projects. Every query carries the workspace; a deleted project is as good as absent here.
-import { behind, LIST_MAX, type After } from "./page.ts";
-import { columns, dynamic, statement, type Reader } from "./statement.ts";
+import { listLive, type After } from "./page.ts";
+import { columns, statement, type Reader } from "./statement.ts";
 import type { ProjectRow } from "./tables.ts";
 
 export const insertProject = statement<ProjectRow>()((db, p) =>
@@ -66,19 +66,6 @@ export const markProjectDeleted = statement<{ workspace_id: string; id: string; 
     .where("workspace_id", "=", p.workspace_id),
 );
 
-/** Newest first; one row more than the cap, so that the caller sees whether there are more. */
 export function listProjects(on: Reader, workspace_id: string, after: After | null): Promise<ProjectRow[]> {
-  return on.all<ProjectRow>(
-    dynamic(on, (db) => {
-      const query = db
-        .selectFrom("projects")
-        .selectAll()
-        .where("workspace_id", "=", workspace_id)
-        .where("deleted_at", "is", null)
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(LIST_MAX + 1);
-      return after ? query.where(behind<"projects">(after)) : query;
-    }),
-  );
+  return listLive<ProjectRow>(on, "projects", workspace_id, after);
 }

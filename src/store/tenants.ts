@@ -1,6 +1,6 @@
 // Tenants. Every query carries the workspace; a deleted tenant is as good as absent here.
-import { behind, LIST_MAX, type After } from "./page.ts";
-import { columns, dynamic, statement, type Reader } from "./statement.ts";
+import { listLive, type After } from "./page.ts";
+import { columns, statement, type Reader } from "./statement.ts";
 import type { TenantRow } from "./tables.ts";
 
 export const insertTenant = statement<TenantRow>()((db, p) =>
@@ -58,17 +58,5 @@ export const markTenantDeleted = statement<{ workspace_id: string; id: string; n
 );
 
 export function listTenants(on: Reader, workspace_id: string, after: After | null): Promise<TenantRow[]> {
-  return on.all<TenantRow>(
-    dynamic(on, (db) => {
-      const query = db
-        .selectFrom("tenants")
-        .selectAll()
-        .where("workspace_id", "=", workspace_id)
-        .where("deleted_at", "is", null)
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(LIST_MAX + 1);
-      return after ? query.where(behind<"tenants">(after)) : query;
-    }),
-  );
+  return listLive<TenantRow>(on, "tenants", workspace_id, after);
 }

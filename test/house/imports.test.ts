@@ -54,7 +54,7 @@ const RULES: Record<string, string[]> = {
   sdk: ["kernel"],
   gateway: ["sdk"],
   portal: ["types:kernel"],
-  dashboard: ["types:kernel", "types:planes", "types:client"],
+  dashboard: ["portal", "types:kernel", "types:planes", "types:client"],
 };
 
 /** Each outside package has one room that owns it. */
