@@ -171,24 +171,42 @@ function judgementsIn(page: string): Map<string, string> {
   return new Map(rows.map(([, file = "", what = "", judged = ""]) => [`${file} ${what}`, judged]));
 }
 
-function pageOf(page: string, all: readonly Tried[], run: string): string {
+type Row = { area: string; tried: number; killed: number; told: string };
+
+const rowOf = (area: string, tried: number, killed: number, told: string): Row => ({ area, tried, killed, told });
+
+/** The areas' lines of an earlier run; an area that is tried again has its line replaced. */
+function rowsIn(page: string): Row[] {
+  const rows = [...page.matchAll(/^\| (\w+) \| (\d+) \| (\d+) \| [\d.]+ % \| (.*) \|$/gm)];
+  return rows.map(([, area = "", tried, killed, told = ""]) => rowOf(area, Number(tried), Number(killed), told));
+}
+
+const lineOf = ({ area, tried, killed, told }: Row): string =>
+  `| ${area} | ${tried} | ${killed} | ${((killed / tried) * 100).toFixed(1)} % | ${told} |`;
+
+function pageOf(page: string, all: readonly Tried[], told: (area: string) => string): string {
   const judged = judgementsIn(page);
-  const areas = Object.entries(Object.groupBy(all, ({ area }) => area)).map(([area, tried = []]) => {
-    const killed = tried.filter((one) => one.killed).length;
-    return `| ${area} | ${tried.length} | ${killed} | ${((killed / tried.length) * 100).toFixed(1)} % |`;
-  });
-  const killed = all.filter((one) => one.killed).length;
-  const sum = `| **all** | ${all.length} | ${killed} | **${((killed / all.length) * 100).toFixed(1)} %** |`;
+  const fresh = Object.entries(Object.groupBy(all, ({ area }) => area)).map(([area, tried = []]) =>
+    rowOf(area, tried.length, tried.filter((one) => one.killed).length, told(area)),
+  );
+  const rows = [...rowsIn(page).filter(({ area }) => !fresh.some((row) => row.area === area)), ...fresh];
+  const [tried, killed] = [rows.reduce((n, row) => n + row.tried, 0), rows.reduce((n, row) => n + row.killed, 0)];
+  const sum = `| **all** | ${tried} | ${killed} | **${((killed / tried) * 100).toFixed(1)} %** | |`;
+  const again = AREAS.filter(({ name }) => fresh.some(({ area }) => area === name)).flatMap(({ files }) => files);
+  const kept = page
+    .split("\n")
+    .filter((line) => /^\| src\//.test(line) && !again.some((file) => line.startsWith(`| ${file}:`)));
   const survivors = all
     .filter((one) => !one.killed)
     .map(({ mutant }) => {
       const name = nameOf(mutant).replaceAll("|", "\\|");
       return `| ${name} | ${judged.get(name.replace(/:\d+/, "")) ?? "not judged yet"} |`;
     });
-  const figures = [run, "", "| Area | Mutants | Killed | |", "| --- | --- | --- | --- |", ...areas, sum];
-  const list = ["## Survivors", "", "| Mutant | Judgement |", "| --- | --- |", ...survivors.toSorted()];
+  const head = ["| Area | Mutants | Killed | | Which |", "| --- | --- | --- | --- | --- |"];
+  const list = ["## Survivors", "", "| Mutant | Judgement |", "| --- | --- |", ...[...kept, ...survivors].toSorted()];
   const [from, to] = [page.indexOf(FROM), page.indexOf(TO)];
-  return `${page.slice(0, from)}${FROM}\n${[...figures, "", ...list].join("\n")}\n${page.slice(to)}`;
+  const body = [...head, ...rows.map(lineOf), sum, "", ...list].join("\n");
+  return `${page.slice(0, from)}${FROM}\n${body}\n${page.slice(to)}`;
 }
 
 const { values } = parseArgs({
@@ -207,12 +225,16 @@ const read = (file: string): Mutant[] => mutantsOf(file, readFileSync(at(file), 
 const mutantsIn = new Map(wanted.map((area) => [area, area.files.flatMap(read)]));
 const total = [...mutantsIn.values()].reduce((sum, mutants) => sum + mutants.length, 0);
 const date = new Date().toISOString().slice(0, 10);
-const sampled = values.sample === undefined ? "all" : `at least ${values.sample} an area, drawn by seed ${values.seed}`;
+const sampled = values.sample === undefined ? "all" : `drawn by seed ${values.seed}`;
+
+function told(area: string): string {
+  const peers = [...mutantsIn].filter(([{ name }]) => name === area);
+  return `${date}, ${sampled} of ${peers.reduce((sum, [, mutants]) => sum + mutants.length, 0)}`;
+}
 
 /** A run that is stopped keeps what it has found so far. */
 function publish(): void {
-  const run = `${date}: ${all.length} of ${total} mutants (${sampled}), on SQLite.`;
-  if (values.write) writeFileSync(PAGE, pageOf(readFileSync(PAGE, "utf8"), all, run));
+  if (values.write) writeFileSync(PAGE, pageOf(readFileSync(PAGE, "utf8"), all, told));
 }
 
 for (const [area, mutants] of mutantsIn) {
