@@ -33,6 +33,7 @@ class Node {
   version = 0;
   deleted = false;
   cursor: string | null = null;
+  #cursorAt = 0;
   readonly #world: World;
   readonly #filter: Filter;
   readonly #roll: Roll;
@@ -57,7 +58,7 @@ class Node {
   async poll(): Promise<boolean> {
     const { ctx } = this.#world;
     if (this.cursor !== null) {
-      await this.#take(await policySnapshot(ctx, { ...this.#query, cursor: this.cursor }, () => false));
+      await this.#goOn(this.cursor);
       return false;
     }
     const query = { ...this.#query, since: this.version, wait_ms: 0, leaving: "false" as const };
@@ -66,11 +67,24 @@ class Node {
     return !fed.page;
   }
 
+  /** Takes the next page. A cursor is good for a week, and others move the clock: then, and only then, from the start. */
+  async #goOn(cursor: string): Promise<void> {
+    const { ctx, lite } = this.#world;
+    try {
+      await this.#take(await policySnapshot(ctx, { ...this.#query, cursor }, () => false));
+    } catch (error) {
+      const tooOld = lite.clock.now() - this.#cursorAt > 7 * DAY_MS;
+      if (!tooOld || (error as { failure?: string }).failure !== "invalid_query") throw error;
+      this.restart();
+    }
+  }
+
   async #take({ page }: Fed): Promise<void> {
     const body = JSON.parse(Buffer.concat(page ? await this.#world.lite.rack.feed.pages.plain(page) : []).toString());
     if (body.object === "policy_snapshot") {
       if (this.cursor === null) this.keys.clear();
       this.cursor = body.next_cursor;
+      this.#cursorAt = Date.parse(body.generated_at as string);
       for (const entry of body.keys as Entry[]) this.#hold(entry);
     } else {
       if (body.since !== this.version) throw new Error("a delta from a version that was not asked for");

@@ -195,7 +195,7 @@ function pageOf(page: string, all: readonly Tried[], told: (area: string) => str
   const again = AREAS.filter(({ name }) => fresh.some(({ area }) => area === name)).flatMap(({ files }) => files);
   const kept = page
     .split("\n")
-    .filter((line) => /^\| src\//.test(line) && !again.some((file) => line.startsWith(`| ${file}:`)));
+    .filter((line) => line.startsWith("| src/") && !again.some((file) => line.startsWith(`| ${file}:`)));
   const survivors = all
     .filter((one) => !one.killed)
     .map(({ mutant }) => {
