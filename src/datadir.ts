@@ -3,19 +3,19 @@ import { randomBytes } from "node:crypto";
 import {
   accessSync,
   chmodSync,
-  closeSync,
   constants,
   existsSync,
-  fsyncSync,
+  linkSync,
   mkdirSync,
-  openSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "./config.ts";
+import { syncFolder } from "./domain/backup-files.ts";
 import { sha256 } from "./domain/context.ts";
 import { readsAsOther } from "./domain/credentials.ts";
 import { mint } from "./domain/material.ts";
@@ -53,9 +53,7 @@ function assertPrivate(file: string): void {
 /** On disk, name and all, when it returns: the database will soon rest on it. */
 function writePrivate(file: string, text: string): void {
   writeFileSync(file, text, { mode: 0o600, flag: "wx", flush: true });
-  const folder = openSync(dirname(file), "r");
-  fsyncSync(folder);
-  closeSync(folder);
+  syncFolder(dirname(file));
 }
 
 function readPrivate(file: string): string {
@@ -96,10 +94,48 @@ function masterKeyFile(settings: Settings, dir: string): string {
   return settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
 }
 
+const readVault = (file: string): Vault => createVault(decodeMasterKey(readPrivate(file), file));
+
+const draftOf = (file: string): string => `${file}.new`;
+
+export type Draft = {
+  vault: Vault;
+  /** Puts it in the old key's place; answers where the old one is kept. */
+  promote(): string;
+};
+
+/** A new master key beside the one in force, on disk before anything is sealed under it. */
+export function draftMasterKey(settings: Settings, dir: string): Draft {
+  const file = masterKeyFile(settings, dir);
+  try {
+    rmSync(draftOf(file), { force: true }); // of an attempt that was cut short before the database knew it
+    writePrivate(draftOf(file), `${randomBytes(32).toString("hex")}\n`);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new BadSetting(`A new key cannot be written beside ${file}: ${code}. Set KEYRACK_MASTER_KEY_FILE to a copy.`);
+  }
+  return { vault: readVault(draftOf(file)), promote: () => promote(file) };
+}
+
+/** The old key keeps a name of its own: backups made before need it. The file always holds one whole key. */
+function promote(file: string): string {
+  const kept = `${file}.${readVault(file).fingerprint.slice(0, 8)}`;
+  if (!existsSync(kept)) linkSync(file, kept);
+  renameSync(draftOf(file), file);
+  syncFolder(dirname(file));
+  return kept;
+}
+
+/** A rotation that was cut short after the database had moved on to the new key is finished at the next start. */
+function finishRotation(file: string, fingerprint: string | undefined): void {
+  if (!existsSync(file) || !existsSync(draftOf(file))) return;
+  if (readVault(draftOf(file)).fingerprint === fingerprint) promote(file);
+}
+
 /** The vault under the master key that lies here, if one does; nothing is made. */
 export function findVault(settings: Settings, dir: string): Vault | null {
   const file = masterKeyFile(settings, dir);
-  return existsSync(file) ? createVault(decodeMasterKey(readPrivate(file), file)) : null;
+  return existsSync(file) ? readVault(file) : null;
 }
 
 /** The vault under the deployment's master key. A key is made only for a database that has none yet (decision 192). */
@@ -110,6 +146,7 @@ export async function openVault(
 ): Promise<{ vault: Vault; made: boolean }> {
   const file = masterKeyFile(settings, dir);
   const known = await fact(store, "master_key_fingerprint");
+  finishRotation(file, known);
   const made = !existsSync(file);
   if (made) {
     if (known) {
@@ -119,7 +156,7 @@ export async function openVault(
     }
     writePrivate(file, `${randomBytes(32).toString("hex")}\n`);
   }
-  const vault = createVault(decodeMasterKey(readPrivate(file), file));
+  const vault = readVault(file);
   const fingerprint = await claim(store, "master_key_fingerprint", vault.fingerprint);
   if (fingerprint !== vault.fingerprint) {
     throw new BadSetting(

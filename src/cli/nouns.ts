@@ -73,6 +73,13 @@ export const nouns: Record<string, NounEntry> = Object.fromEntries([
     },
   ],
   [
+    "master-key",
+    {
+      about: "The key that seals secrets at rest.",
+      load: async () => (await import("./master-key.ts")).addMasterKeyCommands,
+    },
+  ],
+  [
     "user",
     {
       about: "People with an account, for the operator.",

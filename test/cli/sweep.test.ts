@@ -208,6 +208,7 @@ const ELSEWHERE = [
   "db migrate",
   "db copy",
   "restore",
+  "master-key rotate",
   "mail retry",
 ];
 

@@ -1,0 +1,125 @@
+// Rotating the master key: what was sealed opens under the new key and no longer under the old, wherever it was cut short.
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { startApp, type App } from "../../src/app.ts";
+import { loadSettings, type Settings } from "../../src/config.ts";
+import { StartRefused } from "../../src/instance.ts";
+import { silentLog } from "../../src/log.ts";
+import { rotateMasterKey } from "../../src/rekey.ts";
+import { backends, freshDatabase } from "../support/backends.ts";
+
+const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
+const CLAIM = { scope_hash: hash("scope"), fingerprint: hash("f"), env: "live" };
+
+for (const back of backends) {
+  describe(`master-key rotate on ${back}`, () => {
+    let dir: string;
+    let settings: Settings;
+    let database: Awaited<ReturnType<typeof freshDatabase>>;
+    let bearer: string;
+    let kid: string;
+
+    const call = async (app: App, path: string, body?: object) => {
+      const response = await fetch(app.url + path, {
+        headers: { authorization: `Bearer ${bearer}`, "content-type": "application/json" },
+        ...(body && { method: "POST", body: JSON.stringify(body) }),
+      });
+      // oxlint-disable-next-line typescript/no-explicit-any
+      return { status: response.status, body: (await response.json()) as any };
+    };
+    const running = async (work: (app: App) => Promise<void>): Promise<void> => {
+      const app = await startApp({ settings, log: silentLog });
+      try {
+        await work(app);
+      } finally {
+        await app.stop();
+      }
+    };
+    const kidOf = async (app: App) => (await call(app, "/.well-known/jwks.json")).body.keys[0].kid as string;
+    const key = (): string => readFileSync(join(dir, "master.key"), "utf8");
+
+    /** The kept answer and the signing keys are what they were. */
+    const expectReadable = async (app: App): Promise<void> => {
+      expect((await call(app, "/v1/idempotency/claim", CLAIM)).body).toMatchObject({
+        state: "replay",
+        response: { body: "aGVsbG8=" },
+      });
+      expect(await kidOf(app)).toBe(kid);
+    };
+
+    beforeEach(async () => {
+      dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+      database = await freshDatabase(back);
+      const { target } = database;
+      const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
+      settings = loadSettings({ env: {}, flags: { data_dir: dir, port: "0", database_url, throttle: "off" } }).settings;
+      await running(async (app) => {
+        bearer = app.bootstrap.token as string;
+        bearer = (await call(app, "/v1/workspaces", { name: "W", slug: "www" })).body.secret_key.key;
+        const { lock_token } = (await call(app, "/v1/idempotency/claim", CLAIM)).body;
+        const { scope_hash, env } = CLAIM;
+        const answer = { scope_hash, env, lock_token, status: 200, headers: {}, body: "aGVsbG8=" };
+        expect((await call(app, "/v1/idempotency/complete", answer)).status).toBe(200);
+        kid = await kidOf(app);
+      });
+    });
+    afterEach(async () => {
+      rmSync(dir, { recursive: true, force: true });
+      await database.dispose();
+    });
+
+    it("seals everything anew, keeps the old key apart, and the next start reads all of it", async () => {
+      const before = key();
+      const { old_key_file, resealed } = await rotateMasterKey(settings, silentLog);
+      expect(resealed.idempotency_records).toBe(1);
+      expect(resealed.signing_keys).toBeGreaterThan(1);
+      expect(key()).not.toBe(before);
+      expect(readFileSync(old_key_file, "utf8")).toBe(before);
+      for (const name of readdirSync(dir).filter((name) => name.startsWith("master.key")))
+        expect(statSync(join(dir, name)).mode & 0o777, name).toBe(0o600);
+      expect(existsSync(join(dir, "master.key.new"))).toBe(false);
+      await running(expectReadable);
+    });
+
+    it("leaves nothing that the old key opens", async () => {
+      const before = key();
+      await rotateMasterKey(settings, silentLog);
+      writeFileSync(join(dir, "master.key"), before);
+      await expect(startApp({ settings, log: silentLog })).rejects.toThrow(StartRefused);
+    });
+
+    it("is finished by the next start when it was cut short after the database had moved on", async () => {
+      const before = key();
+      const { old_key_file } = await rotateMasterKey(settings, silentLog);
+      const after = key();
+      // As a power cut before the last rename would leave it.
+      rmSync(old_key_file);
+      writeFileSync(join(dir, "master.key.new"), after, { mode: 0o600 });
+      writeFileSync(join(dir, "master.key"), before);
+      await running(expectReadable);
+      expect(key()).toBe(after);
+      expect(readFileSync(old_key_file, "utf8")).toBe(before);
+    });
+
+    it("is as if it had never begun when it was cut short before", async () => {
+      const before = key();
+      writeFileSync(join(dir, "master.key.new"), `${"ab".repeat(32)}\n`, { mode: 0o600 });
+      await running(expectReadable);
+      expect(key()).toBe(before);
+      await rotateMasterKey(settings, silentLog);
+      await running(expectReadable);
+    });
+
+    it("is refused while a server runs", async () => {
+      await running(async (app) => {
+        const before = key();
+        await expect(rotateMasterKey(settings, silentLog)).rejects.toThrow(/Stop it first|already|uses|using/i);
+        expect(key()).toBe(before);
+        await expectReadable(app);
+      });
+    });
+  });
+}
