@@ -217,7 +217,7 @@ export const backupCampaign: Campaign = {
   round: "backup at 200 writes/s",
   backends: ["sqlite", "postgres"],
   async run({ rounds, backend, seed, say }, tally) {
-    const size = rounds > 10 ? { keys: 10_000, baselineMs: 20_000 } : { keys: 200, baselineMs: 1_000 };
+    const size = rounds > 10 ? { keys: 5_000, baselineMs: 15_000 } : { keys: 200, baselineMs: 1_000 };
     const report = await backupUnderLoad({ backend, rounds, ...size, writesPerSecond: 200, say });
     for (const problem of report.problems) tally.failed(seed, problem);
     const { writeMs, backupMs, restoreMs } = report;

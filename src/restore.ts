@@ -100,7 +100,8 @@ function refuseUnlessForced({ options: { force } }: Job, where: string, keeps: s
   );
 }
 
-const stampOf = (): string => new Date().toISOString().replace(/[-:]|\.\d+/g, "");
+/** To the millisecond: a backup may be restored twice within a second. */
+const stampOf = (): string => new Date().toISOString().replace(/[-:.]/g, "");
 
 async function intoSqlite(job: Job, target: Extract<DatabaseTarget, { kind: "sqlite" }>): Promise<Restored> {
   const { options, backup, dir } = job;
