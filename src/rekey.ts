@@ -20,13 +20,13 @@ export async function rotateMasterKey(settings: Settings, log: Log): Promise<Rot
       );
     const target = databaseTarget(settings, dir);
     if (target.kind === "postgres") await assertUnused(target);
-    const { rack, close } = await openOffline({ settings, log });
+    const offline = await openOffline({ settings, log });
     try {
       const draft = draftMasterKey(settings, dir);
-      const resealed = await reseal(rack, draft.vault);
+      const resealed = await reseal(offline.rack, draft.vault);
       return { object: "master_key_rotation", old_key_file: draft.promote(), resealed };
     } finally {
-      await close();
+      await offline.close();
     }
   } catch (error) {
     throw toStartRefused(error);

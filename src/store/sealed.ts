@@ -8,8 +8,8 @@ export type Sealed = { id: string; sealed: Uint8Array };
 export type SealedTable = {
   table: "signing_keys" | "outbox" | "idempotency_records";
   /** The next rows behind an id, in its order. */
-  page(on: Reader, after: string, limit: number): Promise<Sealed[]>;
-  put(tx: Tx, row: Sealed): Promise<number>;
+  page: (on: Reader, after: string, limit: number) => Promise<Sealed[]>;
+  put: (tx: Tx, row: Sealed) => Promise<number>;
 };
 
 function keyedById(table: "signing_keys" | "outbox", column: "sealed_private_key" | "sealed_message"): SealedTable {
@@ -62,7 +62,7 @@ const claims: SealedTable = {
           .orderBy(claimId)
           .limit(limit),
       ),
-    ) as Promise<Sealed[]>,
+    ),
   put: (tx, { id, sealed }) => {
     const [workspace_id = "", env = "", scope_hash = ""] = id.split("/");
     return putClaim.run(tx, { workspace_id, env, scope_hash, sealed });

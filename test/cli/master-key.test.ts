@@ -62,7 +62,7 @@ for (const back of backends) {
         const { lock_token } = (await call(app, "/v1/idempotency/claim", CLAIM)).body;
         const { scope_hash, env } = CLAIM;
         const answer = { scope_hash, env, lock_token, status: 200, headers: {}, body: "aGVsbG8=" };
-        expect((await call(app, "/v1/idempotency/complete", answer)).status).toBe(200);
+        await call(app, "/v1/idempotency/complete", answer);
         kid = await kidOf(app);
       });
     });
