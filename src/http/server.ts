@@ -41,20 +41,31 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
     );
   }
   const app = rareRoutes(rack, endpoints, routes, carryWith);
-  const handler = toNodeHandler((request) => app.fetch(request)) as RequestListener;
+  const handler = toNodeHandler((request) => app.fetch(request)) as (...args: Parameters<RequestListener>) => unknown;
+  const refuseMalformed = (res: ServerResponse): void => {
+    const answer = failureAnswer(fail("malformed_request", { headers: { connection: "close" } }), false);
+    void send(res, answer, rack.newId(), defaults);
+  };
+  /** h3 makes a URL of Host and path, and throws at once where they make none: uncaught, that ends the process. */
+  const rare = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+    try {
+      await handler(req, res);
+    } catch {
+      refuseMalformed(res);
+    }
+  };
   const listener = (req: IncomingMessage, res: ServerResponse): void => {
     if (guard.turnsAway(req, res)) return;
     (req.socket as Answering)[LAST] = { req, res };
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
     // Node would refuse a request without Host by itself, but without our envelope.
     if (!hasOneHost(req) || !isDecodable(req.url)) {
-      const answer = failureAnswer(fail("malformed_request", { headers: { connection: "close" } }), false);
-      void send(res, answer, rack.newId(), defaults);
+      refuseMalformed(res);
       return;
     }
     const route = routes.find(req.method ?? "", pathOf(req.url));
     if (!route) {
-      handler(req, res);
+      void rare(req, res);
       return;
     }
     route.target(req, res, route.params).catch((error: unknown) => {
