@@ -11,7 +11,7 @@ import { Idempotency } from "./idempotency.ts";
 import { Leases } from "./leases.ts";
 import { Checker } from "./limits.ts";
 import { type KeyrackOptions, readFailMode, readOptions } from "./options.ts";
-import { type Keyrack, PARTS } from "./parts.ts";
+import { type Keyrack, PARTS, type VerifyOptions } from "./parts.ts";
 import { Reporter } from "./report.ts";
 import { defaultPorts, type Ports, safeLog } from "./runtime.ts";
 import { Verifier } from "./verifier.ts";
@@ -24,6 +24,7 @@ export class KeyrackError extends Error {
 type Waiter = { resolve(): void; reject(error: Error): void };
 const REFUSALS = new Set([400, 401, 403, 404]);
 const NO_SCOPES: readonly string[] = [];
+const NO_OPTIONS: VerifyOptions = {};
 
 export function createKeyrackWith<Resources = undefined>(
   options: KeyrackOptions<Resources>,
@@ -70,9 +71,11 @@ export function createKeyrackWith<Resources = undefined>(
     ready: ({ timeoutMs } = {}) => waiters.wait(ports, timeoutMs),
     verify: (key, options) => {
       if (typeof key !== "string" || key === "") return noKey(key);
-      const scopes = options?.scopes ?? NO_SCOPES;
-      const failMode = options?.failMode ?? settings.failMode;
-      // Checked on every call, because a wrong option here must not become an open door.
+      const { scopes = NO_SCOPES, failMode = settings.failMode } = options ?? NO_OPTIONS;
+      // Checked on every call, because a wrong option here must not become an open door: `scope` would ask for none.
+      for (const name in options) {
+        if (name !== "scopes" && name !== "failMode") throw new TypeError(`keyrack: verify has no option "${name}".`);
+      }
       if (!Array.isArray(scopes)) throw new TypeError("keyrack: scopes must be a list.");
       if (failMode !== "closed") readFailMode(failMode);
       return verifier.judge(key, 0, scopes, failMode) as Verdict<Resources>;

@@ -197,6 +197,8 @@ describe("createKeyrack", () => {
     await using keyrack = disposable(good);
     expect(() => keyrack.verify(mint(), { scopes: "admin" as never })).toThrow(/scopes/);
     expect(() => keyrack.verify(mint(), { failMode: "maybe" as never })).toThrow(/failMode/);
+    expect(() => keyrack.verify(mint(), { scopes: null as never })).toThrow(/scopes/);
+    expect(() => keyrack.verify(mint(), { scope: ["admin"] } as never)).toThrow(/"scope"/);
   });
 
   it("serves only test keys with a test secret key", async () => {
