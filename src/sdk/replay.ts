@@ -21,6 +21,8 @@ const DROPPED = new Set([
   "idempotent-replayed",
 ]);
 const HEADERS_MAX = 64;
+/** The largest request body that is compared with its repetition. */
+export const BODY_MAX = 1 << 20;
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]{0,4096}$/;
 

@@ -244,6 +244,81 @@ describe("the body of an idempotent request", () => {
     const [answer] = (await once(sending, "response")) as [IncomingMessage];
     expect([answer.statusCode, ran]).toEqual([413, false]);
   });
+
+  it("past a megabyte is 413 on fetch too, and nothing runs", async () => {
+    await using s = await setup();
+    let ran = false;
+    const handler: onFetch.Handler = () => {
+      ran = true;
+      return new Response("ran");
+    };
+    const route = onFetch.protect(s.r.keyrack, {}, onFetch.idempotent(s.r.keyrack, handler));
+    const url = await s.serve(toNodeHandler((request: Request) => route(request)) as RequestListener);
+    const sending = ask(url, { method: "POST", headers: s.headers });
+    sending.on("error", () => {});
+    sending.end(Buffer.alloc(3 << 20, 32));
+    const [answer] = (await once(sending, "response")) as [IncomingMessage];
+    expect([answer.statusCode, ran, s.verbs()]).toEqual([413, false, []]);
+  });
+
+  it("that breaks off is no failure on node:http, where a rejection ends the process, and nothing runs", async () => {
+    await using s = await setup();
+    let ran = false;
+    let asked = false;
+    const outcomes: unknown[] = [];
+    const handler: onNode.Handler = () => {
+      ran = true;
+    };
+    const listener = onNode.protect(s.r.keyrack, {}, onNode.idempotent(s.r.keyrack, handler));
+    const url = await s.serve((req, res) => {
+      asked = true;
+      listener(req, res).then(
+        () => outcomes.push("answered"),
+        (error: unknown) => outcomes.push(error),
+      );
+    });
+    const leaving = ask(url, { method: "POST", headers: { ...s.headers, "content-length": "100" } });
+    leaving.on("error", () => {});
+    leaving.write("half");
+    await until(() => asked);
+    leaving.destroy();
+    await until(() => outcomes.length > 0);
+    expect([outcomes, ran, s.verbs()]).toEqual([["answered"], false, []]);
+  });
+});
+
+describe("an answer that cannot be sent", () => {
+  it("is the handler's own error, not one that nobody catches, and releases the claim", async () => {
+    await using s = await setup();
+    const app = express();
+    app.post(
+      "/",
+      onExpress.protect(s.r.keyrack),
+      onExpress.idempotent(s.r.keyrack, (_req, res: express.Response) => void res.end({ no: "body" })),
+    );
+    const failed: express.ErrorRequestHandler = (_error, _req, res, _next) => void res.status(500).send("failed");
+    app.use(failed);
+    const url = await s.serve(app);
+    expect(await (await fetch(url, { method: "POST", headers: s.headers })).text()).toBe("failed");
+    expect(s.verbs()).toEqual(["claim", "release"]);
+  });
+
+  it("is left alone where somebody has answered before the verdict", async () => {
+    await using s = await setup();
+    const app = express();
+    const errors: unknown[] = [];
+    let judge = () => {};
+    const getKey = () => new Promise<null>((resolve) => (judge = () => resolve(null)));
+    app.use((_req, res, next) => (next(), void res.status(503).send("too late")));
+    app.get("/", onExpress.protect(s.r.keyrack, { getKey }), () => {});
+    const failed: express.ErrorRequestHandler = (error, _req, _res, _next) => void errors.push(error);
+    app.use(failed);
+    const url = await s.serve(app);
+    expect(await (await fetch(url)).text()).toBe("too late");
+    judge();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(errors).toEqual([]);
+  });
 });
 
 describe("an express error", () => {

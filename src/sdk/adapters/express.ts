@@ -35,13 +35,15 @@ export function protect<Req extends IncomingMessage = IncomingMessage>(
   const guard = partsOf(keyrack).guard<Req>(options);
   return (req: Req, res: ServerResponse, next: Next): void => {
     const request = req as unknown as Routed;
-    guard.admit(req, incomingOf(request)).then((admitted) => {
+    const run = async () => {
+      const admitted = await guard.admit(req, incomingOf(request));
       onAnswered(res, (status) => admitted.done(status, routeOf(request)));
       if (admitted.denial) return writeAnswer(res, admitted.denial);
       setHeaders(res, admitted.headers);
       request.keyrack = admitted.context;
       next();
-    }, next);
+    };
+    run().catch(next);
   };
 }
 

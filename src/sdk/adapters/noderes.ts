@@ -8,7 +8,7 @@ import type { Context } from "../context.ts";
 import { denialAnswer } from "../denials.ts";
 import type { Incoming } from "../guard.ts";
 import type { Begun, Exchange, FullAnswer, IdempotentRoute } from "../idempotency.ts";
-import { BodyCopy } from "../replay.ts";
+import { BODY_MAX, BodyCopy } from "../replay.ts";
 
 /** The parts of a request that frameworks and body parsers add. */
 export type NodeRequest = IncomingMessage & {
@@ -17,8 +17,6 @@ export type NodeRequest = IncomingMessage & {
   body?: unknown;
   rawBody?: unknown;
 };
-
-const BODY_MAX = 1 << 20;
 
 export function splitUrl(req: NodeRequest): { path: string; query: string } {
   const url = req.originalUrl ?? req.url ?? "/";
@@ -36,7 +34,9 @@ export function incomingOf(req: NodeRequest): Incoming {
   };
 }
 
+/** Nothing where somebody has answered meanwhile: a header set after that throws. */
 export function writeAnswer(res: ServerResponse, answer: FullAnswer): void {
+  if (res.headersSent) return;
   for (const [name, value] of Object.entries(answer.headers)) res.setHeader(name, value);
   res.statusCode = answer.status;
   res.end(answer.body);
@@ -62,7 +62,7 @@ export async function beginOnNode(route: IdempotentRoute, req: NodeRequest): Pro
   return route.begin(exchange);
 }
 
-/** Raw bytes where there are any, parsed JSON where a parser took them, null where they are too many. */
+/** Raw bytes where there are any, parsed JSON where a parser took them, null where they are too many or broke off. */
 async function bodyOf(req: NodeRequest): Promise<Exchange["body"] | null> {
   for (const body of [req.rawBody, req.body]) {
     if (typeof body === "string" || body instanceof Uint8Array) return body;
@@ -77,10 +77,13 @@ async function bodyOf(req: NodeRequest): Promise<Exchange["body"] | null> {
   return bytes;
 }
 
-/** Not by `for await`: leaving that early destroys the socket, and with it the 413. */
+/**
+ * Not by `for await`: leaving that early destroys the socket, and with it the 413. A client who leaves is no failure of
+ * ours either: a rejection would end the process of a vendor on plain node:http.
+ */
 function readBody(req: NodeRequest): Promise<Uint8Array | null> {
   const copy = new BodyCopy(BODY_MAX);
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const add = (chunk: Uint8Array) => {
       copy.add(chunk);
       if (!copy.tooLarge) return;
@@ -90,8 +93,8 @@ function readBody(req: NodeRequest): Promise<Uint8Array | null> {
     };
     req.on("data", add);
     req.once("end", () => resolve(copy.bytes()));
-    req.once("error", reject);
-    req.once("close", () => reject(new Error("The request was aborted.")));
+    req.once("error", () => resolve(null));
+    req.once("close", () => resolve(null));
   });
 }
 
@@ -102,6 +105,11 @@ function parsedJson(req: NodeRequest, bytes: Uint8Array): unknown {
   } catch {
     return req.rawBody;
   }
+}
+
+function isBody(chunk: unknown): boolean {
+  const nothing = chunk === undefined || chunk === null || typeof chunk === "function";
+  return nothing || typeof chunk === "string" || chunk instanceof Uint8Array;
 }
 
 type Rest = [encoding?: unknown, done?: unknown];
@@ -133,13 +141,15 @@ export class NodeCapture {
         return write?.call(res, chunk, ...rest);
       },
       end: (...args: unknown[]) => {
-        if (this.#ended) return end?.call(res, ...args);
+        // What node refuses to send it refuses here and now, to the handler: later nobody would catch it.
+        if (this.#ended || !isBody(args[0])) return end?.call(res, ...args);
         this.#ended = true;
         this.#head(null);
         this.#add(args[0], args[1]);
         void this.#claim
           .complete(res.statusCode, this.#headers, this.#copy.bytes())
-          .then(() => end?.call(res, ...args));
+          .then(() => end?.call(res, ...args))
+          .catch(() => res.destroy());
         return res;
       },
     };

@@ -5,8 +5,9 @@
 import type { Claim } from "../claim.ts";
 import type { Context } from "../context.ts";
 import type { Incoming } from "../guard.ts";
+import { denialAnswer } from "../denials.ts";
 import type { Begun, FullAnswer, IdempotentRoute } from "../idempotency.ts";
-import { BodyCopy } from "../replay.ts";
+import { BODY_MAX, BodyCopy } from "../replay.ts";
 
 const BODYLESS = new Set([204, 205, 304]);
 
@@ -37,9 +38,23 @@ export async function beginOnWeb(
 ): Promise<Begun> {
   const key = request.headers.get("idempotency-key");
   const { pathname, search } = new URL(request.url);
-  const read = () => (request.bodyUsed ? spent() : request.clone().arrayBuffer());
-  const body = key === null ? "" : new Uint8Array(await read());
+  const read = async () => (request.bodyUsed ? new Uint8Array(await spent()) : readCopy(request));
+  const body = key === null ? "" : await read();
+  if (body === null) return { kind: "answer", answer: denialAnswer("body_too_large") };
   return route.begin({ context, method: request.method, path: pathname, query: search.slice(1), body, key });
+}
+
+/** Null where it is too large: a copy of whatever a client sends must not fill the memory. */
+async function readCopy(request: Request): Promise<Uint8Array | null> {
+  const copy = new BodyCopy(BODY_MAX);
+  const reader = request.clone().body?.getReader();
+  for (;;) {
+    const next = await reader?.read();
+    if (!next || next.done) return copy.bytes();
+    copy.add(next.value);
+    // Left unread and not cancelled: that would take the connection with it, and the 413.
+    if (copy.tooLarge) return null;
+  }
 }
 
 function bodyGone(): never {
