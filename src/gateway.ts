@@ -27,10 +27,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { keyrack, host, port } = options;
   const server = createServer((req, res) => {
     req.resume();
-    answer(options, req).then(
-      (told) => write(res, told),
-      () => write(res, refusal(options.mode, denialAnswer("unavailable"))),
-    );
+    answer(options, req)
+      .then((told) => write(res, told))
+      .catch(() => write(res, refusal(options.mode, denialAnswer("unavailable"))))
+      .catch(() => res.destroy());
   });
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.listen(port, host);

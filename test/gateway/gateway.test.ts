@@ -4,6 +4,7 @@ import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { type GatewayMode, startGateway } from "../../src/gateway.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
+import { type Keyrack, PARTS } from "../../src/sdk/parts.ts";
 import { startProcess } from "../../prove/server.ts";
 import { keyrack as run, tempDir } from "../support/cli.ts";
 import { Plane } from "../sdk/support/plane.ts";
@@ -103,6 +104,19 @@ describe("what a client cannot bring about", () => {
       for (const who of [{}, { key }]) expect((await g.ask(path, who)).status, path).not.toBe(200);
     }
   });
+});
+
+it("an answer that cannot be written is a 503, and the gateway lives on", async () => {
+  const r = await rig({});
+  const admit = async () => ({ context: { scopes: [] }, headers: { "x-bad": "a\nb" }, denial: null, done: () => {} });
+  const broken = { ...r.keyrack, [PARTS]: { guard: () => ({ admit }) } } as unknown as Keyrack;
+  const gateway = await startGateway({ keyrack: broken, mode: "forward", limits: "off", host: "127.0.0.1", port: 0 });
+  try {
+    for (let i = 0; i < 2; i++) expect((await fetch(`${gateway.url}/verify`)).status).toBe(503);
+  } finally {
+    await gateway.stop();
+    await r[Symbol.asyncDispose]();
+  }
 });
 
 describe("nginx mode", () => {
