@@ -2,10 +2,18 @@
 import { Command, CommanderError } from "commander";
 import { VERSION } from "../version.ts";
 import { nouns } from "./nouns.ts";
-import type { ExitError } from "./shell.ts";
+import { type ExitError, safe } from "./shell.ts";
 import { widenThreadPool } from "./threads.ts";
 
 widenThreadPool();
+
+// Whoever read us has left (`| head`, a log collector that ended): what was begun is finished all the same, and a server
+// serves on. Unheard, the error would end the process with a stack.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+}
 
 async function build(noun: string | undefined): Promise<Command> {
   const program = new Command("keyrack");
@@ -42,7 +50,7 @@ export async function main(argv: string[]): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const { message, stack } = error as Error;
-    process.stderr.write(`keyrack: ${debug ? stack : message.split("\n")[0]}\n`);
+    process.stderr.write(`keyrack: ${debug ? stack : safe(message.split("\n")[0] ?? "")}\n`);
     const { exitCode } = error as Partial<ExitError>;
     return typeof exitCode === "number" ? exitCode : 1;
   }
