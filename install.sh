@@ -49,16 +49,27 @@ unit_dir=${KEYRACK_UNIT_DIR:-/etc/systemd/system}
 unit=$unit_dir/keyrack.service
 state=${KEYRACK_STATE_DIR:-/var/lib/keyrack}
 
+[ "$start" = no ] || [ "$systemd" = yes ] || fail "--start goes with --systemd" 2
+
+quiet_systemctl() {
+  if command -v systemctl >/dev/null 2>&1; then systemctl "$@" >/dev/null 2>&1 || true; fi
+}
+
+remove() {
+  rm -f "$1" || fail "$1 cannot be removed; run this as the user that installed it"
+  echo "removed $1"
+}
+
 if [ "$uninstall" = yes ]; then
-  if [ -f "$unit" ] && command -v systemctl >/dev/null 2>&1; then
-    systemctl disable --now keyrack.service >/dev/null 2>&1 || true
+  # Only the unit that runs this binary: another prefix's server goes on running.
+  if [ -f "$unit" ] && grep -qxF "ExecStart=$binary serve" "$unit"; then
+    quiet_systemctl disable --now keyrack.service
+    remove "$unit"
+    quiet_systemctl daemon-reload
+  elif [ -f "$unit" ]; then
+    echo "left $unit alone: it runs another binary"
   fi
-  for file in "$binary" "$unit"; do
-    if [ -f "$file" ]; then
-      rm -f "$file" || fail "$file cannot be removed; run this as the user that installed it"
-      echo "removed $file"
-    fi
-  done
+  if [ -f "$binary" ]; then remove "$binary"; fi
   echo "Data was left alone: $state and every other data dir are as they were."
   exit 0
 fi
@@ -74,6 +85,9 @@ command -v tar >/dev/null 2>&1 || fail "tar is missing. Install it, then run thi
 if [ "$systemd" = yes ]; then
   [ "$(id -u)" = 0 ] || fail "--systemd writes to $unit_dir: run it as root."
   [ -d "$unit_dir" ] || fail "$unit_dir is not there: this machine does not seem to use systemd."
+  # A unit reads spaces, quotes and percent signs in its own way.
+  case $binary$state in *[!A-Za-z0-9/._+-]*) fail "for a unit, $binary and $state may hold only letters, digits and / . _ + -" 2 ;; esac
+  case $state in /*/*) ;; *) fail "KEYRACK_STATE_DIR must be a whole path such as /var/lib/keyrack" 2 ;; esac
 fi
 
 mkdir -p "$prefix/bin" 2>/dev/null || fail "$prefix/bin cannot be made. Choose another place with --prefix."
@@ -83,7 +97,7 @@ cd "$root"
 # npm ci empties node_modules first, through a link too: somebody else's folder would be gone.
 [ ! -L node_modules ] || [ -x node_modules/.bin/node ] || fail "node_modules is a link to another folder: remove the link, then run this again."
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$binary.new"' EXIT
 if [ ! -L node_modules ] && { [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; }; then
   echo "installing what the build needs (npm ci) …"
   npm ci --no-audit --no-fund >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "npm ci failed; its last lines are above."; }
@@ -91,11 +105,12 @@ fi
 echo "building the binary …"
 npm run -s build >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "the build failed; its last lines are above."; }
 
-# Beside the old one and then over it: a running server keeps its file, and nobody meets half a binary.
+# Beside the old one, tried there, and then over it: a running server keeps its file, and nobody meets half a binary or
+# one that does not run.
 cp dist/keyrack "$binary.new" || fail "$binary cannot be written. Choose another place with --prefix."
 chmod 755 "$binary.new"
+version=$("$binary.new" version) || fail "the new binary does not run on this machine; what was installed before is untouched."
 mv -f "$binary.new" "$binary"
-version=$("$binary" version) || fail "$binary does not run on this machine."
 echo "installed keyrack $version as $binary"
 
 if [ "$systemd" = yes ]; then
@@ -105,6 +120,16 @@ if [ "$systemd" = yes ]; then
     useradd --system --home-dir "$state" --shell /usr/sbin/nologin keyrack || fail "the user keyrack cannot be made."
     echo "made the system user keyrack"
   fi
+  # systemd makes a folder in /var/lib by itself, and only there.
+  case $state in
+    /var/lib/*) state_directory="StateDirectory=${state#/var/lib/}" ;;
+    *)
+      state_directory="# $state was made by install.sh"
+      if [ -z "${KEYRACK_UNIT_DIR:-}" ]; then
+        [ -d "$state" ] || install -d -m 0700 -o keyrack -g keyrack "$state" || fail "$state cannot be made."
+      fi
+      ;;
+  esac
   umask 022
   cat >"$unit.new" <<UNIT
 [Unit]
@@ -121,7 +146,7 @@ ExecStart=$binary serve
 Environment=KEYRACK_DATA_DIR=$state
 EnvironmentFile=-/etc/keyrack.env
 WorkingDirectory=$state
-StateDirectory=$(basename "$state")
+$state_directory
 StateDirectoryMode=0700
 UMask=0077
 Restart=on-failure
@@ -163,7 +188,7 @@ WantedBy=multi-user.target
 UNIT
   mv -f "$unit.new" "$unit"
   echo "wrote $unit"
-  command -v systemctl >/dev/null 2>&1 && systemctl daemon-reload >/dev/null 2>&1 || true
+  quiet_systemctl daemon-reload
   if [ "$start" = yes ]; then
     systemctl enable --now keyrack.service || fail "the unit was written, but systemctl could not start it."
     echo "started it"
