@@ -2,7 +2,6 @@
 import {
   createServer,
   METHODS,
-  STATUS_CODES,
   type IncomingMessage,
   type RequestListener,
   type Server,
@@ -13,25 +12,55 @@ import type { Socket } from "node:net";
 import { H3, type H3Event } from "h3";
 import { toNodeHandler } from "srvx/node";
 import type { Rack } from "../domain/context.ts";
-import { fail, type FailureName } from "../kernel/errors.ts";
+import { fail } from "../kernel/errors.ts";
+import { LAST, rawAnswer, refuseBroken, type Answering } from "./broken.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { Guard } from "./guard.ts";
 import { Answer, type Incoming } from "./message.ts";
 import { Routes, type Params } from "./routes.ts";
 import { run, type RunOptions } from "./run.ts";
-import { defaultHeaders, failureAnswer, jsonAnswer, send, type HeaderDefaults } from "./send.ts";
+import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./send.ts";
 
 export type HttpOptions = RunOptions & {
   publicUrl: string | null;
   tls?: { cert: string; key: string } | undefined;
 };
 
+type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 type Carry = (req: IncomingMessage, res: ServerResponse, params: Params) => Promise<void>;
 
 export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions): Server {
   const defaults = defaultHeaders(options.publicUrl);
   const guard = new Guard((res) => void send(res, failureAnswer(fail("overloaded"), false), rack.newId(), defaults));
+  const listener = listenerOf(rack, endpoints, options, guard, defaults);
+  const limits = { maxHeaderSize: 16 * 1024, requireHostHeader: false, connectionsCheckingInterval: 5_000 };
+  const server: Server = options.tls
+    ? createTlsServer({ ...limits, ...options.tls }, listener)
+    : createServer(limits, listener);
+  guard.attach(server);
+  server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 30_000;
+  server.keepAliveTimeout = 65_000;
+  server.maxConnections = 10_000;
+  server.on("checkExpectation", listener); // node would answer 417 by itself; what we do not know we need not meet
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    refuseBroken(error, socket, (failure) => rawAnswer(failure, rack.newId(), defaults));
+  });
+  return server;
+}
+
+function listenerOf(
+  rack: Rack,
+  endpoints: readonly Endpoint[],
+  options: HttpOptions,
+  guard: Guard,
+  defaults: HeaderDefaults,
+): Listener {
   const carryWith = carrier(rack, guard, defaults);
   const routes = new Routes<Carry>();
   for (const endpoint of endpoints) {
@@ -54,7 +83,7 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
       refuseMalformed(res);
     }
   };
-  const listener = (req: IncomingMessage, res: ServerResponse): void => {
+  return (req, res) => {
     if (guard.turnsAway(req, res)) return;
     (req.socket as Answering)[LAST] = { req, res };
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
@@ -73,28 +102,6 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
       res.destroy();
     });
   };
-  const limits = { maxHeaderSize: 16 * 1024, requireHostHeader: false, connectionsCheckingInterval: 5_000 };
-  const server: Server = options.tls
-    ? createTlsServer({ ...limits, ...options.tls }, listener)
-    : createServer(limits, listener);
-  guard.attach(server);
-  server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
-    open.add(socket);
-    socket.once("close", () => open.delete(socket));
-  });
-  server.headersTimeout = 10_000;
-  server.requestTimeout = 30_000;
-  server.keepAliveTimeout = 65_000;
-  server.maxConnections = 10_000;
-  server.on("checkExpectation", listener); // node would answer 417 by itself; what we do not know we need not meet
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    const refuse = (): void => refuseRaw(rack, error, socket, defaults);
-    // Whole requests that came before the broken one are answered first, in order, or they would seem refused.
-    const before = (socket as Answering)[LAST];
-    if (before?.req.complete && !before.res.writableFinished && !socket.destroyed) before.res.once("close", refuse);
-    else refuse();
-  });
-  return server;
 }
 
 /** Every connection there is. Node's own closeIdleConnections leaves out those that never sent a request. */
@@ -109,10 +116,6 @@ export function closeQuietConnections(server: Server): void {
     if (mine && (res === undefined || res.writableFinished)) socket.destroy();
   }
 }
-
-/** The request a connection brought last, and its answer; on the socket itself, as a WeakMap costs at every request. */
-const LAST = Symbol("last request");
-type Answering = Socket & { [LAST]?: { req: IncomingMessage; res: ServerResponse } };
 
 /** `http://host/path` means `/path` (RFC 9112, 3.2.2); whatever else is not a path is no route of ours. */
 function originForm(url: string): string {
@@ -228,23 +231,4 @@ function wrongMethod(method: string, allow: string[]): Answer {
   const header = { allow: allow.toSorted().join(", ") };
   if (method === "OPTIONS") return new Answer(204, null, header);
   return failureAnswer(fail("method_not_allowed", { headers: header }), false);
-}
-
-const RAW: Record<string, FailureName> = {
-  HPE_HEADER_OVERFLOW: "headers_too_large",
-  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
-};
-
-function refuseRaw(rack: Rack, error: NodeJS.ErrnoException, socket: Socket, defaults: HeaderDefaults): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const failure = fail(RAW[error.code ?? ""] ?? "malformed_request");
-  const body = JSON.stringify(failure.body());
-  const { status, headers } = jsonAnswer(failure.status, null);
-  const all = { "request-id": rack.newId(), ...defaults.fields, ...headers, connection: "close" };
-  const lines = Object.entries({ ...all, "content-length": String(Buffer.byteLength(body)) });
-  const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${head}\r\n${body}`);
 }
