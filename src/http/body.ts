@@ -29,6 +29,8 @@ function tooLarge() {
 
 export function readBody(message: IncomingMessage, max: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    // Whoever left while the credential was looked up is not told of again: waiting for it would never end.
+    if (message.destroyed) return reject(fail("malformed_request"));
     const chunks: Buffer[] = [];
     let size = 0;
     message.on("data", (chunk: Buffer) => {
