@@ -1,6 +1,16 @@
 // How far a bulk run has come: `FILE.keyrack-state`, JSON lines beside the input, appended and synced row by row.
 // The trap is a crash between the server's answer and our note of it; the row's Idempotency-Key covers that.
-import { closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
 import { ExitError } from "./shell.ts";
 
 export type Appender = { lines: string[]; add(line: string): void; close(): void };
@@ -12,6 +22,8 @@ export function openAppend(file: string): Appender {
   let handle: number;
   try {
     handle = openSync(file, "a", 0o600);
+    // The mode above is for a new file only; keys may go into one that is there already.
+    fchmodSync(handle, 0o600);
   } catch (error) {
     throw new ExitError(`${file} cannot be written: ${(error as NodeJS.ErrnoException).code}.`, 2);
   }

@@ -1,5 +1,5 @@
 // `keyrack init`: the guided set-up. Every answer is also a flag; every connection is tried before anything is written.
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { BadSetting, fileKey, loadSettings, settingsTable, type SettingName, type Settings } from "../config.ts";
@@ -62,7 +62,7 @@ async function init(options: InitOptions): Promise<void> {
   const settings = check(answered);
   await tryAll(settings, wizard?.showTried);
   const workspace = wizard ? await wizard.askWorkspace(options) : plainWorkspace(options);
-  writeFileSync(file, tomlOf(answered), { mode: 0o600, flag: options.force ? "w" : "wx" });
+  write(file, tomlOf(answered), options.force === true);
   const key = workspace ? await makeWorkspace(settings, workspace, options) : undefined;
   finish(file, settings, key, options);
 }
@@ -99,6 +99,16 @@ function tomlOf(answers: Answers): string {
     return `${fileKey(name)} = ${name === "port" ? value : JSON.stringify(value)}`;
   });
   return `# Written by keyrack init. Every setting there is: keyrack config example\n${lines.join("\n")}\n`;
+}
+
+/** A new file each time: one that is written over would keep its mode, and the addresses hold passwords. */
+function write(file: string, text: string, force: boolean): void {
+  try {
+    if (force) rmSync(file, { force: true });
+    writeFileSync(file, text, { mode: 0o600, flag: "wx" });
+  } catch (error) {
+    throw new ExitError(`${file} cannot be written: ${(error as NodeJS.ErrnoException).code}.`, 2);
+  }
 }
 
 /** Made on the database itself, as the bootstrap token would: no server runs yet. */

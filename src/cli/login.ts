@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { findProfile, readProfiles, saveProfile, writeProfiles, type Profile } from "./profiles.ts";
 import { recordTable } from "./present.ts";
-import { fetchJson, isRefusal, refusalOf, request, type Target } from "./request.ts";
+import { fetchJson, isRefusal, jsonOf, refusalOf, request, type Target } from "./request.ts";
 import { ExitError, isTerminal, out, readStdin, safe } from "./shell.ts";
 import {
   outputFlags,
@@ -112,9 +112,8 @@ async function whoami(options: OutputOptions & TargetOptions): Promise<void> {
   const target: Target = requireBearer(resolveTarget(options));
   const person = target.bearer?.startsWith("krses_");
   const answer = await request(target, person ? ME : WORKSPACE);
-  if (isRefusal(answer)) throw refusalOf(answer);
+  const body = jsonOf<Record<string, unknown> & { id?: string; user?: { id: string } }>(answer);
   if (options.json) return out(answer.text);
-  const body = JSON.parse(answer.text) as Record<string, unknown> & { id?: string; user?: { id: string } };
   if (options.quiet) return out(body.id ?? body.user?.id ?? "");
   const { user, memberships: _more, ...rest } = body;
   out(`${person ? "A session" : "A secret key"} on ${target.url}.\n${recordTable({ ...user, ...rest })}`);

@@ -91,9 +91,16 @@ export function refusalOf(answer: Answer): ExitError {
   return new ExitError(`${error.message}${details.length > 0 ? ` ${details.join("; ")}.` : ""}${hint}`, 1);
 }
 
-/** The parsed body of a good answer; a refusal is thrown. */
-export async function fetchJson<T>(target: Target, ask: Ask): Promise<T> {
-  const answer = await request(target, ask);
+/** The parsed body of a good answer. A refusal is thrown, and so is the 200 of somebody else at this address. */
+export function jsonOf<T>(answer: Answer): T {
   if (isRefusal(answer)) throw refusalOf(answer);
-  return JSON.parse(answer.text) as T;
+  try {
+    return JSON.parse(answer.text) as T;
+  } catch {
+    throw refusalOf(answer);
+  }
+}
+
+export async function fetchJson<T>(target: Target, ask: Ask): Promise<T> {
+  return jsonOf<T>(await request(target, ask));
 }

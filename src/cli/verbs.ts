@@ -2,7 +2,7 @@
 import { Option, type Command } from "commander";
 import { readText } from "../files.ts";
 import { present } from "./present.ts";
-import { isRefusal, refusalOf, request, type Answer, type Ask } from "./request.ts";
+import { isRefusal, jsonOf, request, type Answer, type Ask } from "./request.ts";
 import { ExitError, out } from "./shell.ts";
 import {
   outputFlags,
@@ -132,9 +132,9 @@ export async function sendVerb(
   target = requireBearer(resolveTarget(options)),
 ): Promise<Answer> {
   const answer = await request(target, ask);
-  if (!isRefusal(answer)) return answer;
-  if (options.json) out(answer.text.trimEnd());
-  throw refusalOf(answer);
+  if (isRefusal(answer) && options.json) out(answer.text.trimEnd());
+  jsonOf(answer);
+  return answer;
 }
 
 export async function runVerb(

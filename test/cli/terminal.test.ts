@@ -1,12 +1,15 @@
-// What reaches the terminal, and what happens when nobody reads it any more.
+// What reaches the terminal and whom it comes from, what happens when nobody reads it, and who may read written files.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { BIN, cleanEnv } from "../../prove/server.ts";
-import { keyrack } from "../support/cli.ts";
+import { openAppend } from "../../src/cli/bulk-state.ts";
+import { keyrack, tempDir } from "../support/cli.ts";
 
 it("a reader who has left (`| head`) is no error", async () => {
   const child = spawn(BIN, ["key", "--help"], { env: cleanEnv({}), stdio: ["ignore", "pipe", "pipe"] });
@@ -14,6 +17,21 @@ it("a reader who has left (`| head`) is no error", async () => {
   const said = text(child.stderr);
   const [code] = (await once(child, "close")) as [number];
   expect([code, await said]).toEqual([0, ""]);
+});
+
+it("an address at which somebody else answers 200 is refused, and its words are no JSON document of ours", async () => {
+  const server = createServer((_req, res) => res.end("<html>"));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const at = ["--url", `http://127.0.0.1:${(server.address() as AddressInfo).port}`, "--secret-key", "krsk_x"];
+  try {
+    for (const args of [["whoami"], ["key", "list"]]) {
+      const ran = await keyrack([...args, "--json", ...at]);
+      expect(ran).toEqual({ code: 1, stdout: "", stderr: "keyrack: The server answered 200, not as Keyrack does.\n" });
+    }
+  } finally {
+    server.close().closeAllConnections();
+  }
 });
 
 it("a server's refusal cannot steer the terminal", async () => {
@@ -29,4 +47,14 @@ it("a server's refusal cannot steer the terminal", async () => {
   } finally {
     server.close().closeAllConnections();
   }
+});
+
+it("files for secrets are their owner's alone, also where one was there before", async () => {
+  using temp = tempDir();
+  const [toml, keys] = [join(temp.dir, "keyrack.toml"), join(temp.dir, "keys.csv")];
+  for (const file of [toml, keys]) writeFileSync(file, "", { mode: 0o644 });
+  const ran = await keyrack(["init", "--yes", "--force", "--out", toml, "--data-dir", join(temp.dir, "data")]);
+  expect(ran.code, ran.stderr).toBe(0);
+  openAppend(keys).close();
+  for (const file of [toml, keys]) expect(statSync(file).mode & 0o777).toBe(0o600);
 });
