@@ -4,6 +4,7 @@ import {
   closeSync,
   existsSync,
   fchmodSync,
+  fstatSync,
   fsyncSync,
   ftruncateSync,
   openSync,
@@ -22,8 +23,8 @@ export function openAppend(file: string): Appender {
   let handle: number;
   try {
     handle = openSync(file, "a", 0o600);
-    // The mode above is for a new file only; keys may go into one that is there already.
-    fchmodSync(handle, 0o600);
+    // The mode above is for a new file only; keys may go into one that is there already. Never on /dev/null.
+    if (fstatSync(handle).isFile()) fchmodSync(handle, 0o600);
   } catch (error) {
     throw new ExitError(`${file} cannot be written: ${(error as NodeJS.ErrnoException).code}.`, 2);
   }

@@ -112,7 +112,7 @@ async function whoami(options: OutputOptions & TargetOptions): Promise<void> {
   const target: Target = requireBearer(resolveTarget(options));
   const person = target.bearer?.startsWith("krses_");
   const answer = await request(target, person ? ME : WORKSPACE);
-  const body = jsonOf<Record<string, unknown> & { id?: string; user?: { id: string } }>(answer);
+  const body = jsonOf(answer) as Record<string, unknown> & { id?: string; user?: { id: string } };
   if (options.json) return out(answer.text);
   if (options.quiet) return out(body.id ?? body.user?.id ?? "");
   const { user, memberships: _more, ...rest } = body;
