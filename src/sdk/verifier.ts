@@ -49,7 +49,7 @@ export class Verifier {
       return { ok: true, context: this.#admitted(policy, text, offset, this.#held.degraded) };
     }
     if (this.#logs) this.#explain(outcome, text, offset);
-    if (outcome === "no_policy") return failMode === "open" ? this.#unverified(text, offset) : DENIED.unavailable;
+    if (outcome === "no_policy") return failMode === "open" ? this.#failOpen(text, offset) : DENIED.unavailable;
     if (policy === null || (outcome !== "expired" && outcome !== "insufficient_scope")) return DENIED.invalid_key;
     this.refused = this.#subject(policy, text, offset);
     if (outcome === "expired") return DENIED.expired_key;
@@ -80,6 +80,15 @@ export class Verifier {
       rateLimit: profile.rules.length === 0 ? NO_LIMITS : null,
       resources: this.#resources[env],
     };
+  }
+
+  /** A policy past maxStaleMs vouches for nobody, but a key that it does not know, or whose time is up, is still bad. */
+  #failOpen(text: string, offset: number): Verdict {
+    const old = this.#held.policy;
+    if (old === null) return this.#unverified(text, offset);
+    const outcome = decide(this.#decision, old, this.#settings.env, text, offset, [], this.#now);
+    if (outcome === "expired") return DENIED.expired_key;
+    return outcome === "valid" ? this.#unverified(text, offset) : DENIED.invalid_key;
   }
 
   /** Fail-open: the text is a key of ours by its checksum, and nothing else about it is known. */

@@ -157,6 +157,12 @@ describe("without a policy", () => {
     ports.setWall(3_600_000);
     expect(r.keyrack.verify(mint())).toEqual(INVALID);
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true, verified: true } });
+    // Past maxStaleMs it vouches for nobody any more, and still knows who is no customer.
+    ports.setWall(90_000_000);
+    expect(r.keyrack.status().version).toBe(null);
+    expect(r.keyrack.verify(mint())).toEqual(INVALID);
+    expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { tenantId: null, verified: false } });
+    expect(r.keyrack.verify(key, { failMode: "closed" })).toMatchObject({ ok: false, code: "unavailable" });
     await plane.up();
   });
 });
