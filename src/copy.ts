@@ -1,9 +1,9 @@
 // Moves a whole deployment from one database to another, SQLite to PostgreSQL or back. The one it comes from is only
 // read; the other is put in its place when every row is there, every value equal and every audit chain verified.
-import { renameSync, rmSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { statSync } from "node:fs";
+import { resolve } from "node:path";
 import type { Settings } from "./config.ts";
-import { BackupRefused, syncFolder } from "./domain/backup-files.ts";
+import { BackupRefused } from "./domain/backup-files.ts";
 import { databaseTarget, takeLock, toStartRefused } from "./instance.ts";
 import { preferNativeFolders } from "./native.ts";
 import { appliedMigrations } from "./store/chains.ts";
@@ -14,6 +14,7 @@ import { inspect, type Inspection, type Tell } from "./store/inspect.ts";
 import { loadMigrations } from "./store/migrate.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "./store/pg-copy.ts";
 import { assertUnused } from "./store/pg-restore.ts";
+import { removeSqlite, swapSqlite } from "./store/swap.ts";
 
 export type CopyOptions = {
   settings: Settings;
@@ -153,19 +154,13 @@ async function compare(to: DatabaseTarget, sums: Sums, tell: Tell): Promise<Insp
   return whole;
 }
 
-function removeSqlite(file: string): void {
-  for (const tail of ["", "-wal", "-shm", "-journal"]) rmSync(file + tail, { force: true });
-}
-
 async function toSqlite(source: CopySource, file: string, tell: Tell): Promise<Inspection> {
   const fresh = { kind: "sqlite", file: `${file}.copying` } as const;
   removeSqlite(fresh.file); // of a copy that was cut short
   try {
     await makeSchema(fresh);
     const whole = await compare(fresh, await fill(source, fresh, tell), tell);
-    removeSqlite(file); // an empty file at most
-    renameSync(fresh.file, file);
-    syncFolder(dirname(file));
+    swapSqlite(fresh.file, file, `${file}.replaced`); // an empty file at most is there
     return whole;
   } finally {
     removeSqlite(fresh.file);

@@ -1,18 +1,9 @@
 // Restores a backup into the database of the settings: prepared and checked beside the old one, then put in its place in
 // one step, so that a restore that is cut short leaves the old database as it was. Never under a running instance.
-import { copyFileSync, existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { statSync } from "node:fs";
 import type { Settings } from "./config.ts";
 import { findVault, openDataDir } from "./datadir.ts";
-import {
-  assertChecksum,
-  backupDir,
-  BackupRefused,
-  extract,
-  findBackup,
-  syncFolder,
-  type Backup,
-} from "./domain/backup-files.ts";
+import { assertChecksum, backupDir, BackupRefused, extract, findBackup, type Backup } from "./domain/backup-files.ts";
 import { settleRestored, type PendingRestore, type Settled } from "./domain/restored.ts";
 import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "./instance.ts";
 import type { Log } from "./log.ts";
@@ -24,6 +15,7 @@ import { loadMigrations } from "./store/migrate.ts";
 import { lostRevocations, readOverwritten, VERSION_JUMP, type Overwritten, type Revoked } from "./store/restore.ts";
 import { assertUnused, holdsTables, pendingWords, restoreDump } from "./store/pg-restore.ts";
 import { openSource } from "./store/source.ts";
+import { removeSqlite, swapSqlite } from "./store/swap.ts";
 
 export type RestoreOptions = {
   settings: Settings;
@@ -108,7 +100,8 @@ async function intoSqlite(job: Job, target: Extract<DatabaseTarget, { kind: "sql
   const { file } = target;
   const lock = takeLock(dir, file, false);
   const fresh = `${file}.restoring`;
-  const replaced = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 ? `${file}.replaced-${stampOf()}` : null;
+  const aside = `${file}.replaced-${stampOf()}`;
+  const replaced = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 ? aside : null;
   try {
     if (replaced) refuseUnlessForced(job, `at ${file}`, replaced);
     removeSqlite(fresh);
@@ -119,9 +112,7 @@ async function intoSqlite(job: Job, target: Extract<DatabaseTarget, { kind: "sql
     await askToSettle(restored, pendingOf(job, before));
     const settled = await settleIn(job, { ...options.settings, database_url: restored });
     await assertSound(restored, backup, options.tell);
-    if (replaced) setAside(file, replaced);
-    renameSync(fresh, file);
-    syncFolder(dirname(file));
+    swapSqlite(fresh, file, aside);
     return report(job, settled, told, replaced);
   } finally {
     removeSqlite(fresh);
@@ -142,24 +133,6 @@ async function intoPostgres(job: Job, target: Extract<DatabaseTarget, { kind: "p
   const settled = await settleIn(job, options.settings);
   await assertSound(target, backup, options.tell);
   return report(job, settled, told, replaced);
-}
-
-function removeSqlite(file: string): void {
-  for (const tail of ["", "-wal", "-shm", "-journal"]) rmSync(file + tail, { force: true });
-}
-
-/** A second name for the old file, so that its first name always stands for a whole database. */
-function setAside(file: string, replaced: string): void {
-  const unmoved = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  for (const tail of ["-wal", "-shm"]) {
-    if (unmoved > 0 && existsSync(file + tail)) renameSync(file + tail, replaced + tail);
-    else rmSync(file + tail, { force: true });
-  }
-  try {
-    linkSync(file, replaced);
-  } catch {
-    copyFileSync(file, replaced); // a file system without links
-  }
 }
 
 async function lookAtOld({ options, backup }: Job, target: DatabaseTarget): Promise<Overwritten | null> {

@@ -1,6 +1,6 @@
 // Restoring: the old database stays until the new one is whole; versions, sessions and tokens of then open nothing; and
 // library nodes that were ahead of the backup come back to what the server has.
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { backupDir, findBackup, writeManifest } from "../../src/domain/backup-files.ts";
@@ -168,3 +168,23 @@ for (const back of backends) {
     });
   });
 }
+
+describe("restore on sqlite, from files that travelled", () => {
+  it("makes the database private and its own to write, whatever the backup's mode, and replays no old log", async () => {
+    await using d = await deployment("sqlite");
+    const app = await d.start();
+    const shop = await openShop(app, "modes");
+    const { folder } = await createBackup(app.rack);
+    const file = join(d.dir, "keyrack.db");
+    await shop.mint();
+    const log = readFileSync(`${file}-wal`);
+    await app.stop();
+    rmSync(file); // moved away by hand after a crash, and its log forgotten
+    writeFileSync(`${file}-wal`, log);
+    chmodSync(join(folder, "keyrack.db"), 0o444);
+    expect(await restore(d, { force: false })).toMatchObject({ replaced: null });
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect((await inspect(d.target)).findings).toEqual([]);
+    expect(await rawSql(d.target, "select count(*) as n from api_keys")).toEqual([{ n: 0 }]);
+  });
+});
