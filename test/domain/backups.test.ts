@@ -1,9 +1,9 @@
 // Backups: whole or not there, found out when a byte is wrong, kept as retention says, tried on a schedule.
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { seeded } from "../../prove/random.ts";
-import { backupDir, listBackups } from "../../src/domain/backup-files.ts";
+import { backupDir, findBackup, listBackups, writeManifest } from "../../src/domain/backup-files.ts";
 import { backupStateOf, readBackupLog, runDueBackup, runDueRestoreTest } from "../../src/domain/backup-state.ts";
 import { stopBackups } from "../../src/domain/backup-work.ts";
 import { createBackup, pruneBackups, verifyBackup, viewBackups } from "../../src/domain/backups.ts";
@@ -98,6 +98,32 @@ for (const back of backends) {
       expect(readdirSync(lite.rack.settings.data_dir).filter((name) => name.startsWith("restore-test"))).toEqual([]);
     });
 
+    it("are tried one after the other, however many ask at once", async () => {
+      await using lite = await rackLite(back);
+      await createBackup(lite.rack);
+      const tests = await Promise.all([1, 2, 3].map(() => testBackup(lite.rack, undefined)));
+      expect(tests.map(({ pass, findings }) => ({ pass, findings }))).toEqual(
+        tests.map(() => ({ pass: true, findings: [] })),
+      );
+    });
+
+    it("whose file is gone or cut short are never listed as good, and push no whole one out", async () => {
+      await using lite = await rackLite(back);
+      const { id: whole } = await createBackup(lite.rack);
+      lite.clock.advance(HOUR_MS);
+      const { id: cut, folder } = await createBackup(lite.rack);
+      const file = join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
+      truncateSync(file, 100);
+      expect(viewBackups(lite.rack)[0]).toMatchObject({ id: cut, state: "damaged" });
+      expect(pruneBackups(lite.rack)).toMatchObject({ kept: [whole], removed: [] });
+      rmSync(file);
+      expect(viewBackups(lite.rack)[0]).toMatchObject({
+        id: cut,
+        state: "damaged",
+        problem: `${basename(file)} is missing`,
+      });
+    });
+
     it("are made when they are due, tried when that is due, and pruned", async () => {
       await using lite = await rackLite(back, { flags: { backup_every: "24h", restore_test_every: "7d" } });
       expect(await runDueRestoreTest(lite.rack)).toBe(false);
@@ -156,6 +182,31 @@ for (const back of backends) {
     });
   });
 }
+
+describe("a restore test that has no place", () => {
+  it("says nothing about the backup", async () => {
+    await using lite = await rackLite("sqlite");
+    const { id, folder } = await createBackup(lite.rack);
+    const { manifest } = findBackup(backupDir(lite.rack.settings), id);
+    rmSync(join(folder, "manifest.json"));
+    writeManifest(folder, { ...manifest, dialect: "postgres" });
+    await expect(testBackup(lite.rack, id)).rejects.toThrow("cannot be tried here");
+    expect(viewBackups(lite.rack)[0]).toMatchObject({ state: "unproven", tested_at: null });
+    expect((await readBackupLog(lite.rack)).lastRestoreTestAt).toBe(null);
+  });
+});
+
+describe("a manifest", () => {
+  it("that names a file outside its backup is not followed", async () => {
+    await using lite = await rackLite("sqlite");
+    const { id, folder } = await createBackup(lite.rack);
+    const dir = backupDir(lite.rack.settings);
+    const { manifest } = findBackup(dir, id);
+    rmSync(join(folder, "manifest.json"));
+    writeManifest(folder, { ...manifest, file: "../../master.key" });
+    expect(() => findBackup(dir, id)).toThrow("names a file outside of it");
+  });
+});
 
 describe("a large SQLite database", () => {
   it("is copied page by page on the write connection, with writes going on", async () => {
