@@ -178,7 +178,7 @@ async function make(rack: Rack, tell: Tell): Promise<Made> {
     syncFolder(dir);
     syncFolder(dirname(dir));
     await noteMade(rack, manifest);
-    const hook = await runHook(rack, id, folder);
+    const hook = await runHook(rack, id, folder, tell.signal);
     rack.log.info("backup made", { backup_id: id, bytes: manifest.bytes });
     return { ...viewBackup({ id, folder, manifest, proof: null }), hook };
   } catch (error) {

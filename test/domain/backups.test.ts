@@ -153,6 +153,17 @@ for (const back of backends) {
       expect(await backupState(lite.rack)).toMatchObject({ lastBackupAt: null, lastFailure: null });
     });
 
+    it("are kept when their hook is under way at the end, which nobody waits for", async () => {
+      const hook = "sh -c 'touch \"$1/../begun\"; sleep 600; true' x";
+      await using lite = await rackLite(back, { flags: { backup_hook: hook } });
+      const dir = backupDir(lite.rack.settings);
+      const making = createBackup(lite.rack);
+      await expect.poll(() => existsSync(join(dir, "begun")), { timeout: 20_000 }).toBe(true);
+      stopBackups(lite.rack);
+      expect((await making).hook).toMatchObject({ ok: false, message: "it ended with SIGTERM" });
+      expect(viewBackups(lite.rack)).toHaveLength(1);
+    });
+
     it("that fail are told, and tried again in an hour", async () => {
       await using lite = await rackLite(back, { flags: { backup_dir: "/etc/hostname/here", backup_every: "24h" } });
       await expect(runDueBackup(lite.rack)).rejects.toThrow("Backups cannot be written to /etc/hostname/here");
