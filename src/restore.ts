@@ -1,5 +1,6 @@
 // Restores a backup into the database of the settings: prepared and checked beside the old one, then put in its place in
 // one step, so that a restore that is cut short leaves the old database as it was. Never under a running instance.
+// On PostgreSQL the step comes before the check, and is undone when that finds anything.
 import { statSync } from "node:fs";
 import type { Settings } from "./config.ts";
 import { findVault, openDataDir } from "./datadir.ts";
@@ -13,7 +14,7 @@ import { dropFact, writeFact } from "./store/deployment.ts";
 import { inspect, type Tell } from "./store/inspect.ts";
 import { loadMigrations } from "./store/migrate.ts";
 import { lostRevocations, readOverwritten, VERSION_JUMP, type Overwritten, type Revoked } from "./store/restore.ts";
-import { assertUnused, holdsTables, pendingWords, restoreDump } from "./store/pg-restore.ts";
+import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "./store/pg-restore.ts";
 import { openSource } from "./store/source.ts";
 import { removeSqlite, swapSqlite } from "./store/swap.ts";
 
@@ -129,9 +130,14 @@ async function intoPostgres(job: Job, target: Extract<DatabaseTarget, { kind: "p
   const after = pendingWords(JSON.stringify(pendingOf(job, before)), options.newMasterKey);
   await assertChecksum(backup, options.tell);
   await restoreDump(target.url, backup, { replaced, after }, options.tell);
+  try {
+    await assertSound(target, backup, options.tell);
+  } catch (error) {
+    await undoRestore(target.url, replaced);
+    throw error;
+  }
   const told = await compare(target, before);
   const settled = await settleIn(job, options.settings);
-  await assertSound(target, backup, options.tell);
   return report(job, settled, told, replaced);
 }
 

@@ -188,3 +188,38 @@ describe("restore on sqlite, from files that travelled", () => {
     expect(await rawSql(d.target, "select count(*) as n from api_keys")).toEqual([{ n: 0 }]);
   });
 });
+
+describe.runIf(backends.includes("postgres"))("restore on postgres, of a dump that is not sound", () => {
+  it("puts the old database back", async () => {
+    await using d = await deployment("postgres");
+    const app = await d.start();
+    const shop = await openShop(app, "unsound");
+    await rawSql(d.target, "alter table audit_log disable trigger user");
+    await rawSql(d.target, "update audit_log set action = 'tenant.updated' where seq = 2");
+    await createBackup(app.rack);
+    const { id } = await shop.mint();
+    await app.stop();
+    await expect(restore(d)).rejects.toMatchObject({
+      exitCode: 4,
+      message: expect.stringContaining("does not restore to a sound database") as string,
+    });
+    expect(await rawSql(d.target, "select id from api_keys")).toEqual([{ id }]);
+    expect(await rawSql(d.target, "select nspname from pg_namespace where nspname like 'keyrack%'")).toEqual([]);
+    expect(await rawSql(d.target, "select name from deployment where name = 'restore_pending'")).toEqual([]);
+  });
+});
+
+describe.runIf(backends.includes("postgres"))("restore on postgres, under a server by another name", () => {
+  it("sees the leader's lock, and touches nothing", async () => {
+    await using d = await deployment("postgres");
+    if (d.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const url = new URL(d.target.url);
+    url.searchParams.set("application_name", "billing");
+    const app = await d.start({ database_url: url.href });
+    const shop = await openShop(app, "named");
+    await createBackup(app.rack);
+    await expect.poll(() => app.rack.worker.leads).toBe(true);
+    await expect(restore(d)).rejects.toThrow("A Keyrack server is using this database");
+    expect((await shop.mint()).id).toBeTruthy();
+  });
+});
