@@ -13,7 +13,7 @@ import { openStore, type DatabaseTarget } from "./store/db.ts";
 import { dropFact, writeFact } from "./store/deployment.ts";
 import { inspect, type Tell } from "./store/inspect.ts";
 import { loadMigrations } from "./store/migrate.ts";
-import { lostRevocations, readOverwritten, VERSION_JUMP, type Overwritten, type Revoked } from "./store/restore.ts";
+import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "./store/restore.ts";
 import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "./store/pg-restore.ts";
 import { openSource } from "./store/source.ts";
 import { removeSqlite, swapSqlite } from "./store/swap.ts";
@@ -34,7 +34,9 @@ export type Restored = Settled & {
   /** Null where nothing was replaced, or where the replaced database could not be read. */
   revoked_after_backup: number | null;
   /** Keys that were revoked after the backup and work again. */
-  revived: Revoked[];
+  revived: Stopped[];
+  /** Keys that were reported as leaked after the backup and are out of their quarantine. */
+  released: Stopped[];
   /** Where the replaced database is kept: a file, or a schema of the same database. */
   replaced: string | null;
   new_master_key: boolean;
@@ -155,13 +157,14 @@ async function lookAtOld({ options, backup }: Job, target: DatabaseTarget): Prom
   }
 }
 
-type Told = { lost: number; revived: Revoked[] } | null;
+type Told = { lost: number; revived: Stopped[]; released: Stopped[] } | null;
 
 async function compare(restored: DatabaseTarget, before: Overwritten | null): Promise<Told> {
   if (!before) return null;
   const source = await openSource(restored);
   try {
-    return await lostRevocations(source, before.revoked);
+    const { revived: released } = await lostStops(source, before.quarantined, "quarantined_at");
+    return { ...(await lostStops(source, before.revoked, "revoked_at")), released };
   } finally {
     await source.close();
   }
@@ -216,6 +219,7 @@ function report({ options, backup }: Job, settled: Settled, told: Told, replaced
     backup_created_at: backup.manifest.created_at,
     revoked_after_backup: told?.lost ?? null,
     revived: told?.revived ?? [],
+    released: told?.released ?? [],
     replaced,
     new_master_key: options.newMasterKey,
   };

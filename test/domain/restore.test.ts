@@ -59,6 +59,23 @@ for (const back of backends) {
       expect(chain.verified).toBe(true);
     });
 
+    it("names the keys that leaked after the backup, for they are out of quarantine", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const shop = await openShop(app, "leaked");
+      const [leaked] = [await shop.mint(), await shop.mint()];
+      await createBackup(app.rack);
+      const lost = await shop.mint();
+      await app.stop();
+      const words = "update api_keys set quarantined_at = $1, expires_at = $2 where id in ($3, $4)";
+      await rawSql(d.target, words, [Date.now(), Date.now() + 3_600_000, leaked.id, lost.id]);
+      expect(await restore(d)).toMatchObject({
+        revoked_after_backup: 0,
+        revived: [],
+        released: [{ id: leaked.id, kind: "api_keys" }],
+      });
+    });
+
     it("never uses a version twice, even when the same backup is restored again", async () => {
       await using d = await deployment(back);
       const app = await d.start();
