@@ -2,6 +2,7 @@
 // it by whoever opens it next, and a -wal that is not moved along takes what was committed with it.
 import {
   closeSync,
+  constants,
   copyFileSync,
   fsyncSync,
   linkSync,
@@ -68,7 +69,7 @@ function keep(file: string, replaced: string): void {
   try {
     linkSync(file, replaced);
   } catch {
-    copyFileSync(file, replaced); // a file system without links
+    copyFileSync(file, replaced, constants.COPYFILE_EXCL); // a file system without links; what is kept there stays
   }
 }
 

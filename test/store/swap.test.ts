@@ -65,6 +65,14 @@ describe("putting a SQLite file in place", () => {
     expect([readFileSync(path("kept"), "utf8"), readFileSync(path("kept-wal"), "utf8")]).toEqual(["broken", "log"]);
   });
 
+  it("never writes over one that was kept before", () => {
+    write(path("live"), "old");
+    write(path("kept"), "older");
+    write(path("fresh"), "new");
+    expect(() => swapSqlite(path("fresh"), path("live"), path("kept"))).toThrow("EEXIST");
+    expect([words(path("live")), words(path("kept"))]).toEqual([["old"], ["older"]]);
+  });
+
   it("replaces nothing by a file whose own log is not in it", () => {
     write(path("live"), "old");
     writeAndDie(path("fresh"), "new");
