@@ -14,6 +14,7 @@ import { inspect, type Inspection, type Tell } from "./store/inspect.ts";
 import { loadMigrations } from "./store/migrate.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "./store/pg-copy.ts";
 import { assertUnused } from "./store/pg-restore.ts";
+import { withoutPassword } from "./store/pg-tools.ts";
 import { removeSqlite, swapSqlite } from "./store/swap.ts";
 
 export type CopyOptions = {
@@ -94,10 +95,7 @@ async function copy(from: DatabaseTarget, to: DatabaseTarget, { dryRun, tell }: 
 
 /** As a person may read it: no password. */
 function named(target: DatabaseTarget): string {
-  if (target.kind === "sqlite") return `sqlite:${target.file}`;
-  const url = new URL(target.url);
-  url.password = "";
-  return url.href;
+  return target.kind === "sqlite" ? `sqlite:${target.file}` : withoutPassword(target.url).address;
 }
 
 /** A database with anything in it is nobody's to write into, unless it is a copy of ours that was cut short. */

@@ -179,6 +179,8 @@ async function make(rack: Rack, tell: Tell): Promise<Made> {
     syncFolder(dirname(dir));
     await noteMade(rack, manifest);
     const hook = await runHook(rack, id, folder, tell.signal);
+    // It is a backup, but not where the operator wants one: that shows until a hook has gone well.
+    if (hook?.ok === false) await noteFailure(rack, new Error(`the hook failed for backup ${id}`));
     rack.log.info("backup made", { backup_id: id, bytes: manifest.bytes });
     return { ...viewBackup({ id, folder, manifest, proof: null }), hook };
   } catch (error) {

@@ -6,7 +6,7 @@ import { Client } from "pg";
 import type { DatabaseTarget } from "./db.ts";
 import { listTables } from "./contents.ts";
 import type { Tell } from "./inspect.ts";
-import { connection, failed, missing, ToolRefused } from "./pg-tools.ts";
+import { assertPublic, connection, failed, missing, ToolRefused } from "./pg-tools.ts";
 import { LEADER_LOCK } from "./postgres.ts";
 import { openSource } from "./source.ts";
 
@@ -15,6 +15,7 @@ type PostgresTarget = Extract<DatabaseTarget, { kind: "postgres" }>;
 export async function holdsTables(target: PostgresTarget): Promise<boolean> {
   const source = await openSource(target);
   try {
+    await assertPublic(source);
     return (await listTables(source)).length > 0;
   } finally {
     await source.close();

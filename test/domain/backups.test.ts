@@ -11,7 +11,9 @@ import type { Rack } from "../../src/domain/context.ts";
 import { backupHealth } from "../../src/domain/status.ts";
 import { createTenant } from "../../src/domain/tenants.ts";
 import { testBackup } from "../../src/domain/restore-test.ts";
+import { connection, dumpPostgres } from "../../src/store/pg-tools.ts";
 import { backends } from "../support/backends.ts";
+import { tempDir } from "../support/cli.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
 
 const HOUR_MS = 3_600_000;
@@ -186,6 +188,12 @@ for (const back of backends) {
         const failing = await lite.another(undefined, { backup_hook: "echo no room >&2; exit 3; #" });
         expect((await createBackup(failing.rack)).hook).toEqual({ ok: false, code: 3, message: "no room" });
         expect(failing.logged.map(({ event }) => event)).toContain("backup hook failed");
+        expect(await backupState(failing.rack)).toMatchObject({
+          status: "degraded",
+          lastBackupAt: expect.any(String) as string,
+        });
+        await createBackup(lite.rack);
+        expect((await backupState(lite.rack)).status).toBe("ok");
         await failing[Symbol.asyncDispose]();
       } finally {
         delete process.env.KEYRACK_DATABASE_URL;
@@ -193,6 +201,25 @@ for (const back of backends) {
     });
   });
 }
+
+describe.runIf(backends.includes("postgres"))("PostgreSQL's own tools", () => {
+  it("get a password where no other user of the machine reads it, wherever the address has it", () => {
+    for (const url of ["postgres://u:s%20x@h/d?sslmode=require", "postgres://u@h/d?password=s+x&sslmode=require"]) {
+      const { dbname, env } = connection(url);
+      expect([dbname, env.PGPASSWORD]).toEqual(["postgres://u@h/d?sslmode=require", "s x"]);
+    }
+  });
+
+  it("make no empty dump of tables that are in another schema", async () => {
+    await using lite = await rackLite("postgres");
+    if (lite.rack.store.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    await lite.sql("create schema elsewhere");
+    const url = new URL(lite.rack.store.target.url);
+    url.searchParams.set("options", "-c search_path=elsewhere");
+    using at = tempDir();
+    await expect(dumpPostgres(url.href, join(at.dir, "dump"), quiet)).rejects.toThrow("in the schema elsewhere");
+  });
+});
 
 describe("a restore test that has no place", () => {
   it("says nothing about the backup", async () => {
