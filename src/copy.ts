@@ -1,9 +1,9 @@
 // Moves a whole deployment from one database to another, SQLite to PostgreSQL or back. The one it comes from is only
 // read; the other is put in its place when every row is there, every value equal and every audit chain verified.
-import { renameSync, rmSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { statSync } from "node:fs";
+import { resolve } from "node:path";
 import type { Settings } from "./config.ts";
-import { BackupRefused, syncFolder } from "./domain/backup-files.ts";
+import { BackupRefused } from "./domain/backup-files.ts";
 import { databaseTarget, takeLock, toStartRefused } from "./instance.ts";
 import { preferNativeFolders } from "./native.ts";
 import { appliedMigrations } from "./store/chains.ts";
@@ -14,6 +14,8 @@ import { inspect, type Inspection, type Tell } from "./store/inspect.ts";
 import { loadMigrations } from "./store/migrate.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "./store/pg-copy.ts";
 import { assertUnused } from "./store/pg-restore.ts";
+import { withoutPassword } from "./store/pg-tools.ts";
+import { removeSqlite, swapSqlite } from "./store/swap.ts";
 
 export type CopyOptions = {
   settings: Settings;
@@ -93,10 +95,7 @@ async function copy(from: DatabaseTarget, to: DatabaseTarget, { dryRun, tell }: 
 
 /** As a person may read it: no password. */
 function named(target: DatabaseTarget): string {
-  if (target.kind === "sqlite") return `sqlite:${target.file}`;
-  const url = new URL(target.url);
-  url.password = "";
-  return url.href;
+  return target.kind === "sqlite" ? `sqlite:${target.file}` : withoutPassword(target.url).address;
 }
 
 /** A database with anything in it is nobody's to write into, unless it is a copy of ours that was cut short. */
@@ -153,19 +152,13 @@ async function compare(to: DatabaseTarget, sums: Sums, tell: Tell): Promise<Insp
   return whole;
 }
 
-function removeSqlite(file: string): void {
-  for (const tail of ["", "-wal", "-shm", "-journal"]) rmSync(file + tail, { force: true });
-}
-
 async function toSqlite(source: CopySource, file: string, tell: Tell): Promise<Inspection> {
   const fresh = { kind: "sqlite", file: `${file}.copying` } as const;
   removeSqlite(fresh.file); // of a copy that was cut short
   try {
     await makeSchema(fresh);
     const whole = await compare(fresh, await fill(source, fresh, tell), tell);
-    removeSqlite(file); // an empty file at most
-    renameSync(fresh.file, file);
-    syncFolder(dirname(file));
+    swapSqlite(fresh.file, file, `${file}.replaced`); // an empty file at most is there
     return whole;
   } finally {
     removeSqlite(fresh.file);

@@ -1,18 +1,10 @@
 // Restores a backup into the database of the settings: prepared and checked beside the old one, then put in its place in
 // one step, so that a restore that is cut short leaves the old database as it was. Never under a running instance.
-import { copyFileSync, existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+// On PostgreSQL the step comes before the check, and is undone when that finds anything.
+import { statSync } from "node:fs";
 import type { Settings } from "./config.ts";
 import { findVault, openDataDir } from "./datadir.ts";
-import {
-  assertChecksum,
-  backupDir,
-  BackupRefused,
-  extract,
-  findBackup,
-  syncFolder,
-  type Backup,
-} from "./domain/backup-files.ts";
+import { assertChecksum, backupDir, BackupRefused, extract, findBackup, type Backup } from "./domain/backup-files.ts";
 import { settleRestored, type PendingRestore, type Settled } from "./domain/restored.ts";
 import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "./instance.ts";
 import type { Log } from "./log.ts";
@@ -21,9 +13,10 @@ import { openStore, type DatabaseTarget } from "./store/db.ts";
 import { dropFact, writeFact } from "./store/deployment.ts";
 import { inspect, type Tell } from "./store/inspect.ts";
 import { loadMigrations } from "./store/migrate.ts";
-import { lostRevocations, readOverwritten, VERSION_JUMP, type Overwritten, type Revoked } from "./store/restore.ts";
-import { assertUnused, holdsTables, pendingWords, restoreDump } from "./store/pg-restore.ts";
+import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "./store/restore.ts";
+import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "./store/pg-restore.ts";
 import { openSource } from "./store/source.ts";
+import { removeSqlite, swapSqlite } from "./store/swap.ts";
 
 export type RestoreOptions = {
   settings: Settings;
@@ -41,7 +34,9 @@ export type Restored = Settled & {
   /** Null where nothing was replaced, or where the replaced database could not be read. */
   revoked_after_backup: number | null;
   /** Keys that were revoked after the backup and work again. */
-  revived: Revoked[];
+  revived: Stopped[];
+  /** Keys that were reported as leaked after the backup and are out of their quarantine. */
+  released: Stopped[];
   /** Where the replaced database is kept: a file, or a schema of the same database. */
   replaced: string | null;
   new_master_key: boolean;
@@ -108,7 +103,8 @@ async function intoSqlite(job: Job, target: Extract<DatabaseTarget, { kind: "sql
   const { file } = target;
   const lock = takeLock(dir, file, false);
   const fresh = `${file}.restoring`;
-  const replaced = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 ? `${file}.replaced-${stampOf()}` : null;
+  const aside = `${file}.replaced-${stampOf()}`;
+  const replaced = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 ? aside : null;
   try {
     if (replaced) refuseUnlessForced(job, `at ${file}`, replaced);
     removeSqlite(fresh);
@@ -119,9 +115,7 @@ async function intoSqlite(job: Job, target: Extract<DatabaseTarget, { kind: "sql
     await askToSettle(restored, pendingOf(job, before));
     const settled = await settleIn(job, { ...options.settings, database_url: restored });
     await assertSound(restored, backup, options.tell);
-    if (replaced) setAside(file, replaced);
-    renameSync(fresh, file);
-    syncFolder(dirname(file));
+    swapSqlite(fresh, file, aside);
     return report(job, settled, told, replaced);
   } finally {
     removeSqlite(fresh);
@@ -138,28 +132,15 @@ async function intoPostgres(job: Job, target: Extract<DatabaseTarget, { kind: "p
   const after = pendingWords(JSON.stringify(pendingOf(job, before)), options.newMasterKey);
   await assertChecksum(backup, options.tell);
   await restoreDump(target.url, backup, { replaced, after }, options.tell);
+  try {
+    await assertSound(target, backup, options.tell);
+  } catch (error) {
+    await undoRestore(target.url, replaced);
+    throw error;
+  }
   const told = await compare(target, before);
   const settled = await settleIn(job, options.settings);
-  await assertSound(target, backup, options.tell);
   return report(job, settled, told, replaced);
-}
-
-function removeSqlite(file: string): void {
-  for (const tail of ["", "-wal", "-shm", "-journal"]) rmSync(file + tail, { force: true });
-}
-
-/** A second name for the old file, so that its first name always stands for a whole database. */
-function setAside(file: string, replaced: string): void {
-  const unmoved = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  for (const tail of ["-wal", "-shm"]) {
-    if (unmoved > 0 && existsSync(file + tail)) renameSync(file + tail, replaced + tail);
-    else rmSync(file + tail, { force: true });
-  }
-  try {
-    linkSync(file, replaced);
-  } catch {
-    copyFileSync(file, replaced); // a file system without links
-  }
 }
 
 async function lookAtOld({ options, backup }: Job, target: DatabaseTarget): Promise<Overwritten | null> {
@@ -176,13 +157,14 @@ async function lookAtOld({ options, backup }: Job, target: DatabaseTarget): Prom
   }
 }
 
-type Told = { lost: number; revived: Revoked[] } | null;
+type Told = { lost: number; revived: Stopped[]; released: Stopped[] } | null;
 
 async function compare(restored: DatabaseTarget, before: Overwritten | null): Promise<Told> {
   if (!before) return null;
   const source = await openSource(restored);
   try {
-    return await lostRevocations(source, before.revoked);
+    const { revived: released } = await lostStops(source, before.quarantined, "quarantined_at");
+    return { ...(await lostStops(source, before.revoked, "revoked_at")), released };
   } finally {
     await source.close();
   }
@@ -237,6 +219,7 @@ function report({ options, backup }: Job, settled: Settled, told: Told, replaced
     backup_created_at: backup.manifest.created_at,
     revoked_after_backup: told?.lost ?? null,
     revived: told?.revived ?? [],
+    released: told?.released ?? [],
     replaced,
     new_master_key: options.newMasterKey,
   };

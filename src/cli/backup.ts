@@ -12,6 +12,11 @@ import { ExitError, table } from "./shell.ts";
 type Options = OperatorOptions & { backupDir?: string };
 type Tell = (step: unknown) => void;
 
+/** A path is one of this shell's: the instance that is asked stands in another folder. */
+function named(id: string | undefined): string | undefined {
+  return id?.includes("/") ? resolve(id) : id;
+}
+
 function flags(command: Command, examples: readonly [string, string]): Command {
   return operatorFlags(command, examples).option("--backup-dir <dir>", "where backups lie");
 }
@@ -34,7 +39,7 @@ export function addBackupCommands(program: Command): void {
     .action((options: Options & { dryRun?: true }) => prune(options));
   flags(backup.command("test"), ["keyrack backup test", "keyrack backup test 20261115T031500Z-0a1b2c"])
     .description("Restore a backup into a scratch place and check all of it. Exit 4 when it is not what it should be.")
-    .argument("[id]", "the backup (default: the newest)")
+    .argument("[id]", "the backup, or the path of its folder (default: the newest)")
     .action((id: string | undefined, options: Options) => test(id, options));
 }
 
@@ -109,7 +114,7 @@ async function list(options: Options): Promise<void> {
 }
 
 async function verify(id: string | undefined, options: Options): Promise<void> {
-  const checked = await look<Verified>(options, "backup.verify", { id }, async (settings, tell) =>
+  const checked = await look<Verified>(options, "backup.verify", { id: named(id) }, async (settings, tell) =>
     (await import("../domain/backups.ts")).verifyBackup({ settings }, id, tell),
   );
   const { findings } = checked;
@@ -136,7 +141,7 @@ async function prune(options: Options & { dryRun?: true }): Promise<void> {
 }
 
 async function test(id: string | undefined, options: Options): Promise<void> {
-  const tried: RestoreTest = await withSteps((tell) => operate(options, "backup.test", { id }, tell));
+  const tried: RestoreTest = await withSteps((tell) => operate(options, "backup.test", { id: named(id) }, tell));
   const good = `Backup ${tried.backup_id} restores: integrity, foreign keys, row counts and ${tried.chains} audit chains (${tried.audit_rows} rows) are right.`;
   show(options, {
     json: tried,

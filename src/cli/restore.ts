@@ -42,7 +42,7 @@ async function restore(id: string | undefined, options: Options): Promise<void> 
 }
 
 function told(restored: Restored): string {
-  const { revoked_after_backup: revoked, revived } = restored;
+  const { revoked_after_backup: revoked, revived, released } = restored;
   const lines = [
     `Restored backup ${restored.backup_id} of ${restored.backup_created_at}.`,
     `  ${restored.sessions_ended} sessions and ${restored.tokens_ended} one-time tokens ended.`,
@@ -54,6 +54,11 @@ function told(restored: Restored): string {
     else lines.push(`  ${revoked} keys were revoked after the backup; ${revived.length} of them work again.`);
   }
   if (revived.length > 0) lines.push("  Revoke them now:", ...revived.map(revokeLine));
+  if (released.length > 0)
+    lines.push(
+      "  Keys that leaked after the backup are out of quarantine. Revoke them now:",
+      ...released.map(revokeLine),
+    );
   if (restored.new_master_key)
     lines.push(`  New master, signing and checkpoint keys. ${restored.mail_dropped} unsent mails were dropped.`);
   return lines.join("\n");

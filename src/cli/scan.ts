@@ -52,20 +52,22 @@ function scanFile(path: string): Found[] {
       const text = carried + chunk.toString("latin1", 0, read);
       const last = read === 0;
       const end = last ? text.length : Math.max(0, text.length - OVERLAP);
+      let seen = 0;
+      // Each byte is passed once: a file may be nothing but keys.
+      const passTo = (index: number): void => {
+        const passed = text.slice(seen, index).split("\n");
+        column = (passed.length === 1 ? column : 1) + (passed.at(-1) ?? "").length;
+        line += passed.length - 1;
+        seen = index;
+      };
       for (const match of text.matchAll(PATTERN)) {
         if (match.index >= end) break; // it may go on in the next piece
         const parsed = parseCredential(match[1] ?? "");
         if (!parsed) continue;
-        const before = text.slice(0, match.index).split("\n");
-        const at = {
-          line: line + before.length - 1,
-          column: (before.length === 1 ? column : 1) + (before.at(-1) ?? "").length,
-        };
-        found.push({ path, ...at, kind: parsed.kind, env: parsed.env, display_prefix: parsed.displayPrefix });
+        passTo(match.index);
+        found.push({ path, line, column, kind: parsed.kind, env: parsed.env, display_prefix: parsed.displayPrefix });
       }
-      const passed = text.slice(0, end).split("\n");
-      column = (passed.length === 1 ? column : 1) + (passed.at(-1) ?? "").length;
-      line += passed.length - 1;
+      passTo(end);
       carried = text.slice(end);
       if (last) return found;
     }
@@ -79,7 +81,9 @@ function scan(paths: string[], options: OutputOptions): void {
   const skipped: string[] = [];
   let files = 0;
   for (const path of paths) {
-    if (!statSync(path, { throwIfNoEntry: false })) throw new ExitError(`There is no ${path}.`, 2);
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (!stat) throw new ExitError(`There is no ${safe(path)}.`, 2);
+    if (!stat.isFile() && !stat.isDirectory()) throw new ExitError(`${safe(path)} is neither a file nor a folder.`, 2);
     // A link that was named is followed; one that lies in the tree is not.
     for (const file of filesUnder(lstatSync(path).isSymbolicLink() ? realpathSync(path) : path, skipped)) {
       try {

@@ -2,7 +2,16 @@
 // The manifest is written in one exact form with a digest over itself, so that a change of any byte in either file shows.
 // A folder whose name begins with a dot is one being made; a crash leaves it behind and the next backup clears it away.
 import { createHash, hash, randomBytes } from "node:crypto";
-import { closeSync, createReadStream, existsSync, fsyncSync, mkdirSync, openSync, readdirSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  createReadStream,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+} from "node:fs";
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
@@ -65,6 +74,7 @@ function readManifest(folder: string): Manifest {
   const { digest: _digest, ...manifest } = JSON.parse(text) as Manifest & { digest: string };
   if (spell(manifest) !== text) throw new Error("the manifest was changed");
   if (manifest.format !== 1) throw new Error("the manifest is of another version of Keyrack");
+  if (basename(manifest.file) !== manifest.file) throw new Error("its manifest names a file outside of it");
   return manifest;
 }
 
@@ -103,6 +113,13 @@ export function openBackup(folder: string): Backup | BrokenBackup {
       code === "ENOENT" ? "it has no manifest" : error instanceof SyntaxError ? "its manifest is no JSON" : message;
     return { id, folder, manifest: null, problem };
   }
+}
+
+/** What shows at once, without reading it: its file is gone or cut short. */
+export function fileProblem({ folder, manifest: { file, bytes } }: Backup): string | null {
+  const size = statSync(join(folder, file), { throwIfNoEntry: false })?.size;
+  if (size === undefined) return `${file} is missing`;
+  return size === bytes ? null : `${file} has ${size} bytes where the manifest says ${bytes}`;
 }
 
 /** Newest first. What is not named like a backup is not ours. */
@@ -167,6 +184,7 @@ export async function assertChecksum({ folder, manifest }: Backup, tell: Tell, f
 /** Copies the database out of a backup and puts it on disk. It is the copy that is held against the checksum. */
 export async function extract(backup: Backup, to: string, tell: Tell): Promise<void> {
   await copyFile(join(backup.folder, backup.manifest.file), to);
+  chmodSync(to, 0o600); // a copy takes its source's mode, and backups travel: open to all, or not even ours to write
   await assertChecksum(backup, tell, to);
   const copied = openSync(to, "r");
   fsyncSync(copied);

@@ -11,6 +11,7 @@ import { SYSTEM } from "./actor.ts";
 import {
   backupDir,
   BackupRefused,
+  fileProblem,
   findBackup,
   listBackups,
   makePartial,
@@ -50,7 +51,9 @@ export type BackupView = {
   folder: string;
 };
 
-function stateOf({ manifest, proof }: Backup): BackupState {
+function stateOf(backup: Backup): BackupState {
+  const { manifest, proof } = backup;
+  if (fileProblem(backup)) return "damaged";
   if (proof) return proof.pass ? "good" : "failed";
   return manifest.dialect === "sqlite" ? "good" : "unproven";
 }
@@ -72,7 +75,7 @@ export function viewBackup(backup: Backup | BrokenBackup): BackupView {
     schema_version,
     audit_rows: rows.audit_log ?? 0,
     tested_at: backup.proof?.at ?? null,
-    problem: backup.proof?.findings[0] ?? null,
+    problem: fileProblem(backup) ?? backup.proof?.findings[0] ?? null,
     folder,
   };
 }
@@ -175,7 +178,9 @@ async function make(rack: Rack, tell: Tell): Promise<Made> {
     syncFolder(dir);
     syncFolder(dirname(dir));
     await noteMade(rack, manifest);
-    const hook = await runHook(rack, id, folder);
+    const hook = await runHook(rack, id, folder, tell.signal);
+    // It is a backup, but not where the operator wants one: that shows until a hook has gone well.
+    if (hook?.ok === false) await noteFailure(rack, new Error(`the hook failed for backup ${id}`));
     rack.log.info("backup made", { backup_id: id, bytes: manifest.bytes });
     return { ...viewBackup({ id, folder, manifest, proof: null }), hook };
   } catch (error) {
@@ -207,11 +212,11 @@ export async function verifyBackup({ settings }: Place, id: string | undefined, 
   return { object: "backup_check", id: found.id, ok: findings.length === 0, findings };
 }
 
-async function findingsOf({ folder, manifest }: Backup, tell: Tell): Promise<string[]> {
+async function findingsOf(backup: Backup, tell: Tell): Promise<string[]> {
+  const { folder, manifest } = backup;
   const file = join(folder, manifest.file);
-  const size = statSync(file, { throwIfNoEntry: false })?.size;
-  if (size === undefined) return [`${manifest.file} is missing`];
-  if (size !== manifest.bytes) return [`${manifest.file} has ${size} bytes where the manifest says ${manifest.bytes}`];
+  const problem = fileProblem(backup);
+  if (problem) return [problem];
   if ((await sha256File(file, tell)) !== manifest.sha256) return [`${manifest.file} does not match its checksum`];
   if (manifest.dialect === "postgres") {
     await listDump(file);
@@ -226,7 +231,9 @@ export type Pruned = { object: "backup_prune"; kept: string[]; removed: string[]
 /** Removes what retention does not keep. Damaged and failed ones stay: they are evidence, and stand for nothing. */
 export function pruneBackups({ settings }: Place, { dryRun = false } = {}): Pruned {
   const dir = backupDir(settings);
-  const whole = listBackups(dir).filter((each) => each.manifest !== null && stateOf(each) !== "failed");
+  const whole = listBackups(dir).filter(
+    (each) => each.manifest !== null && ["good", "unproven"].includes(stateOf(each)),
+  );
   const keep = kept(whole.map(({ id, manifest }) => ({ id, created_at: manifest?.created_at ?? "" })));
   const removed = whole.filter(({ id }) => !keep.has(id)).map(({ id }) => id);
   if (!dryRun) for (const id of removed) removeBackup(dir, id);

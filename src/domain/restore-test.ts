@@ -7,7 +7,7 @@ import { differences } from "../store/contents.ts";
 import { openStore, type DatabaseTarget } from "../store/db.ts";
 import { writeFact } from "../store/deployment.ts";
 import { inspect, type Tell } from "../store/inspect.ts";
-import { SCRATCH_MARK, withScratchDatabase } from "../store/pg-scratch.ts";
+import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/pg-scratch.ts";
 import { restoreDump } from "../store/pg-restore.ts";
 import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./backup-files.ts";
 import { stoppable } from "./backup-work.ts";
@@ -26,7 +26,17 @@ export type RestoreTest = {
 
 const SCRATCH = "restore-test-";
 
-export async function testBackup(rack: Rack, id: string | undefined, tell: Tell = () => {}): Promise<RestoreTest> {
+const running = new WeakMap<Rack, Promise<unknown>>();
+
+/** One after the other: they share the scratch place, and each begins by clearing it. */
+export function testBackup(rack: Rack, id: string | undefined, tell: Tell = () => {}): Promise<RestoreTest> {
+  const test = (running.get(rack) ?? Promise.resolve()).then(() => testOne(rack, id, tell));
+  const over = test.catch(() => {});
+  running.set(rack, over);
+  return test;
+}
+
+async function testOne(rack: Rack, id: string | undefined, tell: Tell): Promise<RestoreTest> {
   const backup = findBackup(backupDir(rack.settings), id);
   const told = stoppable(rack, tell);
   const tried = await tryBackup(rack, backup, told);
@@ -54,9 +64,15 @@ async function tryBackup(rack: Rack, backup: Backup, tell: Tell): Promise<Tried>
   try {
     return await work(rack, backup, tell);
   } catch (error) {
-    if ((error as { scratch?: boolean }).scratch) throw error; // no place to try it in says nothing about the backup
+    if (isOfThePlace(error)) throw error;
     return { findings: [(error as Error).message], chains: 0, audit_rows: 0 };
   }
+}
+
+/** No place to try it in, or no room there, says nothing about the backup. */
+function isOfThePlace(error: unknown): boolean {
+  const { scratch, code = "" } = error as { scratch?: boolean; code?: string };
+  return scratch === true || ["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "SQLITE_FULL"].includes(code);
 }
 
 /** As restored, against the manifest; then as this version would use it. */
@@ -87,7 +103,10 @@ async function inScratchFile({ settings }: Rack, backup: Backup, tell: Tell): Pr
 async function inScratchDatabase(rack: Rack, backup: Backup, tell: Tell): Promise<Tried> {
   const { target } = rack.store;
   const { restore_test_database_url: place } = rack.settings;
-  if (target.kind !== "postgres") throw new Error("this instance is not on PostgreSQL");
+  if (target.kind !== "postgres")
+    throw new NoScratch(
+      `Backup ${backup.id} is of PostgreSQL and this instance is not on it: it cannot be tried here.`,
+    );
   return withScratchDatabase(target.url, place.kind === "postgres" ? place.url : null, async (url) => {
     await assertChecksum(backup, tell);
     await restoreDump(url, backup, { replaced: null, after: [SCRATCH_MARK] }, tell);

@@ -134,10 +134,18 @@ async function mustLeadOut(url: string, resolve: Resolve): Promise<void> {
   }
 }
 
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const late = (): void => reject(new Error("its name was not found in time"));
+    if (signal.aborted) late();
+    else signal.addEventListener("abort", late, { once: true });
+  });
+}
+
 export function fetchedKeys(url: string, ask: typeof fetch = fetch, resolve: Resolve = resolveAll): Load {
   return async () => {
-    await mustLeadOut(url, resolve);
     const signal = AbortSignal.timeout(ANSWER_MAX_MS);
+    await Promise.race([mustLeadOut(url, resolve), aborted(signal)]); // a name server may take longer than we may
     const headers = { accept: "application/json", "user-agent": "keyrack" };
     const answer = await ask(url, { redirect: "error", signal, headers });
     if (!answer.ok) throw new Error(`it answered ${answer.status}`);

@@ -45,13 +45,17 @@ export async function run(rack: Rack, endpoint: Endpoint, request: Incoming, opt
     if (SECURITY_EVENTS.has(failure.status)) logRefusal(rack, endpoint, request, options, failure, seen.actor);
     answer = failureAnswer(failure, bearer.presented);
   }
-  options.meter?.count(endpoint, answer.status, began);
   // What a read showed must not be told before it is durable; that something is gone or taken is told by a refusal.
   const unsynced = endpoint.access === "public" ? undefined : rack.store.durable(); // probes touch nothing
-  if (!unsynced) return answer;
+  if (unsynced) answer = await whenDurable(unsynced, answer, bearer.presented);
+  options.meter?.count(endpoint, answer.status, began); // as it is told, with the wait for the disk
+  return answer;
+}
+
+function whenDurable(unsynced: Promise<void>, answer: Answer, presented: boolean): Promise<Answer> {
   return unsynced.then(
     () => answer,
-    () => failureAnswer(fail("unavailable", { retryAfterSeconds: 1 }), bearer.presented),
+    () => failureAnswer(fail("unavailable", { retryAfterSeconds: 1 }), presented),
   );
 }
 

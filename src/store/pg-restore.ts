@@ -2,10 +2,12 @@
 // tables or the restored ones. What was there is kept in a schema of its own.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
+import { Client } from "pg";
 import type { DatabaseTarget } from "./db.ts";
 import { listTables } from "./contents.ts";
 import type { Tell } from "./inspect.ts";
-import { connection, failed, missing, ToolRefused } from "./pg-tools.ts";
+import { assertPublic, connection, failed, missing, ToolRefused } from "./pg-tools.ts";
+import { LEADER_LOCK } from "./postgres.ts";
 import { openSource } from "./source.ts";
 
 type PostgresTarget = Extract<DatabaseTarget, { kind: "postgres" }>;
@@ -13,19 +15,24 @@ type PostgresTarget = Extract<DatabaseTarget, { kind: "postgres" }>;
 export async function holdsTables(target: PostgresTarget): Promise<boolean> {
   const source = await openSource(target);
   try {
+    await assertPublic(source);
     return (await listTables(source)).length > 0;
   } finally {
     await source.close();
   }
 }
 
-/** There is no lock file on a database that several machines may use: whoever is connected shows. */
+/** There is no lock file on a database that several machines may use: whoever is connected shows, by name or, where an
+ * address gives another name or the role may not see it, by the leader's lock. */
 export async function assertUnused(target: PostgresTarget): Promise<void> {
   const source = await openSource(target);
   try {
     const [row] = await source.all<{ n: number }>(
-      "select count(*) as n from pg_stat_activity where datname = current_database() and application_name = $1",
-      ["keyrack"],
+      `select (select count(*) from pg_stat_activity where datname = current_database() and application_name = $1)
+            + (select count(*) from pg_locks l join pg_database d on d.oid = l.database
+                where d.datname = current_database() and l.locktype = 'advisory' and l.granted
+                  and l.classid = $2 and l.objid = $3 and l.objsubid = 2) as n`,
+      ["keyrack", ...LEADER_LOCK],
     );
     if ((row?.n ?? 0) > 0)
       throw Object.assign(new ToolRefused("A Keyrack server is using this database. Stop it first."), { exitCode: 2 });
@@ -57,20 +64,35 @@ export async function restoreDump(url: string, dump: DumpIn, words: RestoreWords
   const before = words.replaced
     ? `alter schema public rename to ${words.replaced}`
     : "drop schema if exists public restrict";
-  await feed(url, join(dump.folder, dump.manifest.file), [before], words.after);
+  await feed(url, join(dump.folder, dump.manifest.file), [before], words.after, tell.signal);
+}
+
+/** Puts back what was there before `restoreDump`. */
+export async function undoRestore(url: string, replaced: string | null): Promise<void> {
+  const back = replaced ? `alter schema ${replaced} rename to public` : "create schema public";
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 3_000 });
+  client.on("error", () => {}); // the query that needs the connection fails, and that is told
+  await client.connect();
+  try {
+    await client.query(`begin; drop schema public cascade; ${back}; commit`);
+  } finally {
+    await client.end();
+  }
 }
 
 /** psql's input ends only when pg_restore has ended well: a script that is cut short must not be committed. */
-function feed(url: string, file: string, before: string[], after: string[]): Promise<void> {
+function feed(url: string, file: string, before: string[], after: string[], signal?: AbortSignal): Promise<void> {
   const { dbname, env } = connection(url);
   const words = (list: string[]): string[] => list.flatMap((each) => ["-c", each]);
   const args = ["--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "--single-transaction", `--dbname=${dbname}`];
   return new Promise((resolve, reject) => {
     const psql = spawn("psql", [...args, ...words(before), "-f", "-", ...words(after)], {
       env,
+      signal,
       stdio: ["pipe", "ignore", "pipe"],
     });
     const reader = spawn("pg_restore", ["--no-owner", "--no-privileges", "--no-comments", "-f", "-", file], {
+      signal,
       stdio: ["ignore", "pipe", "pipe"],
     });
     let [said, readerSaid] = ["", ""];

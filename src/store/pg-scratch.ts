@@ -4,11 +4,12 @@ import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 
 /** No place to try a backup in; says nothing about the backup. */
-class NoScratch extends Error {
+export class NoScratch extends Error {
   readonly exitCode = 1;
   readonly scratch = true;
 }
 
+const LOCK = 1_263_682_381;
 const MARK = "keyrack restore test";
 /** Makes a restored schema known as one that may be dropped again. */
 export const SCRATCH_MARK = `comment on schema public is '${MARK}'`;
@@ -54,12 +55,16 @@ async function inNamed<T>(url: string, named: string, work: (url: string) => Pro
     connected(at, async (client) => (await client.query<{ place: string }>(who)).rows[0]?.place);
   if ((await placeOf(url)) === (await placeOf(named)))
     throw new NoScratch("KEYRACK_RESTORE_TEST_DATABASE_URL is the database in use. Name an empty one.");
-  await connected(named, claim);
-  try {
-    return await work(named);
-  } finally {
-    await connected(named, (client) => client.query("drop schema public cascade; create schema public"));
-  }
+  return connected(named, async (client) => {
+    const { rows } = await client.query<{ free: boolean }>("select pg_try_advisory_lock($1) as free", [LOCK]);
+    if (!rows[0]?.free) throw new NoScratch("Another process is trying a backup in the scratch database.");
+    await claim(client);
+    try {
+      return await work(named);
+    } finally {
+      await connected(named, (other) => other.query("drop schema public cascade; create schema public"));
+    }
+  });
 }
 
 async function claim(client: Client): Promise<void> {

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
 import { readContents, type Contents } from "./contents.ts";
 import type { Tell } from "./inspect.ts";
-import { openSource } from "./source.ts";
+import { openSource, type Source } from "./source.ts";
 
 /** A tool that is missing, too old, or failed: the message says what to do. */
 export class ToolRefused extends Error {
@@ -20,12 +20,19 @@ type Ran = { code: number | null; stdout: string; stderr: string };
 const KEPT_CHARS = 4_000;
 const SAYS_MAX = 300;
 
+/** The address without its password, in either place that one may stand in, and the password. */
+export function withoutPassword(url: string): { address: string; password: string } {
+  const address = new URL(url);
+  const password = address.searchParams.get("password") ?? decodeURIComponent(address.password);
+  address.password = "";
+  address.searchParams.delete("password");
+  return { address: address.href, password };
+}
+
 /** The address without its password, and the password where only the tool sees it. */
 export function connection(url: string): { dbname: string; env: NodeJS.ProcessEnv } {
-  const address = new URL(url);
-  const password = decodeURIComponent(address.password);
-  address.password = "";
-  return { dbname: address.href, env: { ...process.env, ...(password && { PGPASSWORD: password }) } };
+  const { address, password } = withoutPassword(url);
+  return { dbname: address, env: { ...process.env, ...(password && { PGPASSWORD: password }) } };
 }
 
 function run(tool: Tool, args: string[], env = process.env, signal?: AbortSignal): Promise<Ran> {
@@ -66,6 +73,15 @@ export function assertNotOlder(tool: Tool, version: string, server: number): voi
     );
 }
 
+/** Dumps are made of the schema public and put back there; of tables elsewhere a dump would hold nothing. */
+export async function assertPublic(source: Source): Promise<void> {
+  const [at] = await source.all<{ name: string | null }>("select current_schema()::text as name", []);
+  if (at?.name && at.name !== "public")
+    throw new ToolRefused(
+      `The tables are in the schema ${at.name}. Backup and restore know public alone: use pg_dump, or set the role's search_path to public.`,
+    );
+}
+
 const LOCK = 1_263_682_380;
 
 /** Dumps what one moment of the database holds, and answers the figures of that very moment. */
@@ -78,6 +94,7 @@ export async function dumpPostgres(url: string, to: string, tell: Tell): Promise
       [],
     );
     assertNotOlder("pg_dump", version, server?.major ?? 0);
+    await assertPublic(source);
     const [lock] = await source.all<{ free: boolean }>("select pg_try_advisory_lock($1) as free", [LOCK]);
     if (!lock?.free) throw new BackupBusy("Another process is making a backup of this database.");
     const [size] = await source.all<{ bytes: number }>("select pg_database_size(current_database()) as bytes", []);

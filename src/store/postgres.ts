@@ -11,7 +11,9 @@ import type { Query, Reader } from "./statement.ts";
 const INT8 = 20;
 const VERSION_MIN = 150_000;
 const CHANNEL = "keyrack";
-const LEADER_LOCK = "select pg_try_advisory_lock(1263682379, 1) as leads";
+/** The two halves of the advisory lock that the leader holds. */
+export const LEADER_LOCK = [1_263_682_379, 1] as const;
+const TAKE_LEAD = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
 // The server's own limits end a statement earlier; this one is for a server that has gone silent.
 const ANSWER_MAX_MS = 15_000;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
@@ -217,7 +219,7 @@ export class PostgresDriver implements Driver {
   async lead(): Promise<boolean> {
     const client = this.#listener;
     if (!client) return false;
-    const text = this.#leader === client ? "select true as leads" : LEADER_LOCK;
+    const text = this.#leader === client ? "select true as leads" : TAKE_LEAD;
     const question: TimedQuery = { text, query_timeout: ANSWER_MAX_MS };
     const { rows } = await client.query<{ leads: boolean }>(question);
     const leads = rows[0]?.leads === true && this.#listener === client;

@@ -58,32 +58,41 @@ export const dropSealedAnswers = statement<{ body_stored: number }>()((db, p) =>
     .where("sealed_response", "is not", null),
 );
 
-export type Revoked = { id: string; kind: "api_keys" | "secret_keys" };
+export type Stopped = { id: string; kind: "api_keys" | "secret_keys" };
 
 /** What the database that is about to be replaced knows and the backup does not. */
-export type Overwritten = { revoked: Revoked[]; versions: { id: string; policy_version: number }[] };
+export type Overwritten = {
+  revoked: Stopped[];
+  /** Reported as leaked, and not revoked since. */
+  quarantined: Stopped[];
+  versions: { id: string; policy_version: number }[];
+};
 
 export async function readOverwritten(source: Source, since: number): Promise<Overwritten> {
-  return {
-    revoked: await source.all<Revoked>(
-      `select id, 'api_keys' as kind from api_keys where revoked_at >= $1
-       union all select id, 'secret_keys' as kind from secret_keys where revoked_at >= $2`,
+  const stopped = (condition: string): Promise<Stopped[]> =>
+    source.all<Stopped>(
+      `select id, 'api_keys' as kind from api_keys where ${condition} >= $1
+       union all select id, 'secret_keys' as kind from secret_keys where ${condition} >= $2`,
       [since, since],
-    ),
+    );
+  return {
+    revoked: await stopped("revoked_at"),
+    quarantined: await stopped("revoked_at is null and quarantined_at"),
     versions: await source.all<{ id: string; policy_version: number }>("select id, policy_version from projects", []),
   };
 }
 
-/** Of these keys, those that the restored database does not show as revoked, and which of them work again. */
-export async function lostRevocations(
+/** Of these keys, those that the restored database does not show as stopped, and which of them are there. */
+export async function lostStops(
   source: Source,
-  revoked: readonly Revoked[],
-): Promise<{ lost: number; revived: Revoked[] }> {
-  const revived: Revoked[] = [];
+  stopped: readonly Stopped[],
+  column: "revoked_at" | "quarantined_at",
+): Promise<{ lost: number; revived: Stopped[] }> {
+  const revived: Stopped[] = [];
   let lost = 0;
-  for (const { id, kind } of revoked) {
-    const [row] = await source.all<{ revoked_at: number | null }>(`select revoked_at from ${kind} where id = $1`, [id]);
-    if (row && row.revoked_at !== null) continue;
+  for (const { id, kind } of stopped) {
+    const [row] = await source.all<{ at: number | null }>(`select ${column} as at from ${kind} where id = $1`, [id]);
+    if (row && row.at !== null) continue;
     lost++;
     if (row) revived.push({ id, kind });
   }

@@ -3,10 +3,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, it, afterAll } from "vitest";
+import { createBackup } from "../../src/domain/backups.ts";
 import { loadMigrations } from "../../src/store/migrate.ts";
 import { FIXTURE_MASTER_KEY } from "../../tools/fixtures.ts";
 import { freshDatabase, postgresUrl } from "../support/backends.ts";
 import { keyrack, tempDir, type Ran } from "../support/cli.ts";
+import { deployment } from "../support/deployment.ts";
 import { rawSql } from "../support/raw-sql.ts";
 
 const temp = tempDir();
@@ -21,6 +23,18 @@ beforeAll(() => {
   writeFileSync(join(dir, "master.key"), FIXTURE_MASTER_KEY, { mode: 0o600 });
 });
 afterAll(() => temp[Symbol.dispose]());
+
+describe("a backup by its path", () => {
+  it("is the one this shell means, though the server stands in another folder", async () => {
+    await using d = await deployment("sqlite");
+    const app = await d.start();
+    const { id } = await createBackup(app.rack);
+    for (const verb of ["verify", "test"]) {
+      const ran = await keyrack(["backup", verb, `./${id}`, "--data-dir", d.dir], { cwd: join(d.dir, "backups") });
+      expect({ verb, code: ran.code }, ran.stderr).toEqual({ verb, code: 0 });
+    }
+  });
+});
 
 describe("backup and restore without a server", { timeout: 120_000 }, () => {
   it("make, list, verify, test, refuse, replace, and find a wrong byte", async () => {

@@ -44,6 +44,20 @@ describe("keyrack scan", () => {
     expect(stdout + stderr).not.toContain(KEY);
   });
 
+  it("says where each of many stands, however many share a line", async () => {
+    using at = tempDir();
+    writeFileSync(join(at.dir, "many"), `${KEY} ${KEY}\n\n ${KEY}\n${" ".repeat(1 << 20)}\n${KEY},${KEY}`);
+    const { stdout } = await keyrack(["scan", at.dir, "--json"]);
+    const { found } = JSON.parse(stdout) as { found: { line: number; column: number }[] };
+    expect(found.map(({ line, column }) => [line, column])).toEqual([
+      [1, 1],
+      [1, KEY.length + 2],
+      [3, 2],
+      [5, 1],
+      [5, KEY.length + 2],
+    ]);
+  });
+
   it("finds a key across the edge of a piece, and one that begins inside a look-alike", async () => {
     using at = tempDir();
     const edges = [1, 20, 48, 127, 128, 129].map((back) => (1 << 20) - back);
@@ -81,5 +95,10 @@ describe("keyrack scan", () => {
       "keyrack: 1 paths could not be read, the first is /proc/self/mem.\n",
     ]);
     expect((await keyrack(["scan", join(at.dir, "nowhere")])).code).toBe(2);
+    expect(await keyrack(["scan", "/dev/null"])).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: "keyrack: /dev/null is neither a file nor a folder.\n",
+    });
   });
 });

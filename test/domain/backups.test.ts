@@ -1,9 +1,9 @@
 // Backups: whole or not there, found out when a byte is wrong, kept as retention says, tried on a schedule.
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { seeded } from "../../prove/random.ts";
-import { backupDir, listBackups } from "../../src/domain/backup-files.ts";
+import { backupDir, findBackup, listBackups, writeManifest } from "../../src/domain/backup-files.ts";
 import { backupStateOf, readBackupLog, runDueBackup, runDueRestoreTest } from "../../src/domain/backup-state.ts";
 import { stopBackups } from "../../src/domain/backup-work.ts";
 import { createBackup, pruneBackups, verifyBackup, viewBackups } from "../../src/domain/backups.ts";
@@ -11,7 +11,9 @@ import type { Rack } from "../../src/domain/context.ts";
 import { backupHealth } from "../../src/domain/status.ts";
 import { createTenant } from "../../src/domain/tenants.ts";
 import { testBackup } from "../../src/domain/restore-test.ts";
+import { connection, dumpPostgres } from "../../src/store/pg-tools.ts";
 import { backends } from "../support/backends.ts";
+import { tempDir } from "../support/cli.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
 
 const HOUR_MS = 3_600_000;
@@ -98,6 +100,32 @@ for (const back of backends) {
       expect(readdirSync(lite.rack.settings.data_dir).filter((name) => name.startsWith("restore-test"))).toEqual([]);
     });
 
+    it("are tried one after the other, however many ask at once", async () => {
+      await using lite = await rackLite(back);
+      await createBackup(lite.rack);
+      const tests = await Promise.all([1, 2, 3].map(() => testBackup(lite.rack, undefined)));
+      expect(tests.map(({ pass, findings }) => ({ pass, findings }))).toEqual(
+        tests.map(() => ({ pass: true, findings: [] })),
+      );
+    });
+
+    it("whose file is gone or cut short are never listed as good, and push no whole one out", async () => {
+      await using lite = await rackLite(back);
+      const { id: whole } = await createBackup(lite.rack);
+      lite.clock.advance(HOUR_MS);
+      const { id: cut, folder } = await createBackup(lite.rack);
+      const file = join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
+      truncateSync(file, 100);
+      expect(viewBackups(lite.rack)[0]).toMatchObject({ id: cut, state: "damaged" });
+      expect(pruneBackups(lite.rack)).toMatchObject({ kept: [whole], removed: [] });
+      rmSync(file);
+      expect(viewBackups(lite.rack)[0]).toMatchObject({
+        id: cut,
+        state: "damaged",
+        problem: `${basename(file)} is missing`,
+      });
+    });
+
     it("are made when they are due, tried when that is due, and pruned", async () => {
       await using lite = await rackLite(back, { flags: { backup_every: "24h", restore_test_every: "7d" } });
       expect(await runDueRestoreTest(lite.rack)).toBe(false);
@@ -127,6 +155,17 @@ for (const back of backends) {
       expect(await backupState(lite.rack)).toMatchObject({ lastBackupAt: null, lastFailure: null });
     });
 
+    it("are kept when their hook is under way at the end, which nobody waits for", async () => {
+      const hook = "sh -c 'touch \"$1/../begun\"; sleep 600; true' x";
+      await using lite = await rackLite(back, { flags: { backup_hook: hook } });
+      const dir = backupDir(lite.rack.settings);
+      const making = createBackup(lite.rack);
+      await expect.poll(() => existsSync(join(dir, "begun")), { timeout: 20_000 }).toBe(true);
+      stopBackups(lite.rack);
+      expect((await making).hook).toMatchObject({ ok: false, message: "it ended with SIGTERM" });
+      expect(viewBackups(lite.rack)).toHaveLength(1);
+    });
+
     it("that fail are told, and tried again in an hour", async () => {
       await using lite = await rackLite(back, { flags: { backup_dir: "/etc/hostname/here", backup_every: "24h" } });
       await expect(runDueBackup(lite.rack)).rejects.toThrow("Backups cannot be written to /etc/hostname/here");
@@ -149,6 +188,12 @@ for (const back of backends) {
         const failing = await lite.another(undefined, { backup_hook: "echo no room >&2; exit 3; #" });
         expect((await createBackup(failing.rack)).hook).toEqual({ ok: false, code: 3, message: "no room" });
         expect(failing.logged.map(({ event }) => event)).toContain("backup hook failed");
+        expect(await backupState(failing.rack)).toMatchObject({
+          status: "degraded",
+          lastBackupAt: expect.any(String) as string,
+        });
+        await createBackup(lite.rack);
+        expect((await backupState(lite.rack)).status).toBe("ok");
         await failing[Symbol.asyncDispose]();
       } finally {
         delete process.env.KEYRACK_DATABASE_URL;
@@ -156,6 +201,50 @@ for (const back of backends) {
     });
   });
 }
+
+describe.runIf(backends.includes("postgres"))("PostgreSQL's own tools", () => {
+  it("get a password where no other user of the machine reads it, wherever the address has it", () => {
+    for (const url of ["postgres://u:s%20x@h/d?sslmode=require", "postgres://u@h/d?password=s+x&sslmode=require"]) {
+      const { dbname, env } = connection(url);
+      expect([dbname, env.PGPASSWORD]).toEqual(["postgres://u@h/d?sslmode=require", "s x"]);
+    }
+  });
+
+  it("make no empty dump of tables that are in another schema", async () => {
+    await using lite = await rackLite("postgres");
+    if (lite.rack.store.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    await lite.sql("create schema elsewhere");
+    const url = new URL(lite.rack.store.target.url);
+    url.searchParams.set("options", "-c search_path=elsewhere");
+    using at = tempDir();
+    await expect(dumpPostgres(url.href, join(at.dir, "dump"), quiet)).rejects.toThrow("in the schema elsewhere");
+  });
+});
+
+describe("a restore test that has no place", () => {
+  it("says nothing about the backup", async () => {
+    await using lite = await rackLite("sqlite");
+    const { id, folder } = await createBackup(lite.rack);
+    const { manifest } = findBackup(backupDir(lite.rack.settings), id);
+    rmSync(join(folder, "manifest.json"));
+    writeManifest(folder, { ...manifest, dialect: "postgres" });
+    await expect(testBackup(lite.rack, id)).rejects.toThrow("cannot be tried here");
+    expect(viewBackups(lite.rack)[0]).toMatchObject({ state: "unproven", tested_at: null });
+    expect((await readBackupLog(lite.rack)).lastRestoreTestAt).toBe(null);
+  });
+});
+
+describe("a manifest", () => {
+  it("that names a file outside its backup is not followed", async () => {
+    await using lite = await rackLite("sqlite");
+    const { id, folder } = await createBackup(lite.rack);
+    const dir = backupDir(lite.rack.settings);
+    const { manifest } = findBackup(dir, id);
+    rmSync(join(folder, "manifest.json"));
+    writeManifest(folder, { ...manifest, file: "../../master.key" });
+    expect(() => findBackup(dir, id)).toThrow("names a file outside of it");
+  });
+});
 
 describe("a large SQLite database", () => {
   it("is copied page by page on the write connection, with writes going on", async () => {

@@ -1,6 +1,6 @@
 // Restoring: the old database stays until the new one is whole; versions, sessions and tokens of then open nothing; and
 // library nodes that were ahead of the backup come back to what the server has.
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { backupDir, findBackup, writeManifest } from "../../src/domain/backup-files.ts";
@@ -57,6 +57,23 @@ for (const back of backends) {
       await node.close();
       const chain = await shop.client.call("GET /v1/audit_logs/chain", {});
       expect(chain.verified).toBe(true);
+    });
+
+    it("names the keys that leaked after the backup, for they are out of quarantine", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const shop = await openShop(app, "leaked");
+      const [leaked] = [await shop.mint(), await shop.mint()];
+      await createBackup(app.rack);
+      const lost = await shop.mint();
+      await app.stop();
+      const words = "update api_keys set quarantined_at = $1, expires_at = $2 where id in ($3, $4)";
+      await rawSql(d.target, words, [Date.now(), Date.now() + 3_600_000, leaked.id, lost.id]);
+      expect(await restore(d)).toMatchObject({
+        revoked_after_backup: 0,
+        revived: [],
+        released: [{ id: leaked.id, kind: "api_keys" }],
+      });
     });
 
     it("never uses a version twice, even when the same backup is restored again", async () => {
@@ -168,3 +185,58 @@ for (const back of backends) {
     });
   });
 }
+
+describe("restore on sqlite, from files that travelled", () => {
+  it("makes the database private and its own to write, whatever the backup's mode, and replays no old log", async () => {
+    await using d = await deployment("sqlite");
+    const app = await d.start();
+    const shop = await openShop(app, "modes");
+    const { folder } = await createBackup(app.rack);
+    const file = join(d.dir, "keyrack.db");
+    await shop.mint();
+    const log = readFileSync(`${file}-wal`);
+    await app.stop();
+    rmSync(file); // moved away by hand after a crash, and its log forgotten
+    writeFileSync(`${file}-wal`, log);
+    chmodSync(join(folder, "keyrack.db"), 0o444);
+    expect(await restore(d, { force: false })).toMatchObject({ replaced: null });
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect((await inspect(d.target)).findings).toEqual([]);
+    expect(await rawSql(d.target, "select count(*) as n from api_keys")).toEqual([{ n: 0 }]);
+  });
+});
+
+describe.runIf(backends.includes("postgres"))("restore on postgres, of a dump that is not sound", () => {
+  it("puts the old database back", async () => {
+    await using d = await deployment("postgres");
+    const app = await d.start();
+    const shop = await openShop(app, "unsound");
+    await rawSql(d.target, "alter table audit_log disable trigger user");
+    await rawSql(d.target, "update audit_log set action = 'tenant.updated' where seq = 2");
+    await createBackup(app.rack);
+    const { id } = await shop.mint();
+    await app.stop();
+    await expect(restore(d)).rejects.toMatchObject({
+      exitCode: 4,
+      message: expect.stringContaining("does not restore to a sound database") as string,
+    });
+    expect(await rawSql(d.target, "select id from api_keys")).toEqual([{ id }]);
+    expect(await rawSql(d.target, "select nspname from pg_namespace where nspname like 'keyrack%'")).toEqual([]);
+    expect(await rawSql(d.target, "select name from deployment where name = 'restore_pending'")).toEqual([]);
+  });
+});
+
+describe.runIf(backends.includes("postgres"))("restore on postgres, under a server by another name", () => {
+  it("sees the leader's lock, and touches nothing", async () => {
+    await using d = await deployment("postgres");
+    if (d.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const url = new URL(d.target.url);
+    url.searchParams.set("application_name", "billing");
+    const app = await d.start({ database_url: url.href });
+    const shop = await openShop(app, "named");
+    await createBackup(app.rack);
+    await expect.poll(() => app.rack.worker.leads).toBe(true);
+    await expect(restore(d)).rejects.toThrow("A Keyrack server is using this database");
+    expect((await shop.mint()).id).toBeTruthy();
+  });
+});

@@ -1,7 +1,7 @@
 // Where the scanner's public keys come from: fetched over https, kept for an hour, asked for again at most once a minute.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { loadSettings, type SettingName } from "../../src/config.ts";
 import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../src/domain/scanner-keys.ts";
 import { silentLog } from "../../src/log.ts";
@@ -84,6 +84,15 @@ describe("the scanner's public keys", () => {
     expect(seen[0]).toMatchObject({ redirect: "error", signal: expect.any(AbortSignal) });
     await expect(answering(new Response("no", { status: 500 }))).rejects.toThrow("500");
     await expect(answering(new Response("x".repeat((1 << 20) + 1)))).rejects.toThrow("too long");
+  });
+
+  it("are not waited for when a name server does not answer", async () => {
+    const over = vi.spyOn(AbortSignal, "timeout").mockImplementation(() => AbortSignal.abort());
+    const ask = async () => expect.unreachable("it was asked");
+    const silent = () => new Promise<never>(() => {});
+    await expect(fetchedKeys("https://scanner.example/keys", ask, silent)()).rejects.toThrow("not found in time");
+    expect(over).toHaveBeenCalledExactlyOnceWith(5_000);
+    over.mockRestore();
   });
 
   for (const [where, address, family] of [

@@ -56,6 +56,16 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
     const scrape = async (): Promise<Samples> => parse(await (await fetch(r.app.metricsUrl ?? "")).text());
 
+    it("counts a read by what was told of it, not by what it found before the disk failed", async () => {
+      const name = (status: number) => `keyrack_http_requests_total{method="GET",route="/v1/keys",status="${status}"}`;
+      const before = await scrape();
+      const lost = vi.spyOn(r.app.rack.store, "durable").mockImplementation(() => Promise.reject(new Error("EIO")));
+      expect((await w.call("sk_owner", "GET /v1/keys")).status).toBe(503);
+      lost.mockRestore();
+      const after = await scrape();
+      expect([after.get(name(503)), after.get(name(200))]).toEqual([1, before.get(name(200))]);
+    });
+
     it("counts requests by route and status, mutations, commits, caches, nodes and the audit head", async () => {
       const before = await scrape();
       for (let i = 0; i < 3; i++) await w.mint();
