@@ -10,7 +10,7 @@ import { mintLoad, onKeyrack, perSecond, readLoad, type World } from "./vendor.t
 
 const CLIENTS = [1, 5, 10, 25, 50] as const;
 const NODES = [1, 10, 50, 100, 200] as const;
-const ROUNDS = 3;
+const ROUNDS = 2;
 
 /** Answers a second at each number of callers, a new process a sample, the numbers taken in turn. */
 async function ratesBy(work: (world: World, connections: number) => Promise<number>): Promise<number[]> {
