@@ -1,5 +1,5 @@
-// The straight way from method and path to an endpoint. h3's router with its request and response objects costs as much
-// as bare node:http does, so it keeps what is rare: other methods, other spellings, and what is not there.
+// The straight way from method and path to an endpoint, without the request and response objects that h3 makes around
+// each call. h3 keeps what is rare: other methods, other spellings, and what is not there.
 import type { Endpoint } from "./endpoint.ts";
 
 export type Params = Readonly<Record<string, string>>;
