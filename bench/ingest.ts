@@ -11,7 +11,7 @@ import { ingest as ingestBatch } from "../src/domain/ingest.ts";
 import { createKey } from "../src/domain/keys.ts";
 import { createProject } from "../src/domain/projects.ts";
 import { createTenant } from "../src/domain/tenants.ts";
-import { createWorkspace } from "../src/domain/workspaces.ts";
+import { vendorOf } from "../prove/lite.ts";
 import { createLog } from "../src/log.ts";
 import { median, type Row } from "./report.ts";
 
@@ -79,19 +79,7 @@ export async function ingest(): Promise<Row[]> {
   const app = await startApp({ settings, log: createLog({ level: "error", write: () => {} }) });
   try {
     const { rack } = app;
-    const made = await createWorkspace(
-      { rack, actor: { kind: "bootstrap" } },
-      { name: "B", slug: "bench", env: "live" },
-    );
-    const actor: SecretKeyActor = {
-      kind: "secret_key",
-      id: made.secret_key.id,
-      workspace_id: made.workspace.id,
-      env: "live",
-      owner_scope: true,
-      expires_at: null,
-    };
-    const ctx = { rack, actor };
+    const ctx = await vendorOf(rack, "live", "bench");
     const all = await places(ctx);
     const ours: number[] = [];
     const parse: number[] = [];

@@ -4,10 +4,8 @@ import type { Settings } from "../src/config.ts";
 import { createKey } from "../src/domain/keys.ts";
 import { createProject } from "../src/domain/projects.ts";
 import { createTenant } from "../src/domain/tenants.ts";
-import { createWorkspace } from "../src/domain/workspaces.ts";
-import type { Ctx } from "../src/domain/context.ts";
-import type { SecretKeyActor } from "../src/domain/actor.ts";
 import { createLog } from "../src/log.ts";
+import { vendorOf } from "./lite.ts";
 
 const AT_ONCE = 500;
 
@@ -15,19 +13,7 @@ const AT_ONCE = 500;
 export async function filledApp(settings: Settings, keys: number): Promise<App> {
   const app = await startApp({ settings, log: createLog({ level: "error" }) });
   const { rack } = app;
-  const made = await createWorkspace(
-    { rack, actor: { kind: "bootstrap" } },
-    { name: "Filled", slug: "filled", env: "live" },
-  );
-  const actor: SecretKeyActor = {
-    kind: "secret_key",
-    id: made.secret_key.id,
-    workspace_id: made.workspace.id,
-    env: "live",
-    owner_scope: true,
-    expires_at: null,
-  };
-  const ctx: Ctx<SecretKeyActor> = { rack, actor };
+  const ctx = await vendorOf(rack, "live", "filled");
   const project = await createProject(ctx, { name: "P", slug: "ppp" });
   const tenant = await createTenant(ctx, { external_id: "t" });
   const want = { project_id: project.id, tenant_id: tenant.id, env: "live" as const };

@@ -1,19 +1,8 @@
 // A PostgreSQL database that a copy goes into. Its schema carries a mark until the copy is verified: a marked one is no
 // deployment, servers refuse it, and the next copy begins anew.
-import { Client } from "pg";
+import { connected } from "./pg-client.ts";
 
 export const UNFINISHED = "keyrack copy unfinished";
-
-async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 3_000 });
-  client.on("error", () => {}); // the query that needs the connection fails, and that is told
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}
 
 /** empty: no rows of anybody. unfinished: a copy of ours that was cut short. */
 export function sinkState(url: string): Promise<"empty" | "unfinished" | "in use"> {

@@ -1,7 +1,8 @@
 // A PostgreSQL database to try a backup in: the one the settings name, else one made for the moment. A named one must be
 // empty or ours: a database that only looks like a scratch one must never be emptied.
 import { randomBytes } from "node:crypto";
-import { Client } from "pg";
+import type { Client } from "pg";
+import { connected } from "./pg-client.ts";
 
 /** No place to try a backup in; says nothing about the backup. */
 export class NoScratch extends Error {
@@ -13,17 +14,6 @@ const LOCK = 1_263_682_381;
 const MARK = "keyrack restore test";
 /** Makes a restored schema known as one that may be dropped again. */
 export const SCRATCH_MARK = `comment on schema public is '${MARK}'`;
-
-async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 3_000 });
-  client.on("error", () => {}); // the query that needs the connection fails, and that is told
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}
 
 export async function withScratchDatabase<T>(
   url: string,

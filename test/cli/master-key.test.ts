@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { send } from "../../prove/rig.ts";
 import { startApp, type App } from "../../src/app.ts";
 import { loadSettings, type Settings } from "../../src/config.ts";
 import { StartRefused } from "../../src/instance.ts";
@@ -22,14 +23,7 @@ for (const back of backends) {
     let bearer: string;
     let kid: string;
 
-    const call = async (app: App, path: string, body?: object) => {
-      const response = await fetch(app.url + path, {
-        headers: { authorization: `Bearer ${bearer}`, "content-type": "application/json" },
-        ...(body && { method: "POST", body: JSON.stringify(body) }),
-      });
-      // oxlint-disable-next-line typescript/no-explicit-any
-      return { status: response.status, body: (await response.json()) as any };
-    };
+    const call = (app: App, route: string, body?: object) => send(app.url, bearer, route, body);
     const running = async (work: (app: App) => Promise<void>): Promise<void> => {
       const app = await startApp({ settings, log: silentLog });
       try {
@@ -38,12 +32,12 @@ for (const back of backends) {
         await app.stop();
       }
     };
-    const kidOf = async (app: App) => (await call(app, "/.well-known/jwks.json")).body.keys[0].kid as string;
+    const kidOf = async (app: App) => (await call(app, "GET /.well-known/jwks.json")).body.keys[0].kid as string;
     const key = (): string => readFileSync(join(dir, "master.key"), "utf8");
 
     /** The kept answer and the signing keys are what they were. */
     const expectReadable = async (app: App): Promise<void> => {
-      expect((await call(app, "/v1/idempotency/claim", CLAIM)).body).toMatchObject({
+      expect((await call(app, "POST /v1/idempotency/claim", CLAIM)).body).toMatchObject({
         state: "replay",
         response: { body: "aGVsbG8=" },
       });
@@ -58,11 +52,11 @@ for (const back of backends) {
       settings = loadSettings({ env: {}, flags: { data_dir: dir, port: "0", database_url, throttle: "off" } }).settings;
       await running(async (app) => {
         bearer = app.bootstrap.token as string;
-        bearer = (await call(app, "/v1/workspaces", { name: "W", slug: "www" })).body.secret_key.key;
-        const { lock_token } = (await call(app, "/v1/idempotency/claim", CLAIM)).body;
+        bearer = (await call(app, "POST /v1/workspaces", { name: "W", slug: "www" })).body.secret_key.key;
+        const { lock_token } = (await call(app, "POST /v1/idempotency/claim", CLAIM)).body;
         const { scope_hash, env } = CLAIM;
         const answer = { scope_hash, env, lock_token, status: 200, headers: {}, body: "aGVsbG8=" };
-        await call(app, "/v1/idempotency/complete", answer);
+        await call(app, "POST /v1/idempotency/complete", answer);
         kid = await kidOf(app);
       });
     });
