@@ -15,6 +15,7 @@ export class Ledger {
   readonly acked = new Map<string, string>();
   readonly pending = new Map<string, string>();
   acknowledged = 0;
+  operations = 0;
   events = { acked: 0, sent: 0 };
   /** Answers that no request of the load should get. */
   readonly odd: string[] = [];
@@ -161,14 +162,14 @@ export type LoadOptions = {
   ledger: Ledger;
   seed: number;
   clients: number;
-  /** A pause between a client's requests; none by default. */
-  restMs?: number;
+  /** From one operation of a client to its next, at the least; read before each. */
+  paceMs?: () => number;
   /** Goes on after an answer that is none, as a patient client would; otherwise a client ends there. */
   patient?: boolean;
 };
 
 /** Runs clients until `stop` aborts or the server is gone. */
-export async function runLoad({ restMs = 0, ...options }: LoadOptions, stop: AbortSignal): Promise<void> {
+export async function runLoad({ paceMs = () => 0, ...options }: LoadOptions, stop: AbortSignal): Promise<void> {
   const { call, world, ledger, seed, clients, patient } = options;
   const one = async (n: number): Promise<void> => {
     let names = 0;
@@ -176,15 +177,18 @@ export async function runLoad({ restMs = 0, ...options }: LoadOptions, stop: Abo
     const random = seeded(seed * 1_000 + n);
     const client: Client = { call, world, ledger, random, keys: [], tenants: [], fresh };
     while (!stop.aborted) {
+      const started = performance.now();
       try {
         await random.pick(OPS)(client);
+        ledger.operations++;
       } catch (error) {
         if (!patient) return;
         client.keys.length = client.tenants.length = 0; // what became of them is for the audit to say
         await sleep(50);
         if (error instanceof TypeError && !/fetch failed/.test(error.message)) throw error;
       }
-      if (restMs > 0) await sleep(restMs);
+      const rest = started + paceMs() - performance.now();
+      if (rest > 0) await sleep(rest);
     }
   };
   await Promise.all(Array.from({ length: clients }, (_, n) => one(n)));

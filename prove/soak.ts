@@ -1,5 +1,5 @@
-// A long run at a steady pace with trouble on the way: clients that hang up, nonsense, chain verifications. Memory, open
-// handles and the -wal must level off, and the ledger must still be right at the end.
+// A long run at half of what the clients reach unpaced, with trouble on the way: clients that hang up, nonsense, chain
+// verifications. Memory, open handles and the -wal must level off, and the ledger must still be right at the end.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,8 +10,11 @@ import { seeded, type Random } from "./random.ts";
 import type { Call } from "./rig.ts";
 import { startServer } from "./server.ts";
 
-const CLIENTS = 8;
-const REST_MS = 20;
+const CLIENTS = 16;
+/** How long the clients run unpaced, to learn the capacity that is then halved; less in a short run. */
+const CALIBRATION_MS = 20_000;
+/** A verification reads the whole chain: it rests ten times as long as it took, or it would be most of the load. */
+const VERIFY_REST = 10;
 const SAMPLE_MS = 2_000;
 /** The part of the run that only warms it up: code is compiled, caches and the heap find their size. */
 const WARM = 0.4;
@@ -67,13 +70,16 @@ async function disturb(
   stop: AbortSignal,
   tally: Tally,
 ): Promise<void> {
+  let verifyAt = 0;
   while (!stop.aborted) {
     await trouble(url, random);
     tally.count("hang-ups");
-    if (random.int(0, 19) === 0) {
+    if (performance.now() >= verifyAt) {
+      const started = performance.now();
       const { body } = await call(key, "GET /v1/audit_logs/chain");
       if (body.verified !== true) tally.failed(0, `the chain breaks at ${body.broken_seq}`);
       tally.count("verifications");
+      verifyAt = performance.now() + VERIFY_REST * (performance.now() - started) + 2_000;
     }
     await sleep(200);
   }
@@ -95,10 +101,17 @@ export const soak: Campaign = {
     const stop = new AbortController();
     try {
       const world = await worldOn(server, "soak");
+      let interval = 0;
       const load = runLoad(
-        { call, world, ledger, seed, clients: CLIENTS, restMs: REST_MS, patient: true },
+        { call, world, ledger, seed, clients: CLIENTS, paceMs: () => interval, patient: true },
         stop.signal,
       );
+      const calibrationMs = Math.min(CALIBRATION_MS, minutes * 6_000);
+      await sleep(calibrationMs);
+      const capacity = ledger.operations / (calibrationMs / 1_000);
+      interval = CLIENTS / (capacity / 2 / 1_000);
+      tally.figures["capacity, operations/s"] = Math.round(capacity);
+      const calibrated = ledger.operations;
       const trouble = disturb(url, call, world.key, seeded(seed), stop.signal, tally);
       const samples: Sample[] = [];
       const started = performance.now();
@@ -115,6 +128,7 @@ export const soak: Campaign = {
       await Promise.all([load, trouble]);
       tally.rounds = 1;
       tally.figures.minutes = minutes;
+      tally.figures["operations/s"] = Math.round((ledger.operations - calibrated) / (minutes * 60));
       judge(samples, seed, tally);
       await auditServer(call, world, ledger, { place, seed }, tally);
     } finally {
