@@ -1,6 +1,6 @@
 // Rate-limit checks and leases. The counters answer without a relational read; what this file adds is the environment
 // rule, and keeping the in-process counters with windows of a minute and more over a restart (decision 133).
-import type { CheckRequest, Counter, LeaseRequest } from "../counter/counter.ts";
+import type { CheckRequest, Counter, LeaseRequest, Verdict } from "../counter/counter.ts";
 import { FallbackCounter, NO_REDIS, type RedisState } from "../counter/fallback.ts";
 import { MemoryCounter } from "../counter/memory.ts";
 import { countersAfter, reapCounters, saveCounters } from "../store/rate-counters.ts";
@@ -40,9 +40,14 @@ export async function openCounters({ now, redisUrls, onRedisFailure, redisByNow 
 
 type Machine = Ctx<SecretKeyActor>;
 
-export async function checkLimits({ rack, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
+/** Not an async function: counters in this process answer at once, and a promise for that costs as much as the check. */
+export function checkLimits({ rack, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
   coverEnv(actor, want.env);
-  const verdict = await rack.counters.counter.check({ workspace_id: actor.workspace_id, ...want });
+  const verdict = rack.counters.counter.check({ workspace_id: actor.workspace_id, ...want });
+  return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
+}
+
+function resultOf(verdict: Verdict) {
   return { object: "ratelimit_result" as const, ...verdict };
 }
 

@@ -29,6 +29,11 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   params?: P;
   query?: Q;
   body?: B;
+  /**
+   * The same as `body` for what nearly every caller sends, faster; undefined sends the value to `body` after all. It sees
+   * bare JSON.parse: it must admit no field that it does not know, and no text or number without a bound.
+   */
+  plainBody?(value: unknown): In<B> | undefined;
   output: O;
   status?: number;
   /** Refusals beyond the common ones (validation, credentials, limits), for the documentation. */
@@ -71,6 +76,7 @@ export type Endpoint = {
   readonly params: Schema | undefined;
   readonly query: z.ZodObject | undefined;
   readonly body: Schema | undefined;
+  readonly plainBody: ((value: unknown) => unknown) | undefined;
   readonly output: Schema;
   readonly status: number;
   readonly failures: readonly FailureName[];
@@ -119,6 +125,7 @@ export function endpoint<
     params: declared.params,
     query: declared.query,
     body: declared.body,
+    plainBody: declared.plainBody,
     output: declared.output,
     status: declared.status ?? 200,
     failures: declared.failures ?? [],

@@ -1,7 +1,7 @@
 // Validation of path, query and body against an endpoint's schemas, with every failure named by its path.
 import type { z } from "zod";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
-import { isCleanText } from "./body.ts";
+import { isCleanText, parseJson, soundJson, textOf } from "./body.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
 
 const DETAILS_MAX = 20;
@@ -11,6 +11,13 @@ export function validate<S extends Schema>(schema: S, value: unknown, failure: F
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   throw fail(failure, { details: detailsOf(result.error, value) });
+}
+
+export function bodyOf({ body, plainBody }: Endpoint, bytes: Uint8Array): unknown {
+  if (!body) return undefined;
+  const text = textOf(bytes);
+  const value = parseJson(text);
+  return plainBody?.(value) ?? validate(body, soundJson(text, value), "invalid_body");
 }
 
 function detailsOf(error: z.ZodError, value: unknown): Detail[] {
@@ -51,6 +58,7 @@ const remembered = new WeakMap<Endpoint, Map<string, unknown>>();
 
 /** The validated query. Machines ask the same thing again and again: on hot endpoints the last ones are remembered. */
 export function queryOf(endpoint: Endpoint, search: string): unknown {
+  if (search === "" && !endpoint.query) return undefined;
   const known = endpoint.hot ? remembered.get(endpoint) : undefined;
   const found = known?.get(search);
   if (found !== undefined) return found;

@@ -11,9 +11,9 @@ import { keepAnswer, type KeptAnswer } from "../domain/kept-answers.ts";
 import { fail, Failure, failField } from "../kernel/errors.ts";
 import { access, refusal } from "./access.ts";
 import { networkOf } from "./address.ts";
-import { checkMedia, parseJson, readBody } from "./body.ts";
+import { checkMedia, readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { queryOf, validate } from "./input.ts";
+import { bodyOf, queryOf, validate } from "./input.ts";
 import { Answer, bearerOf, type Incoming } from "./message.ts";
 import type { Meter } from "./meter.ts";
 import { failureAnswer, jsonAnswer } from "./send.ts";
@@ -133,17 +133,9 @@ async function attempt(
   const bytes = endpoint.body && !endpoint.rawBody ? await raw() : undefined;
   const params = endpoint.params && validate(endpoint.params, request.params, "invalid_path");
   const query = queryOf(endpoint, request.search);
-  const body = endpoint.body && bytes && validate(endpoint.body, parseJson(bytes), "invalid_body");
+  const body = bytes && bodyOf(endpoint, bytes);
   const keep = endpoint.retryable ? keepFor(endpoint, request, bearer, bytes) : undefined;
-  const ctx: Ctx = {
-    rack,
-    actor,
-    keep,
-    // Few operations ask where a request came from; hot ones never do.
-    get from() {
-      return originOf(request, options);
-    },
-  };
+  const ctx = new Asked(rack, actor, keep, request, options);
   const input = { params, query, body, request, raw };
   const handled = keep ? guarded(rack, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
   const value = handled instanceof Promise ? await handled : handled;
@@ -151,6 +143,28 @@ async function attempt(
   if (options.checkOutput) endpoint.output.parse(value);
   const headers = keep?.replayed ? { ...endpoint.headers, "idempotent-replayed": "true" } : endpoint.headers;
   return jsonAnswer(endpoint.status, value, headers);
+}
+
+/** What the handler gets. A class, because an object literal with a getter takes longer to make than the rest of a request. */
+class Asked implements Ctx {
+  readonly rack: Rack;
+  readonly actor: Actor;
+  readonly keep: KeptAnswer | undefined;
+  readonly #request: Incoming;
+  readonly #options: RunOptions;
+
+  constructor(rack: Rack, actor: Actor, keep: KeptAnswer | undefined, request: Incoming, options: RunOptions) {
+    this.rack = rack;
+    this.actor = actor;
+    this.keep = keep;
+    this.#request = request;
+    this.#options = options;
+  }
+
+  /** Few operations ask where a request came from; hot ones never do. */
+  get from(): Origin {
+    return originOf(this.#request, this.#options);
+  }
 }
 
 function authenticate(

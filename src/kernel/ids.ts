@@ -48,6 +48,11 @@ export function parseUuid(text: string): string | null {
   return UUID.test(lower) || lower === NIL || lower === MAX ? lower : null;
 }
 
+/** A UUID as we write it ourselves, in lower case; the rarer spellings are for `parseUuid`. */
+export function isUuid(value: unknown): value is string {
+  return typeof value === "string" && value.length === NIL.length && UUID.test(value);
+}
+
 /** The 74 random bits: 12 of rand_a, then rand_b as 30 and 32. */
 type Tail = { a: number; b: number; c: number };
 

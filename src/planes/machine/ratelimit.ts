@@ -3,8 +3,7 @@ import { z } from "zod";
 import { checkLimits, leaseLimits, returnLease } from "../../domain/ratelimit.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Env, RateLimits, Uuid } from "../shapes.ts";
-
-const UNITS_MAX = 1_000;
+import { plainCheck, UNITS_MAX } from "./plain-check.ts";
 
 const Asked = {
   project_id: Uuid,
@@ -30,6 +29,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
   access: "machine.use",
   hot: true,
   body: z.strictObject({ ...Asked, cost: z.int().min(0).max(UNITS_MAX).default(1) }),
+  plainBody: plainCheck,
   output: z.strictObject({
     object: z.literal("ratelimit_result"),
     allowed: z.boolean(),

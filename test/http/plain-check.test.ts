@@ -1,0 +1,65 @@
+// The look by hand admits nothing that the schema would refuse, and makes of it what the schema would make.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { plainCheck } from "../../src/planes/machine/plain-check.ts";
+import { ratelimitCheck } from "../../src/planes/machine/ratelimit.ts";
+
+const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
+const rule = { id: "per-minute", limit: 3, window_ms: 60_000, algorithm: "sliding", scope: "key" };
+const body = { project_id: ID, env: "live", key_id: ID, tenant_id: ID, limits: [rule], cost: 1 };
+
+/** Right values, values at and past each bound, and values of another kind. */
+const strange = fc.constantFrom<unknown>(
+  ...[undefined, null, "", "x", ID, ID.toUpperCase(), `${ID} `, "00000000-0000-0000-0000-000000000000", "live", "test"],
+  ...["prod", "a", "-a", "a b", "a\u0000", "a".repeat(64), "a".repeat(65), "sliding", "fixed", "key", "tenant", true],
+  ...[-1, -0, 0, 1, 1.5, 8, 999, 1_000, 1_001, 2_678_400_000, 2_678_400_001, 1e9, 1e9 + 1, 2 ** 53, Number.NaN, [], {}],
+);
+const maybe = (right: unknown) =>
+  fc.oneof({ weight: 8, arbitrary: fc.constant(right) }, { arbitrary: strange, weight: 1 });
+const fields = (right: object) =>
+  fc.record(
+    Object.fromEntries(Object.entries({ ...right, more: undefined }).map(([name, value]) => [name, maybe(value)])),
+    { requiredKeys: Object.keys(right).slice(0, 2) },
+  );
+const rules = fc
+  .array(fields(rule), { maxLength: 9 })
+  .map((all) => all.map((one, i) => ({ ...one, ...(i > 0 && one.id === rule.id && i !== 3 && { id: `rule-${i}` }) })));
+const asked = fc
+  .tuple(fields(body), rules, fc.boolean())
+  // Through JSON: what reaches the program has been text.
+  .map(([one, limits, several]) => JSON.parse(JSON.stringify(several ? { ...one, limits } : one)) as unknown);
+
+describe("a check's body looked at by hand", () => {
+  it("is what the schema makes of it, or is left to the schema", () => {
+    const schema = ratelimitCheck.body;
+    let admitted = 0;
+    fc.assert(
+      fc.property(asked, (value) => {
+        const plain = plainCheck(value);
+        if (plain === undefined) return;
+        admitted++;
+        expect(schema?.parse(value)).toEqual(plain);
+      }),
+      { numRuns: 5_000, seed: 1 },
+    );
+    expect(admitted).toBeGreaterThan(500);
+  });
+
+  it("spares the schema what callers send", () => {
+    expect(plainCheck(body)).toEqual(body);
+    const { key_id: _key, tenant_id: _tenant, cost: _cost, ...short } = body;
+    expect(plainCheck(short)).toEqual({ ...short, key_id: null, tenant_id: null, cost: 1 });
+  });
+
+  it.each([
+    ["a field it does not know", { ...body, more: 1 }],
+    ["a prototype by name", JSON.parse(`{"__proto__":{"cost":1},${JSON.stringify(body).slice(1)}`)],
+    ["a field of a rule it does not know", { ...body, limits: [{ ...rule, more: 1 }] }],
+    ["two rules of one name", { ...body, limits: [rule, { ...rule, limit: 4 }] }],
+    ["no rule", { ...body, limits: [] }],
+    ["a list", [body]],
+    ["nothing", null],
+  ])("leaves %s to the schema", (_what, value) => {
+    expect(plainCheck(value)).toBeUndefined();
+  });
+});
