@@ -33,7 +33,7 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
    * The same as `body` for what nearly every caller sends, faster; undefined sends the value to `body` after all. It sees
    * bare JSON.parse: it must admit no field that it does not know, and no text or number without a bound.
    */
-  plainBody?(value: unknown): In<B> | undefined;
+  plainBody?: (value: unknown) => In<B> | undefined;
   output: O;
   status?: number;
   /** Refusals beyond the common ones (validation, credentials, limits), for the documentation. */

@@ -9,11 +9,26 @@ const rule = { id: "per-minute", limit: 3, window_ms: 60_000, algorithm: "slidin
 const body = { project_id: ID, env: "live", key_id: ID, tenant_id: ID, limits: [rule], cost: 1 };
 
 /** Right values, values at and past each bound, and values of another kind. */
-const strange = fc.constantFrom<unknown>(
-  ...[undefined, null, "", "x", ID, ID.toUpperCase(), `${ID} `, "00000000-0000-0000-0000-000000000000", "live", "test"],
-  ...["prod", "a", "-a", "a b", "a\u0000", "a".repeat(64), "a".repeat(65), "sliding", "fixed", "key", "tenant", true],
-  ...[-1, -0, 0, 1, 1.5, 8, 999, 1_000, 1_001, 2_678_400_000, 2_678_400_001, 1e9, 1e9 + 1, 2 ** 53, Number.NaN, [], {}],
-);
+const texts = ["", "x", ID, ID.toUpperCase(), `${ID} `, "00000000-0000-0000-0000-000000000000", "live", "test", "prod"];
+const names = ["a", "-a", "a b", "a\u0000", "a".repeat(64), "a".repeat(65), "sliding", "fixed", "key", "tenant"];
+const numbers = [
+  -1,
+  -0,
+  0,
+  1,
+  1.5,
+  8,
+  999,
+  1_000,
+  1_001,
+  2_678_400_000,
+  2_678_400_001,
+  1e9,
+  1e9 + 1,
+  2 ** 53,
+  Number.NaN,
+];
+const strange = fc.constantFrom<unknown>(...texts, ...names, ...numbers, undefined, null, true, [], {});
 const maybe = (right: unknown) =>
   fc.oneof({ weight: 8, arbitrary: fc.constant(right) }, { arbitrary: strange, weight: 1 });
 const fields = (right: object) =>
