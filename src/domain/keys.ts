@@ -11,9 +11,9 @@ import { holds, mustBeRotatable, mustHavePlace } from "./embed-rules.ts";
 import { changes, type Event } from "./events.ts";
 import { freshOnHashClash, mint, withFreshMaterial } from "./material.ts";
 import { mutate, unchanged } from "./mutate.ts";
-import { liveProject } from "./projects.ts";
+import { sharedProject } from "./projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
-import { liveTenant } from "./tenants.ts";
+import { sharedTenant } from "./tenants.ts";
 import { listOf, viewKey, withKey, type ApiKey, type Meta, type Minted, type Rotated } from "./views.ts";
 
 export type NewKey = {
@@ -40,8 +40,8 @@ export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
     const minted = mint("api_key", want.env); // before the transaction: it holds the only writer
     return mutate(ctx, { workspace_id, clash: freshOnHashClash, batch: !embed }, async (tx) => {
       const [project, tenant] = await Promise.all([
-        liveProject(tx, workspace_id, want.project_id),
-        liveTenant(tx, workspace_id, want.tenant_id),
+        sharedProject(tx, workspace_id, want.project_id),
+        sharedTenant(tx, workspace_id, want.tenant_id),
       ]);
       if (embed) await mustHavePlace(tx, embed, ctx.rack.clock.now());
       const policy_version = await tx.bump(project.id);
@@ -52,7 +52,7 @@ export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
         tenant_id: tenant.id,
         policy_version,
       });
-      await insertKey.run(tx, row);
+      await insertKey.gather(tx, row);
       return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row)] };
     });
   });

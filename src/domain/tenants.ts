@@ -28,6 +28,13 @@ export async function liveTenant(on: Reader, workspace_id: string, id: string): 
   return row;
 }
 
+/** The same for the jobs of a batch, none of which changes a tenant that another could know. */
+export async function sharedTenant(tx: Tx, workspace_id: string, id: string): Promise<TenantRow> {
+  const row = await liveTenantById.shared(tx, { workspace_id, id });
+  if (!row) throw fail("tenant_not_found");
+  return row;
+}
+
 export type NewTenant = { external_id: string; name?: string | undefined; meta?: Meta | undefined };
 
 export function createTenant(ctx: Ctx<Vendor>, want: NewTenant) {

@@ -1,6 +1,6 @@
 // What a dialect must offer to the group commit: one write connection, a read door, and a word on what an error means.
 import type { Tell } from "./inspect.ts";
-import type { Query, Reader, Dialect } from "./statement.ts";
+import type { Dialect, Query, Reader, Row } from "./statement.ts";
 
 /**
  * What an error of the database means to us.
@@ -12,7 +12,10 @@ export type Trouble = "unique" | "full" | "busy" | "slow" | "lost" | "fatal" | "
 
 export interface Writer {
   all<R>(query: Query): Promise<R[]>;
+  first<R>(query: Query): Promise<R | undefined>;
   run(query: Query): Promise<number>;
+  /** The same insert for several rows, in as few statements as the dialect does well with. */
+  many(sql: string, rows: readonly Row[]): Promise<void>;
   /** begin, commit, rollback, savepoint …: plain words, no values. */
   exec(sql: string): Promise<void>;
   /** The same without waiting for the answer: order is kept, and a failure shows in the next statement. */

@@ -3,7 +3,7 @@
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { Driver } from "./driver.ts";
-import { JobTx } from "./job-tx.ts";
+import { Batch, JobTx } from "./job-tx.ts";
 import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries } from "./ledger.ts";
 import type { Entry, Heads, PreparedEntry } from "./ledger.ts";
 import { statement, type Tx } from "./statement.ts";
@@ -165,8 +165,9 @@ export class GroupCommit {
   async #runSegment(segment: Pending[], shared: Shared): Promise<void> {
     if (this.#driver.sideBySide && segment.length > 1 && (await this.#runTogether(segment, shared))) return;
     let since = performance.now();
+    const batch = segment.length > 1 && !this.#driver.sideBySide ? new Batch() : undefined;
     for (const pending of segment) {
-      await this.#runAlone(pending, shared);
+      await this.#runAlone(pending, shared, batch);
       if (performance.now() - since > HOLD_LOOP_MS) {
         await new Promise((resolve) => setImmediate(resolve)); // requests that only read must not wait for the group
         since = performance.now();
@@ -185,9 +186,9 @@ export class GroupCommit {
     }
   }
 
-  async #runAlone(pending: Pending, shared: Shared): Promise<void> {
+  async #runAlone(pending: Pending, shared: Shared, batch: Batch | undefined): Promise<void> {
     const { writer } = this.#driver;
-    const tx = new JobTx(this.#driver, shared.versions);
+    const tx = new JobTx(this.#driver, shared.versions, batch);
     const rollBack = async (): Promise<void> => {
       shared.versions.undo(tx.undo);
       if (!tx.wrote) return;
@@ -210,7 +211,8 @@ export class GroupCommit {
   async #runTogether(segment: Pending[], shared: Shared): Promise<boolean> {
     const { writer } = this.#driver;
     writer.post("savepoint jobs");
-    const txs = segment.map(() => new JobTx(this.#driver, shared.versions));
+    const batch = new Batch();
+    const txs = segment.map(() => new JobTx(this.#driver, shared.versions, batch));
     const results = await Promise.allSettled(
       segment.map((pending, i) => this.#runJob(pending, txs[i] as JobTx, shared)),
     );
@@ -218,7 +220,9 @@ export class GroupCommit {
       if (result.status === "fulfilled") return segment[i]?.outcome?.unchanged && txs[i]?.wrote;
       return txs[i]?.wrote || !(result.reason instanceof Failure);
     });
-    if (spoilt) {
+    // One by one, the jobs then learn whose insert it was.
+    const inserted = !spoilt && (await batch.insert(this.#driver).then(always, never));
+    if (!inserted) {
       for (const pending of segment) pending.outcome = undefined;
       await shared.versions.forgetUnwritten();
       await writer.exec("rollback to savepoint jobs");
@@ -262,6 +266,9 @@ export class GroupCommit {
     }
   }
 }
+
+const always = (): boolean => true;
+const never = (): boolean => false;
 
 function refusalFor(trouble: string, error: unknown): unknown {
   if (error instanceof Failure) return error;

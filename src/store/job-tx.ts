@@ -1,8 +1,33 @@
 // The transaction as one job sees it. It ends with the job: what a failed job still sends afterwards is refused, or it
 // would land outside the job's savepoint and be committed with the others.
 import type { Driver } from "./driver.ts";
-import type { Query, Tx } from "./statement.ts";
+import type { Query, Row, Tx } from "./statement.ts";
 import type { Undo, Versions } from "./versions.ts";
+
+/** What the jobs of one batch have in common. None of them changes what another reads. */
+export class Batch {
+  readonly #reads = new Map<string, Promise<unknown>>();
+  readonly #inserts = new Map<string, Row[]>();
+
+  shared<R>({ sql, values }: Query, ask: () => Promise<R>): Promise<R> {
+    const name = `${sql}\n${values.join("\n")}`;
+    let answer = this.#reads.get(name) as Promise<R> | undefined;
+    if (!answer) this.#reads.set(name, (answer = ask()));
+    return answer;
+  }
+
+  gather({ sql, values }: Query): void {
+    const rows = this.#inserts.get(sql);
+    if (rows) rows.push(values);
+    else this.#inserts.set(sql, [values]);
+  }
+
+  /** Sends what was gathered, in the order in which it was first asked for. */
+  async insert(driver: Driver): Promise<void> {
+    await Promise.all([...this.#inserts].map(([sql, rows]) => driver.writer.many(sql, rows)));
+    this.#inserts.clear();
+  }
+}
 
 export class JobTx {
   readonly dialect;
@@ -10,11 +35,13 @@ export class JobTx {
   readonly undo: Undo[] = [];
   readonly #driver: Driver;
   readonly #versions: Versions;
+  readonly #batch: Batch | undefined;
   #over = false;
 
-  constructor(driver: Driver, versions: Versions) {
+  constructor(driver: Driver, versions: Versions, batch?: Batch) {
     this.#driver = driver;
     this.#versions = versions;
+    this.#batch = batch;
     this.dialect = driver.dialect;
   }
 
@@ -30,10 +57,36 @@ export class JobTx {
     return this.#driver.writer.all<R>(query);
   }
 
+  first<R>(query: Query): Promise<R | undefined> {
+    if (this.#over) return tooLate();
+    if (!query.sql.startsWith("select")) this.wrote = true;
+    return this.#driver.writer.first<R>(query);
+  }
+
+  shared<R>(query: Query): Promise<R | undefined> {
+    if (this.#over) return tooLate();
+    const ask = (): Promise<R | undefined> => this.#driver.writer.first<R>(query);
+    return this.#batch ? this.#batch.shared(query, ask) : ask();
+  }
+
   run(query: Query): Promise<number> {
     if (this.#over) return tooLate();
     this.wrote = true;
     return this.#driver.writer.run(query);
+  }
+
+  many(sql: string, rows: readonly Row[]): Promise<void> {
+    if (this.#over) return tooLate();
+    this.wrote = true;
+    return this.#driver.writer.many(sql, rows);
+  }
+
+  /** Where jobs run one after the other, each must know at once whether its insert was refused. */
+  async gather(query: Query): Promise<void> {
+    if (this.#over) return tooLate();
+    this.wrote = true;
+    if (this.#batch && this.#driver.sideBySide) this.#batch.gather(query);
+    else await this.#driver.writer.run(query);
   }
 
   bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number> {

@@ -84,16 +84,15 @@ export async function appendEntries(
   entries: readonly PreparedEntry[],
   now: number,
 ): Promise<void> {
-  const writes: Promise<unknown>[] = [];
+  const rows: AuditLogRow[] = [];
   const moved = new Set<AuditHeadRow>();
   for (const entry of entries) {
     const head = heads.get(entry.workspace_id) as AuditHeadRow;
     const row = placeEntry(entry, head, now);
     moved.add(Object.assign(head, { seq: row.seq, hash: row.hash, occurred_at: row.occurred_at }));
-    writes.push(insertAudit.run(tx, row));
+    rows.push(row);
   }
-  for (const head of moved) writes.push(moveHead.run(tx, head));
-  await Promise.all(writes);
+  await Promise.all([insertAudit.many(tx, rows), ...[...moved].map((head) => moveHead.run(tx, head))]);
 }
 
 /** A head that was made for a mutation which then wrote nothing would stand for a chain that does not exist. */

@@ -6,7 +6,8 @@ import { fail } from "../kernel/errors.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
 import { isLost } from "./lost.ts";
 import { UNFINISHED } from "./pg-copy.ts";
-import type { Query, Reader } from "./statement.ts";
+import { chunks, widen } from "./pg-rows.ts";
+import type { Query, Reader, Row } from "./statement.ts";
 
 const INT8 = 20;
 const VERSION_MIN = 150_000;
@@ -61,6 +62,10 @@ class PgReader implements Reader {
       throw isLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
     }
   }
+
+  async first<R>(query: Query): Promise<R | undefined> {
+    return (await this.all<R>(query))[0];
+  }
 }
 
 class PgWriter implements Writer {
@@ -75,8 +80,18 @@ class PgWriter implements Writer {
     return (await this.#live.query(toConfig(query))).rows as R[];
   }
 
+  async first<R>(query: Query): Promise<R | undefined> {
+    return (await this.all<R>(query))[0];
+  }
+
   async run(query: Query): Promise<number> {
     return (await this.#live.query(toConfig(query))).rowCount ?? 0;
+  }
+
+  /** Each statement costs the server more than the row it inserts. */
+  async many(sql: string, rows: readonly Row[]): Promise<void> {
+    const sent = chunks(rows).map((chunk) => this.run({ sql: widen(sql, chunk.length), values: chunk.flat() }));
+    await Promise.all(sent);
   }
 
   async exec(sql: string): Promise<void> {

@@ -12,7 +12,14 @@ export class ReadOnlyDriver implements Driver {
   readonly dialect = "sqlite";
   readonly sideBySide = false;
   readonly reader: Reader;
-  readonly writer: Writer = { all: refuse, run: refuse, exec: refuse, post: () => {} };
+  readonly writer: Writer = {
+    all: refuse,
+    first: refuse,
+    run: refuse,
+    many: refuse,
+    exec: refuse,
+    post: () => {},
+  };
   readonly #db: Connection;
 
   constructor(file: string) {

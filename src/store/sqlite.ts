@@ -6,7 +6,7 @@ import { connectSqlite, type Connection, type Statement } from "./connect.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
 import { Flusher } from "./flusher.ts";
 import type { Tell } from "./inspect.ts";
-import type { Query, Reader } from "./statement.ts";
+import type { Query, Reader, Row } from "./statement.ts";
 
 const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // the WAL-reset corruption bug is fixed from here on
@@ -122,8 +122,17 @@ class SqliteWriter implements Writer {
     return this.#statements.get(query.sql).all(query.values) as R[];
   }
 
+  async first<R>(query: Query): Promise<R | undefined> {
+    return this.#statements.get(query.sql).get(query.values) as R | undefined;
+  }
+
   async run(query: Query): Promise<number> {
     return this.#statements.get(query.sql).run(query.values).changes;
+  }
+
+  async many(sql: string, rows: readonly Row[]): Promise<void> {
+    const statement = this.#statements.get(sql);
+    for (const row of rows) statement.run(row);
   }
 
   async exec(sql: string): Promise<void> {
@@ -136,22 +145,62 @@ class SqliteWriter implements Writer {
   }
 }
 
+/**
+ * Reads of one turn of the event loop share a transaction: taking SQLite's lock and giving it back costs more than to find
+ * a row. It ends with the turn, and before anything that readers must see or must not stand in the way of.
+ */
 export class SqliteReader implements Reader {
   readonly dialect = "sqlite";
+  readonly #db: Connection;
   readonly #statements: Statements;
   readonly #failed: (error: unknown) => void;
+  readonly #endTurn = (): void => this.renew();
+  #sharing = true;
 
   constructor(db: Connection, failed: (error: unknown) => void) {
+    this.#db = db;
     this.#statements = new Statements(db);
     this.#failed = failed;
   }
 
   async all<R>(query: Query): Promise<R[]> {
+    return this.#read(query.sql, (statement) => statement.all(query.values) as R[]);
+  }
+
+  async first<R>(query: Query): Promise<R | undefined> {
+    return this.#read(query.sql, (statement) => statement.get(query.values) as R | undefined);
+  }
+
+  #read<T>(sql: string, take: (statement: Statement) => T): T {
     try {
-      return this.#statements.get(query.sql).all(query.values) as R[];
+      if (this.#sharing && !this.#db.inTransaction) {
+        this.#statements.get("begin").run();
+        setImmediate(this.#endTurn);
+      }
+      return take(this.#statements.get(sql));
     } catch (error) {
       this.#failed(error);
       throw error;
+    }
+  }
+
+  /** The next read sees everything committed so far. */
+  renew(): void {
+    try {
+      if (this.#db.inTransaction) this.#statements.get("commit").run();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** A checkpoint cannot start the -wal anew while anybody reads from it: meanwhile each read is over at once. */
+  async apart<T>(work: () => Promise<T>): Promise<T> {
+    this.#sharing = false;
+    this.renew();
+    try {
+      return await work();
+    } finally {
+      this.#sharing = true;
     }
   }
 }
@@ -159,7 +208,7 @@ export class SqliteReader implements Reader {
 export class SqliteDriver implements Driver {
   readonly dialect = "sqlite";
   readonly sideBySide = false;
-  readonly reader: Reader;
+  readonly reader: SqliteReader;
   readonly writer: Writer;
   readonly #file: string;
   readonly #write: Connection;
@@ -197,6 +246,7 @@ export class SqliteDriver implements Driver {
   /** From this moment readers see what a power cut would still take away. */
   #committed(): void {
     this.#commits++;
+    this.reader.renew();
     this.#unsynced ??= Promise.withResolvers();
     this.#unsynced.promise.catch(() => {}); // there may be no reader to tell
   }
@@ -221,7 +271,8 @@ export class SqliteDriver implements Driver {
     const grown = this.walBytes() - this.#walAtCheckpoint;
     if (grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
     try {
-      await (this.walBytes() > WAL_MAX_BYTES ? this.#flusher.truncate() : this.#flusher.checkpoint());
+      const tooLong = this.walBytes() > WAL_MAX_BYTES;
+      await this.reader.apart(() => (tooLong ? this.#flusher.truncate() : this.#flusher.checkpoint()));
     } catch (error) {
       // No room to move pages over: what is in the -wal is durable there, and the next rest tries again.
       if (this.trouble(error) !== "full") throw error;
@@ -277,9 +328,11 @@ export class SqliteDriver implements Driver {
   }
 
   async close(): Promise<void> {
-    await this.#flusher.truncate().catch((error: unknown) => {
+    const truncated = this.reader.apart(() => this.#flusher.truncate());
+    await truncated.catch((error: unknown) => {
       if (this.trouble(error) !== "full") throw error;
     });
+    this.reader.renew();
     await this.#flusher.close();
     this.#read.close();
     this.#write.close();

@@ -17,8 +17,11 @@ export type Dialect = "sqlite" | "postgres";
 export type Builder = Kysely<Tables>;
 export type Value = string | number | null | Uint8Array;
 
+/** The values of one execution, in the order of the statement's holes. */
+export type Row = readonly Value[];
+
 /** A compiled statement with its values filled in. */
-export type Query = { readonly sql: string; readonly values: readonly Value[] };
+export type Query = { readonly sql: string; readonly values: Row };
 
 const builders: Record<Dialect, Builder> = {
   sqlite: new Kysely<Tables>({
@@ -43,6 +46,7 @@ const builders: Record<Dialect, Builder> = {
 export interface Reader {
   readonly dialect: Dialect;
   all<R>(query: Query): Promise<R[]>;
+  first<R>(query: Query): Promise<R | undefined>;
 }
 
 declare const txBrand: unique symbol;
@@ -52,6 +56,12 @@ export interface Tx extends Reader {
   readonly [txBrand]: true;
   /** Runs a write; answers the number of rows it touched. */
   run(query: Query): Promise<number>;
+  /** The same insert for several rows. */
+  many(sql: string, rows: readonly Row[]): Promise<void>;
+  /** A read that no job of the batch changes: one of them asks for all. */
+  shared<R>(query: Query): Promise<R | undefined>;
+  /** An insert that nothing later in the job looks for: it may go with those of the other jobs of the batch. */
+  gather(query: Query): Promise<void>;
   /** The project's next policy version; the project row itself is updated once, when the group seals. */
   bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number>;
 }
@@ -72,6 +82,9 @@ export type Statement<P, R> = {
   all(on: Reader, params: P): Promise<R[]>;
   first(on: Reader, params: P): Promise<R | undefined>;
   run(on: Tx, params: P): Promise<number>;
+  many(on: Tx, rows: readonly P[]): Promise<void>;
+  shared(on: Tx, params: P): Promise<R | undefined>;
+  gather(on: Tx, params: P): Promise<void>;
   /** The SQL text of one dialect, for tests and EXPLAIN. */
   sql(dialect: Dialect): string;
 };
@@ -114,8 +127,14 @@ export function statement<P extends Record<string, unknown>>() {
       fill(compiledFor(dialect), params as Record<string, Value | undefined>);
     return {
       all: (on, params) => on.all<R>(query(on.dialect, params)),
-      first: async (on, params) => (await on.all<R>(query(on.dialect, params)))[0],
+      first: (on, params) => on.first<R>(query(on.dialect, params)),
       run: (on, params) => on.run(query(on.dialect, params)),
+      many: (on, rows) => {
+        const values = rows.map((row) => query(on.dialect, row).values);
+        return on.many(compiledFor(on.dialect).sql, values);
+      },
+      shared: (on, params) => on.shared<R>(query(on.dialect, params)),
+      gather: (on, params) => on.gather(query(on.dialect, params)),
       sql: (dialect) => compiledFor(dialect).sql,
     };
   };

@@ -58,14 +58,15 @@ export class Versions {
   /** Writes what was bumped since the last call; answers the projects that moved. */
   async write(tx: Tx, now: number): Promise<Bumped[]> {
     const moved: Bumped[] = [];
-    const writes: Promise<number>[] = [];
+    const writes: Promise<unknown>[] = [];
     for (const [project_id, loading] of this.#counters) {
       const counter = await loading;
       if (counter.version === counter.written) continue;
       writes.push(writeVersion.run(tx, { id: project_id, version: counter.version }));
-      for (let version = counter.written + 1; version <= counter.version; version++) {
-        writes.push(logVersion.run(tx, { project_id, version, changed_at: now }));
-      }
+      const first = counter.written + 1;
+      const versions = Array.from({ length: counter.version - counter.written }, (_, i) => first + i);
+      const rows = versions.map((version) => ({ project_id, version, changed_at: now }));
+      writes.push(logVersion.many(tx, rows));
       if (counter.forgetAt !== null) writes.push(forgetDeltas.run(tx, { id: project_id, version: counter.forgetAt }));
       counter.written = counter.version;
       counter.forgetAt = null;

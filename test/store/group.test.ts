@@ -190,6 +190,34 @@ for (const back of backends) {
       });
     }
 
+    it("fails a mint alone whose gathered insert is refused, and one that finds no project", async () => {
+      await using lite = await rackLite(back);
+      const { ctx, want } = await shop(lite);
+      const gathered = (external_id: string) =>
+        mutate(ctx, { workspace_id: ctx.actor.workspace_id, batch: true }, async (tx) => {
+          const row = tenantRow(ctx, external_id);
+          await insertTenant.gather(tx, row);
+          return { value: row.id, events: [{ action: "tenant.created", target_id: row.id, payload: {} }] };
+        });
+      const nowhere = { ...want, project_id: ctx.rack.newId() };
+      const results = await Promise.allSettled([
+        ...Array.from({ length: 70 }, () => createKey(ctx, want)),
+        gathered("one"),
+        gathered("first"), // taken
+        createKey(ctx, nowhere),
+        gathered("two"),
+      ]);
+      const refused = results.flatMap((result, i) => (result.status === "rejected" ? [i] : []));
+      expect(refused).toEqual([71, 72]);
+      expect(results[72]).toMatchObject({ reason: { failure: "project_not_found" } });
+      expect(await lite.sql("select id from api_keys")).toHaveLength(70);
+      const tenants = await lite.sql("select external_id from tenants order by external_id");
+      expect(tenants.map(({ external_id }) => external_id)).toEqual(["first", "one", "two"]);
+      const chain = await verifyChain(lite.rack, ctx.actor.workspace_id);
+      expect(chain).toMatchObject({ verified: true, checked: 4 + 72 });
+      expect(await versionsOf(lite, want.project_id)).toEqual(Array.from({ length: 70 }, (_, i) => i + 2));
+    });
+
     it("writes nothing for a refusal", async () => {
       await using lite = await rackLite(back);
       const { ctx, want } = await shop(lite);

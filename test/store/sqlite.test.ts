@@ -115,6 +115,42 @@ describe("a SQLite connection", () => {
   });
 });
 
+describe("reading from SQLite", () => {
+  it("shows what was committed a moment ago to a reader of the same turn, and nothing before", async () => {
+    const { driver, group, names } = await openGroup();
+    const { writer } = driver;
+    const before = await names();
+    const row = { sql: "insert into deployment (name, value) values (?, ?)", values: ["zz", "1"] };
+    await writer.exec("begin immediate");
+    await writer.run(row);
+    expect(await names()).toEqual(before);
+    await writer.exec("commit");
+    expect(await names()).toEqual([...before, "zz"]);
+    await group.close();
+    await driver.close();
+  });
+
+  it("does not keep the -wal from starting anew", async () => {
+    const { driver, group, insert, names } = await openGroup();
+    for (let i = 0; i < 20; i++) await insert(`${i}`, "x".repeat(4_000));
+    const full = driver.walBytes();
+    let reading = true;
+    const reader = (async () => {
+      while (reading) {
+        await names();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    })();
+    await group.rest();
+    await insert("after", "x");
+    expect(driver.walBytes()).toBe(full); // written from its start again, not behind what was there
+    reading = false;
+    await reader;
+    await group.close();
+    await driver.close();
+  });
+});
+
 describe("durability on SQLite", () => {
   it("counts a commit as unsynced from the moment a reader can see it", async () => {
     const { driver, group, insert } = await openGroup();

@@ -16,6 +16,10 @@ function recorder(dialect: "sqlite" | "postgres"): Reader & { asked: Query[] } {
       asked.push(query);
       return [];
     },
+    first: async (query) => {
+      asked.push(query);
+      return undefined;
+    },
   };
 }
 
