@@ -134,9 +134,9 @@ describe("reading from SQLite", () => {
     const { driver, group, insert, names } = await openGroup();
     for (let i = 0; i < 20; i++) await insert(`${i}`, "x".repeat(4_000));
     const full = driver.walBytes();
-    let reading = true;
+    const stop = new AbortController();
     const reader = (async () => {
-      while (reading) {
+      while (!stop.signal.aborted) {
         await names();
         await new Promise((resolve) => setImmediate(resolve));
       }
@@ -144,7 +144,7 @@ describe("reading from SQLite", () => {
     await group.rest();
     await insert("after", "x");
     expect(driver.walBytes()).toBe(full); // written from its start again, not behind what was there
-    reading = false;
+    stop.abort();
     await reader;
     await group.close();
     await driver.close();
