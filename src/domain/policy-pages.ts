@@ -87,9 +87,14 @@ export class PolicyPages {
     return building;
   }
 
+  /** Whether it is sent as it is, whatever the caller takes. */
+  isSmall(page: Page): boolean {
+    return page.bytes < COMPRESS_MIN;
+  }
+
   /** The page's bytes in this encoding, made once; undefined when it is better sent as it is. */
   encoded(page: Page, encoding: Encoding): Promise<Uint8Array> | undefined {
-    if (page.bytes < COMPRESS_MIN) return undefined;
+    if (this.isSmall(page)) return undefined;
     const known = page.encoded[encoding];
     if (known) return known;
     const work = this.plain(page).then((chunks) => squeeze(chunks, page.bytes, encoding));
