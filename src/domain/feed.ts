@@ -26,6 +26,8 @@ export class Feed {
   readonly #store: Store;
   readonly #heads = new Map<string, Head>();
   readonly #waiters = new Map<string, Set<Waiter>>();
+  /** Reads that began after the project's last wake: those woken by it share one. */
+  readonly #rereads = new Map<string, Promise<Head>>();
   /** Moves with every change: a head read before it must not be kept after it. */
   #epoch = 0;
   #waiting = 0;
@@ -56,6 +58,19 @@ export class Feed {
     if (!known) return this.#readHead(workspace_id, project_id);
     this.reads.hits++;
     return owned(known, workspace_id);
+  }
+
+  /** For somebody who was just woken: a thousand of them read the head once. */
+  async headOnceWoken(workspace_id: string, project_id: string): Promise<Head> {
+    let reread = this.#rereads.get(project_id);
+    if (!reread) {
+      const work = (async () => this.head(workspace_id, project_id))();
+      reread = work.finally(() => {
+        if (this.#rereads.get(project_id) === reread) this.#rereads.delete(project_id);
+      });
+      this.#rereads.set(project_id, reread);
+    }
+    return owned(await reread, workspace_id);
   }
 
   async #readHead(workspace_id: string, project_id: string): Promise<Head> {
@@ -100,6 +115,7 @@ export class Feed {
   }
 
   #wake(project_id: string): void {
+    this.#rereads.delete(project_id);
     for (const waiter of this.#waiters.get(project_id) ?? []) waiter.wake();
   }
 }

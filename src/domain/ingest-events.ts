@@ -32,6 +32,8 @@ export type Findings = {
   times: Float64Array;
   /** The key of each event, where it is known already. */
   places: (KeyPlace | undefined)[];
+  /** The events that are not simply of a known key, in its project and environment: whose they are must be looked at. */
+  doubtful: number[];
   missing: Missing;
   live: boolean;
 };
@@ -107,7 +109,8 @@ export function checkEvents(events: readonly unknown[], known: Known): Findings 
   const findings: Findings = {
     problems: problems.list,
     times: new Float64Array(events.length),
-    places: Array.from({ length: events.length }),
+    places: [],
+    doubtful: [],
     missing: { keys: new Set(), projects: new Set(), tenants: new Set() },
     live: false,
   };
@@ -154,11 +157,18 @@ function checkContext(event: Fields, i: number, problems: Problems): void {
   if (!isSampleRate(sample_rate)) problems.at(i, "sample_rate", sample_rate, "must be from 0.0001 to 1");
 }
 
+/** An event need not name its key's tenant. */
+export function isOf(place: KeyPlace, tenant_id: unknown): boolean {
+  return tenant_id === place.tenant_id || tenant_id === null || tenant_id === undefined;
+}
+
 /** An id that is known is well formed: only others are read. They are put in lower case for the lookup. */
 function checkIds(event: Fields, i: number, problems: Problems, findings: Findings, known: Known): void {
-  const { key_id, project_id, tenant_id } = event;
+  const { key_id, project_id, tenant_id, env } = event;
   const place = typeof key_id === "string" ? known.keys.get(key_id) : undefined;
   findings.places[i] = place;
+  if (place && place.project_id === project_id && place.env === env && isOf(place, tenant_id)) return;
+  findings.doubtful.push(i);
   if (!place && key_id !== null && key_id !== undefined) need(event, "key_id", i, problems, findings.missing.keys);
   if (place?.project_id !== project_id && !known.projects.has(project_id as string)) {
     need(event, "project_id", i, problems, findings.missing.projects);

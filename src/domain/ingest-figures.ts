@@ -3,7 +3,7 @@
 import type { Detail } from "../kernel/errors.ts";
 import type { KeyPlace } from "../store/ingest.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../store/tables.ts";
-import { DETAILS_MAX, type Batch, type Findings, type WireEvent } from "./ingest-events.ts";
+import { DETAILS_MAX, isOf, type Batch, type Findings, type WireEvent } from "./ingest-events.ts";
 import type { Known } from "./known-ids.ts";
 
 export const DAY_MS = 86_400_000;
@@ -34,19 +34,13 @@ export function monthOf(ms: number): number {
 /** Every id must be the workspace's, and a key must be of the project, tenant and environment the event names. */
 export function checkOwnership(batch: Batch, findings: Findings, known: Known): Detail[] {
   const problems: Detail[] = [];
-  const { events } = batch;
-  for (let i = 0; i < events.length && problems.length < DETAILS_MAX; i++) {
-    const event = events[i] as WireEvent;
+  for (const i of findings.doubtful) {
+    if (problems.length >= DETAILS_MAX) break;
+    const event = batch.events[i] as WireEvent;
     const { key_id, project_id, env } = event;
     const tenant_id = event.tenant_id ?? null;
     const place = (findings.places[i] ??= typeof key_id === "string" ? known.keys.get(key_id) : undefined);
-    if (
-      place?.project_id === project_id &&
-      place.env === env &&
-      (tenant_id === place.tenant_id || tenant_id === null)
-    ) {
-      continue;
-    }
+    if (place?.project_id === project_id && place.env === env && isOf(place, tenant_id)) continue;
     const say = (name: string, message: string): number => problems.push({ path: `events[${i}].${name}`, message });
     if (!known.projects.has(project_id) && place?.project_id !== project_id) {
       say("project_id", "is not a project of this workspace");
@@ -64,7 +58,7 @@ export function addUp(workspace_id: string, batch: Batch, findings: Findings, no
   const { times, places } = findings;
   const seen = new Set<string>();
   const byDay = new Map<number, Map<KeyPlace, DaySum>>();
-  const months = new Map<string, UsageTenantMonthRow>();
+  const months: Months = new Map();
   let [accepted, day, today] = [0, -1, new Map<KeyPlace, DaySum>()];
   for (let i = 0; i < events.length; i++) {
     const event = events[i] as WireEvent;
@@ -81,7 +75,9 @@ export function addUp(workspace_id: string, batch: Batch, findings: Findings, no
         today = byDay.get(day) ?? new Map<KeyPlace, DaySum>();
         byDay.set(day, today);
       }
-      addToKey(today, place, { workspace_id, day, at, weight, admitted, failed: event.status >= 400 });
+      let sum = today.get(place);
+      if (!sum) today.set(place, (sum = emptyDay(workspace_id, place.id, day)));
+      addToDay(sum, at, weight, admitted, event.status >= 400);
     } else if (admitted) {
       const { env, tenant_id, project_id } = event as WireEvent & { tenant_id: string };
       addToMonth(months, { workspace_id, env, tenant_id, project_id }, { requests: weight, first: at, last: at });
@@ -90,30 +86,15 @@ export function addUp(workspace_id: string, batch: Batch, findings: Findings, no
   return { accepted, ...collect(byDay, months) };
 }
 
-type Hit = { workspace_id: string; day: number; at: number; weight: number; admitted: boolean; failed: boolean };
+function emptyDay(workspace_id: string, key_id: string, day: number): DaySum {
+  return { workspace_id, key_id, day, requests: 0, errors: 0, admitted: 0, first: Infinity, last: 0, used: 0 };
+}
 
-function addToKey(today: Map<KeyPlace, DaySum>, place: KeyPlace, hit: Hit): void {
-  const { at, weight } = hit;
-  let sum = today.get(place);
-  if (!sum) {
-    const { workspace_id, day } = hit;
-    sum = {
-      workspace_id,
-      key_id: place.id,
-      day,
-      requests: 0,
-      errors: 0,
-      admitted: 0,
-      first: Infinity,
-      last: 0,
-      used: 0,
-    };
-    today.set(place, sum);
-  }
+function addToDay(sum: DaySum, at: number, weight: number, admitted: boolean, failed: boolean): void {
   sum.requests += weight;
-  if (hit.failed) sum.errors += weight;
+  if (failed) sum.errors += weight;
   if (at > sum.used) sum.used = at;
-  if (!hit.admitted) return;
+  if (!admitted) return;
   sum.admitted += weight;
   if (at < sum.first) sum.first = at;
   if (at > sum.last) sum.last = at;
@@ -121,16 +102,21 @@ function addToKey(today: Map<KeyPlace, DaySum>, place: KeyPlace, hit: Hit): void
 
 type Whose = Pick<UsageTenantMonthRow, "workspace_id" | "env" | "tenant_id" | "project_id">;
 
+/** By tenant: it rarely has more than one project, environment and month in a batch, so its rows are simply looked at. */
+type Months = Map<string, UsageTenantMonthRow[]>;
+
 function addToMonth(
-  months: Map<string, UsageTenantMonthRow>,
+  months: Months,
   whose: Whose,
   { requests, first, last }: { requests: number; first: number; last: number },
 ): void {
   const month = monthOf(last);
-  const name = `${month}/${whose.env}/${whose.tenant_id}/${whose.project_id}`;
-  const row = months.get(name);
+  const { env, tenant_id, project_id } = whose;
+  const rows = months.get(tenant_id) ?? [];
+  if (rows.length === 0) months.set(tenant_id, rows);
+  const row = rows.find((each) => each.month === month && each.env === env && each.project_id === project_id);
   if (!row) {
-    months.set(name, { ...whose, month, requests, first_seen_at: first, last_seen_at: last });
+    rows.push({ ...whose, month, requests, first_seen_at: first, last_seen_at: last });
     return;
   }
   row.requests += requests;
@@ -139,7 +125,7 @@ function addToMonth(
 }
 
 /** In key order, so that two processes that write the same rows wait for each other instead of deadlocking. */
-function collect(byDay: Map<number, Map<KeyPlace, DaySum>>, months: Map<string, UsageTenantMonthRow>) {
+function collect(byDay: Map<number, Map<KeyPlace, DaySum>>, months: Months) {
   const days: UsageDayRow[] = [];
   const lastUsed = new Map<KeyPlace, number>();
   for (const sums of byDay.values()) {
@@ -152,7 +138,20 @@ function collect(byDay: Map<number, Map<KeyPlace, DaySum>>, months: Map<string, 
       addToMonth(months, whose, { requests: sum.admitted, first: sum.first, last: sum.last });
     }
   }
-  days.sort((a, b) => (a.key_id < b.key_id ? -1 : a.key_id > b.key_id ? 1 : a.day - b.day));
-  const ordered = [...months].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+  days.sort((a, b) => compare(a.key_id, b.key_id) || a.day - b.day);
+  const ordered = [...months.values()].flat().toSorted(byKey);
   return { days, months: ordered, lastUsed };
+}
+
+function byKey(a: UsageTenantMonthRow, b: UsageTenantMonthRow): number {
+  return (
+    a.month - b.month ||
+    compare(a.env, b.env) ||
+    compare(a.tenant_id, b.tenant_id) ||
+    compare(a.project_id, b.project_id)
+  );
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

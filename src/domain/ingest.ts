@@ -88,19 +88,20 @@ function parse(bytes: Buffer): unknown {
   const ascii = isAscii(bytes);
   if (!ascii && !isUtf8(bytes)) return undefined;
   try {
-    const value: unknown = JSON.parse(bytes.toString(ascii ? "latin1" : "utf8")); // plain ASCII needs no decoding
-    return mayBeDeep(bytes, value) && isDeeper(value, DEPTH_MAX) ? undefined : value;
+    const text = bytes.toString(ascii ? "latin1" : "utf8"); // plain ASCII needs no decoding
+    const value: unknown = JSON.parse(text);
+    return mayBeDeep(text, value) && isDeeper(value, DEPTH_MAX) ? undefined : value;
   } catch {
     return undefined;
   }
 }
 
 /** Unknown fields pass, so depth can hide in them; without brackets to spare beyond one an event it cannot. */
-function mayBeDeep(bytes: Buffer, value: unknown): boolean {
+function mayBeDeep(text: string, value: unknown): boolean {
   const { events } = (value ?? {}) as { events?: unknown };
   let spare = DEPTH_MAX - 1 + (Array.isArray(events) ? events.length : 0);
   for (const bracket of ["[", "{"]) {
-    for (let at = bytes.indexOf(bracket); at >= 0; at = bytes.indexOf(bracket, at + 1)) if (--spare < 0) return true;
+    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) if (--spare < 0) return true;
   }
   return false;
 }

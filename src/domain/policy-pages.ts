@@ -2,7 +2,7 @@
 // least recently used goes first; whoever asks for a page that is being built waits for that one. A large page is kept
 // compressed only: a hundred thousand keys then take five megabytes instead of thirty.
 import { promisify } from "node:util";
-import { constants, gzip, zstdCompress, zstdDecompress } from "node:zlib";
+import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
 
 export type Encoding = "zstd" | "gzip";
 
@@ -24,10 +24,28 @@ const BYTES_MAX = 64 * 1024 * 1024;
 const COMPRESS_MIN = 1_024;
 const LARGE = 256 * 1024;
 
-const squeeze: Record<Encoding, (bytes: Uint8Array) => Promise<Uint8Array>> = {
-  zstd: (bytes) => promisify(zstdCompress)(bytes, { params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
-  gzip: (bytes) => promisify(gzip)(bytes, { level: 1 }),
+/** Bytes that a compressor hands over at a time: each piece costs a turn of the event loop. */
+const PIECE = 64 * 1024;
+
+const compressors: Record<Encoding, (bytes: number) => Gzip | ZstdCompress> = {
+  zstd: (bytes) =>
+    createZstdCompress({
+      chunkSize: PIECE,
+      pledgedSrcSize: bytes,
+      params: { [constants.ZSTD_c_compressionLevel]: 1 },
+    }),
+  gzip: () => createGzip({ chunkSize: PIECE, level: 1 }),
 };
+
+/** Chunk by chunk: joined first, a page would be in memory twice. */
+async function squeeze(chunks: readonly Uint8Array[], bytes: number, encoding: Encoding): Promise<Uint8Array> {
+  const compressor = compressors[encoding](bytes);
+  for (const chunk of chunks) compressor.write(chunk);
+  compressor.end();
+  const pieces: Uint8Array[] = [];
+  for await (const piece of compressor) pieces.push(piece as Uint8Array);
+  return Buffer.concat(pieces);
+}
 
 type Kept = { page: Page; bytes: number };
 
@@ -69,12 +87,17 @@ export class PolicyPages {
     return building;
   }
 
+  /** Whether it is sent as it is, whatever the caller takes. */
+  isSmall(page: Page): boolean {
+    return page.bytes < COMPRESS_MIN;
+  }
+
   /** The page's bytes in this encoding, made once; undefined when it is better sent as it is. */
   encoded(page: Page, encoding: Encoding): Promise<Uint8Array> | undefined {
-    if (page.bytes < COMPRESS_MIN) return undefined;
+    if (this.isSmall(page)) return undefined;
     const known = page.encoded[encoding];
     if (known) return known;
-    const work = this.plain(page).then((chunks) => squeeze[encoding](Buffer.concat(chunks)));
+    const work = this.plain(page).then((chunks) => squeeze(chunks, page.bytes, encoding));
     page.encoded[encoding] = work;
     work.then(
       ({ length }) => this.#grow(page, length),
@@ -86,7 +109,7 @@ export class PolicyPages {
   /** The page's bytes as they are. */
   async plain(page: Page): Promise<readonly Uint8Array[]> {
     if (page.chunks) return page.chunks;
-    return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? NOTHING)];
+    return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? NOTHING, { chunkSize: page.bytes })];
   }
 
   #keep(key: string, page: Page): Page {

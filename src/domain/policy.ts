@@ -117,12 +117,13 @@ async function moved(ctx: Ctx<SecretKeyActor>, head: Head, query: DeltaQuery, on
   const waiter = feed.join(head.project_id, query.wait_ms, onGone);
   if (!waiter) return head;
   try {
-    for (;;) {
-      // Looked at again after joining: a change between the first look and then has woken nobody.
-      const now = await feed.head(ctx.actor.workspace_id, head.project_id);
-      if (now.version !== query.since || waiter.over) return now;
+    // Looked at again after joining: a change between the first look and then has woken nobody.
+    let now = await feed.head(ctx.actor.workspace_id, head.project_id);
+    while (now.version === query.since && !waiter.over) {
       await waiter.next();
+      now = await feed.headOnceWoken(ctx.actor.workspace_id, head.project_id);
     }
+    return now;
   } finally {
     waiter.leave();
   }
@@ -131,19 +132,16 @@ async function moved(ctx: Ctx<SecretKeyActor>, head: Head, query: DeltaQuery, on
 async function newsSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<Fed> {
   const { feed, clock } = ctx.rack;
   const { since, max_keys } = query;
-  if (head.deleted || (await isTooFarBehind(ctx, head, since))) return wholePolicy(ctx, head, filter, max_keys, null);
+  if (head.deleted || isTooFarBehind(head, since)) return wholePolicy(ctx, head, filter, max_keys, null);
   const limit = pageLimit(ctx, max_keys);
   const key = `delta:${head.project_id}:${filter.segment}:${since}:${head.version}:${limit}`;
   const page = await feed.pages.get(key, clock.now(), () => buildDelta(ctx, head, filter, since, limit));
-  return page === TOO_MUCH ? wholePolicy(ctx, head, filter, max_keys, null) : { tag: page.tag, page };
+  return page === NO_DELTA ? wholePolicy(ctx, head, filter, max_keys, null) : { tag: page.tag, page };
 }
 
-async function isTooFarBehind(ctx: Ctx, head: Head, since: number): Promise<boolean> {
-  const { store, clock } = ctx.rack;
+function isTooFarBehind(head: Head, since: number): boolean {
   if (since === 0 || since > head.version || since < head.min_delta_version) return true;
-  if (head.version - since > DELTA_VERSIONS_MAX) return true;
-  const next = await versionChangedAt.first(store.read, { project_id: head.project_id, version: since + 1 });
-  return !next || next.changed_at < clock.now() - DELTA_AGE_MAX_MS;
+  return head.version - since > DELTA_VERSIONS_MAX;
 }
 
 function pageLimit(ctx: Ctx, max_keys: number | undefined): number {
@@ -174,34 +172,46 @@ function pageOf(tag: string, chunks: Uint8Array[], more = false, staleAt = Numbe
   return { tag, chunks, encoded: {}, bytes, more, staleAt };
 }
 
-/** Stands for a delta that cannot be told within the ceiling. */
-const TOO_MUCH = pageOf("", []);
+/** Stands for a delta that cannot be told: above the ceiling, or of changes too long ago. */
+const NO_DELTA = pageOf("", []);
 
 async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: number, limit: number): Promise<Page> {
+  const { store, clock } = ctx.rack;
+  const next = await versionChangedAt.first(store.read, { project_id: head.project_id, version: since + 1 });
+  if (!next || next.changed_at < clock.now() - DELTA_AGE_MAX_MS) return NO_DELTA;
+  const changes = await changesWithin(ctx, head, filter, since, limit);
+  if (!changes) return NO_DELTA;
+  return deltaPage(ctx, head, filter, { since, ...changes }, next.changed_at + DELTA_AGE_MAX_MS + 1);
+}
+
+type Told = { version: number; changes: Change[] };
+
+/** Whole versions only, up to `limit` changes; null when a single one is above the ceiling. */
+async function changesWithin(ctx: Ctx, head: Head, filter: Filter, since: number, limit: number): Promise<Told | null> {
   const wanted = { ...narrowing(head, filter), since, upTo: head.version };
   const changes = await changesSince(ctx.rack.store.read, { ...wanted, limit: limit + 1 });
   const first = changes[limit];
-  if (!first) return deltaPage(ctx, head, filter, { since, version: head.version }, changes);
+  if (!first) return { version: head.version, changes };
   // Cut between versions: half of one must never look like the whole of it.
   const cut = first.policy_version;
   const whole = changes.filter(({ policy_version }) => policy_version < cut);
   const last = whole.at(-1);
-  if (last) return deltaPage(ctx, head, filter, { since, version: last.policy_version }, whole);
+  if (last) return { version: last.policy_version, changes: whole };
   const ceiling = ctx.rack.settings.snapshot_max_keys;
   const one = await changesSince(ctx.rack.store.read, { ...wanted, upTo: cut, limit: ceiling + 1 });
-  return one.length > ceiling ? TOO_MUCH : deltaPage(ctx, head, filter, { since, version: cut }, one);
+  return one.length > ceiling ? null : { version: cut, changes: one };
 }
 
 function deltaPage(
   ctx: Ctx,
   head: Head,
   filter: Filter,
-  versions: { since: number; version: number },
-  changes: Change[],
+  { since, version, changes }: Told & { since: number },
+  staleAt: number,
 ): Page {
   const entries = changes.map(({ entry }) => entry).join(",");
-  const text = `${opening(ctx, head, filter, "policy_delta", versions)},"changes":[${entries}]}`;
-  return pageOf(tagOf("delta", head, filter, versions.version), [Buffer.from(text)]);
+  const text = `${opening(ctx, head, filter, "policy_delta", { since, version })},"changes":[${entries}]}`;
+  return pageOf(tagOf("delta", head, filter, version), [Buffer.from(text)], false, staleAt);
 }
 
 async function wholePolicy(

@@ -18,8 +18,10 @@ export function insertMany<R extends Cells>(
   const texts = new Map<string, string>();
   const sqlOf = (dialect: Dialect, size: number): string => {
     const key = `${dialect} ${size}`;
+    const known = texts.get(key);
+    if (known !== undefined) return known;
     const rows = Array.from({ length: size }, () => blank);
-    const sql = texts.get(key) ?? statement<Cells>()((db) => build(db, rows)).sql(dialect);
+    const sql = statement<Cells>()((db) => build(db, rows)).sql(dialect);
     texts.set(key, sql);
     return sql;
   };

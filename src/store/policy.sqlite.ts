@@ -3,14 +3,18 @@
 import type { Query } from "./statement.ts";
 import type { ChangesWanted, ChunkWanted } from "./policy.ts";
 
-const TIME = `coalesce('"' || strftime('%Y-%m-%dT%H:%M:%S', expires_at / 1000, 'unixepoch')
-  || printf('.%03dZ"', expires_at % 1000), 'null')`;
+// Most keys never expire: nothing is formatted for them.
+const TIME = `case when expires_at is null then 'null' else '"'
+  || strftime('%Y-%m-%dT%H:%M:%S', expires_at / 1000, 'unixepoch') || printf('.%03dZ"', expires_at % 1000) end`;
 
-const WHO = `'"key_id":"' || id || '","tenant_id":"' || tenant_id || '","env":"' || env
-  || '","lookup_hash":"' || lookup_hash || '","display_prefix":"' || display_prefix`;
+// Arguments of concat(), which copies each text once; a chain of || copies what it has so far at every step.
+const WHO = `'"key_id":"', id, '","tenant_id":"', tenant_id, '","env":"', env,
+  '","lookup_hash":"', lookup_hash, '","display_prefix":"', display_prefix`;
 
-const WHAT = `'","scopes":' || scopes || ',"expires_at":' || ${TIME}
-  || ',"rate_limits":' || coalesce(rate_limits, ?) || '}'`;
+const WHAT = `'","scopes":', scopes, ',"expires_at":', ${TIME}, ',"rate_limits":', coalesce(rate_limits, ?), '}'`;
+
+// SQLite plans a statement anew at every call whose bare `limit ?` is bound; a sum it does not look into.
+const LIMIT = "limit (? + 0)";
 
 function tenantsIn(tenants: readonly string[]): string {
   return tenants.length === 0 ? "" : `and tenant_id in (${tenants.map(() => "?").join(", ")})`;
@@ -21,12 +25,12 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
   const sql = `select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, max(id) as last_id,
       min(expires_at) as first_expiry
     from (
-      select id, expires_at, '{' || ${WHO} || ${WHAT} as entry
+      select id, expires_at, concat('{', ${WHO}, ${WHAT}) as entry
       from api_keys
       where project_id = ? and id > ? and revoked_at is null and (expires_at is null or expires_at >= ?)
         ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
       order by id
-      limit ?
+      ${LIMIT}
     )`;
   const values = [defaults, project_id, after, expiredBefore, ...(env === null ? [] : [env]), ...tenants, limit];
   return { sql, values };
@@ -35,14 +39,14 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
 /** Changes in (since, upTo], oldest first. */
 export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesWanted): Query {
   const sql = `select policy_version, case
-      when revoked_at is null then '{"change":"upsert",' || ${WHO} || ${WHAT}
-      else '{"change":"remove",' || ${WHO} || '","reason":"' || coalesce(revoked_cause, 'revoked') || '"}'
+      when revoked_at is null then concat('{"change":"upsert",', ${WHO}, ${WHAT})
+      else concat('{"change":"remove",', ${WHO}, '","reason":"', coalesce(revoked_cause, 'revoked'), '"}')
     end as entry
     from api_keys
     where project_id = ? and policy_version > ? and policy_version <= ?
       ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
     order by policy_version, id
-    limit ?`;
+    ${LIMIT}`;
   const values = [defaults, project_id, since, upTo, ...(env === null ? [] : [env]), ...tenants, limit];
   return { sql, values };
 }

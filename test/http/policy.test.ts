@@ -353,6 +353,19 @@ for (const back of backends) {
         expect(r.app.rack.feed.waiting).toBe(0);
       });
 
+      it("is one of a fleet that reads the head once and gets the same bytes, each with its own request id", async () => {
+        const at = await version();
+        const polls = Array.from({ length: 20 }, () => delta(at, "&wait_ms=25000"));
+        await waits(20);
+        const { misses } = r.app.rack.feed.reads;
+        await w.mint({ scopes: ["größe:lesen"] });
+        const answers = await Promise.all(polls);
+        expect(r.app.rack.feed.reads.misses - misses).toBeLessThanOrEqual(2); // not once a poll
+        expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+        expect(answers[0]?.body.changes[0].scopes).toEqual(["größe:lesen"]);
+        expect(new Set(answers.map(({ headers }) => headers.get("request-id"))).size).toBe(20);
+      });
+
       it("is answered at once when there is something newer, and with 304 when the time is up", async () => {
         await w.mint();
         const at = await version();

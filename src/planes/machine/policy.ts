@@ -84,14 +84,23 @@ function notModified(tag: string): Answer {
 }
 
 function respond(rack: Rack, { headers }: Incoming, { tag, page }: Fed): Answer | Promise<Answer> {
-  return page ? sendPage(rack, page, encodingFor(headers["accept-encoding"])) : notModified(tag);
+  if (!page) return notModified(tag);
+  return small.get(page) ?? sendPage(rack, page, encodingFor(headers["accept-encoding"]));
 }
+
+/** Answers that are the same for everybody: a change reaches a whole fleet in the same few hundred bytes. */
+const small = new WeakMap<Page, Answer>();
 
 async function sendPage({ feed }: Rack, page: Page, encoding: Encoding | undefined): Promise<Answer> {
   const fields = { "content-type": JSON_TYPE, etag: `W/"${page.tag}"`, ...CACHING };
   const encoded = encoding && (await feed.pages.encoded(page, encoding));
   if (encoded) return new Answer(200, encoded, { ...fields, "content-encoding": encoding });
-  return new Answer(200, await feed.pages.plain(page), fields);
+  const chunks = await feed.pages.plain(page);
+  if (!feed.pages.isSmall(page)) return new Answer(200, chunks, fields);
+  // As text it leaves in one piece with its headers.
+  const answer = new Answer(200, Buffer.concat(chunks).toString(), Object.freeze(fields));
+  small.set(page, answer);
+  return answer;
 }
 
 /** The better of the two that the caller takes; what it refuses with q=0 is not taken. */
