@@ -12,7 +12,8 @@ export interface Log {
 
 const ORDER: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 };
 // No word boundaries: a line break before a credential is by now the letters \n, and they would hide it.
-const CREDENTIAL = /(kr[a-z]{0,12}_(?:live_|test_)?[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
+// Nor may live_ and test_ count among the six characters: a display prefix that stands alone is no credential.
+const CREDENTIAL = /(kr[a-z]{0,12}_(?:live_|test_|(?!live_|test_))[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
 const INVITE = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)[A-Za-z0-9_-]{32,}/gi;
 const JWT = /eyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)*/g;
 const URL_PASSWORD = /([a-z][a-z0-9+.-]{0,15}:\/\/[^\s:/@"]{0,200}):[^\s"]{1,300}@/gi; // up to the last @: a password may hold one

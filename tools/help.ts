@@ -16,9 +16,15 @@ function* commandsUnder(command: Command, path: string): Generator<{ path: strin
 }
 
 /** The commands that do something: those without verbs of their own. */
-export async function leafCommands(): Promise<string[][]> {
+export async function leaves(): Promise<{ words: string[]; command: Command }[]> {
   const all = [...commandsUnder(await programOfAll(), "keyrack")];
-  return all.filter(({ command }) => command.commands.length === 0).map(({ path }) => path.split(" ").slice(1));
+  return all
+    .filter(({ command }) => command.commands.length === 0)
+    .map(({ path, command }) => ({ words: path.split(" ").slice(1), command }));
+}
+
+export async function leafCommands(): Promise<string[][]> {
+  return (await leaves()).map(({ words }) => words);
 }
 
 function helpOf(command: Command): string {

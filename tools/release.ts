@@ -1,4 +1,5 @@
-// The release files beside a binary: dist/release/keyrack-<version>-<target>.tar.gz, an SBOM, and SHA256SUMS over all.
+// The release files beside a binary: dist/release/keyrack-<version>-<target>.tar.gz, an SBOM, and SHA256SUMS over all;
+// and a security.txt, if KEYRACK_SECURITY_CONTACT names whom to tell of a vulnerability (a URI).
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -6,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { VERSION } from "../src/version.ts";
+import { securityTxt } from "./security-txt.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const release = join(root, "dist/release");
@@ -28,7 +30,16 @@ export function writeRelease(target: string, binary: string): string[] {
   }
   const sbom = join(release, `keyrack-${VERSION}.cdx.json`);
   writeFileSync(sbom, billOfMaterials());
-  return [archive, sbom, writeSums()];
+  return [archive, sbom, ...writeSecurityTxt(), writeSums()];
+}
+
+function writeSecurityTxt(): string[] {
+  const contact = process.env.KEYRACK_SECURITY_CONTACT;
+  const path = join(release, "security.txt");
+  rmSync(path, { force: true }); // an earlier build's is nobody's word for this one
+  if (!contact) return [];
+  writeFileSync(path, securityTxt(contact, Date.now()));
+  return [path];
 }
 
 /** CycloneDX, of what is inside the binary: the production dependencies as locked, and Node itself. */

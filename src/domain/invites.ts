@@ -25,7 +25,7 @@ import { emailVerified, verifyAddress } from "./email-verifications.ts";
 import type { Event } from "./events.ts";
 import { inviteLetter } from "./letters.ts";
 import { freshOnHashClash, mintInvite, withFreshMaterial } from "./material.ts";
-import { MEMBERS_MAX } from "./members.ts";
+import { MEMBERS_MAX, noteOwner } from "./members.ts";
 import { mutate, unchanged } from "./mutate.ts";
 import { queueMail } from "./outbox.ts";
 import { enterWorkspace } from "./sessions.ts";
@@ -128,7 +128,7 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
   const { user_id } = actor;
   // Looked up before anything is locked: a made-up token touches no workspace.
   const { workspace_id } = await liveInvite(ctx, rack.store.read, token);
-  return mutate(ctx, { workspace_id, deployment: true }, async (tx) => {
+  const joined = await mutate(ctx, { workspace_id, deployment: true }, async (tx) => {
     const invite = await liveInvite(ctx, tx, token);
     const user = await liveUser(tx, user_id);
     const now = rack.clock.now();
@@ -141,16 +141,18 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
     await markInviteAccepted.run(tx, { workspace_id, id: invite.id, now });
     const active = actor.workspace_id === null;
     if (active) await enterWorkspace(tx, actor, workspace_id);
-    const joined = { role, email: user.email, invited_to: invite.email };
+    const payload = { role, email: user.email, invited_to: invite.email };
     return {
       value: { object: "workspace_member" as const, workspace_id, user_id, role, active },
       events: [
         { action: "workspace_invite.accepted", target_id: invite.id, payload: { email: invite.email, role } },
-        { action: "workspace_member.joined", target_id: user_id, payload: joined },
+        { action: "workspace_member.joined", target_id: user_id, payload },
         ...verified,
       ],
     };
   });
+  if (joined.role === "owner") noteOwner(ctx, workspace_id, user_id);
+  return joined;
 }
 
 /** Only a verified person gets in; the mailed token itself verifies the address it was sent to. */

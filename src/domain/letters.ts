@@ -18,6 +18,11 @@ export function pageLink(rack: Rack, page: "verify" | "reset" | "invite", token:
   return `${rack.publicUrl}/#/${page}?token=${token}`;
 }
 
+/** Where a person has a link sent to choose a new password. There is no page to log in on: programs do that. */
+function forgotPage(rack: Rack): string {
+  return `${rack.publicUrl}/#/forgot`;
+}
+
 function letter(kind: LetterKind, subject: string, lines: readonly string[]): Letter {
   return { kind, subject: onOneLine(subject), text: `${lines.join("\n\n")}\n` };
 }
@@ -40,7 +45,7 @@ export function verificationLetter(rack: Rack, token: string): Letter {
 export function existingAccountLetter(rack: Rack): Letter {
   return letter("existing_account", "You already have an account", [
     "Somebody, perhaps you, tried to sign up with this e-mail address. It has an account already, and nothing was changed.",
-    `Log in, or reset a forgotten password, here:\n${rack.publicUrl}/`,
+    `If this was you, log in with the password you have. If you have forgotten it, choose a new one:\n${forgotPage(rack)}`,
   ]);
 }
 
@@ -63,14 +68,14 @@ export function resetLetter(rack: Rack, token: string): Letter {
 export function passwordChangedLetter(rack: Rack): Letter {
   return letter("password_changed", "Your password was changed", [
     "The password of your account was changed, and every other session was ended.",
-    `If this was not you, reset your password at once:\n${rack.publicUrl}/`,
+    `If this was not you, reset your password at once:\n${forgotPage(rack)}`,
   ]);
 }
 
 export function passwordWasResetLetter(rack: Rack): Letter {
   return letter("password_was_reset", "Your password was reset", [
     "The password of your account was reset by a link from this mailbox, and every session was ended.",
-    `If this was not you, reset it again at once and look after your mailbox:\n${rack.publicUrl}/`,
+    `If this was not you, reset it again at once and look after your mailbox:\n${forgotPage(rack)}`,
   ]);
 }
 
@@ -91,6 +96,6 @@ export function leakLetter(rack: Rack, workspace: string, leak: { key: string; l
     leak.live
       ? "It is quarantined: it stops working within one hour, and that hour cannot be extended. Rotate it now, and use the new key."
       : "It is a test key, so nothing was changed. Rotate it when you can, and take it out of that place.",
-    `Your keys:\n${rack.publicUrl}/`,
+    `Your programs and the keyrack command manage its keys, on this server:\n${rack.publicUrl}/`,
   ]);
 }

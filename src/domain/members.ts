@@ -28,22 +28,28 @@ async function keepAnOwner(tx: Tx, workspace_id: string, leaving: MemberRow): Pr
   if ((owners?.n ?? 0) <= 1) throw fail("last_owner");
 }
 
-export function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) {
+export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) {
   const { rack, actor } = ctx;
   const { workspace_id } = actor;
-  return mutate(ctx, { workspace_id }, async (tx) => {
+  const { member, changed } = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveMember(tx, workspace_id, user_id);
-    if (row.role === role) return unchanged(viewMember(row));
+    if (row.role === role) return unchanged({ member: viewMember(row), changed: false });
     await keepAnOwner(tx, workspace_id, row);
     const now = rack.clock.now();
     await setRole.run(tx, { workspace_id, user_id, role, now });
-    if (role === "owner") rack.log.info("owner role granted", { workspace_id, user_id, ...ctx.from });
     const payload = { role: { old: row.role, new: role } };
     return {
-      value: viewMember({ ...row, role, updated_at: now }),
+      value: { member: viewMember({ ...row, role, updated_at: now }), changed: true },
       events: [{ action: "workspace_member.role_changed", target_id: user_id, payload }],
     };
   });
+  if (changed && role === "owner") noteOwner(ctx, workspace_id, user_id);
+  return member;
+}
+
+/** A new owner is worth a line in the log, whichever way they became one (decision 198: not a message). */
+export function noteOwner({ rack, from }: Ctx, workspace_id: string, user_id: string): void {
+  rack.log.info("owner role granted", { workspace_id, user_id, ...from });
 }
 
 /** Takes effect with the person's next request. */

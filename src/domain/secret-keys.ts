@@ -78,8 +78,8 @@ export async function createSecretKey(ctx: Ctx<Vendor>, want: NewSecretKey): Pro
   });
   if (ctx.actor.kind === "session") {
     const { id: secret_key_id, display_prefix } = made;
-    const { user_id } = ctx.actor;
-    ctx.rack.log.info("secret key minted by a person", { workspace_id, user_id, secret_key_id, display_prefix });
+    const line = { workspace_id, user_id: ctx.actor.user_id, secret_key_id, display_prefix, ...ctx.from };
+    ctx.rack.log.info("secret key minted by a person", line);
   }
   return made;
 }

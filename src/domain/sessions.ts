@@ -133,19 +133,17 @@ export async function listSessions(ctx: Ctx<SessionActor>) {
   return listOf(rows, rows.length, (row) => ({ ...viewSession(row), current: row.id === actor.id }));
 }
 
-export function revokeSession(ctx: Ctx<SessionActor>, id: string) {
+export async function revokeSession(ctx: Ctx<SessionActor>, id: string) {
   const { rack, actor } = ctx;
-  return mutate(ctx, { workspace_id: null }, async (tx) => {
+  const ended = await mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = rack.clock.now();
     const row = await liveSessionById.first(tx, { id, user_id: actor.user_id, now });
     if (!row) throw fail("session_not_found");
     await revokeSessionRow.run(tx, { id, now });
-    rack.log.info("session ended", { user_id: actor.user_id, session: row.display_prefix, ...ctx.from });
-    return {
-      value: { object: "session" as const, id, revoked: true as const },
-      events: [sessionRevoked(row, id === actor.id ? "logged out" : "ended by its person")],
-    };
+    return { value: row, events: [sessionRevoked(row, id === actor.id ? "logged out" : "ended by its person")] };
   });
+  rack.log.info("session ended", { user_id: actor.user_id, session: ended.display_prefix, ...ctx.from });
+  return { object: "session" as const, id, revoked: true as const };
 }
 
 /** Moves the session to another workspace; one the person is not in is simply not there. */

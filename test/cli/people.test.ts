@@ -99,12 +99,4 @@ describe("operator commands", { timeout: PROCESSES_MS }, () => {
     expect(nowhere.code).toBe(2);
     expect(nowhere.stderr).toMatch(/^keyrack: There is no database at /);
   });
-
-  for (const args of [["user"], ["mail"], ["audit"], ["user", "reset-link"], ["mail", "show"], ["audit", "list"]]) {
-    it(`${args.join(" ")} --help says what it does`, async () => {
-      const { code, stdout } = await keyrack([...args, "--help"]);
-      expect(code).toBe(0);
-      if (args.length > 1) expect(stdout).toMatch(/Examples:\n {2}keyrack .*\n {2}keyrack /);
-    });
-  }
 });

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startServer, type Running } from "../../prove/server.ts";
-import { leafCommands } from "../../tools/help.ts";
+import { leafCommands, leaves } from "../../tools/help.ts";
 import { keyrack, tempDir, type Ran } from "../support/cli.ts";
 
 const SWEEP_MS = 180_000;
@@ -246,8 +246,28 @@ describe("every command", { timeout: SWEEP_MS }, () => {
     expect(wrong).toEqual([]);
   });
 
-  it("refuses an unknown flag with 2 and one line of why", async () => {
-    const wrong = await all(await leafCommands(), async (words) => {
+  it("refuses an unknown flag before it does anything", async () => {
+    const wrong: string[] = [];
+    for (const { words, command } of await leaves()) {
+      let said = "";
+      let ran = false;
+      command.exitOverride().configureOutput({ writeErr: (text) => (said += text) });
+      command.action(() => {
+        ran = true;
+      });
+      const { args = [] } = successes[words.join(" ")]?.() ?? {};
+      const refusal = await command.parseAsync([...args, "--no-such-flag"], { from: "user" }).then(
+        () => null,
+        (error: unknown) => (error as { code?: string }).code,
+      );
+      if (ran || refusal !== "commander.unknownOption" || !said.includes("--no-such-flag")) wrong.push(words.join(" "));
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it("refuses an unknown flag with 2 and one line of why: one of each noun, as a process", async () => {
+    const nouns = new Map((await leafCommands()).map((words) => [words[0], words]));
+    const wrong = await all([...nouns.values()], async (words) => {
       const { args = [] } = successes[words.join(" ")]?.() ?? {};
       const ran = await run([...words, ...args, "--no-such-flag"]);
       return ran.code === 2 && ran.stdout === "" && ran.stderr.includes("--no-such-flag")

@@ -40,6 +40,14 @@ it("a credential is cut to its display prefix wherever it stands in a line", () 
   }
 });
 
+it("a display prefix that stands alone is left as it is: it says which key is meant", () => {
+  for (const minted of [mint("api_key", "live"), mint("secret_key", "test"), mint("session")]) {
+    const { display_prefix } = minted.stored;
+    expect(redact(JSON.stringify({ display_prefix }))).toContain(`"${display_prefix}"`);
+    expect(redact(minted.text)).toBe(`${display_prefix}…`);
+  }
+});
+
 for (const [url, secret] of [
   ["postgres://user:hunter2@host/db", "hunter2"],
   ["postgres://user:hun@ter2@host/db", "ter2"],

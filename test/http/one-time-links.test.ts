@@ -83,7 +83,8 @@ for (const back of backends) {
       expect(reply.status).toBe(200);
       expect(reply.body).toEqual({ object: "password_reset", consumed: true });
       expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
-      expect((await lastLetter(r, p.email)).subject).toBe("Your password was reset");
+      const notice = { subject: "Your password was reset", token: null, link: `${r.url}/#/forgot` };
+      expect(await lastLetter(r, p.email)).toMatchObject(notice);
       const rows = (await auditRows(r)).slice(since);
       expect(rows).toMatchObject([
         { action: "user.password_reset", actor_type: "user", actor_id: p.id, payload: { revoked_sessions: 1 } },

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inject } from "vitest";
-import type { DatabaseTarget } from "../../src/store/db.ts";
-import { createDatabase } from "./postgres-databases.ts";
+import { openStore, type DatabaseTarget } from "../../src/store/db.ts";
+import { copyTemplate, createDatabase } from "./postgres-databases.ts";
 
 export type Backend = "sqlite" | "postgres";
 export type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<void> };
@@ -12,6 +12,17 @@ export type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<voi
 /** The tests' PostgreSQL server, or null where there is none. */
 export const postgresUrl: string | null = inject("postgres");
 export const backends: readonly Backend[] = postgresUrl ? ["sqlite", "postgres"] : ["sqlite"];
+
+/** A database for an instance that nobody else uses, with the schema in it where making that is dear. */
+export async function readyDatabase(back: Backend): Promise<FreshDatabase> {
+  if (back === "sqlite") return freshDatabase(back);
+  if (!postgresUrl) throw new Error("there is no PostgreSQL in this run");
+  const database = await copyTemplate(postgresUrl, inject("template"), async (url) => {
+    const store = await openStore({ kind: "postgres", url, pool: 1 }, { now: Date.now, fatal: console.error });
+    await store.close();
+  });
+  return { target: { kind: "postgres", url: database.url, pool: 4 }, dispose: () => database.drop() };
+}
 
 /** An empty database that nobody else uses. Dispose after the store on it is closed. */
 export async function freshDatabase(back: Backend): Promise<FreshDatabase> {

@@ -9,7 +9,7 @@ import { createClient, type Client } from "../../src/client.ts";
 import { loadSettings, type SettingName, type Settings } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
 import type { DatabaseTarget } from "../../src/store/db.ts";
-import { freshDatabase, type Backend } from "./backends.ts";
+import { readyDatabase, type Backend } from "./backends.ts";
 
 type Flags = Partial<Record<SettingName, string>>;
 
@@ -32,7 +32,7 @@ async function freePort(): Promise<number> {
 
 export async function deployment(back: Backend, fixed: Flags = {}): Promise<Deployment> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-  const fresh = back === "postgres" ? await freshDatabase(back) : null;
+  const fresh = back === "postgres" ? await readyDatabase(back) : null;
   const target: DatabaseTarget = fresh?.target ?? { kind: "sqlite", file: join(dir, "keyrack.db") };
   const port = String(await freePort());
   const logs: string[] = [];

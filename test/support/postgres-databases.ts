@@ -3,6 +3,8 @@ import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 
 const HOUR_MS = 3_600_000;
+const UNKNOWN_DATABASE = "3D000";
+const DUPLICATE_DATABASE = "42P04";
 /** The name tells when it was made, so that what a killed run left behind can be told from what is in use. */
 const OURS = /^keyrack_test_(\d{13})_[0-9a-f]{12}$/;
 
@@ -16,15 +18,46 @@ export async function withAdmin<T>(url: string, work: (admin: Client) => Promise
   }
 }
 
-export async function createDatabase(server: string): Promise<{ url: string; drop(): Promise<void> }> {
-  const name = `keyrack_test_${Date.now()}_${randomBytes(6).toString("hex")}`;
-  await withAdmin(server, (admin) => admin.query(`create database ${name} template template0 encoding 'UTF8'`));
+type Database = { name: string; url: string; drop(): Promise<void> };
+
+export function newName(): string {
+  return `keyrack_test_${Date.now()}_${randomBytes(6).toString("hex")}`;
+}
+
+/** An empty database, or a copy of `template`. */
+export async function createDatabase(server: string, template = "template0"): Promise<Database> {
+  const name = newName();
+  await withAdmin(server, (admin) => admin.query(`create database ${name} template ${template} encoding 'UTF8'`));
   const url = new URL(server);
   url.pathname = `/${name}`;
-  const drop = async (): Promise<void> => {
-    await withAdmin(server, (admin) => admin.query(`drop database if exists ${name} with (force)`));
-  };
-  return { url: url.href, drop };
+  return { name, url: url.href, drop: () => dropDatabase(server, name) };
+}
+
+export async function dropDatabase(server: string, name: string): Promise<void> {
+  await withAdmin(server, (admin) => admin.query(`drop database if exists ${name} with (force)`));
+}
+
+/** A copy of `template`, which whoever comes first makes: `fill` puts the schema into it. */
+export async function copyTemplate(
+  server: string,
+  template: string,
+  fill: (url: string) => Promise<void>,
+): Promise<Database> {
+  try {
+    return await createDatabase(server, template);
+  } catch (error) {
+    if ((error as { code?: string }).code !== UNKNOWN_DATABASE) throw error;
+  }
+  const made = await createDatabase(server);
+  await fill(made.url);
+  try {
+    // Under its name only when it is whole.
+    await withAdmin(server, (admin) => admin.query(`alter database ${made.name} rename to ${template}`));
+  } catch (error) {
+    await made.drop();
+    if ((error as { code?: string }).code !== DUPLICATE_DATABASE) throw error;
+  }
+  return createDatabase(server, template);
 }
 
 /** Drops what killed runs left: only our own names, older than an hour, and nothing that somebody is connected to. */

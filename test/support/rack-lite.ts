@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import { openLite, testClock, type Flags, type RackLite } from "../../prove/lite.ts";
-import { freshDatabase, type Backend } from "./backends.ts";
+import { readyDatabase, type Backend } from "./backends.ts";
 
 export { asOwner, keyActor, START, testClock, vendorOf, type RackLite, type TestClock } from "../../prove/lite.ts";
 
@@ -12,7 +12,7 @@ type Options = { flags?: Flags };
 
 /** Undone by `await using`: the store is closed, then the database and the data dir are gone. */
 export async function rackLite(back: Backend, { flags = {} }: Options = {}): Promise<RackLite> {
-  const database = await freshDatabase(back);
+  const database = await readyDatabase(back);
   const data_dir = mkdtempSync(join(tmpdir(), "keyrack-test-data-"));
   const lite = await openLite(database.target, { data_dir, ...flags }, testClock());
   return Object.assign(lite, {

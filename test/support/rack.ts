@@ -12,7 +12,7 @@ import type { Ctx } from "../../src/domain/context.ts";
 import type { PasswordCost } from "../../src/domain/password.ts";
 import { createSecretKey } from "../../src/domain/secret-keys.ts";
 import type { DatabaseTarget } from "../../src/store/db.ts";
-import { freshDatabase, type Backend } from "./backends.ts";
+import { readyDatabase, type Backend } from "./backends.ts";
 import { testClock, type TestClock } from "./rack-lite.ts";
 import { rawSql, type Row } from "./raw-sql.ts";
 
@@ -61,7 +61,7 @@ const real = (): TestClock => testClock(Date.now());
 
 export async function rack(back: Backend, options: RackOptions = {}): Promise<TestRack> {
   const clock = options.clock ?? options.beside?.clock ?? real();
-  const fresh = options.beside ? undefined : await freshDatabase(back);
+  const fresh = options.beside ? undefined : await readyDatabase(back);
   const target = options.beside?.target ?? fresh?.target;
   if (!target) throw new Error("no database");
   const dataDir = mkdtempSync(join(tmpdir(), "keyrack-test-"));

@@ -1,6 +1,7 @@
 // Finds or starts, once for the whole run, the servers that tests need, and hands their addresses to the test files.
 // A missing one is skipped with one loud line; naming it in KEYRACK_TEST_REQUIRE ("postgres") makes that a failure.
 import type { TestProject } from "vitest/node";
+import { dropDatabase, newName } from "./postgres-databases.ts";
 import { findPostgres } from "./postgres-server.ts";
 
 /** A server that tests may use: `stop` ends it if this run started it. */
@@ -9,6 +10,8 @@ export type Found = { url: string; stop(): Promise<void> };
 declare module "vitest" {
   export interface ProvidedContext {
     postgres: string | null;
+    /** The run's database to copy, if a test file has made it (backends.ts). */
+    template: string;
   }
 }
 
@@ -31,5 +34,11 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     } else console.error(`!!! SKIPPED: no ${name} was found or could be started; every test on ${name} is left out.`);
     project.provide(name, found?.url ?? null);
   }
-  return stopAll;
+  const template = newName();
+  project.provide("template", template);
+  return async () => {
+    const server = project.getProvidedContext().postgres;
+    if (server) await dropDatabase(server, template);
+    await stopAll();
+  };
 }

@@ -1,0 +1,15 @@
+// security.txt (RFC 9116) for a release: where to report a vulnerability, for whoever publishes it to serve under
+// /.well-known/. The address is the publisher's, so it comes from outside; without one there is no file.
+const DAY_MS = 86_400_000;
+/** The RFC asks for less than a year, so that nobody trusts an address that has gone stale. */
+const GOOD_FOR_DAYS = 360;
+const SCHEMES = ["https:", "mailto:", "tel:"];
+
+/** `contact` is a URI, as the RFC wants it: https:, mailto: or tel:. */
+export function securityTxt(contact: string, now: number): string {
+  const protocol = URL.canParse(contact) && !/\s/.test(contact) ? new URL(contact).protocol : "";
+  if (!SCHEMES.includes(protocol))
+    throw new Error(`the contact of security.txt must be a URI (${SCHEMES.join(", ")}), such as mailto:a@example.com`);
+  const expires = new Date(now + GOOD_FOR_DAYS * DAY_MS).toISOString().replace(/\.\d+Z$/, "Z");
+  return `Contact: ${contact}\nExpires: ${expires}\nPreferred-Languages: en\n`;
+}
