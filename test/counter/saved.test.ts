@@ -60,6 +60,23 @@ describe("saved counters", () => {
     expect(counter.metrics().dirty).toBe(0);
   });
 
+  it("stand in the queue once each, however many have changed and however often", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    const touch = (from: number, to: number) => {
+      for (let i = from; i < to; i++) counter.check(ask([minute], { key_id: `k${i}` }));
+    };
+    touch(0, 3_000);
+    touch(0, 3_000);
+    expect(counter.metrics().dirty).toBe(3_000);
+    const subjects: string[] = [];
+    for (let rows = counter.dirtyRows(700); rows.length > 0; rows = counter.dirtyRows(700)) {
+      subjects.push(...rows.map((row) => parseKey(row.key)!.subject));
+      if (subjects.length === 1_400) touch(3_000, 3_010);
+    }
+    expect(subjects).toEqual(Array.from({ length: 3_010 }, (_, i) => `k${i}`));
+  });
+
   it("leave out what a peek, a denial or a short window did", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
@@ -147,6 +164,9 @@ describe("saved counters", () => {
       algorithm: "sliding",
       window_ms: 60_000,
     });
+    expect(parseKey(keyOf({ ...name, window_ms: 1 }))?.window_ms).toBe(1);
+    for (const window_ms of [0, -1, 1.5]) expect(parseKey(keyOf({ ...name, window_ms }))).toBeNull();
+    expect(parseKey(`${keyOf(name)}/more`)).toBeNull();
     expect(formatWindows(1_812_345_678, [5, 0, 10])).toBe("tz0uvi:5,,a");
     expect(parseWindows("tz0uvi:5,,a")).toEqual({ first: 1_812_345_678, counts: [5, 0, 10] });
     // As much as the highest limit can be held, and no more.

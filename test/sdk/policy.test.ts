@@ -51,6 +51,16 @@ describe("decide", () => {
     expect(judge(null, key, [], "test").outcome).toBe("other_env");
   });
 
+  it("finds each scope of a key that has many, and no other", () => {
+    for (const count of [1, 8, 9, 40]) {
+      const scopes = Array.from({ length: count }, (_, i) => `s${i}`);
+      const held = load(snapshotOf([entryOf(key, { scopes })]));
+      expect(judge(held, key, scopes).outcome).toBe("valid");
+      expect(judge(held, key, ["s0", `s${count}`]).into.missing).toEqual([`s${count}`]);
+      expect(judge(held, key).into.profile.scopes.size).toBe(count);
+    }
+  });
+
   it("refuses a key whose row claims the other environment than its text", () => {
     const liar = load(snapshotOf([entryOf(key, { env: "test" })]));
     expect(judge(liar, key).outcome).toBe("unknown");
@@ -75,9 +85,11 @@ describe("decide", () => {
   for (const text of [
     "2026-11-14T24:00:00.000Z",
     "2026-11-14T00:60:00.000Z",
+    "2026-11-14T00:00:60.000Z",
     "2026-11-14T00:00:61.000Z",
     "2026-13-14T00:00:00.000Z",
     "2026-00-14T00:00:00.000Z",
+    "2026-02-29T00:00:00.000Z",
     "2026-02-30T00:00:00.000Z",
     "2026-11-00T00:00:00.000Z",
     "2026-11-14 00:00:00.000Z",
