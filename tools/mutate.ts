@@ -28,8 +28,12 @@ const LIMITER = ["counter/contract", "counter/bounds", "counter/slab", "counter/
 const AREAS: Area[] = [
   area("auth", ["http/access"], ["http/access", "http/matrix"]),
   area("auth", ["domain/hot-auth"], ["http/hot-auth"]),
-  area("auth", ["domain/credentials"], ["http/sessions", "http/resources", "http/matrix", "http/embed-tokens"]),
-  area("auth", ["domain/actor"], ["http/access", "http/resources", "http/members", "domain/audit"]),
+  area(
+    "auth",
+    ["domain/credentials"],
+    ["domain/credentials", "http/sessions", "http/resources", "http/matrix", "http/embed-tokens"],
+  ),
+  area("auth", ["domain/actor"], ["domain/actor", "http/resources"]),
   limiter("kernel/window", "kernel/window"),
   limiter("counter/slab", "counter/slab"),
   limiter("counter/saved", "counter/saved"),

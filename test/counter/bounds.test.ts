@@ -151,6 +151,21 @@ describe("bounds in small", () => {
     expect(counter.check(both).allowed).toBe(false);
   });
 
+  it("never free a row before its newest units have lapsed", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds });
+    const busy = ask([rule], { workspace_id: "a", key_id: "busy" });
+    counter.check(busy);
+    clock.pass(50_000);
+    counter.check(busy);
+    fill(counter, "a", 9);
+    clock.pass(20_000);
+    const newcomer = ask([rule], { workspace_id: "a", key_id: "newcomer" });
+    for (const left of [4, 3]) expect(counter.check(newcomer).policies[0]!.remaining).toBe(left);
+    expect(counter.check({ ...busy, cost: 0 }).policies[0]!.remaining).toBe(4);
+    expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 1, lapsed_total: 0 });
+  });
+
   it("are not touched by a peek, a denial or an empty workspace: only charged units take a row", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
