@@ -51,7 +51,7 @@ const AREAS: Area[] = [
   area("audit", ["kernel/chain"], ["kernel/chain"]),
   area("audit", ["kernel/merkle"], ["kernel/merkle"]),
   area("audit", ["kernel/note"], ["kernel/note"]),
-  area("audit", ["store/verify"], ["prove/verify"]),
+  area("audit", ["store/verify"], ["store/verify", "prove/verify"]),
   area("audit", ["store/ledger"], ["store/group", "domain/audit"]),
   area("audit", ["domain/checkpoints"], ["domain/checkpoints", "domain/audit"]),
   area("audit", ["domain/audit", "store/audit"], ["domain/audit", "domain/checkpoints"]),

@@ -82,16 +82,19 @@ for (const back of backends) {
     });
 
     it("is a secret key until it expires, and not at that moment", async () => {
-      const { rack, clock, sql } = lite();
+      const { rack, clock } = lite();
       const actor = { kind: "bootstrap" } as const;
       const { secret_key } = await createWorkspace({ rack, actor }, { name: "B", slug: "b", env: "test" });
       const ends = clock.now() + HOUR;
-      await sql("update secret_keys set expires_at = $1 where id = $2", [ends, secret_key.id]);
+      await lite().sql("update secret_keys set expires_at = $1 where id = $2", [ends, secret_key.id]);
       clock.set(ends - 1);
       expect(await resolveBearer(rack, secret_key.key)).toMatchObject({ env: "test", expires_at: ends });
       clock.set(ends);
       expect(await refused(secret_key.key)).toBe("invalid_key");
-      await sql("update secret_keys set expires_at = null, revoked_at = $1 where id = $2", [ends, secret_key.id]);
+      await lite().sql("update secret_keys set expires_at = null, revoked_at = $1 where id = $2", [
+        ends,
+        secret_key.id,
+      ]);
       expect(await refused(secret_key.key)).toBe("invalid_key");
     });
 
@@ -116,7 +119,7 @@ for (const back of backends) {
         ...rack,
         store: { ...rack.store, read: rack.store.read, write: () => Promise.reject(new Error()) },
       };
-      await resolveBearer(broken as typeof rack, secret.key);
+      await resolveBearer(broken, secret.key);
       await written();
       expect(rack.touched.has(secret.id)).toBe(false);
       expect(Number(await used())).toBe(first + 2 * MINUTE);

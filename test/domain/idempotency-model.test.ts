@@ -12,7 +12,8 @@ import {
   type Store,
 } from "../../prove/idempotency-model.ts";
 import { claim, complete, reapIdempotency, release } from "../../src/domain/idempotency.ts";
-import { completeRecord } from "../../src/store/idempotency.ts";
+import { claimRecord, completeRecord } from "../../src/store/idempotency.ts";
+import type { Tx } from "../../src/store/statement.ts";
 import { record } from "../../src/domain/mutate.ts";
 import { backends, type Backend } from "../support/backends.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
@@ -76,6 +77,29 @@ for (const [name, back, open, runs] of stores) {
     });
   });
 }
+
+describe("a record that changes between a claim's two looks at it", () => {
+  const scope = { workspace_id: "w", env, scope_hash: hash("s") };
+  const wanted = { fingerprint: hash("f"), token_hash: hash("t"), ttl_ms: 60_000 };
+  /** A transaction whose statements answer these rows, one after another, and then none. */
+  const answering = (...rows: unknown[][]) => {
+    let looks = 0;
+    const all = async () => rows[looks++] ?? [];
+    return { tx: { dialect: "sqlite", all } as unknown as Tx, looks: () => looks };
+  };
+
+  it("is tried again when it was released in between", async () => {
+    const { tx, looks } = answering([], [], [], [], [{ stolen: 0 }]);
+    expect(await claimRecord(tx, scope, wanted, 0)).toEqual({ state: "execute", stolen: false });
+    expect(looks()).toBe(5);
+  });
+
+  it("is nobody's after five tries: an error, never an execute", async () => {
+    const { tx, looks } = answering();
+    await expect(claimRecord(tx, scope, wanted, 0)).rejects.toThrow("keeps changing");
+    expect(looks()).toBe(10);
+  });
+});
 
 for (const back of backends) {
   describe(`stored answers on ${back}`, () => {
