@@ -152,6 +152,22 @@ for (const back of backends) {
       expect(stored.map((row) => row.stored_bytes)).toEqual([0, 10, 10, 100]);
     });
 
+    it("stores a gibibyte of answers a workspace, and not a byte more", async () => {
+      await using lite = await rackLite(back);
+      const ctx = await vendorOf(lite.rack);
+      const finish = async (name: string): Promise<boolean> => {
+        const scope = { scope_hash: hash(name), env };
+        const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f") });
+        const answer = { status: 200, headers: {}, body: "YQ==" };
+        return (await complete(ctx, { ...scope, lock_token: lock_token ?? "", ...answer })).body_stored;
+      };
+      expect(await finish("first")).toBe(true);
+      const one = Number((await lite.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes);
+      await lite.sql("update idempotency_quotas set stored_bytes = $1", [2 ** 30 - one]);
+      expect([await finish("fills it"), await finish("too much")]).toEqual([true, false]);
+      expect(Number((await lite.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes)).toBe(2 ** 30);
+    });
+
     it("stores neither the body nor the token in the clear", async () => {
       await using lite = await rackLite(back);
       const ctx = await vendorOf(lite.rack);
