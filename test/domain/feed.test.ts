@@ -15,7 +15,7 @@ const head = {
 };
 
 function feedOn(dialect: "sqlite" | "postgres") {
-  const heard = { bump: (_: { project_id: string; version: number }[]): void => {}, resync: (): void => {} };
+  const heard: { bump?: (bumped: { project_id: string; version: number }[]) => void; resync?: () => void } = {};
   const answers = { rows: [row] as object[], reads: 0, meanwhile: (): void => {} };
   const all = async (): Promise<object[]> => {
     answers.reads++;
@@ -27,12 +27,12 @@ function feedOn(dialect: "sqlite" | "postgres") {
   const store = {
     dialect,
     read: { dialect, all },
-    onBump: (listener: typeof heard.bump) => void (heard.bump = listener),
+    onBump: (listener: NonNullable<typeof heard.bump>) => void (heard.bump = listener),
     onNotice: (_: "resync", listener: () => void) => void (heard.resync = listener),
   };
   const feed = new Feed(store as unknown as Store);
-  const bump = (project_id: string): void => heard.bump([{ project_id, version: 4 }]);
-  return { feed, answers, bump, resync: () => heard.resync() };
+  const bump = (project_id: string): void => heard.bump?.([{ project_id, version: 4 }]);
+  return { feed, answers, bump, resync: () => heard.resync?.() };
 }
 
 describe("a head", () => {
