@@ -66,9 +66,10 @@ const AREAS: Area[] = [
   kernel("bytes"),
   kernel("crc32"),
   kernel("sha256"),
+  kernel("tenants", "sdk/policy"),
   area(
     "kernel",
-    ["policy", "policyload", "keytable", "tenants", "fused", "intern", "recent"].map((n) => `kernel/${n}`),
+    ["policy", "policyload", "keytable", "fused", "intern", "recent"].map((n) => `kernel/${n}`),
     ["fused", "keytable", "policy", "verify", "feed"].map((n) => `sdk/${n}`),
   ),
 ];

@@ -72,6 +72,7 @@ describe("saved counters", () => {
     const subjects: string[] = [];
     for (let rows = counter.dirtyRows(700); rows.length > 0; rows = counter.dirtyRows(700)) {
       subjects.push(...rows.map((row) => parseKey(row.key)!.subject));
+      expect(counter.metrics().dirty).toBe(Math.max(0, (subjects.length <= 1_400 ? 3_000 : 3_010) - subjects.length));
       if (subjects.length === 1_400) touch(3_000, 3_010);
     }
     expect(subjects).toEqual(Array.from({ length: 3_010 }, (_, i) => `k${i}`));
@@ -167,6 +168,8 @@ describe("saved counters", () => {
     expect(parseKey(keyOf({ ...name, window_ms: 1 }))?.window_ms).toBe(1);
     for (const window_ms of [0, -1, 1.5]) expect(parseKey(keyOf({ ...name, window_ms }))).toBeNull();
     expect(parseKey(`${keyOf(name)}/more`)).toBeNull();
+    const parts = keyOf(name).split("/");
+    for (const i of parts.keys()) expect(parseKey(parts.with(i, "").join("/")), `without part ${i}`).toBeNull();
     expect(formatWindows(1_812_345_678, [5, 0, 10])).toBe("tz0uvi:5,,a");
     expect(parseWindows("tz0uvi:5,,a")).toEqual({ first: 1_812_345_678, counts: [5, 0, 10] });
     // As much as the highest limit can be held, and no more.

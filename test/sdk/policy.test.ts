@@ -108,6 +108,7 @@ describe("decide", () => {
   it("gives each key its own profile, however little it differs from its neighbour's", () => {
     const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
     const rules = [
+      [],
       [rule],
       [{ ...rule, limit: 6 }],
       [{ ...rule, window_ms: 2_000 }],
