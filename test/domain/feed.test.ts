@@ -117,17 +117,21 @@ describe("a waiter", () => {
     expect(await seen()).toBe(2);
   });
 
-  it("is counted from joining to leaving, and leaves once", () => {
-    const { feed } = feedOn("sqlite");
+  it("is counted from joining to leaving, leaves once, and leaves nobody else unheard", async () => {
+    const { feed, bump } = feedOn("sqlite");
     const [a, b] = [feed.join("p", HOUR, NEVER_GONE)!, feed.join("p", HOUR, NEVER_GONE)!];
     expect(feed.waiting).toBe(2);
     a.leave();
     a.leave();
     expect(feed.waiting).toBe(1);
+    bump("p");
+    await b.next();
     b.leave();
     const again = feed.join("p", HOUR, NEVER_GONE)!;
     b.leave(); // long gone: no other's place is taken
     expect(feed.waiting).toBe(1);
+    bump("p");
+    await again.next();
     again.leave();
     expect(feed.waiting).toBe(0);
   });

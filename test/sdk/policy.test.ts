@@ -4,9 +4,10 @@ import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/keyformat.ts";
-import { Decision, decide, type Policy } from "../../src/kernel/policy.ts";
+import { Decision, decide, type KeyEntry, type Policy } from "../../src/kernel/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader } from "../../src/kernel/policyload.ts";
-import { deltaOf, entryOf, PROJECT, removalOf, snapshotOf, WORKSPACE } from "./support/feeds.ts";
+import { TENANT } from "../../src/kernel/keytable.ts";
+import { deltaOf, entryOf, idOf, PROJECT, removalOf, snapshotOf, WORKSPACE } from "./support/feeds.ts";
 
 const NOW = Date.parse("2026-11-15T00:00:00.000Z");
 const want = { projectId: PROJECT, env: null, maxKeys: 1000 };
@@ -206,6 +207,23 @@ describe("a snapshot", () => {
   });
 });
 
+describe("a snapshot's entry like its neighbour", () => {
+  const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
+  for (const [why, more] of [
+    ["a rule that is null", { rate_limits: [null] }],
+    ["a rule that is text", { rate_limits: ["a"] }],
+    ["rules that are no list", { rate_limits: { 0: rule, length: 1 } }],
+    ["no rules at all", { rate_limits: undefined }],
+    ["scopes that are no list", { scopes: { 0: "s", length: 1 } }],
+  ] as const) {
+    it(`is checked all the same: ${why}`, () => {
+      const good = { scopes: ["s"], rate_limits: [rule] };
+      const entries = [entryOf(mint(), good), { ...entryOf(mint(), good), ...more }] as KeyEntry[];
+      expect(() => load(snapshotOf(entries))).toThrow(PolicyError);
+    });
+  }
+});
+
 describe("a delta", () => {
   const [a, b] = [mint(), mint()];
   const fresh = () => load(snapshotOf([entryOf(a, { scopes: ["x"] })], { version: 7 }));
@@ -219,6 +237,19 @@ describe("a delta", () => {
     applyDelta(policy, deltaOf(9, 10, [removalOf(a)]), want);
     expect([judge(policy, a).outcome, judge(policy, b).outcome, policy.version]).toEqual(["unknown", "valid", 10]);
     expect(policy.profiles.size).toBe(1);
+  });
+
+  it("tells each key's tenant, and forgets a tenant with its last key", () => {
+    const [one, two] = [idOf("one"), idOf("two")];
+    const policy = fresh();
+    const tenantOf = (key: string) => {
+      const { row } = judge(policy, key).into;
+      return policy.tenants.text(policy.keys.words[row + TENANT] as number);
+    };
+    applyDelta(policy, deltaOf(7, 8, [upsert(a, { tenant_id: one }), upsert(b, { tenant_id: two })]), want);
+    expect([tenantOf(a), tenantOf(b), policy.tenants.size]).toEqual([one, two, 2]);
+    applyDelta(policy, deltaOf(8, 9, [upsert(a, { tenant_id: two })]), want);
+    expect([tenantOf(a), tenantOf(b), policy.tenants.size]).toEqual([two, two, 1]);
   });
 
   it("brings nothing when the version stands still", () => {
