@@ -176,6 +176,24 @@ describe("bounds in small", () => {
     expect(counter.metrics()).toMatchObject({ counters: 0, workspaces: 0 });
   });
 
+  it("forget a rule with its last counter, and none of those that share its id", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, perWorkspace: 3 } });
+    const [short, long] = [sliding(5, 1_000), sliding(5, 2_000)];
+    const sweep = () => counter.check(ask([sliding(5, 60_000, { id: "other" })], { key_id: "new", cost: 0 }));
+    counter.check(ask([long]));
+    counter.check(ask([short]));
+    counter.check(ask([sliding(5, 60_000, { id: "other" })]));
+    clock.pass(1_100);
+    sweep();
+    expect(counter.metrics()).toMatchObject({ counters: 2, lapsed_total: 1 });
+    counter.check(ask([short], { cost: 3 }));
+    clock.pass(950);
+    sweep();
+    expect(counter.metrics()).toMatchObject({ counters: 2, lapsed_total: 2 });
+    expect(counter.check(ask([short], { cost: 0 })).policies[0]!.remaining).toBe(2);
+  });
+
   it("forget a workspace whose counters all lapsed", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
