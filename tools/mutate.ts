@@ -56,7 +56,7 @@ const AREAS: Area[] = [
   area("audit", ["domain/checkpoints"], ["domain/checkpoints", "domain/audit"]),
   area("audit", ["domain/audit", "store/audit"], ["domain/audit", "domain/checkpoints"]),
   area("feed", ["domain/policy-pages"], ["domain/policy-pages", "http/policy"]),
-  area("feed", ["store/versions"], ["store/versions", "store/group"]),
+  area("feed", ["store/versions"], ["store/versions", "store/group", "http/policy"]),
   area("feed", ["domain/feed"], ["domain/feed", "http/policy"]),
   area("feed", ["domain/policy", "domain/policy-cursor"], ["http/policy", "domain/policy"]),
   kernel("keyformat"),

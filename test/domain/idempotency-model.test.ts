@@ -132,9 +132,9 @@ for (const back of backends) {
     it("keeps no body beyond the workspace's quota, and no headers when even they do not fit", async () => {
       await using lite = await rackLite(back);
       const ctx = await vendorOf(lite.rack);
-      const finish = async (name: string, bodyBytes: number, max: number) => {
-        const scope = { workspace_id: ctx.actor.workspace_id, scope_hash: hash(name), env };
-        const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f") });
+      const finish = async (name: string, bodyBytes: number, max: number, as = ctx) => {
+        const scope = { workspace_id: as.actor.workspace_id, scope_hash: hash(name), env };
+        const { lock_token } = await claim(as, { ...scope, fingerprint: hash("f") });
         const completion = {
           token_hash: hash(lock_token ?? ""),
           status: 200,
@@ -144,12 +144,14 @@ for (const back of backends) {
         };
         return record(lite.rack, (tx) => completeRecord(tx, scope, completion, lite.clock.now(), max));
       };
+      const elsewhere = await vendorOf(lite.rack);
+      expect(await finish("fills it", 100, 100, elsewhere)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("fits", 100, 120)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("too much", 100, 120)).toEqual({ outcome: "ok", body_stored: false });
       expect(await finish("exactly", 10, 120)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("full", 10, 120)).toEqual({ outcome: "ok", body_stored: false });
       const stored = await lite.sql("select stored_bytes from idempotency_records order by stored_bytes");
-      expect(stored.map((row) => row.stored_bytes)).toEqual([0, 10, 10, 100]);
+      expect(stored.map((row) => row.stored_bytes)).toEqual([0, 10, 10, 100, 100]);
     });
 
     it("stores a gibibyte of answers a workspace, and not a byte more", async () => {

@@ -209,6 +209,35 @@ describe("a snapshot", () => {
 
 describe("a snapshot's entry like its neighbour", () => {
   const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
+
+  it("keeps its own profile when it differs in one thing", () => {
+    const base = { scopes: ["s"], rate_limits: [rule] };
+    const others = [
+      { id: "b" },
+      { limit: 6 },
+      { window_ms: 2_000 },
+      { algorithm: "fixed" },
+      { scope: "tenant" },
+    ] as const;
+    const variants = [
+      ...others.map((more) => ({ ...base, rate_limits: [{ ...rule, ...more }] })),
+      { ...base, rate_limits: [rule, { ...rule, id: "b" }] },
+      { ...base, rate_limits: [] },
+      { ...base, scopes: ["t"] },
+      { ...base, scopes: ["s", "t"] },
+      { ...base, scopes: [] },
+    ];
+    for (const variant of variants) {
+      const pair = [base, variant, base, variant].map((more) => ({ key: mint(), more }));
+      const held = load(snapshotOf(pair.map(({ key, more }) => entryOf(key, more))));
+      for (const { key, more } of pair) {
+        const { profile } = judge(held, key).into;
+        expect([profile.rules, [...profile.scopes]]).toEqual([more.rate_limits, more.scopes]);
+      }
+      expect(held.profiles.size).toBe(2);
+    }
+  });
+
   for (const [why, more] of [
     ["a rule that is null", { rate_limits: [null] }],
     ["a rule that is text", { rate_limits: ["a"] }],
