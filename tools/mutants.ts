@@ -1,4 +1,4 @@
-// Small lies told to the code, one at a time: a comparison turned, a number moved by one, a condition negated, a
+// Small lies told to the code, one at a time: a comparison turned, a number moved, a condition negated, a
 // statement dropped. A test that still passes under such a lie does not look at that line.
 import { parseAst } from "vite";
 
@@ -30,19 +30,39 @@ const OPERATORS: Record<string, string> = {
   "|": "&",
 };
 
+/** The same as a query builder is told them, in a text. */
+const SQL_OPERATORS: Record<string, string> = { "<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "!=" };
+
 function isNode(value: unknown): value is Node {
   return typeof value === "object" && value !== null && typeof (value as Node).type === "string";
 }
 
-/** Every node but those that only the type checker sees, and texts of failures, which no logic reads. */
-function* nodes(node: Node): Generator<Node> {
+/** What is said to a person who reads the log, or in an error that only a bug could raise: no logic reads it. */
+function isTalk({ type, callee, expression }: Node, source: string): boolean {
+  if (type === "ExpressionStatement" && isNode(expression)) return isTalk(expression, source);
+  if (!isNode(callee)) return false;
+  const called = source.slice(callee.start, callee.end);
+  if (type === "NewExpression") return /^(Type|Range)?Error$/.test(called);
+  return /\blog\.(debug|info|warn|error)$/.test(called);
+}
+
+/** Every node but those that only the type checker sees, and what is only talk. */
+function* nodes(node: Node, source: string): Generator<Node> {
   if (node.type.startsWith("TS") && !/^TS(As|Satisfies|NonNull)/.test(node.type)) return;
+  if (isTalk(node, source)) return;
   yield node;
   for (const [name, value] of Object.entries(node)) {
     if (name === "typeAnnotation" || name === "typeArguments" || name === "returnType") continue;
-    for (const each of Array.isArray(value) ? value : [value]) if (isNode(each)) yield* nodes(each);
+    for (const each of Array.isArray(value) ? value : [value]) if (isNode(each)) yield* nodes(each, source);
   }
 }
+
+function isTurnedInside({ type, operator }: Node): boolean {
+  return type === "UnaryExpression" ? operator === "!" : operator === "===" || operator === "!==";
+}
+
+/** One millisecond of a minute, or one row of a thousand, is a lie that changes nothing: a big number is doubled. */
+const moved = (value: number): number => (value < 1000 ? value + 1 : value * 2);
 
 type Edit = Pick<Mutant, "from" | "to" | "text" | "kind">;
 
@@ -54,7 +74,8 @@ function* editsOf(node: Node, source: string): Generator<Edit> {
     const text = OPERATORS[String(operator)];
     if (text && at < right.start) yield { from: at, to: at + String(operator).length, text, kind: "operator" };
   }
-  if (/^(IfStatement|ConditionalExpression|WhileStatement)$/.test(type) && isNode(test))
+  // A condition that is one `===` or one `!` is turned where that stands: the same lie twice would count twice.
+  if (/^(IfStatement|ConditionalExpression|WhileStatement)$/.test(type) && isNode(test) && !isTurnedInside(test))
     yield { from: test.start, to: test.end, text: `!(${source.slice(test.start, test.end)})`, kind: "condition" };
   if (type === "UnaryExpression" && operator === "!" && isNode(argument))
     yield { from, to, text: `(${source.slice(argument.start, argument.end)})`, kind: "condition" };
@@ -62,7 +83,9 @@ function* editsOf(node: Node, source: string): Generator<Edit> {
     const text = source.slice(from, to);
     yield { from, to, text: text.includes("++") ? text.replace("++", "--") : text.replace("--", "++"), kind: "number" };
   }
-  if (type === "Literal" && typeof value === "number") yield { from, to, text: String(value + 1), kind: "number" };
+  if (type === "Literal" && typeof value === "number") yield { from, to, text: String(moved(value)), kind: "number" };
+  if (type === "Literal" && typeof value === "string" && SQL_OPERATORS[value])
+    yield { from, to, text: `"${SQL_OPERATORS[value]}"`, kind: "operator" };
   if (type === "Literal" && typeof value === "boolean") yield { from, to, text: String(!value), kind: "condition" };
   if (type === "ExpressionStatement" && isNode(expression) && !/^(Literal|Identifier)$/.test(expression.type))
     yield { from, to, text: ";", kind: "dropped" };
@@ -71,7 +94,7 @@ function* editsOf(node: Node, source: string): Generator<Edit> {
 export function mutantsOf(file: string, source: string): Mutant[] {
   const program = parseAst(source, { lang: "ts" }) as unknown as Node;
   const found: Mutant[] = [];
-  for (const node of nodes(program)) {
+  for (const node of nodes(program, source)) {
     for (const edit of editsOf(node, source)) {
       const line = source.slice(0, edit.from).split("\n").length;
       found.push({ ...edit, file, line, was: source.slice(edit.from, edit.to) });

@@ -3,10 +3,12 @@
 import { createVitest } from "vitest/node";
 import { applyMutant, type Mutant } from "./mutants.ts";
 
-export type Order = { mutant: Mutant | null; tests: string[] };
-export type Verdict = { killed: boolean; by: string | null };
+export type Order = { mutant: Mutant | null; test: string };
+export type Verdict = { killed: boolean };
 
 const root = new URL("..", import.meta.url).pathname;
+// As in vitest.config.ts: what is never lied to (the runner itself, the store's threads) is compiled once.
+process.env.NODE_COMPILE_CACHE ??= `${root}node_modules/.cache/keyrack-test`;
 let mutant: Mutant | null = null;
 let errors = 0;
 
@@ -18,11 +20,12 @@ const vitest = await createVitest(
     include: ["test/**/*.test.ts"],
     pool: "forks",
     maxWorkers: 1,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     provide: { postgres: null },
     reporters: [{}],
     silent: true,
+    bail: 1, // the first failure says it all
     fsModuleCache: false, // or a lie would be remembered, and the truth, too
   },
   {
@@ -43,16 +46,13 @@ async function run(order: Order): Promise<Verdict> {
   const touched = [mutant?.file, order.mutant?.file].filter((file) => file !== undefined);
   mutant = order.mutant;
   for (const file of touched) vitest.invalidateFile(root + file);
-  for (const test of order.tests) {
-    const specifications = await vitest.globTestSpecifications([test]);
-    const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
-    // Both lists remember earlier runs.
-    const mine = testModules.filter(({ moduleId }) => moduleId === root + test);
-    const failed = mine.some((module) => !module.ok()) || unhandledErrors.length > errors || mine.length !== 1;
-    errors = unhandledErrors.length;
-    if (failed) return { killed: true, by: test };
-  }
-  return { killed: false, by: null };
+  const specifications = await vitest.globTestSpecifications([order.test]);
+  const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
+  // Both lists remember earlier runs.
+  const mine = testModules.filter(({ moduleId }) => moduleId === root + order.test);
+  const killed = mine.some((module) => !module.ok()) || unhandledErrors.length > errors || mine.length !== 1;
+  errors = unhandledErrors.length;
+  return { killed };
 }
 
 process.on("message", (order: Order) => {

@@ -1,9 +1,10 @@
 // npm run mutate -- [--seed S] [--sample N] [--area A] [--write]
 // Mutation testing of what must not be wrong: tells the code small lies and counts how many the tests notice.
 // --sample draws that many mutants an area by the seed; without it all are tried. --write puts the figures and the
-// survivors into docs/mutation.md; what is written there about a survivor is kept.
+// survivors into docs/mutation.md; what is written there about a survivor is kept. --tally draws nothing and only counts
+// again, after survivors have been judged: a judgement that begins with "equal" says that no test can tell.
 import { fork, type ChildProcess } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { seeded } from "../prove/random.ts";
@@ -12,121 +13,115 @@ import type { Order, Verdict } from "./mutate-runner.ts";
 
 type Area = { name: string; files: string[]; tests: string[] };
 
-/** What is lied to, and the tests that should notice, the quickest first. */
-const kernel = (name: string, ...tests: string[]): Area => ({
-  name: "kernel",
-  files: [`src/kernel/${name}.ts`],
-  tests: [`test/kernel/${name}.test.ts`, ...tests],
+const area = (name: string, files: string[], tests: string[]): Area => ({
+  name,
+  files: files.map((file) => `src/${file}.ts`),
+  tests: tests.map((test) => `test/${test}.test.ts`),
 });
+const kernel = (name: string, ...more: string[]): Area =>
+  area("kernel", [`kernel/${name}`], [`kernel/${name}`, ...more]);
+const limiter = (name: string, ...tests: string[]): Area =>
+  area("limiter", [name], [...tests, ...LIMITER.filter((test) => !tests.includes(test))]);
+const LIMITER = ["counter/contract", "counter/bounds", "counter/slab", "counter/saved", "counter/lease"];
+
+/** What is lied to, and the tests that should notice: those that know it best first, the slow ones last. */
 const AREAS: Area[] = [
-  {
-    name: "auth",
-    files: ["src/domain/credentials.ts", "src/domain/hot-auth.ts", "src/http/access.ts", "src/domain/actor.ts"],
-    tests: ["access", "hot-auth", "resources", "sessions", "members", "matrix", "embed-tokens"].map(
-      (n) => `test/http/${n}.test.ts`,
-    ),
-  },
-  {
-    name: "limiter",
-    files: [
-      "src/kernel/window.ts",
-      ...["memory", "rules", "slab", "ledger", "lease", "roster", "saved"].map((n) => `src/counter/${n}.ts`),
-    ],
-    tests: [
-      "test/kernel/window.test.ts",
-      "test/counter/slab.test.ts",
-      "test/counter/contract.test.ts",
-      "test/counter/bounds.test.ts",
-      "test/counter/saved.test.ts",
-      "test/counter/lease.test.ts",
-    ],
-  },
-  {
-    name: "idempotency",
-    files: [
-      "src/kernel/idempotency.ts",
-      "src/domain/idempotency.ts",
-      "src/store/idempotency.ts",
-      "src/domain/kept-answers.ts",
-    ],
-    tests: ["test/http/kept-answers.test.ts", "test/http/idempotency.test.ts", "test/domain/idempotency-model.test.ts"],
-  },
-  {
-    name: "audit",
-    files: ["src/kernel/chain.ts", "src/kernel/merkle.ts", "src/kernel/note.ts"],
-    tests: ["test/kernel/chain.test.ts", "test/kernel/merkle.test.ts", "test/kernel/note.test.ts"],
-  },
-  {
-    name: "audit",
-    files: [
-      "src/domain/audit.ts",
-      "src/domain/checkpoints.ts",
-      "src/store/ledger.ts",
-      "src/store/audit.ts",
-      "src/store/verify.ts",
-    ],
-    tests: [
-      "test/domain/audit.test.ts",
-      "test/domain/checkpoints.test.ts",
-      "test/store/group.test.ts",
-      "test/prove/verify.test.ts",
-    ],
-  },
-  {
-    name: "feed",
-    files: [
-      "src/domain/feed.ts",
-      "src/domain/policy.ts",
-      "src/domain/policy-pages.ts",
-      "src/domain/policy-cursor.ts",
-      "src/store/versions.ts",
-    ],
-    tests: [
-      "test/domain/policy-pages.test.ts",
-      "test/contract/policy-pages.test.ts",
-      "test/http/policy.test.ts",
-      "test/domain/policy-convergence.test.ts",
-    ],
-  },
+  area("auth", ["http/access"], ["http/access", "http/matrix"]),
+  area("auth", ["domain/hot-auth"], ["http/hot-auth"]),
+  area(
+    "auth",
+    ["domain/credentials"],
+    ["domain/credentials", "http/sessions", "http/resources", "http/matrix", "http/embed-tokens"],
+  ),
+  area("auth", ["domain/actor"], ["domain/actor", "http/resources"]),
+  limiter("kernel/window", "kernel/window"),
+  limiter("counter/slab", "counter/slab"),
+  limiter("counter/saved", "counter/saved"),
+  limiter("counter/ledger", "counter/saved"),
+  limiter("counter/memory"),
+  limiter("counter/lease"),
+  limiter("counter/roster"),
+  limiter("counter/rules"),
+  area("idempotency", ["domain/kept-answers"], ["http/kept-answers"]),
+  area(
+    "idempotency",
+    ["domain/idempotency", "store/idempotency", "kernel/idempotency"],
+    ["http/idempotency", "domain/idempotency-model"],
+  ),
+  area("audit", ["kernel/chain"], ["kernel/chain"]),
+  area("audit", ["kernel/merkle"], ["kernel/merkle"]),
+  area("audit", ["kernel/note"], ["kernel/note"]),
+  area("audit", ["store/verify"], ["store/verify", "prove/verify"]),
+  area("audit", ["store/ledger"], ["store/ledger", "store/group", "domain/audit"]),
+  area("audit", ["domain/checkpoints"], ["domain/checkpoints", "domain/audit"]),
+  area("audit", ["domain/audit", "store/audit"], ["domain/audit", "domain/checkpoints"]),
+  area("feed", ["domain/policy-pages"], ["domain/policy-pages", "http/policy"]),
+  area("feed", ["store/versions"], ["store/versions", "store/group", "http/policy"]),
+  area("feed", ["domain/feed"], ["domain/feed", "http/policy"]),
+  area("feed", ["domain/policy", "domain/policy-cursor"], ["http/policy", "domain/policy"]),
   kernel("keyformat"),
-  kernel("canonical", "test/kernel/chain.test.ts"),
+  kernel("canonical", "kernel/chain"),
   kernel("timestamps"),
   kernel("ids"),
   kernel("bytes"),
   kernel("crc32"),
   kernel("sha256"),
-  {
-    name: "kernel",
-    files: ["policy", "policyload", "keytable", "tenants", "fused", "intern", "recent"].map(
-      (n) => `src/kernel/${n}.ts`,
-    ),
-    tests: ["fused", "keytable", "policy", "feed", "verify", "limits"].map((n) => `test/sdk/${n}.test.ts`),
-  },
+  kernel("tenants", "sdk/policy"),
+  area(
+    "kernel",
+    ["policy", "policyload", "keytable", "fused", "intern", "recent"].map((n) => `kernel/${n}`),
+    ["fused", "keytable", "policy", "verify", "feed"].map((n) => `sdk/${n}`),
+  ),
 ];
 
 const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const PAGE = at("docs/mutation.md");
 const [FROM, TO] = ["<!-- figures: written by npm run mutate, do not edit -->", "<!-- end of figures -->"];
 
+/** Processor seconds that a group of processes has used, the ended ones of its leader included; 0 where /proc is not. */
+function processorSeconds(group: number): number {
+  let ticks = 0;
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    try {
+      // The name in brackets may hold blanks; the numbers behind it begin with the third field, the state.
+      const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)!.split(" ").map(Number);
+      if (fields[2] !== group) continue;
+      ticks += fields[11]! + fields[12]! + (Number(pid) === group ? fields[13]! + fields[14]! : 0);
+    } catch {
+      // It has ended since.
+    }
+  }
+  return ticks / 100;
+}
+
+type Bounds = { seconds: number; processorSeconds: number };
+
 /** A warm runner that is replaced when a mutant never returns. */
 class Runner {
   #child: ChildProcess | undefined;
+  /** What the last order used of the processor. */
+  used = 0;
 
-  async run(order: Order, withinMs: number): Promise<Verdict> {
+  /** Null when it took the process down, or more than it may: an endless loop uses the processor, whoever else does. */
+  async run(order: Order, bounds: Bounds): Promise<Verdict | null> {
     const child = (this.#child ??= await this.#start());
-    const said = new Promise<Verdict>((resolve) => {
-      child.once("message", (verdict) => resolve(verdict as Verdict));
-      child.once("exit", () => resolve({ killed: true, by: "it ended the process" }));
-    });
+    const [group, started] = [child.pid!, performance.now()];
+    const before = processorSeconds(group);
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<Verdict>((resolve) => {
-      timer = setTimeout(() => resolve({ killed: true, by: "time ran out" }), withinMs);
+    const verdict = await new Promise<Verdict | null>((resolve) => {
+      child.once("message", (said) => resolve(said as Verdict));
+      child.once("exit", () => resolve(null));
+      timer = setInterval(() => {
+        this.used = processorSeconds(group) - before;
+        const seconds = (performance.now() - started) / 1000;
+        if (this.used > bounds.processorSeconds || seconds > bounds.seconds) resolve(null);
+      }, 500);
+      child.send(order);
     });
-    child.send(order);
-    const verdict = await Promise.race([said, late]);
-    clearTimeout(timer);
+    clearInterval(timer);
+    this.used = processorSeconds(group) - before;
     child.removeAllListeners();
-    if (verdict.by === "time ran out" || verdict.by === "it ended the process") this.stop();
+    if (verdict === null) this.stop();
     return verdict;
   }
 
@@ -145,16 +140,32 @@ class Runner {
 
 type Tried = { area: string; mutant: Mutant; killed: boolean };
 
+/** What each test uses of the processor when nothing is lied to. */
+const truth = new Map<string, number>();
+
+async function learnTruth(runner: Runner, test: string): Promise<void> {
+  const verdict = await runner.run({ mutant: null, test }, { seconds: 900, processorSeconds: 900 });
+  if (verdict?.killed !== false) throw new Error(`${test} fails without any mutant`);
+  truth.set(test, runner.used);
+}
+
+/** The test that notices, or null. A mutant that never comes back is noticed, too: the bounds are far beyond the truth. */
+async function killerOf(runner: Runner, mutant: Mutant, tests: readonly string[]): Promise<string | null> {
+  for (const test of tests) {
+    if (!truth.has(test)) await learnTruth(runner, test);
+    const verdict = await runner.run({ mutant, test }, { seconds: 300, processorSeconds: truth.get(test)! * 3 + 4 });
+    if (verdict === null) return `${test}, which never ended`;
+    if (verdict.killed) return test;
+  }
+  return null;
+}
+
 async function tryArea(runner: Runner, area: Area, mutants: readonly Mutant[]): Promise<Tried[]> {
-  const started = performance.now();
-  const base = await runner.run({ mutant: null, tests: area.tests }, 600_000);
-  if (base.killed) throw new Error(`${area.name}: ${base.by} fails without any mutant`);
-  const withinMs = (performance.now() - started) * 3 + 10_000;
   const tried: Tried[] = [];
   for (const mutant of mutants) {
-    const { killed, by } = await runner.run({ mutant, tests: area.tests }, withinMs);
-    tried.push({ area: area.name, mutant, killed });
-    console.error(`${killed ? `killed by ${by}` : "SURVIVED"}  ${nameOf(mutant)}`);
+    const by = await killerOf(runner, mutant, area.tests);
+    tried.push({ area: area.name, mutant, killed: by !== null });
+    console.error(`${by === null ? "SURVIVED" : `killed by ${by}`}  ${nameOf(mutant)}`);
   }
   return tried;
 }
@@ -173,39 +184,65 @@ function judgementsIn(page: string): Map<string, string> {
 
 type Row = { area: string; tried: number; killed: number; told: string };
 
-const rowOf = (area: string, tried: number, killed: number, told: string): Row => ({ area, tried, killed, told });
-
 /** The areas' lines of an earlier run; an area that is tried again has its line replaced. */
 function rowsIn(page: string): Row[] {
-  const rows = [...page.matchAll(/^\| (\w+) \| (\d+) \| (\d+) \| [\d.]+ % \| (.*) \|$/gm)];
-  return rows.map(([, area = "", tried, killed, told = ""]) => rowOf(area, Number(tried), Number(killed), told));
+  const rows = [...page.matchAll(/^\| (\w+) \| (\d+) \| (\d+) \|.*\| (.*) \|$/gm)];
+  return rows.map(([, area = "", tried, killed, told = ""]) => {
+    return { area, tried: Number(tried), killed: Number(killed), told };
+  });
 }
 
-const lineOf = ({ area, tried, killed, told }: Row): string =>
-  `| ${area} | ${tried} | ${killed} | ${((killed / tried) * 100).toFixed(1)} % | ${told} |`;
+/** Raw, and of those that some test could tell: a survivor judged equal is no gap. */
+function lineOf({ area, tried, killed, told }: Row, equal: number): string {
+  const share = (of: number): string => `${((killed / of) * 100).toFixed(1)} %`;
+  return `| ${area} | ${tried} | ${killed} | ${share(tried)} | ${equal} | ${share(tried - equal)} | ${told} |`;
+}
+
+const areaOf = (file: string): string => AREAS.find(({ files }) => files.includes(file))?.name ?? "";
 
 function pageOf(page: string, all: readonly Tried[], told: (area: string) => string): string {
   const judged = judgementsIn(page);
-  const fresh = Object.entries(Object.groupBy(all, ({ area }) => area)).map(([area, tried = []]) =>
-    rowOf(area, tried.length, tried.filter((one) => one.killed).length, told(area)),
+  const fresh = Object.entries(Object.groupBy(all, (one) => one.area)).map(([area, tried = []]): Row => {
+    return { area, tried: tried.length, killed: tried.filter((one) => one.killed).length, told: told(area) };
+  });
+  const isFresh = (area: string): boolean => fresh.some((row) => row.area === area);
+  const order = [...new Set(AREAS.map(({ name }) => name))];
+  const rows = [...rowsIn(page).filter((row) => !isFresh(row.area)), ...fresh].toSorted(
+    (a, b) => order.indexOf(a.area) - order.indexOf(b.area),
   );
-  const rows = [...rowsIn(page).filter(({ area }) => !fresh.some((row) => row.area === area)), ...fresh];
-  const [tried, killed] = [rows.reduce((n, row) => n + row.tried, 0), rows.reduce((n, row) => n + row.killed, 0)];
-  const sum = `| **all** | ${tried} | ${killed} | **${((killed / tried) * 100).toFixed(1)} %** | |`;
-  const again = AREAS.filter(({ name }) => fresh.some(({ area }) => area === name)).flatMap(({ files }) => files);
-  const kept = page
-    .split("\n")
-    .filter((line) => line.startsWith("| src/") && !again.some((file) => line.startsWith(`| ${file}:`)));
+  const kept = page.split("\n").filter((line) => {
+    const file = /^\| (src\/\S+?):\d+ /.exec(line)?.[1];
+    return file !== undefined && !isFresh(areaOf(file));
+  });
   const survivors = all
     .filter((one) => !one.killed)
     .map(({ mutant }) => {
       const name = nameOf(mutant).replaceAll("|", "\\|");
       return `| ${name} | ${judged.get(name.replace(/:\d+/, "")) ?? "not judged yet"} |`;
     });
-  const head = ["| Area | Mutants | Killed | | Which |", "| --- | --- | --- | --- | --- |"];
-  const list = ["## Survivors", "", "| Mutant | Judgement |", "| --- | --- |", ...[...kept, ...survivors].toSorted()];
+  const list = [...new Set([...kept, ...survivors])].toSorted();
+  const equals = list.flatMap((line) =>
+    / \| equal[^|]* \|$/.test(line) ? [areaOf(line.slice(2, line.indexOf(":")))] : [],
+  );
+  const sum = rows.reduce((a, b) => ({ ...a, tried: a.tried + b.tried, killed: a.killed + b.killed }), {
+    area: "**all**",
+    tried: 0,
+    killed: 0,
+    told: "",
+  });
+  const body = [
+    "| Area | Mutants | Killed | | Judged equal | Killed of the others | Which |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
+    ...rows.map((row) => lineOf(row, equals.filter((area) => area === row.area).length)),
+    lineOf(sum, equals.length),
+    "",
+    "## Survivors",
+    "",
+    "| Mutant | Judgement |",
+    "| --- | --- |",
+    ...list,
+  ].join("\n");
   const [from, to] = [page.indexOf(FROM), page.indexOf(TO)];
-  const body = [...head, ...rows.map(lineOf), sum, "", ...list].join("\n");
   return `${page.slice(0, from)}${FROM}\n${body}\n${page.slice(to)}`;
 }
 
@@ -215,12 +252,13 @@ const { values } = parseArgs({
     sample: { type: "string" },
     area: { type: "string" },
     write: { type: "boolean", default: false },
+    tally: { type: "boolean", default: false },
   },
 });
 const random = seeded(Number(values.seed));
 const runner = new Runner();
 const all: Tried[] = [];
-const wanted = AREAS.filter(({ name }) => values.area === undefined || name === values.area);
+const wanted = values.tally ? [] : AREAS.filter(({ name }) => values.area === undefined || name === values.area);
 const read = (file: string): Mutant[] => mutantsOf(file, readFileSync(at(file), "utf8"));
 const mutantsIn = new Map(wanted.map((area) => [area, area.files.flatMap(read)]));
 const total = [...mutantsIn.values()].reduce((sum, mutants) => sum + mutants.length, 0);
@@ -232,9 +270,8 @@ function told(area: string): string {
   return `${date}, ${sampled} of ${peers.reduce((sum, [, mutants]) => sum + mutants.length, 0)}`;
 }
 
-/** A run that is stopped keeps what it has found so far. */
 function publish(): void {
-  if (values.write) writeFileSync(PAGE, pageOf(readFileSync(PAGE, "utf8"), all, told));
+  if (values.write || values.tally) writeFileSync(PAGE, pageOf(readFileSync(PAGE, "utf8"), all, told));
 }
 
 for (const [area, mutants] of mutantsIn) {
@@ -244,8 +281,8 @@ for (const [area, mutants] of mutantsIn) {
   const drawn = mutants.map((mutant) => ({ mutant, lot: random.next() })).toSorted((a, b) => a.lot - b.lot);
   const chosen = drawn.slice(0, Math.ceil(share * mutants.length)).map(({ mutant }) => mutant);
   all.push(...(await tryArea(runner, area, chosen)));
-  publish();
 }
+publish();
 runner.stop();
 const killed = all.filter((one) => one.killed).length;
 console.log(JSON.stringify({ date, seed: Number(values.seed), total, tried: all.length, killed }, null, 2));

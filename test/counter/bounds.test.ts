@@ -1,5 +1,6 @@
 // Decision 134: forged ids exhaust neither memory nor other people's limits.
 import { describe, expect, it } from "vitest";
+import { LEASES_MAX, LEASES_PER_WORKSPACE_MAX, LeaseBook } from "../../src/counter/lease.ts";
 import { MemoryCounter } from "../../src/counter/memory.ts";
 import { ask, handClock, sliding } from "./support.ts";
 
@@ -39,6 +40,8 @@ describe("a workspace at its cap of 100 000 counters", () => {
     for (let i = 0; i < 20_000; i++) {
       const late = ask([rule], { workspace_id: "forger", key_id: `late-${i}` });
       left.add(counter.check(late).policies[0]!.remaining);
+      // One request bears the freeing of five thousand; whoever needs more room goes on from there.
+      if (i === 0) expect(counter.metrics().lapsed_total).toBe(5_000);
     }
     expect([...left]).toEqual([4]);
     expect(counter.metrics().overflowed_total).toBe(overflowed_total);
@@ -87,6 +90,44 @@ describe("bounds in small", () => {
     expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 2, refused_total: 3 });
   });
 
+  it("share an overflow counter wherever its row lies, the very first included", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, inAll: 11 } });
+    counter.check(ask([sliding(5, 1_000)], { workspace_id: "brief" }));
+    fill(counter, "a", 10);
+    clock.pass(2_000);
+    counter.check(ask([rule], { workspace_id: "c", cost: 0 })); // a full house frees the first row
+    const newcomers = ["x", "y", "z"].map((key_id) => counter.check(ask([rule], { workspace_id: "a", key_id })));
+    expect(newcomers.map(({ policies }) => policies[0]!.remaining)).toEqual([4, 3, 2]);
+    expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 1 });
+    const later = new MemoryCounter({ now: clock.now, bounds });
+    later.load(counter.allRows());
+    later.load(counter.allRows()); // the same names again: no row more
+    expect(later.metrics()).toMatchObject({ counters: 10, overflow_counters: 1 });
+  });
+
+  it("give an overflow counter's place back when it has lapsed, in its workspace and in all", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, overflowInAll: 2 } });
+    const rules = ["r1", "r2"].map((id) => sliding(5, 60_000, { id }));
+    for (let round = 0; round < 4; round++) {
+      fill(counter, "a", 10);
+      for (const one of rules) {
+        expect(counter.check(ask([one], { workspace_id: "a", key_id: "late" })).allowed, `${round}`).toBe(true);
+      }
+      expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 2, workspaces: 1 });
+      clock.pass(70_000);
+    }
+  });
+
+  it("let a workspace that has nothing yet use the overflow counters that are left", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, inAll: 10, overflowPerWorkspace: 1 } });
+    fill(counter, "a", 10);
+    expect(counter.check(ask([rule], { workspace_id: "b" })).allowed).toBe(true);
+    expect(counter.check(ask([sliding(5, 60_000, { id: "more" })], { workspace_id: "b" })).allowed).toBe(false);
+  });
+
   it("never promise the last free row to two rules of one request", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
@@ -110,6 +151,21 @@ describe("bounds in small", () => {
     expect(counter.check(both).allowed).toBe(false);
   });
 
+  it("never free a row before its newest units have lapsed", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds });
+    const busy = ask([rule], { workspace_id: "a", key_id: "busy" });
+    counter.check(busy);
+    clock.pass(50_000);
+    counter.check(busy);
+    fill(counter, "a", 9);
+    clock.pass(20_000);
+    const newcomer = ask([rule], { workspace_id: "a", key_id: "newcomer" });
+    for (const left of [4, 3]) expect(counter.check(newcomer).policies[0]!.remaining).toBe(left);
+    expect(counter.check({ ...busy, cost: 0 }).policies[0]!.remaining).toBe(4);
+    expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 1, lapsed_total: 0 });
+  });
+
   it("are not touched by a peek, a denial or an empty workspace: only charged units take a row", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
@@ -120,6 +176,24 @@ describe("bounds in small", () => {
     expect(counter.metrics()).toMatchObject({ counters: 0, workspaces: 0 });
   });
 
+  it("forget a rule with its last counter, and none of those that share its id", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, perWorkspace: 3 } });
+    const [short, long] = [sliding(5, 1_000), sliding(5, 2_000)];
+    const sweep = () => counter.check(ask([sliding(5, 60_000, { id: "other" })], { key_id: "new", cost: 0 }));
+    counter.check(ask([long]));
+    counter.check(ask([short]));
+    counter.check(ask([sliding(5, 60_000, { id: "other" })]));
+    clock.pass(1_100);
+    sweep();
+    expect(counter.metrics()).toMatchObject({ counters: 2, lapsed_total: 1 });
+    counter.check(ask([short], { cost: 3 }));
+    clock.pass(950);
+    sweep();
+    expect(counter.metrics()).toMatchObject({ counters: 2, lapsed_total: 2 });
+    expect(counter.check(ask([short], { cost: 0 })).policies[0]!.remaining).toBe(2);
+  });
+
   it("forget a workspace whose counters all lapsed", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
@@ -127,6 +201,51 @@ describe("bounds in small", () => {
     clock.pass(70_000);
     fill(counter, "c", 10);
     expect(counter.metrics()).toMatchObject({ counters: 10, workspaces: 1, lapsed_total: 20 });
+  });
+});
+
+describe("the book of leases", () => {
+  const held = (end: number) => ({ granted: 1, end, slots: [], spans: [] });
+
+  it("holds so many a workspace and so many in all, and lapsed ones make room, whoever held them", () => {
+    const book = new LeaseBook();
+    for (let w = 0; w < 11; w++) {
+      for (let i = 0; i < LEASES_PER_WORKSPACE_MAX + 5; i++) book.put(`w${w}`, `${w}-${i}`, held(1_000), 0);
+    }
+    expect([LEASES_PER_WORKSPACE_MAX, LEASES_MAX, book.size]).toEqual([10_000, 100_000, 100_000]);
+    expect([book.has("w9", "9-9999"), book.has("w9", "9-10000"), book.has("w10", "10-0")]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    book.put("late", "early", held(2_000), 999);
+    expect([book.has("late", "early"), book.size]).toEqual([false, 100_000]);
+    book.put("late", "now", held(2_000), 1_000);
+    expect([book.has("late", "now"), book.size]).toEqual([true, 1]);
+  });
+
+  it("gives a lease back once, to its own workspace, and not at its end", () => {
+    const book = new LeaseBook();
+    for (const id of ["a", "b"]) book.put("w", id, held(1_000), 0);
+    expect(book.take("other", "a", 1)).toBeNull();
+    expect(book.take("w", "a", 999)).toEqual(held(1_000));
+    expect(book.take("w", "a", 999)).toBeNull();
+    expect(book.take("w", "b", 1_000)).toBeNull();
+    expect(book.size).toBe(0);
+  });
+
+  it("forgets the lapsed leases of a workspace that takes another, and only those", () => {
+    const book = new LeaseBook();
+    for (const end of [1_000, 2_000, 3_000]) book.put("w", `until ${end}`, held(end), 0);
+    book.put("w", "new", held(9_000), 2_000);
+    expect(book.size).toBe(2);
+    expect([book.has("w", "until 2000"), book.has("w", "until 3000"), book.has("w", "new")]).toEqual([
+      false,
+      true,
+      true,
+    ]);
+    book.put("w", "newer", held(9_999), 9_000);
+    expect([book.size, book.has("w", "newer")]).toEqual([1, true]);
   });
 });
 

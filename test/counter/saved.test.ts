@@ -60,6 +60,24 @@ describe("saved counters", () => {
     expect(counter.metrics().dirty).toBe(0);
   });
 
+  it("stand in the queue once each, however many have changed and however often", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    const touch = (from: number, to: number) => {
+      for (let i = from; i < to; i++) counter.check(ask([minute], { key_id: `k${i}` }));
+    };
+    touch(0, 3_000);
+    touch(0, 3_000);
+    expect(counter.metrics().dirty).toBe(3_000);
+    const subjects: string[] = [];
+    for (let rows = counter.dirtyRows(700); rows.length > 0; rows = counter.dirtyRows(700)) {
+      subjects.push(...rows.map((row) => parseKey(row.key)!.subject));
+      expect(counter.metrics().dirty).toBe(Math.max(0, (subjects.length <= 1_400 ? 3_000 : 3_010) - subjects.length));
+      if (subjects.length === 1_400) touch(3_000, 3_010);
+    }
+    expect(subjects).toEqual(Array.from({ length: 3_010 }, (_, i) => `k${i}`));
+  });
+
   it("leave out what a peek, a denial or a short window did", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
@@ -94,8 +112,10 @@ describe("saved counters", () => {
     const { lease_id } = counter.lease({ ...ask([minute]), want: 40 });
     counter.dirtyRows(10);
     counter.giveBack("w1", lease_id!, 40);
+    const changed = counter.dirtyRows(10);
+    expect(changed).toHaveLength(1);
     const later = new MemoryCounter({ now: clock.now });
-    expect(later.load(counter.dirtyRows(10))).toBe(0);
+    expect(later.load(changed)).toBe(0);
     expect(later.check(ask([minute], { cost: 0 })).policies[0]!.remaining).toBe(100);
   });
 
@@ -147,6 +167,11 @@ describe("saved counters", () => {
       algorithm: "sliding",
       window_ms: 60_000,
     });
+    expect(parseKey(keyOf({ ...name, window_ms: 1 }))?.window_ms).toBe(1);
+    for (const window_ms of [0, -1, 1.5]) expect(parseKey(keyOf({ ...name, window_ms }))).toBeNull();
+    expect(parseKey(`${keyOf(name)}/more`)).toBeNull();
+    const parts = keyOf(name).split("/");
+    for (const i of parts.keys()) expect(parseKey(parts.with(i, "").join("/")), `without part ${i}`).toBeNull();
     expect(formatWindows(1_812_345_678, [5, 0, 10])).toBe("tz0uvi:5,,a");
     expect(parseWindows("tz0uvi:5,,a")).toEqual({ first: 1_812_345_678, counts: [5, 0, 10] });
     // As much as the highest limit can be held, and no more.

@@ -25,6 +25,19 @@ describe("a row", () => {
     expect(slab.high).toBe(3_000);
   });
 
+  it("says of each span whether these are its first units, and is kept for the longest anybody asked", () => {
+    const slab = new Slab();
+    const slot = slab.take();
+    expect([slab.add(slot, 5, 1), slab.add(slot, 5, 1), slab.add(slot, 6, 1), slab.add(slot, 6, 2)]).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ]);
+    for (const until of [50, 70, 60]) slab.keep(slot, until);
+    expect(slab.until[slot]).toBe(70);
+  });
+
   it("asks for a look at lapsed rows only where another one means another chunk", () => {
     const slab = new Slab();
     const fullAt: number[] = [];

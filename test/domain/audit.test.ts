@@ -1,8 +1,8 @@
 // The audit log as it is read, and the verdict on a chain that somebody has tampered with.
 import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { SecretKeyActor } from "../../src/domain/actor.ts";
-import { listAudit, verifyChain } from "../../src/domain/audit.ts";
+import { NOBODY, type SecretKeyActor } from "../../src/domain/actor.ts";
+import { listAudit, listDeploymentAudit, verifyChain } from "../../src/domain/audit.ts";
 import { latestCheckpoint } from "../../src/domain/checkpoints.ts";
 import type { Ctx } from "../../src/domain/context.ts";
 import type { Event } from "../../src/domain/events.ts";
@@ -11,6 +11,7 @@ import { mutate } from "../../src/domain/mutate.ts";
 import { createProject } from "../../src/domain/projects.ts";
 import { createSecretKey } from "../../src/domain/secret-keys.ts";
 import { createTenant } from "../../src/domain/tenants.ts";
+import { signUp } from "../../src/domain/users.ts";
 import { auditPreimage, GENESIS_HASH, NIL_WORKSPACE, type AuditRow } from "../../src/kernel/chain.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import { backends } from "../support/backends.ts";
@@ -73,6 +74,35 @@ for (const back of backends) {
         prev_hash = hash;
       }
       expect(data[8]?.payload).toEqual({ role: "owner", email: "ada@example.com" });
+    });
+
+    it("names the person behind each row that a person made, to the workspace and to the operator", async () => {
+      const lite = shared();
+      const { rack } = lite;
+      const { ctx } = await busyWorkspace(lite);
+      const person = { email: "ann@example.com", password: "a long enough password", name: "Ann" };
+      const from = { network: "10.0.0.0/24", request_id: "r" };
+      await signUp({ rack, actor: NOBODY, from }, person);
+      const id = String((await lite.sql("select id from users"))[0]?.id);
+      const { workspace_id } = ctx.actor;
+      const ann = { rack, actor: { kind: "session", id: "s", user_id: id, workspace_id, role: "owner" } } as const;
+      await createTenant(ann, { external_id: "hers" });
+      const shown = { id, email: "ann@example.com", email_verified: false, name: "Ann" };
+      const { data } = await listAudit(ctx, { after_seq: 10, limit: 10 });
+      expect(data.map(({ actor_type, actor }) => [actor_type, actor])).toEqual([
+        ["secret_key", null],
+        ["user", shown],
+      ]);
+      await lite.sql("update users set email_verified_at = 1");
+      expect((await listAudit(ctx, { after_seq: 11, limit: 1 })).data[0]?.actor).toEqual({
+        ...shown,
+        email_verified: true,
+      });
+      const whole = await listDeploymentAudit(rack, { limit: 10 });
+      expect(whole.data.map(({ seq, action, actor }) => [seq, action, actor?.email])).toEqual([
+        [1, "user.created", "ann@example.com"],
+      ]);
+      expect((await listDeploymentAudit(rack, { after_seq: 1, limit: 10 })).data).toEqual([]);
     });
 
     it("shows a test principal no live key, no unresolvable key, no person and no private payload", async () => {

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { verifyChain } from "../../src/domain/audit.ts";
 import {
   BrokenChain,
@@ -88,6 +88,15 @@ for (const back of backends) {
       expect((await stored())[0]?.note).toBe(first.note);
     });
 
+    it("that was kept is told only once it is durable", async () => {
+      const lite = shared();
+      const { workspace_id } = (await vendorOf(lite.rack)).actor;
+      await latestCheckpoint(lite.rack, workspace_id);
+      using _durable = vi.spyOn(lite.rack.store, "durable").mockRejectedValue(new Error("the disk is gone"));
+      await expect(latestCheckpoint(lite.rack, workspace_id)).rejects.toThrow("the disk is gone");
+      await expect(verifyChain(lite.rack, workspace_id)).rejects.toThrow("the disk is gone");
+    });
+
     it("of an empty chain has size 0, and the deployment chain has them too", async () => {
       const lite = shared();
       const made = await latestCheckpoint(lite.rack, NIL_WORKSPACE);
@@ -104,6 +113,14 @@ for (const back of backends) {
       expect(await checkpointOrigin(lite.rack, ctx.actor.workspace_id)).toBe(origin);
       const settings = { ...lite.rack.settings, public_url: "https://renamed.example.com" };
       expect(await checkpointOrigin({ ...lite.rack, settings }, ctx.actor.workspace_id)).toBe(origin);
+    });
+
+    it("has one host, though two servers of different names start together", async () => {
+      await using lite = await rackLite(back, { flags: { public_url: "https://one.example.com" } });
+      await using other = await lite.another(lite.target, { public_url: "https://two.example.com" });
+      const origins = await Promise.all([lite, other].map(({ rack }) => checkpointOrigin(rack, "w")));
+      expect(new Set(origins).size).toBe(1);
+      expect(await checkpointOrigin(other.rack, "w")).toBe(origins[0]);
     });
 
     it("costs only the new rows: those before the last one are not read again", async () => {

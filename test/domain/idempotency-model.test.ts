@@ -12,7 +12,8 @@ import {
   type Store,
 } from "../../prove/idempotency-model.ts";
 import { claim, complete, reapIdempotency, release } from "../../src/domain/idempotency.ts";
-import { completeRecord } from "../../src/store/idempotency.ts";
+import { claimRecord, completeRecord } from "../../src/store/idempotency.ts";
+import type { Tx } from "../../src/store/statement.ts";
 import { record } from "../../src/domain/mutate.ts";
 import { backends, type Backend } from "../support/backends.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
@@ -77,6 +78,29 @@ for (const [name, back, open, runs] of stores) {
   });
 }
 
+describe("a record that changes between a claim's two looks at it", () => {
+  const scope = { workspace_id: "w", env, scope_hash: hash("s") };
+  const wanted = { fingerprint: hash("f"), token_hash: hash("t"), ttl_ms: 60_000 };
+  /** A transaction whose statements answer these rows, one after another, and then none. */
+  const answering = (...rows: unknown[][]) => {
+    let looks = 0;
+    const all = async () => rows[looks++] ?? [];
+    return { tx: { dialect: "sqlite", all } as unknown as Tx, looks: () => looks };
+  };
+
+  it("is tried again when it was released in between", async () => {
+    const { tx, looks } = answering([], [], [], [], [{ stolen: 0 }]);
+    expect(await claimRecord(tx, scope, wanted, 0)).toEqual({ state: "execute", stolen: false });
+    expect(looks()).toBe(5);
+  });
+
+  it("is nobody's after five tries: an error, never an execute", async () => {
+    const { tx, looks } = answering();
+    await expect(claimRecord(tx, scope, wanted, 0)).rejects.toThrow("keeps changing");
+    expect(looks()).toBe(10);
+  });
+});
+
 for (const back of backends) {
   describe(`stored answers on ${back}`, () => {
     it("keeps a running sum of stored bytes that follows completions, releases and reaping", async () => {
@@ -108,9 +132,9 @@ for (const back of backends) {
     it("keeps no body beyond the workspace's quota, and no headers when even they do not fit", async () => {
       await using lite = await rackLite(back);
       const ctx = await vendorOf(lite.rack);
-      const finish = async (name: string, bodyBytes: number, max: number) => {
-        const scope = { workspace_id: ctx.actor.workspace_id, scope_hash: hash(name), env };
-        const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f") });
+      const finish = async (name: string, bodyBytes: number, max: number, as = ctx) => {
+        const scope = { workspace_id: as.actor.workspace_id, scope_hash: hash(name), env };
+        const { lock_token } = await claim(as, { ...scope, fingerprint: hash("f") });
         const completion = {
           token_hash: hash(lock_token ?? ""),
           status: 200,
@@ -120,12 +144,30 @@ for (const back of backends) {
         };
         return record(lite.rack, (tx) => completeRecord(tx, scope, completion, lite.clock.now(), max));
       };
+      const elsewhere = await vendorOf(lite.rack);
+      expect(await finish("fills it", 100, 100, elsewhere)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("fits", 100, 120)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("too much", 100, 120)).toEqual({ outcome: "ok", body_stored: false });
       expect(await finish("exactly", 10, 120)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("full", 10, 120)).toEqual({ outcome: "ok", body_stored: false });
       const stored = await lite.sql("select stored_bytes from idempotency_records order by stored_bytes");
-      expect(stored.map((row) => row.stored_bytes)).toEqual([0, 10, 10, 100]);
+      expect(stored.map((row) => row.stored_bytes)).toEqual([0, 10, 10, 100, 100]);
+    });
+
+    it("stores a gibibyte of answers a workspace, and not a byte more", async () => {
+      await using lite = await rackLite(back);
+      const ctx = await vendorOf(lite.rack);
+      const finish = async (name: string): Promise<boolean> => {
+        const scope = { scope_hash: hash(name), env };
+        const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f") });
+        const answer = { status: 200, headers: {}, body: "YQ==" };
+        return (await complete(ctx, { ...scope, lock_token: lock_token ?? "", ...answer })).body_stored;
+      };
+      expect(await finish("first")).toBe(true);
+      const one = Number((await lite.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes);
+      await lite.sql("update idempotency_quotas set stored_bytes = $1", [2 ** 30 - one]);
+      expect([await finish("fills it"), await finish("too much")]).toEqual([true, false]);
+      expect(Number((await lite.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes)).toBe(2 ** 30);
     });
 
     it("stores neither the body nor the token in the clear", async () => {

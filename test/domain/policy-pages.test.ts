@@ -19,6 +19,7 @@ describe("PolicyPages", () => {
     const all = await Promise.all([ask(), ask(), ask()]);
     expect([built, new Set(all).size]).toEqual([1, 1]);
     expect(await ask()).toBe(all[0]);
+    expect(pages.reads).toEqual({ hits: 1, misses: 3 });
   });
 
   it("builds it again when the first try failed, and when it has grown stale", async () => {
@@ -59,7 +60,38 @@ describe("PolicyPages", () => {
     expect((await text(pages, dropped)).length).toBe(300_000);
   });
 
-  it("does not compress what is small", () => {
-    expect(new PolicyPages().encoded(page("x", 100), "zstd")).toBeUndefined();
+  it("holds 64 MiB unless told otherwise, and counts what a page takes besides its bytes", async () => {
+    const pages = new PolicyPages();
+    const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, more: false, staleAt: Infinity };
+    for (let i = 100; i < 500; i++) {
+      await pages.get(`k${i}`, 0, async () => ({ ...small }));
+      if (i === 100) expect(pages.bytes).toBe(small.bytes + 4);
+    }
+    expect(pages.bytes).toBe(327 * (small.bytes + 4)); // the last that fits
+    expect(64 * 1024 * 1024 - pages.bytes).toBeLessThan(small.bytes);
+  });
+
+  it("counts an encoding once it is made, and a page built anew instead of the old one", async () => {
+    const pages = new PolicyPages();
+    const first = await pages.get("k", 0, async () => page("a", 2_000, 5));
+    const gzip = await pages.encoded(first, "gzip");
+    expect(pages.bytes).toBe(2_001 + (gzip?.length ?? 0));
+    await pages.encoded(first, "gzip");
+    expect(pages.bytes).toBe(2_001 + (gzip?.length ?? 0));
+    await pages.get("k", 5, async () => page("b", 3_000));
+    expect(pages.bytes).toBe(3_001);
+    await pages.encoded(first, "zstd"); // dropped: nobody's to count
+    expect(pages.bytes).toBe(3_001);
+  });
+
+  it("compresses from a kibibyte on, and keeps compressed only from 256 on", async () => {
+    const pages = new PolicyPages();
+    expect(pages.encoded(page("x", 1_023), "zstd")).toBeUndefined();
+    expect(zstdDecompressSync((await pages.encoded(page("x", 1_024), "zstd")) ?? Buffer.alloc(0))).toHaveLength(1_024);
+    const [below, at] = await Promise.all(
+      [256 * 1024 - 1, 256 * 1024].map(async (bytes) => pages.get(`${bytes}`, 0, async () => page("x", bytes))),
+    );
+    for (const each of [below!, at!]) await pages.encoded(each, "zstd");
+    expect([below!.chunks === null, at!.chunks === null]).toEqual([false, true]);
   });
 });

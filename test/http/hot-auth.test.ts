@@ -1,7 +1,8 @@
 // The hot-auth cache (decision 144): one resolution a period, and never a key that is known to be gone.
 import { describe, expect, it } from "vitest";
-import { resolveHot } from "../../src/domain/hot-auth.ts";
+import { HotAuth, resolveHot } from "../../src/domain/hot-auth.ts";
 import { backends } from "../support/backends.ts";
+import { testClock } from "../support/rack-lite.ts";
 import { expectRefusal, rack, type Reply, type TestRack, type Workspace } from "../support/rack.ts";
 
 const poll = (r: TestRack, bearer: string, w: Workspace): Promise<Reply> =>
@@ -18,6 +19,56 @@ function countResolutions(r: TestRack): () => number {
   };
   return () => n;
 }
+
+describe("the hot-auth cache by itself", () => {
+  const actor = { kind: "secret_key", id: "i", workspace_id: "w", env: "live", owner_scope: false } as const;
+  const lasting = { ...actor, expires_at: null };
+  const cache = (ttlMs = 5_000) => {
+    const clock = testClock();
+    const hear = new Map<string, (payload: string) => void>();
+    const onNotice = (topic: string, listener: (payload: string) => void) => void hear.set(topic, listener);
+    return { clock, hear, hot: new HotAuth(clock, ttlMs, { onNotice }) };
+  };
+
+  it("finds an entry until its time is up or its key expires, then forgets it, and counts both", () => {
+    const { clock, hot } = cache();
+    hot.keep("lasting", lasting, hot.epoch);
+    hot.keep("ending", { ...actor, expires_at: clock.now() + 1_000 }, hot.epoch);
+    clock.advance(999);
+    expect([hot.find("lasting")?.id, hot.find("ending")?.id, hot.find("other")]).toEqual(["i", "i", undefined]);
+    clock.advance(1);
+    expect([hot.find("ending"), hot.size]).toEqual([undefined, 1]);
+    clock.advance(3_999);
+    expect(hot.find("lasting")).toEqual(lasting);
+    clock.advance(1);
+    expect([hot.find("lasting"), hot.size]).toEqual([undefined, 0]);
+    expect(hot.reads).toEqual({ hits: 3, misses: 3 });
+  });
+
+  it("drops one key's entries when it is told of that key, and all of them after a gap in what it was told", () => {
+    const { hear, hot } = cache();
+    for (const id of ["a", "b", "c"]) hot.keep(id, { ...lasting, id }, hot.epoch);
+    hear.get("secret_key")?.("b");
+    expect([hot.find("a")?.id, hot.find("b"), hot.find("c")?.id]).toEqual(["a", undefined, "c"]);
+    hear.get("resync")?.("");
+    expect(hot.size).toBe(0);
+  });
+
+  it("keeps nothing that was read before a notice, of either kind, and nothing at all with a period of 0", () => {
+    for (const topic of ["secret_key", "resync"]) {
+      const { hear, hot } = cache();
+      const { epoch } = hot;
+      hear.get(topic)?.("i");
+      hot.keep("h", lasting, epoch);
+      expect(hot.size).toBe(0);
+      hot.keep("h", lasting, hot.epoch);
+      expect(hot.size).toBe(1);
+    }
+    const { hot } = cache(0);
+    hot.keep("h", lasting, hot.epoch);
+    expect(hot.size).toBe(0);
+  });
+});
 
 for (const back of backends) {
   describe(`hot auth on ${back}`, () => {

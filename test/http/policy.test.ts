@@ -226,6 +226,16 @@ for (const back of backends) {
       expect(await object(at + 1)).toBe("policy_snapshot");
     });
 
+    it("tells what changed over ten thousand versions, and the whole policy beyond that", async () => {
+      for (let i = 0; i < 3; i++) await w.mint();
+      const at = await version();
+      await r.sql("update projects set policy_version = $1 where id = $2", [at + 9_998, w.project_id]);
+      await w.mint();
+      expect(await version()).toBe(at + 9_999);
+      expect((await delta(at - 1)).body.object).toBe("policy_delta");
+      expect((await delta(at - 2)).body.object).toBe("policy_snapshot");
+    });
+
     it("keeps the delta log for seven days and ten thousand versions", async () => {
       for (let i = 0; i < 3; i++) await w.mint();
       const at = await version();

@@ -65,10 +65,12 @@ describe("createIds", () => {
     const draws = [
       [0x00, 0x00, 0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
       [0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+      [0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     ];
     const next = createIds(() => Uint8Array.from(draws.shift() as number[]));
     expect(next(5)).toBe("00000000-0005-7000-bfff-ffffffffffff");
     expect(next(5)).toBe("00000000-0005-7001-8000-000000000000");
+    expect(next(5)).toBe("00000000-0005-7001-8000-000000000001"); // carried once, not again
   });
 
   it("gives 100 000 different ids in one millisecond without leaving it", () => {

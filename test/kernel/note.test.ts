@@ -120,6 +120,7 @@ describe("parseNote", () => {
     ["no signature", `${text}\n`],
     ["no empty line", note.replace("\n\n", "\n")],
     ["no last newline", note.slice(0, -1)],
+    ["another last character", `${note.slice(0, -1)}x`],
     ["an empty line at the end", `${note}\n`],
     ["Windows newlines", note.replaceAll("\n", "\r\n")],
     ["a tab", note.replace("keyrack", "key\track")],

@@ -37,6 +37,9 @@ describe("the key table", () => {
           else model.delete(name);
         }
         expect(table.count).toBe(model.size);
+        const copied = table.copyRows();
+        const marks = Array.from({ length: copied.length / ROW }, (_, i) => copied[i * ROW + TENANT] ?? 0);
+        expect(marks.toSorted((a, b) => a - b)).toEqual([...model.values()].toSorted((a, b) => a - b));
         for (const first of [-1, -2, 0x7fffffff, 0]) {
           for (let last = 0; last <= 12; last++) {
             const at = table.find(rowOf(first, last, 0));

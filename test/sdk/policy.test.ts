@@ -4,9 +4,10 @@ import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/keyformat.ts";
-import { Decision, decide, type Policy } from "../../src/kernel/policy.ts";
+import { Decision, decide, type KeyEntry, type Policy } from "../../src/kernel/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader } from "../../src/kernel/policyload.ts";
-import { deltaOf, entryOf, PROJECT, removalOf, snapshotOf, WORKSPACE } from "./support/feeds.ts";
+import { TENANT } from "../../src/kernel/keytable.ts";
+import { deltaOf, entryOf, idOf, PROJECT, removalOf, snapshotOf, WORKSPACE } from "./support/feeds.ts";
 
 const NOW = Date.parse("2026-11-15T00:00:00.000Z");
 const want = { projectId: PROJECT, env: null, maxKeys: 1000 };
@@ -51,6 +52,16 @@ describe("decide", () => {
     expect(judge(null, key, [], "test").outcome).toBe("other_env");
   });
 
+  it("finds each scope of a key that has many, and no other", () => {
+    for (const count of [1, 8, 9, 40]) {
+      const scopes = Array.from({ length: count }, (_, i) => `s${i}`);
+      const held = load(snapshotOf([entryOf(key, { scopes })]));
+      expect(judge(held, key, scopes).outcome).toBe("valid");
+      expect(judge(held, key, ["s0", `s${count}`]).into.missing).toEqual([`s${count}`]);
+      expect(judge(held, key).into.profile.scopes.size).toBe(count);
+    }
+  });
+
   it("refuses a key whose row claims the other environment than its text", () => {
     const liar = load(snapshotOf([entryOf(key, { env: "test" })]));
     expect(judge(liar, key).outcome).toBe("unknown");
@@ -75,9 +86,11 @@ describe("decide", () => {
   for (const text of [
     "2026-11-14T24:00:00.000Z",
     "2026-11-14T00:60:00.000Z",
+    "2026-11-14T00:00:60.000Z",
     "2026-11-14T00:00:61.000Z",
     "2026-13-14T00:00:00.000Z",
     "2026-00-14T00:00:00.000Z",
+    "2026-02-29T00:00:00.000Z",
     "2026-02-30T00:00:00.000Z",
     "2026-11-00T00:00:00.000Z",
     "2026-11-14 00:00:00.000Z",
@@ -96,6 +109,7 @@ describe("decide", () => {
   it("gives each key its own profile, however little it differs from its neighbour's", () => {
     const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
     const rules = [
+      [],
       [rule],
       [{ ...rule, limit: 6 }],
       [{ ...rule, window_ms: 2_000 }],
@@ -193,6 +207,52 @@ describe("a snapshot", () => {
   });
 });
 
+describe("a snapshot's entry like its neighbour", () => {
+  const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
+
+  it("keeps its own profile when it differs in one thing", () => {
+    const base = { scopes: ["s"], rate_limits: [rule] };
+    const others = [
+      { id: "b" },
+      { limit: 6 },
+      { window_ms: 2_000 },
+      { algorithm: "fixed" },
+      { scope: "tenant" },
+    ] as const;
+    const variants = [
+      ...others.map((more) => ({ ...base, rate_limits: [{ ...rule, ...more }] })),
+      { ...base, rate_limits: [rule, { ...rule, id: "b" }] },
+      { ...base, rate_limits: [] },
+      { ...base, scopes: ["t"] },
+      { ...base, scopes: ["s", "t"] },
+      { ...base, scopes: [] },
+    ];
+    for (const variant of variants) {
+      const pair = [base, variant, base, variant].map((more) => ({ key: mint(), more }));
+      const held = load(snapshotOf(pair.map(({ key, more }) => entryOf(key, more))));
+      for (const { key, more } of pair) {
+        const { profile } = judge(held, key).into;
+        expect([profile.rules, [...profile.scopes]]).toEqual([more.rate_limits, more.scopes]);
+      }
+      expect(held.profiles.size).toBe(2);
+    }
+  });
+
+  for (const [why, more] of [
+    ["a rule that is null", { rate_limits: [null] }],
+    ["a rule that is text", { rate_limits: ["a"] }],
+    ["rules that are no list", { rate_limits: { 0: rule, length: 1 } }],
+    ["no rules at all", { rate_limits: undefined }],
+    ["scopes that are no list", { scopes: { 0: "s", length: 1 } }],
+  ] as const) {
+    it(`is checked all the same: ${why}`, () => {
+      const good = { scopes: ["s"], rate_limits: [rule] };
+      const entries = [entryOf(mint(), good), { ...entryOf(mint(), good), ...more }] as KeyEntry[];
+      expect(() => load(snapshotOf(entries))).toThrow(PolicyError);
+    });
+  }
+});
+
 describe("a delta", () => {
   const [a, b] = [mint(), mint()];
   const fresh = () => load(snapshotOf([entryOf(a, { scopes: ["x"] })], { version: 7 }));
@@ -206,6 +266,19 @@ describe("a delta", () => {
     applyDelta(policy, deltaOf(9, 10, [removalOf(a)]), want);
     expect([judge(policy, a).outcome, judge(policy, b).outcome, policy.version]).toEqual(["unknown", "valid", 10]);
     expect(policy.profiles.size).toBe(1);
+  });
+
+  it("tells each key's tenant, and forgets a tenant with its last key", () => {
+    const [one, two] = [idOf("one"), idOf("two")];
+    const policy = fresh();
+    const tenantOf = (key: string) => {
+      const { row } = judge(policy, key).into;
+      return policy.tenants.text(policy.keys.words[row + TENANT] as number);
+    };
+    applyDelta(policy, deltaOf(7, 8, [upsert(a, { tenant_id: one }), upsert(b, { tenant_id: two })]), want);
+    expect([tenantOf(a), tenantOf(b), policy.tenants.size]).toEqual([one, two, 2]);
+    applyDelta(policy, deltaOf(8, 9, [upsert(a, { tenant_id: two })]), want);
+    expect([tenantOf(a), tenantOf(b), policy.tenants.size]).toEqual([two, two, 1]);
   });
 
   it("brings nothing when the version stands still", () => {
