@@ -4,11 +4,21 @@ import { statement, type Builder, type Dialect, type Tx } from "./statement.ts";
 
 const ROWS_MAX = 64;
 
+/** So many rows in pieces of a few sizes, for each is a statement of its own: 64 rows, 32, 16 … 1. */
+export function pieces(rows: number): { from: number; to: number }[] {
+  const result: { from: number; to: number }[] = [];
+  for (let from = 0, size = ROWS_MAX; from < rows; from += size) {
+    while (size > rows - from) size /= 2;
+    result.push({ from, to: from + size });
+  }
+  return result;
+}
+
 type Cells = Record<string, string | number>;
 
 /**
- * Runs `insert … values (…), (…)` for any number of rows out of a few prepared statements: 64 rows, 32, 16 … 1. The
- * values are laid out by hand, row after row in the order of `names`: named holes would cost more than the insert.
+ * Runs `insert … values (…), (…)` for any number of rows out of a few prepared statements. The values are laid out by
+ * hand, row after row in the order of `names`: named holes would cost more than the insert.
  */
 export function insertMany<R extends Cells>(
   names: readonly (keyof R & string)[],
@@ -26,12 +36,10 @@ export function insertMany<R extends Cells>(
     return sql;
   };
   return async (tx: Tx, rows: readonly R[]): Promise<void> => {
-    for (let at = 0, size = ROWS_MAX; at < rows.length; at += size) {
-      while (size > rows.length - at) size /= 2;
+    for (const { from, to } of pieces(rows.length)) {
       const values: (string | number)[] = [];
-      for (let i = at; i < at + size; i++)
-        for (const name of names) values.push((rows[i] as R)[name] as string | number);
-      await tx.run({ sql: sqlOf(tx.dialect, size), values });
+      for (let i = from; i < to; i++) for (const name of names) values.push((rows[i] as R)[name] as string | number);
+      await tx.run({ sql: sqlOf(tx.dialect, to - from), values });
     }
   };
 }

@@ -1,18 +1,4 @@
-// One insert for several rows. Every number of rows is a statement of its own to the server, so only a few are used.
-import type { Row } from "./statement.ts";
-
-const SIZES = [64, 16, 4, 1];
-
-/** The rows in their order, in pieces of a few sizes, the largest first. */
-export function chunks(rows: readonly Row[]): Row[][] {
-  const result: Row[][] = [];
-  let at = 0;
-  for (const size of SIZES) {
-    for (; rows.length - at >= size; at += size) result.push(rows.slice(at, at + size));
-  }
-  return result;
-}
-
+// The text of one insert for several rows, made from that for one.
 const widened = new Map<string, string>();
 
 /** `insert … values ($1, $2)` for so many rows. */

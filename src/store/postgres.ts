@@ -6,7 +6,8 @@ import { fail } from "../kernel/errors.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
 import { isLost } from "./lost.ts";
 import { UNFINISHED } from "./pg-copy.ts";
-import { chunks, widen } from "./pg-rows.ts";
+import { pieces } from "./many.ts";
+import { widen } from "./pg-rows.ts";
 import type { Query, Reader, Row } from "./statement.ts";
 
 const INT8 = 20;
@@ -90,7 +91,9 @@ class PgWriter implements Writer {
 
   /** Each statement costs the server more than the row it inserts. */
   async many(sql: string, rows: readonly Row[]): Promise<void> {
-    const sent = chunks(rows).map((chunk) => this.run({ sql: widen(sql, chunk.length), values: chunk.flat() }));
+    const sent = pieces(rows.length).map(({ from, to }) =>
+      this.run({ sql: widen(sql, to - from), values: rows.slice(from, to).flat() }),
+    );
     await Promise.all(sent);
   }
 

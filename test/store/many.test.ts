@@ -1,13 +1,15 @@
-// Inserts of several rows for PostgreSQL: every row once, in its order, in few shapes.
+// Inserts of several rows: every row once, in its order, in few shapes.
 import { describe, expect, it } from "vitest";
-import { chunks, widen } from "../../src/store/pg-rows.ts";
+import { pieces } from "../../src/store/many.ts";
+import { widen } from "../../src/store/pg-rows.ts";
 
 describe("rows in pieces", () => {
-  it.each([0, 1, 3, 4, 5, 63, 64, 65, 200])("keeps each of %d rows once, in order", (count) => {
-    const rows = Array.from({ length: count }, (_, i) => [i]);
-    const pieces = chunks(rows);
-    expect(pieces.flat()).toEqual(rows);
-    for (const { length } of pieces) expect([1, 4, 16, 64]).toContain(length);
+  it.each([0, 1, 3, 4, 5, 63, 64, 65, 200])("holds each of %d rows once, in order, in few sizes", (count) => {
+    const all = pieces(count);
+    expect(all.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual([
+      ...Array.from({ length: count }).keys(),
+    ]);
+    for (const { from, to } of all) expect([1, 2, 4, 8, 16, 32, 64]).toContain(to - from);
   });
 });
 
