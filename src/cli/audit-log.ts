@@ -7,6 +7,7 @@ import { createChainVerifier, type BreakReason, type ChainVerifier, type HashedR
 import { MerkleTree } from "../kernel/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../kernel/note.ts";
 import { ExitError } from "./shell.ts";
+import { sha256Bytes } from "../store/digest.ts";
 
 export type Verdict = {
   workspace_id: string;
@@ -22,7 +23,6 @@ export type Verdict = {
 /** A checkpoint that its key has signed. */
 export type Signed = { workspace_id: string; size: number; root: string };
 
-const sha256 = (bytes: Uint8Array): Uint8Array => digest("sha256", bytes, "buffer");
 const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
 
 function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
@@ -40,7 +40,7 @@ export function readNote(file: string): string {
 
 /** Opens a note; one that this key did not sign is a failed verification. */
 export function openSigned(note: string, vkeyText: string): Signed {
-  const key = parseVkey(vkeyText.trim(), sha256);
+  const key = parseVkey(vkeyText.trim(), sha256Bytes);
   if (!key) throw new ExitError("The verifier key is not an Ed25519 key of a signed note.", 2);
   const text = openNote(note, key, verifyEd25519);
   const said = text === null ? null : parseCheckpoint(text);
@@ -65,7 +65,7 @@ export class LogCheck {
   #chainOf(workspace_id: string): Chain {
     let chain = this.#chains.get(workspace_id);
     if (!chain) {
-      const tree = new MerkleTree(sha256);
+      const tree = new MerkleTree(sha256Bytes);
       const root = this.#signed?.size === 0 ? toBase64(tree.root()) : null;
       chain = { verifier: createChainVerifier((text) => digest("sha256", text)), tree, root };
       this.#chains.set(workspace_id, chain);

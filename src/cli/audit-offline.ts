@@ -1,6 +1,5 @@
 // The audit log straight from the database: beside a running server or without one, with no lock and no credential.
 import { existsSync } from "node:fs";
-import { hash as digest } from "node:crypto";
 import { resolve } from "node:path";
 import { NIL_WORKSPACE } from "../kernel/chain.ts";
 import { vkey } from "../kernel/note.ts";
@@ -15,8 +14,8 @@ import { Verifier } from "../store/verifier.ts";
 import type { Signed, Verdict } from "./audit-log.ts";
 import { operatorSettings, type OperatorOptions } from "./operator.ts";
 import { ExitError } from "./shell.ts";
+import { sha256Bytes } from "../store/digest.ts";
 
-const sha256 = (bytes: Uint8Array): Uint8Array => digest("sha256", bytes, "buffer");
 const PAGE = 1_000;
 
 export type OfflineOptions = OperatorOptions & { workspaceId?: string; deployment?: true };
@@ -56,7 +55,7 @@ const chainOf = (options: OfflineOptions): string | undefined =>
 export async function storedVkey(source: Source, workspace_id: string): Promise<string | undefined> {
   const key = await checkpointKey(source);
   const publicKey = key && Buffer.from(key.public_key, "base64url");
-  return key && publicKey ? vkey(`${key.host}/audit/${workspace_id}`, publicKey, sha256) : undefined;
+  return key && publicKey ? vkey(`${key.host}/audit/${workspace_id}`, publicKey, sha256Bytes) : undefined;
 }
 
 export async function verifyOffline(

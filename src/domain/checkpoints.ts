@@ -1,6 +1,5 @@
 // Signed checkpoints of the audit chains (docs/audit-format.md): what shows that newest rows were taken away.
 // The trap: a smaller or different tree must never be signed after a larger one, whatever stands in the database.
-import { hash as digest } from "node:crypto";
 import { fromBase64, fromHex, toBase64, utf8 } from "../kernel/bytes.ts";
 import { GENESIS_HASH, type ChainHead } from "../kernel/chain.ts";
 import { MerkleTree } from "../kernel/merkle.ts";
@@ -14,6 +13,7 @@ import { appendCheckpoint } from "./checkpoint-files.ts";
 import type { Rack } from "./context.ts";
 import { record } from "./mutate.ts";
 import { loadCheckpointSigner, verifyEd25519, type Signer } from "./signing-keys.ts";
+import { sha256Bytes } from "../store/digest.ts";
 
 const PAGE = 1_000;
 
@@ -21,8 +21,6 @@ export type SignedCheckpoint = { size: number; note: string; vkey: string };
 
 /** The chain in the database does not extend what was signed; nothing is signed any more until a person has looked. */
 export class BrokenChain extends Error {}
-
-const sha256 = (bytes: Uint8Array): Uint8Array => digest("sha256", bytes, "buffer");
 
 /** `<host>/audit/<workspace_id>`. The host is fixed at first use: a renamed server still extends its old checkpoints. */
 export async function checkpointOrigin(rack: Rack, workspace_id: string): Promise<string> {
@@ -51,14 +49,14 @@ export async function makeCheckpoint(rack: Rack, workspace_id: string): Promise<
     throw new BrokenChain(`the chain has ${head.seq} rows, and ${newest.seq} were signed`);
   const tree = await growTree(rack, workspace_id, head, restoreTree(newest, signed), signed);
   const text = checkpointText(origin, tree.size, tree.root());
-  const note = formatNote(text, origin, keyId(origin, signer.publicKey, sha256), signer.sign(utf8(text)));
+  const note = formatNote(text, origin, keyId(origin, signer.publicKey, sha256Bytes), signer.sign(utf8(text)));
   await keepCheckpoint(rack, workspace_id, note, head, tree);
-  return { size: tree.size, note, vkey: vkey(origin, signer.publicKey, sha256) };
+  return { size: tree.size, note, vkey: vkey(origin, signer.publicKey, sha256Bytes) };
 }
 
 /** What a stored note says, or null unless our key signed it for this chain and this size. */
 function openCheckpoint(row: AuditCheckpointRow, origin: string, signer: Signer): Checkpoint | null {
-  const key = { name: origin, keyId: keyId(origin, signer.publicKey, sha256), publicKey: signer.publicKey };
+  const key = { name: origin, keyId: keyId(origin, signer.publicKey, sha256Bytes), publicKey: signer.publicKey };
   const text = openNote(row.note, key, verifyEd25519);
   const said = text === null ? null : parseCheckpoint(text);
   return said && said.origin === origin && said.size === row.seq ? said : null;
@@ -69,13 +67,13 @@ function restoreTree(newest: AuditCheckpointRow | undefined, signed: Checkpoint 
   if (newest && signed) {
     try {
       const frontier = (JSON.parse(newest.frontier) as string[]).map((root) => fromBase64(root));
-      const tree = new MerkleTree(sha256, { size: newest.seq, frontier });
+      const tree = new MerkleTree(sha256Bytes, { size: newest.seq, frontier });
       if (toBase64(tree.root()) === toBase64(signed.root)) return tree;
     } catch {
       // Not a frontier at all: the rows are read again from the first.
     }
   }
-  return new MerkleTree(sha256);
+  return new MerkleTree(sha256Bytes);
 }
 
 async function growTree(
@@ -133,7 +131,7 @@ export async function latestCheckpoint(rack: Rack, workspace_id: string): Promis
   // A chain shorter than what was signed has no newer truth to tell: the signed note is the evidence.
   if (newest && signed && signed.size >= (head?.seq ?? 0)) {
     await rack.store.durable();
-    return { size: signed.size, note: newest.note, vkey: vkey(origin, signer.publicKey, sha256) };
+    return { size: signed.size, note: newest.note, vkey: vkey(origin, signer.publicKey, sha256Bytes) };
   }
   return makeCheckpoint(rack, workspace_id);
 }

@@ -1,11 +1,12 @@
 // What a database holds, in figures: schema, rows of every table, the ends of the audit chains. A manifest keeps this and
 // a restored copy is held against it; read inside one transaction it is one moment of a database in use.
-import { createPublicKey, hash as digest, verify } from "node:crypto";
+import { createPublicKey, verify } from "node:crypto";
 import { toBase64 } from "../kernel/bytes.ts";
 import { keyId, openNote, parseCheckpoint } from "../kernel/note.ts";
 import { appliedMigrations, checkpointKey, newestNote, type StoredNote } from "./chains.ts";
 import type { Source } from "./source.ts";
 import type { Expected } from "./verifier.ts";
+import { sha256Bytes } from "./digest.ts";
 
 export type HeadAt = { workspace_id: string; seq: number; hash: string };
 
@@ -75,8 +76,6 @@ export function differences(wanted: Contents, found: Contents): string[] {
 }
 
 const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
-const sha256 = (bytes: Uint8Array): Uint8Array => digest("sha256", bytes, "buffer");
-
 function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
   const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, publicKey]), format: "der", type: "spki" });
   return verify(null, message, key, signature);
@@ -89,7 +88,7 @@ export async function expectedOf(source: Source, workspace_id: string): Promise<
   if (!stored || !signer) return [];
   const name = `${signer.host}/audit/${workspace_id}`;
   const publicKey = Buffer.from(signer.public_key, "base64url");
-  const text = openNote(stored.note, { name, keyId: keyId(name, publicKey, sha256), publicKey }, verifyEd25519);
+  const text = openNote(stored.note, { name, keyId: keyId(name, publicKey, sha256Bytes), publicKey }, verifyEd25519);
   const said = text === null ? null : parseCheckpoint(text);
   const good = said && said.origin === name && said.size === stored.seq;
   return [{ size: stored.seq, root: good ? toBase64(said.root) : null }];

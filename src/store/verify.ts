@@ -15,6 +15,7 @@ import { formatTimestamp } from "../kernel/timestamps.ts";
 import type { Source } from "./source.ts";
 import type { AuditLogRow } from "./tables.ts";
 import type { ChainCheck, Expected } from "./verifier.ts";
+import { sha256Bytes } from "./digest.ts";
 
 const PAGE = 1_000;
 
@@ -75,7 +76,7 @@ export async function verifyRows(source: Source, workspace_id: string, checkpoin
   const expected = checkpoints.toSorted((a, b) => a.size - b.size);
   const { head, last } = await readEnd(source, workspace_id);
   const chain = createChainVerifier((text) => digest("sha256", text));
-  const tree = new MerkleTree((bytes) => digest("sha256", bytes, "buffer"));
+  const tree = new MerkleTree(sha256Bytes);
   const sizes = new Set(expected.map(({ size }) => size));
   const roots = new Map(sizes.has(0) ? [[0, toBase64(tree.root())]] : []);
   await pushRows(source, workspace_id, chain, last, (hash) => {
