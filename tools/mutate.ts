@@ -85,6 +85,7 @@ const AREAS: Area[] = [
       "test/domain/policy-pages.test.ts",
       "test/contract/policy-pages.test.ts",
       "test/http/policy.test.ts",
+      "test/http/policy-waiting.test.ts",
       "test/domain/policy-convergence.test.ts",
     ],
   },
