@@ -7,8 +7,8 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL("node_modules/.cache/ke
 
 const limits = { pool: "forks", testTimeout: 30_000, hookTimeout: 60_000, restoreMocks: true } as const;
 
-// What runs in the test's own process and leaves nothing behind there but its databases. Loading Keyrack anew for every
-// file was a fifth of the run; here a process loads it once and takes one file after the other.
+// What runs in the test's own process and leaves nothing behind there but its databases. Loading Keyrack anew took
+// about a second of CPU a file; here a process loads it once and takes one file after the other.
 const TOGETHER = ["contract", "counter", "domain", "house", "http", "kernel", "mail", "sdk"];
 // Hides Node from the library under test.
 const ALONE = ["test/sdk/runtime.test.ts"];

@@ -317,7 +317,7 @@ describe.runIf(hasBrowser)("<keyrack-portal> on a page of another origin", { tim
       await page.getByRole("button", { name: "Usage: Billing server" }).click();
       await page.getByText(/requests, .* errors/).waitFor();
       await page.locator("svg.chart[role=img]").waitFor();
-      await lookAt(page, `portal-${colorScheme}-${size}`);
+      await expectLook(page, `portal-${colorScheme}-${size}`);
       await page.getByRole("button", { name: "Last 90 days" }).click();
       await page.getByText(/in the last 90 days/).waitFor();
       await page.getByText("Show as a table").click();
@@ -326,16 +326,16 @@ describe.runIf(hasBrowser)("<keyrack-portal> on a page of another origin", { tim
       await page.getByRole("button", { name: "Usage: Billing server" }).click();
       await page.locator("svg.chart[role=img]").waitFor({ state: "detached" });
       await page.getByRole("button", { name: "Create key" }).click();
-      await lookAt(page, size === "wide" || colorScheme === "light" ? `portal-create-${colorScheme}-${size}` : "");
+      await expectLook(page, size === "wide" || colorScheme === "light" ? `portal-create-${colorScheme}-${size}` : "");
       await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
       await page.getByRole("textbox", { name: "Your key" }).waitFor();
-      await lookAt(page, size === "wide" && colorScheme === "light" ? `portal-shown-${colorScheme}-${size}` : "");
+      await expectLook(page, size === "wide" && colorScheme === "light" ? `portal-shown-${colorScheme}-${size}` : "");
       await page.getByRole("button", { name: "I have stored it" }).click();
       await page.getByRole("button", { name: "Rotate: CI" }).click();
       await expectAccessible(page);
       await page.keyboard.press("Escape");
       await page.getByRole("button", { name: "Revoke: CI" }).first().click();
-      await lookAt(page, size === "wide" && colorScheme === "dark" ? `portal-revoke-${colorScheme}-${size}` : "");
+      await expectLook(page, size === "wide" && colorScheme === "dark" ? `portal-revoke-${colorScheme}-${size}` : "");
     });
   }
 
@@ -344,12 +344,12 @@ describe.runIf(hasBrowser)("<keyrack-portal> on a page of another origin", { tim
     await using site = await vendorPage(r, w, { env: "test" });
     await using v = await visit(browser, site.origin, { viewport: { width: 320, height: 640 } });
     await v.page.getByText("These keys work in the test environment only.").waitFor();
-    await lookAt(v.page, "portal-empty-test-phone");
+    await expectLook(v.page, "portal-empty-test-phone");
     site.open = false;
     await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/embed_tokens/revoke`);
     await v.page.getByLabel("Show revoked keys").click();
     await v.page.getByText("Your access to this page has ended.").waitFor();
-    await lookAt(v.page, "portal-ended-phone");
+    await expectLook(v.page, "portal-ended-phone");
   });
 });
 
@@ -363,7 +363,7 @@ function everything(page: Page): Promise<string> {
 }
 
 /** Holds the page against axe, and takes its picture where pictures are wanted. */
-async function lookAt(page: Page, shot: string): Promise<void> {
+async function expectLook(page: Page, shot: string): Promise<void> {
   await expectAccessible(page);
   if (!SHOTS || !shot) return;
   mkdirSync(SHOTS, { recursive: true });
