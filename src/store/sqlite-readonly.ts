@@ -1,6 +1,6 @@
 // A SQLite database that is only looked at: nothing is written, not even a checkpoint. For one whose quick check found
 // damage, so that what can still be read is read.
-import { openReader, SqliteReader } from "./sqlite.ts";
+import { openReader, SqliteReader } from "./sqlite-reader.ts";
 import { fail } from "../kernel/errors.ts";
 import type { Connection } from "./connect.ts";
 import type { Driver, Trouble, Writer } from "./driver.ts";

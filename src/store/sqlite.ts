@@ -2,11 +2,13 @@
 // The trap: COMMIT alone (synchronous=NORMAL) is visible but not durable; nothing may be told before sync() returns.
 import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
 import { fail } from "../kernel/errors.ts";
-import { connectSqlite, type Connection, type Statement } from "./connect.ts";
+import { connectSqlite, type Connection } from "./connect.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
 import { Flusher } from "./flusher.ts";
 import type { Tell } from "./inspect.ts";
-import type { Query, Reader, Row } from "./statement.ts";
+import { openReader, SqliteReader, Statements } from "./sqlite-reader.ts";
+import { assertPragma, COMMON, setPragmas } from "./sqlite-pragmas.ts";
+import type { Query, Row } from "./statement.ts";
 
 const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // the WAL-reset corruption bug is fixed from here on
@@ -15,24 +17,6 @@ const CHECKPOINT_COMMITS = 200;
 const WAL_MAX_BYTES = 64 * 1024 * 1024;
 const PAGES_AT_A_TIME = 100;
 const BUSY_FOR_MS = 5_000;
-
-const COMMON = ["foreign_keys=ON", "trusted_schema=OFF", "cell_size_check=ON", "temp_store=MEMORY", "mmap_size=0"];
-
-const WORDS: Record<string, number> = { ON: 1, OFF: 0, NORMAL: 1, FAST: 2, MEMORY: 2, INCREMENTAL: 2 };
-
-/** Sets pragmas and reads each back: one that silently did not take would break a promise. */
-function set(db: Connection, pragmas: readonly string[]): void {
-  for (const pragma of pragmas) {
-    const [name = "", value = ""] = pragma.split("=");
-    db.pragma(pragma);
-    assertPragma(db, name, name === "journal_mode" ? value.toLowerCase() : (WORDS[value] ?? Number(value)));
-  }
-}
-
-function assertPragma(db: Connection, name: string, want: string | number): void {
-  const got = db.pragma(name, { simple: true });
-  if (got !== want) throw new Error(`SQLite refused ${name}=${want} (it is ${String(got)})`);
-}
 
 function olderThan(version: string, min: string): boolean {
   const [a, b] = [version, min].map((text) => text.split(".").map(Number));
@@ -46,9 +30,9 @@ export function openWriter(file: string): Connection {
   if (olderThan(version.v, SQLITE_MIN)) throw new Error(`SQLite ${version.v} is too old: ${SQLITE_MIN} is needed`);
   // An empty file is a first start that was cut short.
   if (db.pragma("page_count", { simple: true }) === 0)
-    set(db, ["page_size=4096", "auto_vacuum=INCREMENTAL", `application_id=${APPLICATION_ID}`]);
+    setPragmas(db, ["page_size=4096", "auto_vacuum=INCREMENTAL", `application_id=${APPLICATION_ID}`]);
   assertPragma(db, "application_id", APPLICATION_ID);
-  set(db, [
+  setPragmas(db, [
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "secure_delete=FAST",
@@ -56,7 +40,7 @@ export function openWriter(file: string): Connection {
     "wal_autocheckpoint=0",
     "recursive_triggers=ON", // or "insert or replace" would delete audit rows past their trigger
   ]);
-  set(db, COMMON);
+  setPragmas(db, COMMON);
   assertPragma(db, "busy_timeout", 0);
   // What an earlier process committed without syncing must not be shown and then lost: put it on disk now.
   checkpointAtOpen(db);
@@ -72,13 +56,6 @@ function checkpointAtOpen(db: Connection): void {
   }
 }
 
-export function openReader(file: string): Connection {
-  const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
-  set(db, [...COMMON, "query_only=ON", "cache_size=-16384"]);
-  assertPragma(db, "busy_timeout", 5_000);
-  return db;
-}
-
 /** A copied file says it is in WAL mode; a backup is one file that reading leaves alone. */
 function settleCopy(file: string): void {
   const db = connectSqlite(file, { timeout: 0 });
@@ -87,26 +64,6 @@ function settleCopy(file: string): void {
   const copied = openSync(file, "r");
   fsyncSync(copied);
   closeSync(copied);
-}
-
-/** Prepared statements of one connection, by SQL text. */
-class Statements {
-  readonly #db: Connection;
-  readonly #cache = new Map<string, Statement>();
-
-  constructor(db: Connection) {
-    this.#db = db;
-  }
-
-  get(sql: string): Statement {
-    let statement = this.#cache.get(sql);
-    if (!statement) {
-      if (this.#cache.size >= 2_000) this.#cache.clear();
-      statement = this.#db.prepare(sql);
-      this.#cache.set(sql, statement);
-    }
-    return statement;
-  }
 }
 
 class SqliteWriter implements Writer {
@@ -142,66 +99,6 @@ class SqliteWriter implements Writer {
 
   post(sql: string): void {
     this.#statements.get(sql).run();
-  }
-}
-
-/**
- * Reads of one turn of the event loop share a transaction: taking SQLite's lock and giving it back costs more than to find
- * a row. It ends with the turn, and before anything that readers must see or must not stand in the way of.
- */
-export class SqliteReader implements Reader {
-  readonly dialect = "sqlite";
-  readonly #db: Connection;
-  readonly #statements: Statements;
-  readonly #failed: (error: unknown) => void;
-  readonly #endTurn = (): void => this.renew();
-  #sharing = true;
-
-  constructor(db: Connection, failed: (error: unknown) => void) {
-    this.#db = db;
-    this.#statements = new Statements(db);
-    this.#failed = failed;
-  }
-
-  async all<R>(query: Query): Promise<R[]> {
-    return this.#read(query.sql, (statement) => statement.all(query.values) as R[]);
-  }
-
-  async first<R>(query: Query): Promise<R | undefined> {
-    return this.#read(query.sql, (statement) => statement.get(query.values) as R | undefined);
-  }
-
-  #read<T>(sql: string, take: (statement: Statement) => T): T {
-    try {
-      if (this.#sharing && !this.#db.inTransaction) {
-        this.#statements.get("begin").run();
-        setImmediate(this.#endTurn);
-      }
-      return take(this.#statements.get(sql));
-    } catch (error) {
-      this.#failed(error);
-      throw error;
-    }
-  }
-
-  /** The next read sees everything committed so far. */
-  renew(): void {
-    try {
-      if (this.#db.inTransaction) this.#statements.get("commit").run();
-    } catch (error) {
-      this.#failed(error);
-    }
-  }
-
-  /** A checkpoint cannot start the -wal anew while anybody reads from it: meanwhile each read is over at once. */
-  async apart<T>(work: () => Promise<T>): Promise<T> {
-    this.#sharing = false;
-    this.renew();
-    try {
-      return await work();
-    } finally {
-      this.#sharing = true;
-    }
   }
 }
 

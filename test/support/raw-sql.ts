@@ -20,7 +20,12 @@ export async function openRaw(target: DatabaseTarget): Promise<Raw> {
       return [];
     };
     return {
-      all: (sql, values = []) => whenFree(() => run(sql, values)),
+      all: async (sql, values = []) => {
+        const rows = await whenFree(() => run(sql, values));
+        // A store in this process shows a stranger's write to its readers from their next turn on.
+        await new Promise((resolve) => setImmediate(resolve));
+        return rows;
+      },
       close: async () => void db.close(),
     };
   }

@@ -1,0 +1,91 @@
+// The read door on SQLite: one connection that cannot write, its statements kept prepared.
+import { connectSqlite, type Connection, type Statement } from "./connect.ts";
+import { assertPragma, COMMON, setPragmas } from "./sqlite-pragmas.ts";
+import type { Query, Reader } from "./statement.ts";
+
+export function openReader(file: string): Connection {
+  const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
+  setPragmas(db, [...COMMON, "query_only=ON", "cache_size=-16384"]);
+  assertPragma(db, "busy_timeout", 5_000);
+  return db;
+}
+
+/** Prepared statements of one connection, by SQL text. */
+export class Statements {
+  readonly #db: Connection;
+  readonly #cache = new Map<string, Statement>();
+
+  constructor(db: Connection) {
+    this.#db = db;
+  }
+
+  get(sql: string): Statement {
+    let statement = this.#cache.get(sql);
+    if (!statement) {
+      if (this.#cache.size >= 2_000) this.#cache.clear();
+      statement = this.#db.prepare(sql);
+      this.#cache.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+/**
+ * Reads of one turn of the event loop share a transaction: taking SQLite's lock and giving it back costs more than to find
+ * a row. It ends with the turn, and before anything that readers must see or must not stand in the way of.
+ */
+export class SqliteReader implements Reader {
+  readonly dialect = "sqlite";
+  readonly #db: Connection;
+  readonly #statements: Statements;
+  readonly #failed: (error: unknown) => void;
+  readonly #endTurn = (): void => this.renew();
+  #sharing = true;
+
+  constructor(db: Connection, failed: (error: unknown) => void) {
+    this.#db = db;
+    this.#statements = new Statements(db);
+    this.#failed = failed;
+  }
+
+  async all<R>(query: Query): Promise<R[]> {
+    return this.#read(query.sql, (statement) => statement.all(query.values) as R[]);
+  }
+
+  async first<R>(query: Query): Promise<R | undefined> {
+    return this.#read(query.sql, (statement) => statement.get(query.values) as R | undefined);
+  }
+
+  #read<T>(sql: string, take: (statement: Statement) => T): T {
+    try {
+      if (this.#sharing && !this.#db.inTransaction) {
+        this.#statements.get("begin").run();
+        setImmediate(this.#endTurn);
+      }
+      return take(this.#statements.get(sql));
+    } catch (error) {
+      this.#failed(error);
+      throw error;
+    }
+  }
+
+  /** The next read sees everything committed so far. */
+  renew(): void {
+    try {
+      if (this.#db.inTransaction) this.#statements.get("commit").run();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** A checkpoint cannot start the -wal anew while anybody reads from it: meanwhile each read is over at once. */
+  async apart<T>(work: () => Promise<T>): Promise<T> {
+    this.#sharing = false;
+    this.renew();
+    try {
+      return await work();
+    } finally {
+      this.#sharing = true;
+    }
+  }
+}
