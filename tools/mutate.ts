@@ -220,7 +220,7 @@ function pageOf(page: string, all: readonly Tried[], told: (area: string) => str
       const name = nameOf(mutant).replaceAll("|", "\\|");
       return `| ${name} | ${judged.get(name.replace(/:\d+/, "")) ?? "not judged yet"} |`;
     });
-  const list = [...new Set([...kept, ...survivors])].toSorted();
+  const list = [...kept, ...survivors].toSorted();
   const equals = list.flatMap((line) =>
     / \| equal[^|]* \|$/.test(line) ? [areaOf(line.slice(2, line.indexOf(":")))] : [],
   );
