@@ -58,7 +58,7 @@ describe("a row", () => {
       pass: fc.integer({ min: 0, max: 20 }),
     });
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
         const slab = new Slab();
         const slot = slab.take();
         const model = new Map<number, number>();
