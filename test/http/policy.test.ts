@@ -2,7 +2,7 @@
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { request } from "node:http";
 import { hash } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { reapDeltaLog, reapSilentNodes } from "../../src/domain/retention.ts";
 import { PolicyDelta, PolicySnapshot } from "../../src/planes/machine/policy-shapes.ts";
 import { backends } from "../support/backends.ts";
@@ -369,6 +369,15 @@ for (const back of backends) {
         expect((await delta(at - 1, "&wait_ms=25000")).status).toBe(200);
         expect((await delta(at, "&wait_ms=20")).status).toBe(304);
         expect(r.app.rack.feed.waiting).toBe(0);
+      });
+
+      it("does not wait when it says that its node leaves", async () => {
+        using join = vi.spyOn(r.app.rack.feed, "join");
+        const at = await version();
+        expect((await delta(at, "&wait_ms=1000&node=n&leaving=true")).status).toBe(304);
+        expect(join).not.toHaveBeenCalled();
+        await delta(at, "&wait_ms=1");
+        expect(join).toHaveBeenCalledOnce();
       });
 
       it("is not woken by another project", async () => {
