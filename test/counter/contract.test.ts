@@ -142,6 +142,20 @@ for (const { name, make } of await stores()) {
       expect((await counter.check(ask([rule]))).policies[0]!.remaining).toBe(0);
     });
 
+    it("keeps rules of one id apart in every mix of environment, scope and algorithm", async () => {
+      const clock = handClock();
+      const counter = await make(clock.now);
+      for (const env of ["live", "test"] as const) {
+        for (const scope of ["key", "tenant"] as const) {
+          for (const algorithm of ["sliding", "fixed"] as const) {
+            const rule = { ...sliding(2, 60_000), scope, algorithm };
+            const { policies } = await counter.check(ask([rule], { env, key_id: "same", tenant_id: "same" }));
+            expect(policies[0]!.remaining, `${env} ${scope} ${algorithm}`).toBe(1);
+          }
+        }
+      }
+    });
+
     it("counts a billion as exactly as one", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
