@@ -1,10 +1,10 @@
-// npm run mutate -- [--seed S] [--sample N] [--area A] [--write]
+// npm run mutate -- [--seed S] [--sample N] [--area A] [--write] [--tally]
 // Mutation testing of what must not be wrong: tells the code small lies and counts how many the tests notice.
 // --sample draws that many mutants an area by the seed; without it all are tried. --write puts the figures and the
 // survivors into docs/mutation.md; what is written there about a survivor is kept. --tally draws nothing and only counts
 // again, after survivors have been judged: a judgement that begins with "equal" says that no test can tell.
 import { fork, type ChildProcess } from "node:child_process";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { seeded } from "../prove/random.ts";
@@ -80,6 +80,7 @@ const [FROM, TO] = ["<!-- figures: written by npm run mutate, do not edit -->", 
 
 /** Processor seconds that a group of processes has used, the ended ones of its leader included; 0 where /proc is not. */
 function processorSeconds(group: number): number {
+  if (!existsSync("/proc")) return 0;
   let ticks = 0;
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
@@ -176,10 +177,10 @@ function nameOf({ file, line, was, text }: Mutant): string {
   return `${file}:${line} \`${oneLine(was)}\` → \`${oneLine(text)}\``;
 }
 
-/** What somebody wrote about a survivor, by what it is; the line number may have moved. */
+/** What somebody wrote about a survivor. On another line the same lie is another one, and has to be judged again. */
 function judgementsIn(page: string): Map<string, string> {
-  const rows = [...page.matchAll(/^\| (src\/\S+?):\d+ (.*?) \| (.*) \|$/gm)];
-  return new Map(rows.map(([, file = "", what = "", judged = ""]) => [`${file} ${what}`, judged]));
+  const rows = [...page.matchAll(/^\| (src\/\S+ .*?) \| (.*) \|$/gm)];
+  return new Map(rows.map(([, name = "", judged = ""]) => [name, judged]));
 }
 
 type Row = { area: string; tried: number; killed: number; told: string };
@@ -218,9 +219,9 @@ function pageOf(page: string, all: readonly Tried[], told: (area: string) => str
     .filter((one) => !one.killed)
     .map(({ mutant }) => {
       const name = nameOf(mutant).replaceAll("|", "\\|");
-      return `| ${name} | ${judged.get(name.replace(/:\d+/, "")) ?? "not judged yet"} |`;
+      return `| ${name} | ${judged.get(name) ?? "not judged yet"} |`;
     });
-  const list = [...new Set([...kept, ...survivors])].toSorted();
+  const list = [...kept, ...survivors].toSorted();
   const equals = list.flatMap((line) =>
     / \| equal[^|]* \|$/.test(line) ? [areaOf(line.slice(2, line.indexOf(":")))] : [],
   );

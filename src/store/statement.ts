@@ -98,7 +98,9 @@ export function columns<P, K extends keyof P>(p: Holes<P>, names: readonly K[]):
 type Compiled = { sql: string; values: readonly Value[]; names: readonly (string | null)[] };
 
 function compile(built: Compilable<unknown>): Compiled {
-  const { sql, parameters } = built.compile();
+  const { sql: text, parameters } = built.compile();
+  // SQLite plans a statement anew at every call that binds a bare `limit ?`; a sum it does not look into.
+  const sql = text.replaceAll(/ limit \?(?! \+)/g, " limit (? + 0)");
   const parts = parameters as readonly (Value | Hole)[];
   return {
     sql,

@@ -104,6 +104,9 @@ describe("bounds in small", () => {
     later.load(counter.allRows());
     later.load(counter.allRows()); // the same names again: no row more
     expect(later.metrics()).toMatchObject({ counters: 10, overflow_counters: 1 });
+    clock.pass(59_200); // every row of its own has lapsed, what is shared has not
+    counter.check(ask([rule], { workspace_id: "a", key_id: "x", cost: 0 }));
+    expect(counter.metrics()).toMatchObject({ counters: 0, overflow_counters: 1, workspaces: 1 });
   });
 
   it("give an overflow counter's place back when it has lapsed, in its workspace and in all", () => {

@@ -142,6 +142,23 @@ for (const { name, make } of await stores()) {
       expect((await counter.check(ask([rule]))).policies[0]!.remaining).toBe(0);
     });
 
+    it("keeps rules of one id apart in every mix of environment, scope and algorithm", async () => {
+      const clock = handClock();
+      const counter = await make(clock.now);
+      const mixes = (["live", "test"] as const).flatMap((env) =>
+        (["key", "tenant"] as const).flatMap((scope) =>
+          (["sliding", "fixed"] as const).map((algorithm) => ({ env, scope, algorithm })),
+        ),
+      );
+      for (const left of [1, 0]) {
+        for (const { env, scope, algorithm } of mixes) {
+          const rule = { ...sliding(2, 60_000), scope, algorithm };
+          const { policies } = await counter.check(ask([rule], { env, key_id: "same", tenant_id: "same" }));
+          expect(policies[0]!.remaining, `${env} ${scope} ${algorithm}`).toBe(left);
+        }
+      }
+    });
+
     it("counts a billion as exactly as one", async () => {
       const clock = handClock();
       const counter = await make(clock.now);

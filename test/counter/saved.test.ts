@@ -106,6 +106,17 @@ describe("saved counters", () => {
     }
   });
 
+  it("leave out rows that were freed, waiting to be saved or not", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds: { perWorkspace: 3 } });
+    for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id }));
+    clock.pass(62_000);
+    counter.check(ask([minute], { key_id: "d" })); // at the cap: the lapsed rows go
+    const subjects = (rows: Iterable<SavedCounter>) => [...rows].map((row) => parseKey(row.key)?.subject);
+    expect(subjects(counter.allRows())).toEqual(["d"]);
+    expect(subjects(counter.dirtyRows(10))).toEqual(["d"]);
+  });
+
   it("show returned lease units as gone", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });

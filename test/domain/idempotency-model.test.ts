@@ -118,6 +118,11 @@ for (const back of backends) {
       }
       expect(await sum()).toBe(await rows());
       expect(await sum()).toBeGreaterThan(0);
+      // Whoever may not complete leaves nothing booked.
+      const late = { scope_hash: hash("sum 0"), env, lock_token: "another's", status: 200, headers: {}, body: "YQ==" };
+      expect((await complete(ctx, late)).outcome).toBe("completed");
+      expect((await complete(ctx, { ...late, scope_hash: hash("nobody's") })).outcome).toBe("not_found");
+      expect(await sum()).toBe(await rows());
       lite.clock.advance(60_000);
       // An expired record that is claimed anew still has its bytes booked, until it is released or reaped.
       const scope = { scope_hash: hash("sum 0"), env };

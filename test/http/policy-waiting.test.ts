@@ -1,5 +1,5 @@
 // Waiting on the policy feed: polls that stay open, nodes that acknowledge, and revocations that wait for them.
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { reapSilentNodes } from "../../src/domain/retention.ts";
 import { backends } from "../support/backends.ts";
 import { policyFeed, type Body } from "../support/policy-feed.ts";
@@ -52,6 +52,15 @@ for (const back of backends) {
         expect((await delta(at - 1, "&wait_ms=25000")).status).toBe(200);
         expect((await delta(at, "&wait_ms=20")).status).toBe(304);
         expect(r.app.rack.feed.waiting).toBe(0);
+      });
+
+      it("does not wait when it says that its node leaves", async () => {
+        using join = vi.spyOn(r.app.rack.feed, "join");
+        const at = await version();
+        expect((await delta(at, "&wait_ms=1000&node=n&leaving=true")).status).toBe(304);
+        expect(join).not.toHaveBeenCalled();
+        await delta(at, "&wait_ms=1");
+        expect(join).toHaveBeenCalledOnce();
       });
 
       it("is not woken by another project", async () => {

@@ -106,6 +106,40 @@ describe("decide", () => {
     });
   }
 
+  it("takes no expiry with another separator, in whichever place", () => {
+    const good = "2026-11-14T00:00:00.000Z";
+    for (const at of [4, 7, 10, 13, 16, 19, 23]) {
+      const expires_at = `${good.slice(0, at)}/${good.slice(at + 1)}`;
+      expect(() => load(snapshotOf([entryOf(key, { expires_at })])), expires_at).toThrow(PolicyError);
+    }
+  });
+
+  it("takes as many scopes and limits as a key may have, and not one more", () => {
+    const rule = { limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
+    const scopes = Array.from({ length: 1_025 }, (_, i) => `s${i}`);
+    const rate_limits = Array.from({ length: 65 }, (_, i) => ({ ...rule, id: `r${i}` }));
+    const held = load(snapshotOf([entryOf(key, { scopes: scopes.slice(1), rate_limits: rate_limits.slice(1) })]));
+    const { profile } = judge(held, key).into;
+    expect([profile.scopes.size, profile.rules.length]).toEqual([1_024, 64]);
+    expect(() => load(snapshotOf([entryOf(key, { scopes })]))).toThrow(PolicyError);
+    expect(() => load(snapshotOf([entryOf(key, { rate_limits })]))).toThrow(PolicyError);
+  });
+
+  it("takes no rule of another form, whatever is wrong with it", () => {
+    const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
+    const wrong = [
+      ...[0, -1, 1.5, "5", null, Infinity].flatMap((number) => [{ limit: number }, { window_ms: number }]),
+      ...["", "A", "-a", "a".repeat(65), 7].map((id) => ({ id })),
+      { algorithm: "none" },
+      { scope: "none" },
+      { algorithm: "fixed", scope: undefined },
+    ];
+    for (const more of wrong) {
+      const rate_limits = [{ ...rule, ...more }] as KeyEntry["rate_limits"];
+      expect(() => load(snapshotOf([entryOf(key, { rate_limits })])), JSON.stringify(more)).toThrow(PolicyError);
+    }
+  });
+
   it("gives each key its own profile, however little it differs from its neighbour's", () => {
     const rule = { id: "a", limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
     const rules = [
