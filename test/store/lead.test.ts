@@ -48,7 +48,7 @@ describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
       for (const dir of dirs) dir[Symbol.dispose]();
       await dispose();
     }
-  }, 20_000);
+  }, 60_000);
 });
 
 describe("SQLite", () => {
