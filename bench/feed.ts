@@ -73,7 +73,7 @@ async function idle(pid: number): Promise<void> {
 
 /** What one request costs the server, after a warm-up. */
 async function microsEach(pid: number, options: LoadOptions, status: string): Promise<number> {
-  await load({ ...options, forMs: 500 });
+  await load({ ...options, forMs: 4_000 });
   const before = cpuMicros(pid);
   const { requests, statuses } = await load({ ...options, warmMs: 0, forMs: 2_000 });
   if (Object.keys(statuses).join() !== status) throw new Error(`answers were ${JSON.stringify(statuses)}`);
