@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { GENESIS_HASH } from "../../src/kernel/chain.ts";
 import { appendEntries, prepareEntries, type Heads } from "../../src/store/ledger.ts";
-import type { Query, Tx } from "../../src/store/statement.ts";
+import type { Query, Row, Tx } from "../../src/store/statement.ts";
 
 const entry = (workspace_id: string, id: string) => {
   const target = { action: "tenant.created", target_type: "tenant", target_id: null };
@@ -13,14 +13,17 @@ const headsOf = (...ids: string[]): Heads =>
 
 function transaction(failing = "nothing") {
   const written: string[] = [];
-  const run = async ({ sql }: Query): Promise<number> => {
-    const what = sql.startsWith("insert") ? "row" : "head";
+  const note = async (what: string): Promise<number> => {
     await Promise.resolve();
     written.push(what);
     if (what === failing) throw new Error(`no ${what}`);
     return 1;
   };
-  return { tx: { dialect: "sqlite", run } as unknown as Tx, written };
+  const run = ({ sql }: Query): Promise<number> => note(sql.startsWith("update") ? "head" : sql);
+  const many = async (sql: string, rows: readonly Row[]): Promise<void> => {
+    for (const _ of rows) await note(sql.startsWith("insert") ? "row" : sql);
+  };
+  return { tx: { dialect: "sqlite", run, many } as unknown as Tx, written };
 }
 
 describe("appending to the chains", () => {
@@ -28,7 +31,7 @@ describe("appending to the chains", () => {
     const heads = headsOf("a", "b");
     const { tx, written } = transaction();
     await appendEntries(tx, heads, prepareEntries(heads, [entry("a", "1"), entry("b", "2"), entry("a", "3")]), 40);
-    expect(written).toEqual(["row", "row", "row", "head", "head"]);
+    expect(written.toSorted()).toEqual(["head", "head", "row", "row", "row"]);
     const [a, b] = [heads.get("a")!, heads.get("b")!];
     expect([a.seq, b.seq, a.occurred_at]).toEqual([6, 5, 50]);
     expect(new Set([a.hash, b.hash, GENESIS_HASH]).size).toBe(3);
