@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { GENESIS_HASH } from "../../src/kernel/chain.ts";
 import { appendEntries, prepareEntries, type Heads } from "../../src/store/ledger.ts";
-import type { Query, Tx } from "../../src/store/statement.ts";
+import type { Query, Row, Tx } from "../../src/store/statement.ts";
 
 const entry = (workspace_id: string, id: string) => {
   const target = { action: "tenant.created", target_type: "tenant", target_id: null };
@@ -20,7 +20,10 @@ function transaction(failing = "nothing") {
     if (what === failing) throw new Error(`no ${what}`);
     return 1;
   };
-  return { tx: { dialect: "sqlite", run } as unknown as Tx, written };
+  const many = async (sql: string, rows: readonly Row[]): Promise<void> => {
+    for (const values of rows) await run({ sql, values });
+  };
+  return { tx: { dialect: "sqlite", run, many } as unknown as Tx, written };
 }
 
 describe("appending to the chains", () => {
@@ -28,7 +31,8 @@ describe("appending to the chains", () => {
     const heads = headsOf("a", "b");
     const { tx, written } = transaction();
     await appendEntries(tx, heads, prepareEntries(heads, [entry("a", "1"), entry("b", "2"), entry("a", "3")]), 40);
-    expect(written).toEqual(["row", "row", "row", "head", "head"]);
+    expect(written.filter((what) => what === "row")).toHaveLength(3);
+    expect(written.filter((what) => what === "head")).toHaveLength(2);
     const [a, b] = [heads.get("a")!, heads.get("b")!];
     expect([a.seq, b.seq, a.occurred_at]).toEqual([6, 5, 50]);
     expect(new Set([a.hash, b.hash, GENESIS_HASH]).size).toBe(3);

@@ -1,22 +1,28 @@
 // Policy versions inside one group, on a transaction that only notes what is written.
 import { describe, expect, it } from "vitest";
-import type { Query, Tx } from "../../src/store/statement.ts";
+import type { Query, Row, Tx } from "../../src/store/statement.ts";
 import { Versions, type Undo } from "../../src/store/versions.ts";
 
 /** Every project stands at version 7 until a test says otherwise. */
 function transaction() {
   const written: string[] = [];
   const stored = { row: { policy_version: 7 } as object | undefined, reads: 0 };
+  const note = ({ sql, values }: Query): void => {
+    const what = /policy_versions|min_delta_version|policy_version/.exec(sql)?.[0] ?? sql;
+    written.push(`${what} ${values.join(" ")}`);
+  };
   const tx = {
     dialect: "sqlite",
-    all: async () => {
+    first: async () => {
       stored.reads++;
-      return stored.row ? [stored.row] : [];
+      return stored.row;
     },
-    run: async ({ sql, values }: Query) => {
-      const what = /policy_versions|min_delta_version|policy_version/.exec(sql)?.[0] ?? sql;
-      written.push(`${what} ${values.join(" ")}`);
+    run: async (query: Query) => {
+      note(query);
       return 1;
+    },
+    many: async (sql: string, rows: readonly Row[]) => {
+      for (const values of rows) note({ sql, values });
     },
   } as unknown as Tx;
   return { tx, written, stored };
