@@ -46,7 +46,12 @@ async function squeeze(chunks: readonly Uint8Array[], bytes: number, encoding: E
   compressor.end();
   const pieces: Uint8Array[] = [];
   for await (const piece of compressor) pieces.push(piece as Uint8Array);
-  return Buffer.concat(pieces);
+  return owned(Buffer.concat(pieces));
+}
+
+/** A short Buffer is a view of a slab that it shares with others: kept, it would keep all of that. */
+function owned(bytes: Uint8Array): Uint8Array {
+  return bytes.buffer.byteLength === bytes.length ? bytes : new Uint8Array(bytes);
 }
 
 type Kept = { page: Page; bytes: number };
@@ -116,6 +121,7 @@ export class PolicyPages {
 
   #keep(key: string, page: Page): Page {
     this.#drop(key);
+    page.chunks = page.chunks?.map(owned) ?? null;
     const kept: Kept = { page, bytes: 0 };
     this.#kept.set(key, kept);
     this.#counted.set(page, kept);

@@ -74,6 +74,15 @@ describe("PolicyPages", () => {
     expect(64 * 1024 * 1024 - pages.bytes).toBeLessThan(small.bytes);
   });
 
+  it("keeps a page's own bytes, not the slab of node's that a short Buffer is cut from", async () => {
+    const pages = new PolicyPages();
+    const chunks = ["x".repeat(2_000), "y"].map((part) => Buffer.from(part));
+    const kept = await pages.get("k", 0, async () => ({ ...page("t", 2_001), chunks }));
+    const bytes = [...(kept.chunks ?? []), await pages.encoded(kept, "zstd"), await pages.encoded(kept, "gzip")];
+    for (const each of bytes) expect(each?.buffer.byteLength).toBe(each?.length);
+    expect(await text(pages, kept)).toBe(`${"x".repeat(2_000)}y`);
+  });
+
   it("keeps tens of thousands of small deltas at most: each is an answer with its headers", async () => {
     const pages = new PolicyPages();
     for (let i = 0; i < 50_000; i++) await pages.get(`k${i}`, 0, async () => page("d", 300));
