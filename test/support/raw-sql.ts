@@ -20,7 +20,12 @@ export async function openRaw(target: DatabaseTarget): Promise<Raw> {
       return [];
     };
     return {
-      all: (sql, values = []) => whenFree(() => run(sql, values)),
+      all: async (sql, values = []) => {
+        const rows = await whenFree(() => run(sql, values));
+        // The store knows of its own writes only: its reads of one turn see what was there at the first of them.
+        await new Promise((resolve) => setImmediate(resolve));
+        return rows;
+      },
       close: async () => void db.close(),
     };
   }
