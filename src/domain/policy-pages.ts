@@ -23,6 +23,8 @@ const BYTES_MAX = 64 * 1024 * 1024;
 /** Compressing less than this saves nothing on the wire. */
 const COMPRESS_MIN = 1_024;
 const LARGE = 256 * 1024;
+/** What a kept page takes besides its bytes and its key: the answer made of it, its place in the lists. Measured. */
+const BESIDES = 2 * 1024;
 
 /** Bytes that a compressor hands over at a time: each piece costs a turn of the event loop. */
 const PIECE = 64 * 1024;
@@ -44,7 +46,12 @@ async function squeeze(chunks: readonly Uint8Array[], bytes: number, encoding: E
   compressor.end();
   const pieces: Uint8Array[] = [];
   for await (const piece of compressor) pieces.push(piece as Uint8Array);
-  return Buffer.concat(pieces);
+  return owned(Buffer.concat(pieces));
+}
+
+/** A short Buffer is a view of a slab that it shares with others: kept, it would keep all of that. */
+function owned(bytes: Uint8Array): Uint8Array {
+  return bytes.buffer.byteLength === bytes.length ? bytes : new Uint8Array(bytes);
 }
 
 type Kept = { page: Page; bytes: number };
@@ -114,10 +121,11 @@ export class PolicyPages {
 
   #keep(key: string, page: Page): Page {
     this.#drop(key);
+    page.chunks = page.chunks?.map(owned) ?? null;
     const kept: Kept = { page, bytes: 0 };
     this.#kept.set(key, kept);
     this.#counted.set(page, kept);
-    this.#grow(page, page.bytes + key.length);
+    this.#grow(page, page.bytes + key.length + BESIDES);
     if (page.bytes >= LARGE) {
       // Should it fail, the page stays as it is.
       this.encoded(page, "zstd")?.then(

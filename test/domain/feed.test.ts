@@ -17,16 +17,16 @@ const head = {
 function feedOn(dialect: "sqlite" | "postgres") {
   const heard: { bump?: (bumped: { project_id: string; version: number }[]) => void; resync?: () => void } = {};
   const answers = { rows: [row] as object[], reads: 0, meanwhile: (): void => {} };
-  const all = async (): Promise<object[]> => {
+  const first = async (): Promise<object | undefined> => {
     answers.reads++;
-    const { rows } = answers;
+    const [found] = answers.rows;
     await Promise.resolve();
     answers.meanwhile();
-    return rows;
+    return found;
   };
   const store = {
     dialect,
-    read: { dialect, all },
+    read: { dialect, first },
     onBump: (listener: NonNullable<typeof heard.bump>) => void (heard.bump = listener),
     onNotice: (_: "resync", listener: () => void) => void (heard.resync = listener),
   };

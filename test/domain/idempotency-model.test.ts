@@ -82,14 +82,14 @@ describe("a record that changes between a claim's two looks at it", () => {
   const scope = { workspace_id: "w", env, scope_hash: hash("s") };
   const wanted = { fingerprint: hash("f"), token_hash: hash("t"), ttl_ms: 60_000 };
   /** A transaction whose statements answer these rows, one after another, and then none. */
-  const answering = (...rows: unknown[][]) => {
+  const answering = (...rows: unknown[]) => {
     let looks = 0;
-    const all = async () => rows[looks++] ?? [];
-    return { tx: { dialect: "sqlite", all } as unknown as Tx, looks: () => looks };
+    const first = async () => rows[looks++];
+    return { tx: { dialect: "sqlite", first } as unknown as Tx, looks: () => looks };
   };
 
   it("is tried again when it was released in between", async () => {
-    const { tx, looks } = answering([], [], [], [], [{ stolen: 0 }]);
+    const { tx, looks } = answering(undefined, undefined, undefined, undefined, { stolen: 0 });
     expect(await claimRecord(tx, scope, wanted, 0)).toEqual({ state: "execute", stolen: false });
     expect(looks()).toBe(5);
   });

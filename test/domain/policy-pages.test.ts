@@ -8,6 +8,9 @@ function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): P
   return { tag, chunks, encoded: {}, bytes, more: false, staleAt };
 }
 
+/** What a page takes besides its bytes and its key. */
+const BESIDES = 2_048;
+
 const text = async (pages: PolicyPages, from: Page): Promise<string> =>
   Buffer.concat(await pages.plain(from)).toString();
 
@@ -31,11 +34,11 @@ describe("PolicyPages", () => {
   });
 
   it("keeps no more bytes than it may, and forgets what was not asked for the longest", async () => {
-    const pages = new PolicyPages(350);
+    const pages = new PolicyPages(350 + 3 * BESIDES);
     for (const key of ["a", "b", "c"]) await pages.get(key, 0, async () => page(key, 100));
     await pages.get("a", 0, async () => page("never", 1));
     await pages.get("d", 0, async () => page("d", 100));
-    expect(pages.bytes).toBeLessThanOrEqual(350);
+    expect(pages.bytes).toBeLessThanOrEqual(350 + 3 * BESIDES);
     expect((await pages.get("a", 0, async () => page("again", 100))).tag).toBe("a");
     expect((await pages.get("b", 0, async () => page("again", 100))).tag).toBe("again");
   });
@@ -65,23 +68,40 @@ describe("PolicyPages", () => {
     const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, more: false, staleAt: Infinity };
     for (let i = 100; i < 500; i++) {
       await pages.get(`k${i}`, 0, async () => ({ ...small }));
-      if (i === 100) expect(pages.bytes).toBe(small.bytes + 4);
+      if (i === 100) expect(pages.bytes).toBe(small.bytes + 4 + BESIDES);
     }
-    expect(pages.bytes).toBe(327 * (small.bytes + 4)); // the last that fits
+    expect(pages.bytes).toBe(324 * (small.bytes + 4 + BESIDES)); // the last that fits
     expect(64 * 1024 * 1024 - pages.bytes).toBeLessThan(small.bytes);
+  });
+
+  it("keeps a page's own bytes, not the slab of node's that a short Buffer is cut from", async () => {
+    const pages = new PolicyPages();
+    const chunks = ["x".repeat(2_000), "y"].map((part) => Buffer.from(part));
+    const kept = await pages.get("k", 0, async () => ({ ...page("t", 2_001), chunks }));
+    const bytes = [...(kept.chunks ?? []), await pages.encoded(kept, "zstd"), await pages.encoded(kept, "gzip")];
+    for (const each of bytes) expect(each?.buffer.byteLength).toBe(each?.length);
+    expect(await text(pages, kept)).toBe(`${"x".repeat(2_000)}y`);
+  });
+
+  it("keeps tens of thousands of small deltas at most: each is an answer with its headers", async () => {
+    const pages = new PolicyPages();
+    for (let i = 0; i < 50_000; i++) await pages.get(`k${i}`, 0, async () => page("d", 300));
+    const { misses } = pages.reads;
+    for (const i of [0, 49_999]) await pages.get(`k${i}`, 0, async () => page("d", 300));
+    expect(pages.reads.misses - misses).toBe(1); // the first is long gone, the last is there
   });
 
   it("counts an encoding once it is made, and a page built anew instead of the old one", async () => {
     const pages = new PolicyPages();
     const first = await pages.get("k", 0, async () => page("a", 2_000, 5));
     const gzip = await pages.encoded(first, "gzip");
-    expect(pages.bytes).toBe(2_001 + (gzip?.length ?? 0));
+    expect(pages.bytes).toBe(2_001 + BESIDES + (gzip?.length ?? 0));
     await pages.encoded(first, "gzip");
-    expect(pages.bytes).toBe(2_001 + (gzip?.length ?? 0));
+    expect(pages.bytes).toBe(2_001 + BESIDES + (gzip?.length ?? 0));
     await pages.get("k", 5, async () => page("b", 3_000));
-    expect(pages.bytes).toBe(3_001);
+    expect(pages.bytes).toBe(3_001 + BESIDES);
     await pages.encoded(first, "zstd"); // dropped: nobody's to count
-    expect(pages.bytes).toBe(3_001);
+    expect(pages.bytes).toBe(3_001 + BESIDES);
   });
 
   it("compresses from a kibibyte on, and keeps compressed only from 256 on", async () => {
