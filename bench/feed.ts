@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { zstdDecompressSync } from "node:zlib";
 import Database from "better-sqlite3";
 import { startServer } from "../prove/server.ts";
-import { load, type LoadOptions } from "./client.ts";
+import { cpuMicros, microsEach } from "./micros.ts";
 import { interleave, median, startPeer, type Row } from "./report.ts";
 
 const BARE = new URL("./servers/bare.ts", import.meta.url).pathname;
@@ -56,28 +56,12 @@ function call(ready: Ready, path: string, method = "GET", body?: string, accept 
   });
 }
 
-/** Processor time a process has used, in microseconds: on a shared machine the one thing that others cannot spoil. */
-function cpuMicros(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/stat`, "utf8");
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11]) + Number(fields[12])) * 10_000;
-}
-
 /** Waits until the process has had nothing to do for a moment. */
 async function idle(pid: number): Promise<void> {
   for (let before = -1, now = cpuMicros(pid); now !== before; now = cpuMicros(pid)) {
     before = now;
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
-}
-
-/** What one request costs the server, after a warm-up. */
-async function microsEach(pid: number, options: LoadOptions, status: string): Promise<number> {
-  await load({ ...options, forMs: 4_000 });
-  const before = cpuMicros(pid);
-  const { requests, statuses } = await load({ ...options, warmMs: 0, forMs: 2_000 });
-  if (Object.keys(statuses).join() !== status) throw new Error(`answers were ${JSON.stringify(statuses)}`);
-  return (cpuMicros(pid) - before) / requests;
 }
 
 async function delta304(): Promise<Row> {

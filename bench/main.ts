@@ -17,6 +17,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   vendor: async () => (await import("./vendor.ts")).vendor(),
   scale: async () => (await import("./scale.ts")).scale(),
   feed: async () => (await import("./feed.ts")).feed(),
+  parts: async () => (await import("./parts.ts")).parts(),
   verify: async () => (await import("./verify.ts")).verify(),
   faults: async () => (await import("./faults.ts")).faults(),
   curves: async () => (await import("./curves.ts")).curves(write),

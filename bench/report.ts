@@ -7,7 +7,7 @@ export type Row = {
   ours: number;
   peer: number;
   ratio: number;
-  /** For example ">= 0.4" or "<= 1.5". */
+  /** For example ">= 0.4" or "<= 1.5"; empty where the row only tells. */
   target: string;
   unit?: string;
 };
@@ -28,7 +28,7 @@ const number = (value: number): string =>
 export function markdown(rows: readonly Row[]): string {
   const lines = rows.map((row) => {
     const unit = row.unit ? ` ${row.unit}` : "";
-    const verdict = meets(row) ? "met" : "missed";
+    const verdict = row.target === "" ? "" : meets(row) ? "met" : "missed";
     return `| ${row.name} | ${number(row.ours)}${unit} | ${number(row.peer)}${unit} | ${row.ratio.toFixed(2)} | ${row.target} | ${verdict} |`;
   });
   return ["| What | Keyrack | Peer or limit | Ratio | Target | |", "|---|---|---|---|---|---|", ...lines].join("\n");

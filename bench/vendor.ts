@@ -15,12 +15,23 @@ import { interleave, startPeer, type Row } from "./report.ts";
 const H3_SERVER = new URL("./servers/h3.ts", import.meta.url).pathname;
 const ROUNDS = 3;
 
-export type World = { url: string; bearer: string; mintBody: string };
+export type World = {
+  url: string;
+  pid: number;
+  bearer: string;
+  project_id: string;
+  tenant_id: string;
+  mintBody: string;
+};
 /** A server that has just started is not what a vendor runs: all get the same time to get warm. */
 const TIMES = { warmMs: 6_000, forMs: 3_000 };
 
 function worldOf(server: Running): World {
-  const { url, secret_key, project_id, tenant_id } = server.ready as Record<string, string>;
+  const { url, pid } = server.ready;
+  const { secret_key, project_id, tenant_id } = server.ready as unknown as Record<
+    "secret_key" | "project_id" | "tenant_id",
+    string
+  >;
   const want = {
     project_id,
     tenant_id,
@@ -29,7 +40,7 @@ function worldOf(server: Running): World {
     scopes: ["orders:read", "orders:write"],
     meta: { plan: "pro" },
   };
-  return { url: url as string, bearer: secret_key as string, mintBody: JSON.stringify(want) };
+  return { url, pid, bearer: secret_key, project_id, tenant_id, mintBody: JSON.stringify(want) };
 }
 
 const json = (bearer: string) => ({ authorization: `Bearer ${bearer}`, "content-type": "application/json" });

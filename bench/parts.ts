@@ -1,0 +1,64 @@
+// What a request is made of: processor time of the server for requests that each do a little more than the one before.
+import { bodyOf } from "./ratelimit.ts";
+import { microsEach } from "./micros.ts";
+import { interleave, startPeer, type Row } from "./report.ts";
+import { mintLoad, onKeyrack, readLoad, type World } from "./vendor.ts";
+import type { LoadOptions } from "./client.ts";
+
+const BARE = new URL("./servers/bare.ts", import.meta.url).pathname;
+const ROUNDS = 3;
+
+const ours = (status: string, ask: (world: World) => LoadOptions | Promise<LoadOptions>) => () =>
+  onKeyrack([], async (world) => microsEach(world.pid, await ask(world), status));
+
+async function bare(method: "GET" | "POST"): Promise<number> {
+  const server = await startPeer(BARE);
+  const { origin, hash } = new URL(server.url);
+  const body = method === "POST" ? { body: bodyOf("x".repeat(36), "x".repeat(36)) } : {};
+  const headers = { authorization: `Bearer ${"x".repeat(50)}`, "content-type": "application/json" };
+  try {
+    return await microsEach(
+      Number(hash.slice(1)),
+      { url: `${origin}/`, method, headers, ...body },
+      method === "GET" ? "304" : "200",
+    );
+  } finally {
+    await server.end();
+  }
+}
+
+export async function parts(): Promise<Row[]> {
+  const bearer = (world: World) => ({ authorization: `Bearer ${world.bearer}` });
+  const seen = await interleave(ROUNDS, {
+    bareGet: () => bare("GET"),
+    probe: ours("200", ({ url }) => ({ url: `${url}/healthz` })),
+    delta: ours("304", (world) => ({
+      url: `${world.url}/v1/policy/delta?project_id=${world.project_id}&since=1&node=bench`,
+      headers: bearer(world),
+    })),
+    read: ours("200", readLoad),
+    barePost: () => bare("POST"),
+    check: ours("200", (world) => ({
+      url: `${world.url}/v1/ratelimit/check`,
+      method: "POST",
+      headers: { ...bearer(world), "content-type": "application/json" },
+      body: bodyOf(world.project_id, world.tenant_id),
+    })),
+    mint: ours("201", mintLoad),
+  });
+  const row = (name: string, mine: number, peer: number): Row => ({
+    name,
+    ours: mine,
+    peer,
+    ratio: peer / mine,
+    target: "",
+    unit: "µs",
+  });
+  return [
+    row("GET /healthz: ids, headers, shedding, counting; against a bare GET", seen.probe, seen.bareGet),
+    row("policy/delta 304: and a credential known for a moment, the query, the feed's head", seen.delta, seen.bareGet),
+    row("GET /v1/keys/{id}: and a credential and a key read from SQLite, an answer in JSON", seen.read, seen.bareGet),
+    row("ratelimit/check: and a body read and looked at, the counter; against a bare POST", seen.check, seen.barePost),
+    row("POST /v1/keys: and the schema, a secret, five statements, an audit row, its commit", seen.mint, seen.barePost),
+  ];
+}
