@@ -11,11 +11,11 @@ const poll = (r: TestRack, bearer: string, w: Workspace): Promise<Reply> =>
 /** Counts how often secret keys are looked up in the database. */
 function countResolutions(r: TestRack): () => number {
   const { read } = r.app.rack.store;
-  const all = read.all.bind(read);
+  const first = read.first.bind(read);
   let n = 0;
-  read.all = (query) => {
+  read.first = (query) => {
     if (query.sql.includes('from "secret_keys" where "lookup_hash"')) n++;
-    return all(query);
+    return first(query);
   };
   return () => n;
 }
@@ -148,18 +148,18 @@ for (const back of backends) {
       const w = await r.workspace();
       const { rack: inside } = r.app;
       const { read } = inside.store;
-      const all = read.all.bind(read);
+      const first = read.first.bind(read);
       let overtaken: Promise<unknown> | undefined;
-      read.all = (async (query: Parameters<typeof all>[0]) => {
-        const rows = await all(query);
+      read.first = (async (query: Parameters<typeof first>[0]) => {
+        const row = await first(query);
         if (query.sql.includes('from "secret_keys" where "lookup_hash"') && query.values.length === 1 && !overtaken) {
           overtaken = Promise.resolve(); // the row has been read; now it is revoked before anybody is told
           await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
         }
-        return rows;
-      }) as typeof read.all;
+        return row;
+      }) as typeof read.first;
       await resolveHot(inside, w.keys.sk_admin);
-      read.all = all;
+      read.first = first;
       await expect(Promise.resolve(resolveHot(inside, w.keys.sk_admin))).rejects.toMatchObject({ code: "invalid_key" });
     });
   });

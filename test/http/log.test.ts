@@ -108,7 +108,7 @@ it("a refused credential, a refused role and a throttled one are logged with who
 });
 
 it("a failure of ours is found in the log by its request id, and says nothing to the caller", async () => {
-  const broken = vi.spyOn(r.app.rack.store.read, "all").mockRejectedValue(new Error("secret internals"));
+  const broken = vi.spyOn(r.app.rack.store.read, "first").mockRejectedValue(new Error("secret internals"));
   const reply = await w.call("sk_owner", "GET /v1/workspace");
   broken.mockRestore();
   expect(reply.status).toBe(500);

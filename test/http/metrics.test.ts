@@ -110,7 +110,7 @@ for (const back of backends) {
     });
 
     it("says that the database is away instead of failing with it", async () => {
-      const broken = vi.spyOn(r.app.rack.store.read, "all").mockRejectedValue(new Error("gone"));
+      const broken = vi.spyOn(r.app.rack.store.read, "first").mockRejectedValue(new Error("gone"));
       const away = await scrape();
       broken.mockRestore();
       expect([away.get("keyrack_database_up"), away.has("keyrack_outbox_queued")]).toEqual([0, false]);

@@ -240,10 +240,10 @@ for (const back of backends) {
       const w = await r.workspace();
       const [one, bad, other] = [await w.mint(), await w.mint(), await w.mint()];
       const { read } = r.app.rack.store;
-      const all = read.all.bind(read);
-      const broken = vi.spyOn(read, "all").mockImplementation((query) => {
+      const first = read.first.bind(read);
+      const broken = vi.spyOn(read, "first").mockImplementation((query) => {
         if (query.values.includes(sha(bad.key))) return Promise.reject(new Error("the disk hiccupped"));
-        return all(query);
+        return first(query);
       });
       const findings = [one, bad, other].map(({ key }) => ({ token: key, ...WHERE }));
       expect((await report(r, findings)).status).toBe(500);
