@@ -13,6 +13,8 @@ export type RunOptions = {
   /** Only for campaigns that last a time rather than a number of rounds. */
   minutes?: number;
   say?: (line: string) => void;
+  /** Ends the run after the round at hand; its report tells what was done. */
+  stop?: AbortSignal;
 };
 export type Failed = { seed: number; what: string };
 
@@ -77,22 +79,25 @@ export class Tally {
   }
 }
 
-/** Seeds of a run's rounds; stops early when it is hopeless. */
-export function* rounds({ rounds, seed }: Pick<RunOptions, "rounds" | "seed">, tally: Tally): Generator<number> {
-  for (let i = 0; i < rounds && !tally.hopeless; i++) {
+/** Seeds of a run's rounds; stops early when it is hopeless, or when somebody asked it to. */
+export function* rounds(
+  { rounds, seed, stop }: Pick<RunOptions, "rounds" | "seed" | "stop">,
+  tally: Tally,
+): Generator<number> {
+  for (let i = 0; i < rounds && !tally.hopeless && !stop?.aborted; i++) {
     yield seed + i;
     tally.rounds++;
   }
 }
 
 export async function runCampaign(campaign: Campaign, options: RunOptions): Promise<Report> {
-  const { say = () => {}, minutes = 1 } = options;
+  const { say = () => {}, minutes = 1, stop = new AbortController().signal } = options;
   const tally = new Tally(say);
   const started = performance.now();
   const { name, promise } = campaign;
   const date = new Date().toISOString().slice(0, 10);
   try {
-    await campaign.run({ ...options, say, minutes }, tally);
+    await campaign.run({ ...options, say, minutes, stop }, tally);
   } catch (error) {
     tally.failed(options.seed + tally.rounds, `the campaign itself broke: ${(error as Error).stack}`);
   }

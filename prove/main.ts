@@ -34,7 +34,13 @@ async function main(): Promise<void> {
   if (!backend) return usage(`--backend of ${campaign.name} is one of ${campaign.backends.join(", ")}.`);
   const [rounds, seed, minutes] = [values.rounds ?? campaign.rounds, values.seed, values.minutes].map(Number);
   if (![rounds, seed, minutes].every(Number.isFinite)) return usage("--rounds, --seed and --minutes take a number.");
+  const stop = new AbortController();
+  process.once("SIGTERM", () => {
+    console.error("ending after this round");
+    stop.abort();
+  });
   const run = {
+    stop: stop.signal,
     rounds: rounds ?? 1,
     seed: seed ?? 1,
     minutes: minutes ?? 1,

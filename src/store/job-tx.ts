@@ -10,7 +10,7 @@ export class Batch {
   readonly #inserts = new Map<string, Row[]>();
 
   shared<R>({ sql, values }: Query, ask: () => Promise<R>): Promise<R> {
-    const name = `${sql}\n${values.join("\n")}`;
+    const name = `${sql}\n${JSON.stringify(values)}`;
     let answer = this.#reads.get(name) as Promise<R> | undefined;
     if (!answer) this.#reads.set(name, (answer = ask()));
     return answer;
