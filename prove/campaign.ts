@@ -84,7 +84,8 @@ export function* rounds(
   { rounds, seed, stop }: Pick<RunOptions, "rounds" | "seed" | "stop">,
   tally: Tally,
 ): Generator<number> {
-  for (let i = 0; i < rounds && !tally.hopeless && !stop?.aborted; i++) {
+  for (let i = 0; i < rounds && !tally.hopeless; i++) {
+    if (stop?.aborted) return;
     yield seed + i;
     tally.rounds++;
   }
