@@ -1,14 +1,14 @@
 // PostgreSQL: one pipelined write connection for the group commit, a pool for reads, one connection that listens.
 // The trap: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit id.
-import { createHash } from "node:crypto";
-import { Client, Pool, TypeOverrides, type ClientConfig, type QueryConfig } from "pg";
-import { fail } from "../kernel/errors.ts";
+import { Client, TypeOverrides, type ClientConfig } from "pg";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
 import { isLost } from "./lost.ts";
 import { UNFINISHED } from "./pg-copy.ts";
+import { ANSWER_MAX_MS, isOverloaded, toConfig, type TimedQuery } from "./pg-query.ts";
+import { PgReader } from "./pg-reader.ts";
 import { pieces } from "./many.ts";
 import { widen } from "./pg-rows.ts";
-import type { Query, Reader, Row } from "./statement.ts";
+import type { Query, Row } from "./statement.ts";
 
 const INT8 = 20;
 const VERSION_MIN = 150_000;
@@ -16,58 +16,11 @@ const CHANNEL = "keyrack";
 /** The two halves of the advisory lock that the leader holds. */
 export const LEADER_LOCK = [1_263_682_379, 1] as const;
 const TAKE_LEAD = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
-// The server's own limits end a statement earlier; this one is for a server that has gone silent.
-const ANSWER_MAX_MS = 15_000;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
 
 // Our integers stay far below 2^53, so int8 may be a number.
 const types = new TypeOverrides();
 types.setTypeParser(INT8, (text) => Number(text));
-
-const names = new Map<string, string>();
-
-/** A server-side prepared statement is known by a name; the same text always has the same one. */
-function nameOf(sql: string): string {
-  let name = names.get(sql);
-  if (!name) {
-    name = `k${createHash("sha256").update(sql).digest("hex").slice(0, 24)}`;
-    names.set(sql, name);
-  }
-  return name;
-}
-
-/** pg takes a time limit per query, though its types do not know it. */
-type TimedQuery = QueryConfig & { query_timeout: number };
-
-function toConfig(query: Query): TimedQuery {
-  return {
-    name: nameOf(query.sql),
-    text: query.sql,
-    values: query.values as unknown[],
-    query_timeout: ANSWER_MAX_MS,
-  };
-}
-
-class PgReader implements Reader {
-  readonly dialect = "postgres";
-  readonly #pool: Pool;
-
-  constructor(pool: Pool) {
-    this.#pool = pool;
-  }
-
-  async all<R>(query: Query): Promise<R[]> {
-    try {
-      return (await this.#pool.query(toConfig(query))).rows as R[];
-    } catch (error) {
-      throw isLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
-    }
-  }
-
-  async first<R>(query: Query): Promise<R | undefined> {
-    return (await this.all<R>(query))[0];
-  }
-}
 
 class PgWriter implements Writer {
   client: Client | undefined;
@@ -114,18 +67,12 @@ class PgWriter implements Writer {
   }
 }
 
-/** A statement that took too long, or a server short of connections or memory: the request may be tried again. */
-function isOverloaded(error: unknown): boolean {
-  return /^(57014|53[0-4]00)$/.test((error as { code?: string }).code ?? "");
-}
-
 export class PostgresDriver implements Driver {
   readonly dialect = "postgres";
   readonly sideBySide = true;
-  readonly reader: Reader;
+  readonly reader: PgReader;
   readonly writer: PgWriter = new PgWriter();
   readonly #config: ClientConfig;
-  readonly #pool: Pool;
   #listener: Client | undefined;
   #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};
@@ -141,9 +88,7 @@ export class PostgresDriver implements Driver {
       options: SESSION,
     };
     const options = `${SESSION} -c default_transaction_read_only=on`;
-    this.#pool = new Pool({ ...this.#config, options, max: poolSize, idleTimeoutMillis: 60_000 });
-    this.#pool.on("error", () => {}); // an idle connection that breaks is replaced at its next use
-    this.reader = new PgReader(this.#pool);
+    this.reader = new PgReader({ ...this.#config, options, pipeline: true }, poolSize);
   }
 
   /** Connects and asserts what durability rests on; the caller turns a refusal into exit 3 or 2. */
@@ -155,7 +100,7 @@ export class PostgresDriver implements Driver {
   }
 
   async #assertServer(): Promise<string[]> {
-    const { rows } = await this.#pool.query<{ name: string; setting: string }>(
+    const rows = await this.reader.ask<{ name: string; setting: string }>(
       "select name, setting from pg_settings where name in ('server_version_num','fsync','full_page_writes','synchronous_commit','data_checksums')",
     );
     const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
@@ -165,10 +110,10 @@ export class PostgresDriver implements Driver {
     }
     if (settings.synchronous_commit === "off")
       throw new Error("PostgreSQL runs with synchronous_commit=off: it must be on");
-    const marks = await this.#pool.query<{ mark: string | null }>(
+    const [marked] = await this.reader.ask<{ mark: string | null }>(
       "select obj_description(current_schema()::regnamespace, 'pg_namespace') as mark",
     );
-    if (marks.rows[0]?.mark === UNFINISHED)
+    if (marked?.mark === UNFINISHED)
       throw new Error("PostgreSQL holds a copy that was not finished. Run keyrack db copy again.");
     return settings.data_checksums === "off" ? ["PostgreSQL runs without data checksums"] : [];
   }
@@ -271,13 +216,13 @@ export class PostgresDriver implements Driver {
     const late = new Promise<never>((_resolve, reject) => {
       timer = setTimeout(() => reject(new Error("timeout")), timeoutMs);
     });
-    const query = this.#pool.query("select 1");
+    const query = this.reader.ask("select 1");
     query.catch(() => {});
     await Promise.race([query, late]).finally(() => clearTimeout(timer));
   }
 
   async close(): Promise<void> {
     this.#closing = true;
-    await Promise.allSettled([this.#pool.end(), this.writer.client?.end(), this.#listener?.end()]);
+    await Promise.allSettled([this.reader.end(), this.writer.client?.end(), this.#listener?.end()]);
   }
 }
