@@ -7,6 +7,8 @@ export type RateLimit = {
   scope: "key" | "tenant";
 };
 
+/** A rule's name. */
+export const RULE_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 export const RATE_LIMITS_MAX = 8;
 export const LIMIT_MAX = 1_000_000_000;
 export const WINDOW_MS_MIN = 1_000;

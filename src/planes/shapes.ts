@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Json } from "../kernel/canonical.ts";
 import { ENVS } from "../kernel/keyformat.ts";
 import { parseUuid } from "../kernel/ids.ts";
-import { LIMIT_MAX, RATE_LIMITS_MAX, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/limits.ts";
+import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/limits.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
 
 /** Text measured in code points, as NIST and JSON Schema count (decision 3). */
@@ -58,7 +58,7 @@ export const Email = z
 export const Scopes = z.array(text(1, 200)).max(64, { error: "must have at most 64 entries" });
 
 export const RateLimit = z.strictObject({
-  id: pattern("^[a-z0-9][a-z0-9._-]{0,63}$", "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit"),
+  id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit"),
   limit: z.int().min(1).max(LIMIT_MAX),
   window_ms: z.int().min(WINDOW_MS_MIN).max(WINDOW_MS_MAX),
   algorithm: z.enum(["sliding", "fixed"]),

@@ -1,7 +1,14 @@
 // The body of a rate-limit check as nearly every caller sends it, looked at by hand: the general validator costs more than
 // the check itself. What is not plainly right is left to the schema, which also says what is wrong with it.
 import { isUuid } from "../../kernel/ids.ts";
-import { LIMIT_MAX, RATE_LIMITS_MAX, type RateLimit, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../../kernel/limits.ts";
+import {
+  LIMIT_MAX,
+  RATE_LIMITS_MAX,
+  RULE_ID,
+  WINDOW_MS_MAX,
+  WINDOW_MS_MIN,
+  type RateLimit,
+} from "../../kernel/limits.ts";
 
 export const UNITS_MAX = 1_000;
 
@@ -16,7 +23,6 @@ export type PlainCheck = {
 
 const FIELDS: ReadonlySet<string> = new Set(["project_id", "env", "key_id", "tenant_id", "limits", "cost"]);
 const RULE_FIELDS: ReadonlySet<string> = new Set(["id", "limit", "window_ms", "algorithm", "scope"]);
-const RULE_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 
 /** What the schema would make of it, or undefined where the schema must look. */
 export function plainCheck(value: unknown): PlainCheck | undefined {
