@@ -221,7 +221,12 @@ export class GroupCommit {
       return txs[i]?.wrote || !(result.reason instanceof Failure);
     });
     // One by one, the jobs then learn whose insert it was.
-    const inserted = !spoilt && (await batch.insert(this.#driver).then(always, never));
+    const inserted =
+      !spoilt &&
+      (await batch.insert(this.#driver).then(
+        () => true,
+        () => false,
+      ));
     if (!inserted) {
       for (const pending of segment) pending.outcome = undefined;
       await shared.versions.forgetUnwritten();
@@ -266,9 +271,6 @@ export class GroupCommit {
     }
   }
 }
-
-const always = (): boolean => true;
-const never = (): boolean => false;
 
 function refusalFor(trouble: string, error: unknown): unknown {
   if (error instanceof Failure) return error;

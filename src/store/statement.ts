@@ -100,7 +100,7 @@ type Compiled = { sql: string; values: readonly Value[]; names: readonly (string
 function compile(built: Compilable<unknown>): Compiled {
   const { sql: text, parameters } = built.compile();
   // SQLite plans a statement anew at every call that binds a bare `limit ?`; a sum it does not look into.
-  const sql = text.replaceAll(/ limit \?(?! \+)/g, " limit (? + 0)");
+  const sql = text.replaceAll(" limit ?", " limit (? + 0)");
   const parts = parameters as readonly (Value | Hole)[];
   return {
     sql,
