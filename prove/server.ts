@@ -19,9 +19,12 @@ export type Running = {
   end(signal: NodeJS.Signals): Promise<number | NodeJS.Signals>;
 };
 
-/** A clean environment: nothing of the caller's settings reaches the server. */
+/** No folder, and none can be made there: whoever runs this may have profiles of their own. */
+const NO_PROFILES = "/dev/null";
+
+/** A clean environment: nothing of the caller's settings and profiles reaches what is started. */
 export function cleanEnv(more: Record<string, string> = {}): Record<string, string> {
-  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp", ...more };
+  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp", XDG_CONFIG_HOME: NO_PROFILES, ...more };
 }
 
 export function startServer(args: string[], env: Record<string, string> = {}): Promise<Running> {
