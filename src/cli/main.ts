@@ -9,11 +9,11 @@ widenThreadPool();
 
 // Whoever read us has left (`| head`, a log collector that ended): what was begun is finished all the same, and a server
 // serves on. Unheard, the error would end the process with a stack.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-  });
-}
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+});
+// A log that cannot be written (its disk is full) is no reason to stop serving; an export that cannot be is one to fail.
+process.stderr.on("error", () => {});
 
 async function build(noun: string | undefined): Promise<Command> {
   const program = new Command("keyrack");

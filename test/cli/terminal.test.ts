@@ -1,10 +1,12 @@
 // What reaches the terminal and whom it comes from, what happens when nobody reads it, and who may read written files.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { statSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { BIN, cleanEnv } from "../../prove/server.ts";
@@ -17,6 +19,24 @@ it("a reader who has left (`| head`) is no error", async () => {
   const said = text(child.stderr);
   const [code] = (await once(child, "close")) as [number];
   expect([code, await said]).toEqual([0, ""]);
+});
+
+it("a server whose log cannot be written serves on", async () => {
+  const full = openSync("/dev/full", "w");
+  using temp = tempDir();
+  const args = ["serve", "--json", "--port", "0", "--data-dir", temp.dir];
+  const child = spawn(BIN, args, { env: cleanEnv({}), stdio: ["ignore", "pipe", full] });
+  closeSync(full);
+  try {
+    const [line] = (await once(createInterface({ input: child.stdout as Readable }), "line")) as [string];
+    const { url } = JSON.parse(line) as { url: string };
+    // Each is refused, and each refusal is a line of the log.
+    for (let i = 0; i < 5; i++) expect((await fetch(`${url}/v1/workspace`)).status).toBe(401);
+  } finally {
+    child.kill("SIGTERM");
+  }
+  const [code] = (await once(child, "exit")) as [number];
+  expect(code).toBe(0);
 });
 
 it("an address at which somebody else answers 200 is refused, and its words are no JSON document of ours", async () => {
