@@ -3,7 +3,7 @@
 import type { Failure } from "../kernel/errors.ts";
 import { NIL_WORKSPACE } from "../kernel/chain.ts";
 import { isUniqueError, uniqueTarget } from "../store/driver.ts";
-import type { Outcome } from "../store/group.ts";
+import type { Outcome } from "../store/job.ts";
 import type { Entry } from "../store/ledger.ts";
 import type { Tx } from "../store/statement.ts";
 import { actorColumns } from "./actor.ts";

@@ -3,9 +3,10 @@
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { Driver } from "./driver.ts";
+import { refusalFor, segments, settle, type Job, type Pending } from "./job.ts";
 import { Batch, JobTx } from "./job-tx.ts";
 import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries } from "./ledger.ts";
-import type { Entry, Heads, PreparedEntry } from "./ledger.ts";
+import type { Heads } from "./ledger.ts";
 import { statement, type Tx } from "./statement.ts";
 import { Versions, type Bumped } from "./versions.ts";
 
@@ -13,26 +14,6 @@ const GROUP_MAX = 200;
 const BACKLOG_MAX = 10_000;
 const HOLD_LOOP_MS = 2;
 const ATTEMPTS_MAX = 3;
-
-/** What a job leaves behind: its answer, and the audit rows that record it. `unchanged` rolls its writes back. */
-export type Outcome<T> = { value: T; entries: readonly Entry[]; unchanged?: boolean };
-
-export type Job<T> = {
-  /** The chains this job appends to; their heads are locked before any work. */
-  chains: readonly string[];
-  /** True when the job may run beside others of its kind: it decides on nothing that they write. */
-  batch?: boolean;
-  work(tx: Tx): Promise<Outcome<T>>;
-};
-
-type Pending = {
-  job: Job<unknown>;
-  resolve: (value: unknown) => void;
-  reject: (error: unknown) => void;
-  outcome?: Outcome<unknown> | undefined;
-  entries?: PreparedEntry[];
-  error?: unknown;
-};
 
 export type GroupEvents = {
   now: () => number;
@@ -45,6 +26,9 @@ export type GroupEvents = {
 /** What the jobs of one transaction share. */
 type Shared = { heads: Heads; versions: Versions };
 
+type RunOne = (pending: Pending, i: number) => Promise<void>;
+type Spoils = (result: PromiseSettledResult<void>, i: number) => boolean;
+
 const auditById = statement<{ id: string }>()((db, p) =>
   db.selectFrom("audit_log").select("seq").where("id", "=", p.id),
 );
@@ -54,6 +38,7 @@ export class GroupCommit {
   readonly #events: GroupEvents;
   #queue: Pending[] = [];
   #draining: Promise<void> | undefined;
+  #breathedAt = 0;
   #closed = false;
   #broken = false;
 
@@ -149,6 +134,7 @@ export class GroupCommit {
       group.flatMap((pending) => pending.job.chains),
     );
     const bumped: Bumped[] = [];
+    this.#breathedAt = performance.now();
     for (const segment of segments(group)) {
       await this.#runSegment(segment, { heads, versions });
       bumped.push(...(await this.#seal(tx, segment, { heads, versions })));
@@ -163,16 +149,18 @@ export class GroupCommit {
   }
 
   async #runSegment(segment: Pending[], shared: Shared): Promise<void> {
-    if (this.#driver.sideBySide && segment.length > 1 && (await this.#runTogether(segment, shared))) return;
-    let since = performance.now();
-    const batch = segment.length > 1 && !this.#driver.sideBySide ? new Batch() : undefined;
+    if (segment.length > 1 && (await this.#runTogether(segment, shared))) return;
     for (const pending of segment) {
-      await this.#runAlone(pending, shared, batch);
-      if (performance.now() - since > HOLD_LOOP_MS) {
-        await new Promise((resolve) => setImmediate(resolve)); // requests that only read must not wait for the group
-        since = performance.now();
-      }
+      await this.#runAlone(pending, shared);
+      await this.#breathe();
     }
+  }
+
+  /** Requests that only read must not wait for a whole group. */
+  async #breathe(): Promise<void> {
+    if (performance.now() - this.#breathedAt <= HOLD_LOOP_MS) return;
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#breathedAt = performance.now();
   }
 
   /** The job's own part, up to audit rows that surely can be written: whatever it does wrong is its own failure. */
@@ -186,9 +174,9 @@ export class GroupCommit {
     }
   }
 
-  async #runAlone(pending: Pending, shared: Shared, batch: Batch | undefined): Promise<void> {
+  async #runAlone(pending: Pending, shared: Shared): Promise<void> {
     const { writer } = this.#driver;
-    const tx = new JobTx(this.#driver, shared.versions, batch);
+    const tx = new JobTx(this.#driver, shared.versions);
     const rollBack = async (): Promise<void> => {
       shared.versions.undo(tx.undo);
       if (!tx.wrote) return;
@@ -199,7 +187,7 @@ export class GroupCommit {
       await this.#runJob(pending, tx, shared);
       if (pending.outcome?.unchanged) await rollBack();
     } catch (error) {
-      if (["full", "fatal", "lost", "busy"].includes(this.#driver.trouble(error))) throw error;
+      if (this.#isGrave(error)) throw error;
       tx.wrote = true; // the statement itself may have failed half-way: PostgreSQL goes on only after a roll-back
       await rollBack();
       pending.error = refusalFor(this.#driver.trouble(error), error);
@@ -207,26 +195,26 @@ export class GroupCommit {
     writer.post("release savepoint job");
   }
 
-  /** All jobs at once on a pipelined connection, without a savepoint each. False: one must be undone, so all were. */
+  /** Not the job's own: the transaction is gone with it. */
+  #isGrave(error: unknown): boolean {
+    return ["full", "fatal", "lost", "busy"].includes(this.#driver.trouble(error));
+  }
+
+  /** All jobs without a savepoint each. False: one must be undone, so all were. */
   async #runTogether(segment: Pending[], shared: Shared): Promise<boolean> {
     const { writer } = this.#driver;
     writer.post("savepoint jobs");
     const batch = new Batch();
     const txs = segment.map(() => new JobTx(this.#driver, shared.versions, batch));
-    const results = await Promise.allSettled(
-      segment.map((pending, i) => this.#runJob(pending, txs[i] as JobTx, shared)),
-    );
-    const spoilt = results.some((result, i) => {
-      if (result.status === "fulfilled") return segment[i]?.outcome?.unchanged && txs[i]?.wrote;
-      return txs[i]?.wrote || !(result.reason instanceof Failure);
-    });
+    const run = (pending: Pending, i: number): Promise<void> => this.#runJob(pending, txs[i] as JobTx, shared);
+    const spoils = (result: PromiseSettledResult<void>, i: number): boolean => {
+      if (result.status === "fulfilled") return Boolean(segment[i]?.outcome?.unchanged && txs[i]?.wrote);
+      return Boolean(txs[i]?.wrote) || !(result.reason instanceof Failure);
+    };
+    const results = await (this.#driver.sideBySide ? this.#atOnce(segment, run) : this.#inTurn(segment, run, spoils));
+    const spoilt = results.some(spoils);
     // One by one, the jobs then learn whose insert it was.
-    const inserted =
-      !spoilt &&
-      (await batch.insert(this.#driver).then(
-        () => true,
-        () => false,
-      ));
+    const inserted = !spoilt && (await this.#insertAll(batch));
     if (!inserted) {
       for (const pending of segment) pending.outcome = undefined;
       await shared.versions.forgetUnwritten();
@@ -237,6 +225,35 @@ export class GroupCommit {
       if (result.status === "rejected") (segment[i] as Pending).error = result.reason;
     writer.post("release savepoint jobs");
     return true;
+  }
+
+  async #atOnce(segment: readonly Pending[], run: RunOne): Promise<PromiseSettledResult<void>[]> {
+    const results = await Promise.allSettled(segment.map(run));
+    for (const result of results) if (result.status === "rejected" && this.#isGrave(result.reason)) throw result.reason;
+    return results;
+  }
+
+  /** On SQLite a job has the event loop to itself: others are served between two of them. Ends with a job that spoils. */
+  async #inTurn(segment: readonly Pending[], run: RunOne, spoils: Spoils): Promise<PromiseSettledResult<void>[]> {
+    const results: PromiseSettledResult<void>[] = [];
+    for (const [i, pending] of segment.entries()) {
+      const [result] = await Promise.allSettled([run(pending, i)]);
+      if (result.status === "rejected" && this.#isGrave(result.reason)) throw result.reason;
+      results.push(result);
+      if (spoils(result, i)) break;
+      await this.#breathe();
+    }
+    return results;
+  }
+
+  async #insertAll(batch: Batch): Promise<boolean> {
+    try {
+      await batch.insert(this.#driver);
+      return true;
+    } catch (error) {
+      if (this.#isGrave(error)) throw error;
+      return false;
+    }
   }
 
   async #seal(tx: Tx, segment: Pending[], { heads, versions }: Shared): Promise<Bumped[]> {
@@ -270,29 +287,4 @@ export class GroupCommit {
       return false;
     }
   }
-}
-
-function refusalFor(trouble: string, error: unknown): unknown {
-  if (error instanceof Failure) return error;
-  if (trouble === "full") return fail("storage_full", { retryAfterSeconds: 5 });
-  if (["lost", "busy", "slow", "fatal"].includes(trouble)) return fail("unavailable", { retryAfterSeconds: 1 });
-  return error;
-}
-
-function settle(group: Pending[]): void {
-  for (const { outcome, error, resolve, reject } of group) {
-    if (error === undefined && outcome) resolve(outcome.value);
-    else reject(error);
-  }
-}
-
-/** Neighbours that may run together form one segment; every other job is a segment of its own. */
-function segments(group: Pending[]): Pending[][] {
-  const result: Pending[][] = [];
-  for (const pending of group) {
-    const last = result.at(-1);
-    if (pending.job.batch && last?.[0]?.job.batch) last.push(pending);
-    else result.push([pending]);
-  }
-  return result;
 }

@@ -81,11 +81,11 @@ export class JobTx {
     return this.#driver.writer.many(sql, rows);
   }
 
-  /** Where jobs run one after the other, each must know at once whether its insert was refused. */
+  /** A job on its own must know at once whether its insert was refused. */
   async gather(query: Query): Promise<void> {
     if (this.#over) return tooLate();
     this.wrote = true;
-    if (this.#batch && this.#driver.sideBySide) this.#batch.gather(query);
+    if (this.#batch) this.#batch.gather(query);
     else await this.#driver.writer.run(query);
   }
 

@@ -1,4 +1,4 @@
-// PostgreSQL: one pipelined write connection for the group commit, a pool for reads, one connection that listens.
+// PostgreSQL: one pipelined write connection for the group commit, a few for reads, one connection that listens.
 // The trap: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit id.
 import { Client, TypeOverrides, type ClientConfig } from "pg";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";

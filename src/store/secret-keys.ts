@@ -31,7 +31,10 @@ export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
 );
 
 export const secretKeyByHash = statement<{ lookup_hash: string }>()((db, p) =>
-  db.selectFrom("secret_keys").selectAll().where("lookup_hash", "=", p.lookup_hash),
+  db
+    .selectFrom("secret_keys")
+    .select(["id", "workspace_id", "env", "owner_scope", "expires_at", "revoked_at", "last_used_at"])
+    .where("lookup_hash", "=", p.lookup_hash),
 );
 
 export const secretKeyById = statement<{ workspace_id: string; id: string }>()((db, p) =>

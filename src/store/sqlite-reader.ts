@@ -1,4 +1,5 @@
 // The read door on SQLite: one connection that cannot write, its statements kept prepared.
+import type { Soon } from "../kernel/soon.ts";
 import { connectSqlite, type Connection, type Statement } from "./connect.ts";
 import { assertPragma, COMMON, setPragmas } from "./sqlite-pragmas.ts";
 import type { Query, Reader } from "./statement.ts";
@@ -52,7 +53,7 @@ export class SqliteReader implements Reader {
     return this.#read(query.sql, (statement) => statement.all(query.values) as R[]);
   }
 
-  async first<R>(query: Query): Promise<R | undefined> {
+  first<R>(query: Query): Soon<R | undefined> {
     return this.#read(query.sql, (statement) => statement.get(query.values) as R | undefined);
   }
 

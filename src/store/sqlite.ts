@@ -2,7 +2,7 @@
 // The trap: COMMIT alone (synchronous=NORMAL) is visible but not durable; nothing may be told before sync() returns.
 import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
 import { fail } from "../kernel/errors.ts";
-import { connectSqlite, type Connection } from "./connect.ts";
+import { connectSqlite, type Connection, type Statement } from "./connect.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "./driver.ts";
 import { Flusher } from "./flusher.ts";
 import type { Tell } from "./inspect.ts";
@@ -67,28 +67,36 @@ function settleCopy(file: string): void {
 }
 
 class SqliteWriter implements Writer {
+  readonly #db: Connection;
   readonly #statements: Statements;
   readonly #committed: () => void;
 
   constructor(db: Connection, committed: () => void) {
+    this.#db = db;
     this.#statements = new Statements(db);
     this.#committed = committed;
   }
 
+  /** A full disk or an I/O error ends the transaction on the spot: what came after it would commit by itself. */
+  #statement(sql: string): Statement {
+    if (!this.#db.inTransaction) throw new Error("the transaction is over: SQLite ended it");
+    return this.#statements.get(sql);
+  }
+
   async all<R>(query: Query): Promise<R[]> {
-    return this.#statements.get(query.sql).all(query.values) as R[];
+    return this.#statement(query.sql).all(query.values) as R[];
   }
 
   async first<R>(query: Query): Promise<R | undefined> {
-    return this.#statements.get(query.sql).get(query.values) as R | undefined;
+    return this.#statement(query.sql).get(query.values) as R | undefined;
   }
 
   async run(query: Query): Promise<number> {
-    return this.#statements.get(query.sql).run(query.values).changes;
+    return this.#statement(query.sql).run(query.values).changes;
   }
 
   async many(sql: string, rows: readonly Row[]): Promise<void> {
-    const statement = this.#statements.get(sql);
+    const statement = this.#statement(sql);
     for (const row of rows) statement.run(row);
   }
 

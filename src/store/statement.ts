@@ -11,6 +11,7 @@ import {
   SqliteQueryCompiler,
   type Compilable,
 } from "kysely";
+import type { Soon } from "../kernel/soon.ts";
 import type { Tables } from "./tables.ts";
 
 export type Dialect = "sqlite" | "postgres";
@@ -46,7 +47,8 @@ const builders: Record<Dialect, Builder> = {
 export interface Reader {
   readonly dialect: Dialect;
   all<R>(query: Query): Promise<R[]>;
-  first<R>(query: Query): Promise<R | undefined>;
+  /** On SQLite the row is there when this returns. */
+  first<R>(query: Query): Soon<R | undefined>;
 }
 
 declare const txBrand: unique symbol;
@@ -81,6 +83,8 @@ const holes = new Proxy({}, { get: (_target, name) => new Hole(String(name)) });
 export type Statement<P, R> = {
   all(on: Reader, params: P): Promise<R[]>;
   first(on: Reader, params: P): Promise<R | undefined>;
+  /** The same without a promise where the row is there at once. It then also throws at once. */
+  soon(on: Reader, params: P): Soon<R | undefined>;
   run(on: Tx, params: P): Promise<number>;
   many(on: Tx, rows: readonly P[]): Promise<void>;
   shared(on: Tx, params: P): Promise<R | undefined>;
@@ -129,7 +133,8 @@ export function statement<P extends Record<string, unknown>>() {
       fill(compiledFor(dialect), params as Record<string, Value | undefined>);
     return {
       all: (on, params) => on.all<R>(query(on.dialect, params)),
-      first: (on, params) => on.first<R>(query(on.dialect, params)),
+      first: (on, params) => promised(() => on.first<R>(query(on.dialect, params))),
+      soon: (on, params) => on.first<R>(query(on.dialect, params)),
       run: (on, params) => on.run(query(on.dialect, params)),
       many: (on, rows) => {
         const values = rows.map((row) => query(on.dialect, row).values);
@@ -140,6 +145,16 @@ export function statement<P extends Record<string, unknown>>() {
       sql: (dialect) => compiledFor(dialect).sql,
     };
   };
+}
+
+/** Most callers want one way to be told of a failure. */
+function promised<T>(ask: () => Soon<T>): Promise<T> {
+  try {
+    const value = ask();
+    return value instanceof Promise ? value : Promise.resolve(value);
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }
 
 /** For statements whose shape depends on the call (optional filters, lists): compiled at each call, still kept prepared. */

@@ -1,4 +1,4 @@
-// SQLite: the settings that durability rests on, what a full or busy or broken disk does, and who owns a data dir.
+// SQLite: the settings that durability rests on, what a reader sees and when, and who owns a data dir.
 import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,14 +7,13 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { record } from "../../src/domain/mutate.ts";
 import { openStore } from "../../src/store/db.ts";
 import { Flusher } from "../../src/store/flusher.ts";
-import { GroupCommit } from "../../src/store/group.ts";
 import { DataDirInUse, lockDataDir, networkFileSystem } from "../../src/store/lock.ts";
-import { loadMigrations, migrate } from "../../src/store/migrate.ts";
+import { loadMigrations } from "../../src/store/migrate.ts";
 import { openReader } from "../../src/store/sqlite-reader.ts";
-import { openWriter, SqliteDriver } from "../../src/store/sqlite.ts";
-import type { Tx } from "../../src/store/statement.ts";
+import { openWriter } from "../../src/store/sqlite.ts";
 import { startChild } from "../support/child.ts";
 import { rackLite, vendorOf } from "../support/rack-lite.ts";
+import { openGroup } from "../support/sqlite-group.ts";
 
 let dir = "";
 let file = "";
@@ -23,30 +22,6 @@ beforeEach(() => {
   file = join(dir, "keyrack.db");
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
-
-/** A writer without a store around it, so that a test can reach its connection. */
-async function openGroup(events: Partial<ConstructorParameters<typeof GroupCommit>[1]> = {}) {
-  const driver = new SqliteDriver(file);
-  await migrate(driver, (sql) => driver.script(sql), 1);
-  await driver.sync();
-  const group = new GroupCommit(driver, { now: () => 1, committed: () => {}, fatal: () => {}, ...events });
-  const insert = (name: string, value: string) =>
-    group.submit({
-      chains: [],
-      work: async (tx: Tx) => {
-        const touched = await tx.run({
-          sql: "insert into deployment (name, value) values (?, ?)",
-          values: [name, value],
-        });
-        return { value: touched, entries: [] };
-      },
-    });
-  const names = async () =>
-    (await driver.reader.all<{ name: string }>({ sql: "select name from deployment order by name", values: [] })).map(
-      ({ name }) => name,
-    );
-  return { driver, group, insert, names };
-}
 
 describe("a SQLite connection", () => {
   it("writes with the settings that durability and safety rest on", async () => {
@@ -118,7 +93,7 @@ describe("a SQLite connection", () => {
 
 describe("reading from SQLite", () => {
   it("shows what was committed a moment ago to a reader of the same turn, and nothing before", async () => {
-    const { driver, group, names } = await openGroup();
+    const { driver, group, names } = await openGroup(file);
     const { writer } = driver;
     const before = await names();
     const row = { sql: "insert into deployment (name, value) values (?, ?)", values: ["zz", "1"] };
@@ -132,7 +107,7 @@ describe("reading from SQLite", () => {
   });
 
   it("does not keep the -wal from starting anew", async () => {
-    const { driver, group, insert, names } = await openGroup();
+    const { driver, group, insert, names } = await openGroup(file);
     for (let i = 0; i < 20; i++) await insert(`${i}`, "x".repeat(4_000));
     const full = driver.walBytes();
     const stop = new AbortController();
@@ -154,7 +129,7 @@ describe("reading from SQLite", () => {
 
 describe("durability on SQLite", () => {
   it("counts a commit as unsynced from the moment a reader can see it", async () => {
-    const { driver, group, insert } = await openGroup();
+    const { driver, group, insert } = await openGroup(file);
     const eyes = openReader(file);
     const look = eyes.prepare("select 1 from deployment");
     const written = insert("a", "1");
@@ -174,7 +149,7 @@ describe("durability on SQLite", () => {
 
   it("stops for good when a sync fails: nobody is told, nothing is written after it", async () => {
     const fatal = vi.fn<(error: unknown) => void>();
-    const { driver, group, insert } = await openGroup({ fatal });
+    const { driver, group, insert } = await openGroup(file, { fatal });
     const broken = new Error("EIO");
     const sync = vi.spyOn(driver, "sync").mockRejectedValueOnce(broken);
     const results = await Promise.allSettled([insert("a", "1"), insert("b", "1")]);
@@ -208,77 +183,13 @@ describe("durability on SQLite", () => {
   });
 
   it("keeps the -wal from growing with the number of commits", async () => {
-    const { driver, group, insert } = await openGroup();
+    const { driver, group, insert } = await openGroup(file);
     const sizes: number[] = [];
     for (let round = 0; round < 4; round++) {
       for (let i = 0; i < 250; i++) await insert(`${round}-${i}`, "x".repeat(100));
       sizes.push(driver.walBytes());
     }
     expect(sizes.at(-1)).toBeLessThan(2 * (sizes[0] ?? 0));
-    await group.close();
-    await driver.close();
-  });
-});
-
-describe("a SQLite disk in trouble", () => {
-  it("refuses the whole group when it is full, leaves nothing of it, and goes on when there is room", async () => {
-    const { driver, group, insert, names } = await openGroup();
-    await insert("before", "1");
-    await driver.script("pragma max_page_count = 1"); // clamps to the pages in use
-    const results = await Promise.allSettled([insert("a", "1"), insert("b", "x".repeat(500_000)), insert("c", "1")]);
-    const second = results.slice(1);
-    for (const result of second) expect(result).toMatchObject({ reason: { failure: "storage_full", status: 503 } });
-    expect(await names()).not.toContain("b");
-    expect(await names()).not.toContain("c");
-    await driver.script("pragma max_page_count = 1000000");
-    await insert("after", "x".repeat(500_000));
-    expect(await names()).toContain("after");
-    await group.close();
-    await driver.close();
-  });
-
-  it("goes on when there is no room for a checkpoint, and checkpoints when there is", async () => {
-    const fatal = vi.fn<(error: unknown) => void>();
-    const { driver, group, insert, names } = await openGroup({ fatal });
-    const full = Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
-    const checkpoint = vi.spyOn(Flusher.prototype, "checkpoint").mockRejectedValue(full);
-    for (let i = 0; i < 250; i++) await insert(`k${i}`, "v");
-    expect(checkpoint).toHaveBeenCalled();
-    expect(fatal).not.toHaveBeenCalled();
-    checkpoint.mockRestore();
-    await insert("after", "v");
-    expect(await names()).toHaveLength(251);
-    await group.close();
-    await driver.close();
-  });
-
-  it("waits for another process's write lock without stopping the event loop", async () => {
-    const { driver, group, insert, names } = await openGroup();
-    const other = new Database(file);
-    other.exec("begin immediate");
-    const waiting = insert("patient", "1");
-    for (let i = 0; i < 5; i++) await new Promise((resolve) => setTimeout(resolve, 1)); // timers still run
-    expect(await names()).toEqual([]);
-    other.exec("rollback");
-    other.close();
-    await waiting;
-    expect(await names()).toEqual(["patient"]);
-    await group.close();
-    await driver.close();
-  });
-
-  it("answers 503 when the lock is held for longer than it may wait, and goes on afterwards", async () => {
-    const { driver, group, insert, names } = await openGroup();
-    const other = new Database(file);
-    other.exec("begin immediate");
-    vi.useFakeTimers({ toFake: ["setTimeout", "Date"] });
-    const outcome = insert("impatient", "1").catch((error: unknown) => error);
-    await vi.advanceTimersByTimeAsync(6_000);
-    expect(await outcome).toMatchObject({ failure: "unavailable" });
-    vi.useRealTimers();
-    other.close();
-    await insert("later", "1");
-    expect(await names()).toEqual(["later"]);
     await group.close();
     await driver.close();
   });

@@ -58,6 +58,19 @@ describe("a statement", () => {
     expect(postgres.replace(/\$\d+/g, "?")).toBe(sqlite);
   });
 
+  it("fails by a promise, so that no failure is lost beside another; only `soon` fails at once", async () => {
+    const broken: Reader = {
+      ...recorder("sqlite"),
+      first: () => {
+        throw new Error("cannot be read");
+      },
+    };
+    const asked = { workspace_id: "w", from: 5, name: null };
+    const both = [between.first(broken, asked), between.first(broken, asked)];
+    for (const result of await Promise.allSettled(both)) expect(result.status).toBe("rejected");
+    expect(() => between.soon(broken, asked)).toThrow("cannot be read");
+  });
+
   it("takes the named columns as holes", () => {
     const insert = statement<{ id: string; note: string }>()((db, p) =>
       db
