@@ -2,6 +2,7 @@
 // the same answer as an unknown credential.
 import { timingSafeEqual } from "node:crypto";
 import { fail, type FailureName } from "../kernel/errors.ts";
+import { after, type Soon } from "../kernel/soon.ts";
 import { looksLikeCredential, parseCredential, type CredentialKind } from "../kernel/keyformat.ts";
 import { secretKeyByHash, touchSecretKey } from "../store/secret-keys.ts";
 import { sessionByHash, touchSession } from "../store/sessions.ts";
@@ -22,7 +23,7 @@ const REFUSED: Partial<Record<CredentialKind, FailureName>> = {
   session: "invalid_session",
 };
 
-export async function resolveBearer(rack: Rack, bearer: string): Promise<Actor> {
+export function resolveBearer(rack: Rack, bearer: string): Soon<Actor> {
   const kind = looksLikeCredential(bearer);
   if (mayBeBootstrap(kind) && isBootstrap(rack, bearer)) return { kind: "bootstrap" };
   if (looksLikeJwt(bearer)) return resolveEmbedToken(rack, bearer);
@@ -48,8 +49,14 @@ function isBootstrap(rack: Rack, bearer: string): boolean {
   return timingSafeEqual(Buffer.from(want, "hex"), Buffer.from(sha256(bearer), "hex"));
 }
 
-async function resolveSecretKey(rack: Rack, bearer: string): Promise<SecretKeyActor> {
-  const row = await secretKeyByHash.first(rack.store.read, { lookup_hash: sha256(bearer) });
+function resolveSecretKey(rack: Rack, bearer: string): Soon<SecretKeyActor> {
+  const found = secretKeyByHash.soon(rack.store.read, { lookup_hash: sha256(bearer) });
+  return after(found, (row) => secretKeyActor(rack, row));
+}
+
+type FoundSecretKey = Awaited<ReturnType<typeof secretKeyByHash.first>>;
+
+function secretKeyActor(rack: Rack, row: FoundSecretKey): SecretKeyActor {
   const now = rack.clock.now();
   if (!row || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= now)) throw fail("invalid_key");
   const { id, workspace_id } = row;

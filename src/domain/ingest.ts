@@ -1,8 +1,9 @@
 // Telemetry ingest, in the order of decision 145: an exhausted budget is refused unread, then the body is read, parsed
 // and charged (that commit stands whatever follows), then validated, then its ids are checked, then it is counted.
 import { isAscii, isUtf8 } from "node:buffer";
-import { hash } from "node:crypto";
+import { hash, subtle } from "node:crypto";
 import { fail, type Failure } from "../kernel/errors.ts";
+import type { Soon } from "../kernel/soon.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../store/ingest.ts";
 import type { Tx } from "../store/statement.ts";
 import { addDays, addTenantMonths, touchKey } from "../store/usage.ts";
@@ -10,12 +11,15 @@ import { confinedTo, type SecretKeyActor } from "./actor.ts";
 import type { Ctx, Rack } from "./context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { addUp, checkOwnership, DAY_MS, type Figures } from "./ingest-figures.ts";
+import type { Known } from "./known-ids.ts";
 import { record } from "./mutate.ts";
 
 const MINUTE_MS = 60_000;
 const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = 60_000;
 const DEPTH_MAX = 32;
+/** Below this, handing it to another thread takes longer than hashing it. */
+const HASH_BESIDE_MIN = 64 * 1024;
 
 type Machine = Ctx<SecretKeyActor>;
 
@@ -43,15 +47,17 @@ function begin(ctx: Machine, bytes: Buffer): { charged: Promise<Budget>; tally: 
 }
 
 /** What a batch comes to. */
-type Tally = { body_hash: string; events_dropped: number; figures: Figures };
+type Tally = { body_hash: Soon<string>; events_dropped: number; figures: Figures };
 
 function tallyOf(ctx: Machine, value: unknown, bytes: Buffer): () => Tally | Promise<Tally> {
   const { rack, actor } = ctx;
   const { workspace_id } = actor;
-  const { batch, findings } = check(ctx, value);
-  const body_hash = hash("sha256", bytes);
+  // Held to the end: what is forgotten meanwhile, this batch still knows.
+  const known = rack.knownIds.of(workspace_id);
+  const { batch, findings } = check(ctx, value, known);
+  const body_hash = hashOf(bytes);
   const sum = (): Tally => {
-    const problems = checkOwnership(batch, findings, rack.knownIds.of(workspace_id));
+    const problems = checkOwnership(batch, findings, known);
     if (problems.length > 0) throw fail("invalid_body", { details: problems });
     const figures = addUp(workspace_id, batch, findings, rack.clock.now());
     return { body_hash, events_dropped: batch.events_dropped, figures };
@@ -59,12 +65,22 @@ function tallyOf(ctx: Machine, value: unknown, bytes: Buffer): () => Tally | Pro
   const { missing } = findings;
   if (missing.keys.size + missing.projects.size + missing.tenants.size > 0) {
     return async () => {
-      await rack.knownIds.resolve(rack.store.read, workspace_id, missing);
+      await rack.knownIds.resolve(rack.store.read, workspace_id, known, missing);
       return sum();
     };
   }
   const tally = sum();
   return () => tally;
+}
+
+/** A large batch is hashed beside the event loop, while it is checked and its charge is committed. */
+function hashOf(bytes: Buffer): Soon<string> {
+  if (bytes.length < HASH_BESIDE_MIN) return hash("sha256", bytes);
+  const digest = subtle
+    .digest("SHA-256", bytes as Uint8Array<ArrayBuffer>)
+    .then((sum) => Buffer.from(sum).toString("hex"));
+  digest.catch(() => {}); // whoever needs it is told; a batch that is refused needs it no more
+  return digest;
 }
 
 /** Runs the work now and gives its result, or throws its error, when asked. */
@@ -117,10 +133,10 @@ function costOf(value: unknown, max: number): number {
 }
 
 /** Shape, then environment: a test key reports test events only. */
-function check({ rack, actor }: Machine, value: unknown) {
+function check({ rack, actor }: Machine, value: unknown, known: Known) {
   if (value === undefined) throw fail("invalid_body");
   const { batch, problems } = checkBatch(value, eventsMax(rack));
-  const findings = checkEvents(batch?.events ?? [], rack.knownIds.of(actor.workspace_id));
+  const findings = checkEvents(batch?.events ?? [], known);
   const details = [...problems, ...findings.problems].slice(0, 20);
   if (!batch || details.length > 0) throw fail("invalid_body", details[0]?.path === "" ? {} : { details });
   if (findings.live && confinedTo(actor) === "test") throw fail("test_cannot_live");
@@ -177,7 +193,8 @@ function budgetHeaders(rack: Rack, { used }: Budget): Record<string, string> {
 
 // The figures.
 
-async function count(rack: Rack, workspace_id: string, { body_hash, events_dropped, figures }: Tally) {
+async function count(rack: Rack, workspace_id: string, { events_dropped, figures, ...tally }: Tally) {
+  const body_hash = await tally.body_hash;
   const { accepted } = figures;
   const now = rack.clock.now();
   const touched = [...figures.lastUsed].filter(([place, at]) => at - (place.last_used_at ?? 0) >= TOUCH_EVERY_MS);

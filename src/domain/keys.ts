@@ -2,6 +2,7 @@
 import { fail, failField } from "../kernel/errors.ts";
 import type { Env } from "../kernel/keyformat.ts";
 import type { RateLimit } from "../kernel/limits.ts";
+import { after, type Soon } from "../kernel/soon.ts";
 import { insertKey, keyById, listKeys as listKeyRows, revokeKeyRow, shortenKey, updateKey } from "../store/keys.ts";
 import type { ApiKeyRow } from "../store/tables.ts";
 import type { EmbedActor, Vendor } from "./actor.ts";
@@ -119,9 +120,9 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   return listOf(await listKeyRows(read, { ...query, workspace_id, env, after }), query.limit, viewKey);
 }
 
-export async function showKey(ctx: Ctx<Vendor>, id: string): Promise<ApiKey> {
-  const row = await keyById.first(ctx.rack.store.read, { workspace_id: ctx.actor.workspace_id, id });
-  return viewKey(readable(ctx.actor, row, "key_not_found"));
+export function showKey({ rack, actor }: Ctx<Vendor>, id: string): Soon<ApiKey> {
+  const found = keyById.soon(rack.store.read, { workspace_id: actor.workspace_id, id });
+  return after(found, (row) => viewKey(readable(actor, row, "key_not_found")));
 }
 
 export type KeyEdit = {

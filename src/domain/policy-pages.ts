@@ -23,6 +23,10 @@ const BYTES_MAX = 64 * 1024 * 1024;
 /** Compressing less than this saves nothing on the wire. */
 const COMPRESS_MIN = 1_024;
 const LARGE = 256 * 1024;
+/** Large pages are compressed when none was built for so long: before, it would hold up whoever waits for the next one. */
+const QUIET_MS = 100;
+/** So many bytes do not wait for that. */
+const WAITING_MAX = 32 * 1024 * 1024;
 /** What a kept page takes besides its bytes and its key: the answer made of it, its place in the lists. Measured. */
 const BESIDES = 2 * 1024;
 
@@ -63,8 +67,11 @@ export class PolicyPages {
   readonly #building = new Map<string, Promise<Page>>();
   /** The pages that are counted: what happens to a page that was dropped is nobody's to count. */
   readonly #counted = new WeakMap<Page, Kept>();
+  /** Large pages not compressed yet. */
+  readonly #waiting = new Set<Page>();
   readonly #bytesMax: number;
   #bytes = 0;
+  #quiet: NodeJS.Timeout | undefined;
 
   constructor(bytesMax = BYTES_MAX) {
     this.#bytesMax = bytesMax;
@@ -107,7 +114,10 @@ export class PolicyPages {
     const work = this.plain(page).then((chunks) => squeeze(chunks, page.bytes, encoding));
     page.encoded[encoding] = work;
     work.then(
-      ({ length }) => this.#grow(page, length),
+      ({ length }) => {
+        this.#grow(page, length);
+        if (encoding === "zstd" && page.bytes >= LARGE) this.#dropPlain(page);
+      },
       () => delete page.encoded[encoding],
     );
     return work;
@@ -126,17 +136,31 @@ export class PolicyPages {
     this.#kept.set(key, kept);
     this.#counted.set(page, kept);
     this.#grow(page, page.bytes + key.length + BESIDES);
-    if (page.bytes >= LARGE) {
-      // Should it fail, the page stays as it is.
-      this.encoded(page, "zstd")?.then(
-        () => {
-          page.chunks = null;
-          this.#grow(page, -page.bytes);
-        },
-        () => {},
-      );
-    }
+    if (page.bytes >= LARGE) this.#compressSoon(page);
     return page;
+  }
+
+  #compressSoon(page: Page): void {
+    this.#waiting.add(page);
+    let bytes = 0;
+    for (const each of this.#waiting) bytes += each.bytes;
+    this.#quiet ??= setTimeout(() => void this.#compressWaiting(), QUIET_MS).unref();
+    if (bytes < WAITING_MAX) this.#quiet.refresh();
+    else void this.#compressWaiting();
+  }
+
+  /** One after the other. Should one fail, the page stays as it is. */
+  async #compressWaiting(): Promise<void> {
+    for (const page of this.#waiting) {
+      this.#waiting.delete(page);
+      if (this.#counted.has(page)) await this.encoded(page, "zstd")?.catch(() => {});
+    }
+  }
+
+  #dropPlain(page: Page): void {
+    if (!page.chunks) return;
+    page.chunks = null;
+    this.#grow(page, -page.bytes);
   }
 
   #grow(page: Page, by: number): void {

@@ -47,8 +47,10 @@ export function checkLimits({ rack, actor }: Machine, want: Omit<CheckRequest, "
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
 }
 
-function resultOf(verdict: Verdict) {
-  return { object: "ratelimit_result" as const, ...verdict };
+export type LimitsResult = { object: "ratelimit_result" } & Verdict;
+
+function resultOf(verdict: Verdict): LimitsResult {
+  return { object: "ratelimit_result", ...verdict };
 }
 
 export async function leaseLimits({ rack, actor }: Machine, want: Omit<LeaseRequest, "workspace_id">) {

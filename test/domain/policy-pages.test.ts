@@ -1,6 +1,6 @@
 // The feed's kept pages: bounded by bytes, built once, and the same bytes however they are kept.
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { PolicyPages, type Page } from "../../src/domain/policy-pages.ts";
 
 function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
@@ -53,6 +53,26 @@ describe("PolicyPages", () => {
     expect((await text(pages, large)) === before).toBe(true);
     expect(zstdDecompressSync(zstd ?? Buffer.alloc(0)).toString() === before).toBe(true);
     expect(gunzipSync((await pages.encoded(large, "gzip")) ?? Buffer.alloc(0)).toString() === before).toBe(true);
+  });
+
+  it("compresses large pages when none has been built for a moment, not while the next is waited for", async () => {
+    const pages = new PolicyPages();
+    const build = async (key: string) => pages.get(key, 0, async () => page(key, 300_000));
+    const built = [await build("a"), await build("b")];
+    expect(built.map(({ encoded }) => encoded.zstd)).toEqual([undefined, undefined]);
+    await vi.waitFor(() => expect(built.map(({ chunks }) => chunks)).toEqual([null, null]));
+    expect(pages.bytes).toBeLessThan(10_000);
+    const later = await build("c"); // the same again after a quiet time
+    await vi.waitFor(() => expect(later.chunks).toBeNull());
+  });
+
+  it("lets no more than 32 MiB wait for that", async () => {
+    const pages = new PolicyPages();
+    const built: Page[] = [];
+    for (let i = 0; i < 5; i++) built.push(await pages.get(`${i}`, 0, async () => page("x", 8 * 1024 * 1024)));
+    expect(built[0]?.encoded.zstd).toBeDefined();
+    expect(built[4]?.encoded.zstd).toBeUndefined();
+    await vi.waitFor(() => expect(built.every(({ chunks }) => chunks === null)).toBe(true), 5_000);
   });
 
   it("still tells a page that was dropped while somebody was sending it", async () => {
