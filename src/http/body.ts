@@ -2,7 +2,7 @@
 // would not survive the round trip, at most 32 levels, and objects without a prototype.
 import { isAscii } from "node:buffer";
 import type { IncomingMessage } from "node:http";
-import { fail, failField } from "../kernel/errors.ts";
+import { fail, failField, type Failure } from "../kernel/errors.ts";
 
 const DEPTH_MAX = 32;
 
@@ -27,24 +27,35 @@ function tooLarge() {
   return fail("payload_too_large", { headers: { connection: "close" } });
 }
 
-export function readBody(message: IncomingMessage, max: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    // Whoever left while the credential was looked up is not told of again: waiting for it would never end.
-    if (message.destroyed) return reject(fail("malformed_request"));
-    const chunks: Buffer[] = [];
-    let size = 0;
-    message.on("data", (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > max) {
-        message.removeAllListeners("data");
-        message.resume();
-        reject(tooLarge());
-      } else chunks.push(chunk);
-    });
-    message.on("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
-    message.on("error", () => reject(fail("malformed_request")));
-    message.on("aborted", () => reject(fail("malformed_request")));
+/** Calls one of the two, once. */
+export function readBody(
+  message: IncomingMessage,
+  max: number,
+  take: (bytes: Buffer) => void,
+  refuse: (failure: Failure) => void,
+): void {
+  // Whoever left while the credential was looked up is not told of again: waiting for it would never end.
+  if (message.destroyed) return refuse(fail("malformed_request"));
+  const chunks: Buffer[] = [];
+  let size = 0;
+  let over = false;
+  const refuseOnce = (failure: Failure): void => {
+    if (over) return;
+    over = true;
+    refuse(failure);
+  };
+  message.on("data", (chunk: Buffer) => {
+    if (over) return; // what follows an over-long body is read and dropped
+    size += chunk.length;
+    if (size > max) refuseOnce(tooLarge());
+    else chunks.push(chunk);
   });
+  message.on("end", () => {
+    if (over) return;
+    over = true;
+    take(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+  });
+  message.on("error", () => refuseOnce(fail("malformed_request"))); // of a caller who leaves, too: also after the end
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

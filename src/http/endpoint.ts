@@ -29,12 +29,9 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   params?: P;
   query?: Q;
   body?: B;
-  /**
-   * The same as `body` for what nearly every caller sends, faster; undefined sends the value to `body` after all. It sees
-   * bare JSON.parse: it must admit no field that it does not know, and no text or number without a bound.
-   */
-  plainBody?: (value: unknown) => In<B> | undefined;
   output: O;
+  /** What JSON.stringify makes of the answer, faster. */
+  write?: (value: z.output<O>) => string;
   status?: number;
   /** Refusals beyond the common ones (validation, credentials, limits), for the documentation. */
   failures?: readonly FailureName[];
@@ -76,8 +73,8 @@ export type Endpoint = {
   readonly params: Schema | undefined;
   readonly query: z.ZodObject | undefined;
   readonly body: Schema | undefined;
-  readonly plainBody: ((value: unknown) => unknown) | undefined;
   readonly output: Schema;
+  readonly write: ((value: never) => string) | undefined;
   readonly status: number;
   readonly failures: readonly FailureName[];
   readonly emits: readonly Action[];
@@ -125,8 +122,8 @@ export function endpoint<
     params: declared.params,
     query: declared.query,
     body: declared.body,
-    plainBody: declared.plainBody,
     output: declared.output,
+    write: declared.write,
     status: declared.status ?? 200,
     failures: declared.failures ?? [],
     emits: declared.emits ?? [],

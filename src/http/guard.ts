@@ -8,15 +8,18 @@ const LAG_FOR_MS = 5_000;
 const DEADLINE_MS = 30_000;
 const PROBES = /^\/(healthz|readyz|status)(\?|$)/;
 
+/** `late`: it was let in, and took too long. */
+type Refuse = (res: ServerResponse, late: boolean) => void;
+
 export class Guard {
-  readonly #refuse: (res: ServerResponse) => void;
+  readonly #refuse: Refuse;
   readonly #now: () => number;
   /** Answers not yet sent, by when their request came. Kept no longer: a held answer would outlive the young heap. */
   readonly #watched = new Map<ServerResponse, number>();
   #expected: number;
   #laggingSince: number | undefined;
 
-  constructor(refuse: (res: ServerResponse) => void, now: () => number = () => performance.now()) {
+  constructor(refuse: Refuse, now: () => number = () => performance.now()) {
     this.#refuse = refuse;
     this.#now = now;
     this.#expected = now() + TICK_MS;
@@ -36,11 +39,15 @@ export class Guard {
   /** True when the request was refused at the door. */
   turnsAway(req: IncomingMessage, res: ServerResponse): boolean {
     if (this.shedding && !PROBES.test(req.url ?? "")) {
-      this.#refuse(res);
+      this.#refuse(res, false);
       return true;
     }
-    this.#watched.set(res, this.#now());
     return false;
+  }
+
+  /** Its answer takes a while: it must be there before the deadline. */
+  watch(res: ServerResponse): void {
+    this.#watched.set(res, this.#now());
   }
 
   /** The answer is on its way. */
@@ -55,7 +62,7 @@ export class Guard {
     this.#expected = now + TICK_MS;
     for (const [res, at] of this.#watched) {
       const late = now - at >= DEADLINE_MS;
-      if (late && !res.headersSent && !res.destroyed) this.#refuse(res);
+      if (late && !res.headersSent && !res.destroyed) this.#refuse(res, true);
       if (late || res.destroyed) this.#watched.delete(res);
     }
   }

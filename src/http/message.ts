@@ -17,8 +17,7 @@ export type Incoming = {
 export class Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** A list of pieces is sent with its length; a stream without. */
-  readonly body: string | Uint8Array | readonly Uint8Array[] | null | AsyncIterable<string | Uint8Array>;
+  readonly body: string | Uint8Array | readonly Uint8Array[] | null;
 
   constructor(status: number, body: Answer["body"], headers: Readonly<Record<string, string>> = {}) {
     this.status = status;

@@ -7,15 +7,19 @@ export type Params = Readonly<Record<string, string>>;
 /** `null` at the place of a parameter. */
 type Route<T> = { target: T; fixed: readonly (string | null)[]; names: readonly string[] };
 
+type Found<T> = { readonly target: T; readonly params: Params };
+
 const NO_PARAMS: Params = Object.freeze({});
 
 export class Routes<T> {
-  readonly #exact = new Map<string, T>();
+  /** By method, then by path: putting the two together first costs more than looking twice. */
+  readonly #exact = new Map<string, Map<string, Found<T>>>();
   readonly #shaped = new Map<string, Route<T>[]>();
 
   add({ method, path }: Pick<Endpoint, "method" | "path">, target: T): void {
     if (!path.includes("{")) {
-      this.#exact.set(`${method} ${path}`, target);
+      const paths = this.#exact.get(method) ?? new Map<string, Found<T>>();
+      this.#exact.set(method, paths.set(path, { target, params: NO_PARAMS }));
       return;
     }
     const parts = path.split("/");
@@ -26,9 +30,9 @@ export class Routes<T> {
   }
 
   /** Nothing for any path but the one spelling of a route: no escapes, no trailing slash, no empty parameter. */
-  find(method: string, path: string): { target: T; params: Params } | undefined {
-    const exact = this.#exact.get(`${method} ${path}`);
-    if (exact !== undefined) return { target: exact, params: NO_PARAMS };
+  find(method: string, path: string): Found<T> | undefined {
+    const exact = this.#exact.get(method)?.get(path);
+    if (exact) return exact;
     if (path.includes("%")) return undefined;
     const parts = path.split("/");
     for (const { target, fixed, names } of this.#shaped.get(`${method} ${parts.length}`) ?? []) {

@@ -9,14 +9,15 @@ import { resolveHot } from "../domain/hot-auth.ts";
 import { mustComeFrom, mustHaveScope } from "../domain/embed-rules.ts";
 import { keepAnswer, type KeptAnswer } from "../domain/kept-answers.ts";
 import { fail, Failure, failField } from "../kernel/errors.ts";
+import type { Soon } from "../kernel/soon.ts";
 import { access, refusal } from "./access.ts";
 import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { bodyOf, queryOf, validate } from "./input.ts";
+import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import { Answer, bearerOf, type Incoming } from "./message.ts";
 import type { Meter } from "./meter.ts";
-import { failureAnswer, jsonAnswer } from "./send.ts";
+import { failureAnswer, textAnswer } from "./send.ts";
 
 export type RunOptions = {
   /** Holds every answer against its schema: on in tests, off in service. */
@@ -32,31 +33,155 @@ const MINUTE_MS = 60_000;
 const EMBED_DOOR = { name: "embed", limit: 120, windowMs: MINUTE_MS };
 const EMBED_WRITES = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
 
-export async function run(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions): Promise<Answer> {
-  const began = options.meter ? performance.now() : 0;
-  const bearer = bearerOf(request.headers);
-  const seen: Seen = { actor: NOBODY };
-  let answer: Answer;
-  try {
-    answer = await attempt(rack, endpoint, request, bearer, options, seen);
-  } catch (error) {
-    const failure = toFailure(rack, endpoint, request, error);
-    // Refused for who asks or how often: what somebody looking for an intruder looks for (security 16).
-    if (SECURITY_EVENTS.has(failure.status)) logRefusal(rack, endpoint, request, options, failure, seen.actor);
-    answer = failureAnswer(failure, bearer.presented);
-  }
-  // What a read showed must not be told before it is durable; that something is gone or taken is told by a refusal.
-  const unsynced = endpoint.access === "public" ? undefined : rack.store.durable(); // probes touch nothing
-  if (unsynced) answer = await whenDurable(unsynced, answer, bearer.presented);
-  options.meter?.count(endpoint, answer.status, began); // as it is told, with the wait for the disk
-  return answer;
+type Bearer = ReturnType<typeof bearerOf>;
+
+/** Takes the one answer of a request. Must not throw. */
+export type Tell = (answer: Answer) => void;
+
+/** One request. Where there is nothing to wait for, the answer is told before this returns: a promise costs a turn. */
+export function run(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell): void {
+  new Run(rack, endpoint, request, options, tell).start();
 }
 
-function whenDurable(unsynced: Promise<void>, answer: Answer, presented: boolean): Promise<Answer> {
-  return unsynced.then(
-    () => answer,
-    () => failureAnswer(fail("unavailable", { retryAfterSeconds: 1 }), presented),
-  );
+class Run {
+  readonly #rack: Rack;
+  readonly #endpoint: Endpoint;
+  readonly #request: Incoming;
+  readonly #options: RunOptions;
+  readonly #told: Tell;
+  readonly #bearer: Bearer;
+  readonly #began: number;
+  /** Whom the request turned out to come from, for the log; nobody until the credential was looked at. */
+  #actor: Actor = NOBODY;
+  #keep: KeptAnswer | undefined;
+
+  constructor(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell) {
+    this.#rack = rack;
+    this.#endpoint = endpoint;
+    this.#request = request;
+    this.#options = options;
+    this.#told = tell;
+    this.#bearer = bearerOf(request.headers);
+    this.#began = options.meter ? performance.now() : 0;
+  }
+
+  start(): void {
+    this.#step(() => this.#after(this.#authenticate(), (actor) => this.#admit(actor)));
+  }
+
+  /** Whatever is thrown on the way is the request's refusal. */
+  #step(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  /** Goes on now where the value is there: an await costs a turn even where there is nothing to wait for. */
+  #after<T>(value: Soon<T>, next: (value: T) => void): void {
+    if (!(value instanceof Promise)) return next(value);
+    value.then(
+      (settled) => this.#step(() => next(settled)),
+      (error: unknown) => this.#refuse(error),
+    );
+  }
+
+  #authenticate(): Soon<Actor> {
+    const { access: rule } = this.#endpoint;
+    const { token } = this.#bearer;
+    if (access[rule].open) return NOBODY;
+    if (rule === "workspaces.create" && !token?.startsWith("krses_")) {
+      this.#rack.throttles.take(BOOTSTRAP_DOOR, originOf(this.#request, this.#options).network);
+    }
+    if (token === null) throw fail("unauthenticated");
+    // Minting embed tokens has an access of its own and is never served from memory (decision 144).
+    return rule === "machine.use" ? resolveHot(this.#rack, token) : resolveBearer(this.#rack, token);
+  }
+
+  #admit(actor: Actor): void {
+    this.#actor = actor;
+    const endpoint = this.#endpoint;
+    const refused = refusal(access[endpoint.access], actor);
+    if (refused) throw refused;
+    checkOrigin(endpoint, actor, this.#request.headers.origin);
+    if (endpoint.scope && actor.kind === "embed_token") mustHaveScope(actor, endpoint.scope);
+    throttle(this.#rack, actor, endpoint);
+    if (endpoint.perNetwork) {
+      this.#rack.throttles.take(endpoint.perNetwork, originOf(this.#request, this.#options).network);
+    }
+    if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
+    this.#read(
+      (bytes) => this.#step(() => this.#handle(bytes)),
+      (failure) => this.#refuse(failure),
+    );
+  }
+
+  #read(take: (bytes: Buffer) => void, refuse: (failure: Failure) => void): void {
+    const { message } = this.#request;
+    checkMedia(message, this.#endpoint.bodyMax);
+    readBody(message, this.#endpoint.bodyMax, take, refuse);
+  }
+
+  #handle(bytes: Buffer | undefined): void {
+    const endpoint = this.#endpoint;
+    const request = this.#request;
+    const rack = this.#rack;
+    const params = endpoint.params && paramsOf(endpoint.params, request.params);
+    const query = queryOf(endpoint, request.search);
+    const body = bytes && bodyOf(endpoint, bytes);
+    const keep = endpoint.retryable ? keepFor(endpoint, request, this.#bearer, bytes) : undefined;
+    this.#keep = keep;
+    const ctx = new Asked(rack, this.#actor, keep, request, this.#options);
+    const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
+    const input = { params, query, body, request, raw };
+    const value = keep ? guarded(rack, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
+    this.#after(value, (made) => this.#tell(this.#answerWith(made)));
+  }
+
+  #answerWith(value: unknown): Answer {
+    if (value instanceof Answer) return value;
+    const { output, write, headers, status } = this.#endpoint;
+    if (this.#options.checkOutput) output.parse(value);
+    const text = write ? write(value as never) : JSON.stringify(value);
+    return textAnswer(status, text, this.#keep?.replayed ? { ...headers, "idempotent-replayed": "true" } : headers);
+  }
+
+  /** Nothing stands behind this: whatever it let through would end the process. */
+  #refuse(error: unknown): void {
+    let answer: Answer;
+    try {
+      answer = this.#refusalFor(error);
+    } catch {
+      answer = failureAnswer(fail("internal_error"), this.#bearer.presented);
+    }
+    this.#tell(answer);
+  }
+
+  #refusalFor(error: unknown): Answer {
+    const failure = toFailure(this.#rack, this.#endpoint, this.#request, error);
+    // Refused for who asks or how often: what somebody looking for an intruder looks for (security 16).
+    if (SECURITY_EVENTS.has(failure.status)) {
+      logRefusal(this.#rack, this.#endpoint, this.#request, this.#options, failure, this.#actor);
+    }
+    return failureAnswer(failure, this.#bearer.presented);
+  }
+
+  /** What a read showed must not be told before it is durable; that something is gone or taken is told by a refusal. */
+  #tell(answer: Answer): void {
+    const unsynced = this.#endpoint.access === "public" ? undefined : this.#rack.store.durable(); // probes touch nothing
+    if (!unsynced) return this.#tellNow(answer);
+    unsynced.then(
+      () => this.#tellNow(answer),
+      () => this.#tellNow(failureAnswer(fail("unavailable", { retryAfterSeconds: 1 }), this.#bearer.presented)),
+    );
+  }
+
+  /** Counted as it is told, with the wait for the disk. */
+  #tellNow(answer: Answer): void {
+    this.#options.meter?.count(this.#endpoint, answer.status, this.#began);
+    this.#told(answer);
+  }
 }
 
 function originOf({ id, message }: Incoming, options: RunOptions): Origin {
@@ -74,9 +199,6 @@ function toFailure(rack: Rack, endpoint: Endpoint, request: Incoming, error: unk
   });
   return fail("internal_error");
 }
-
-/** Whom the request turned out to come from, for the log; nobody until the credential was looked at. */
-type Seen = { actor: Actor };
 
 const SECURITY_EVENTS: ReadonlySet<number> = new Set([401, 403, 429]);
 const FOREIGN_ID_MAX = 128;
@@ -106,45 +228,6 @@ function logRefusal(
   });
 }
 
-type Bearer = ReturnType<typeof bearerOf>;
-
-async function attempt(
-  rack: Rack,
-  endpoint: Endpoint,
-  request: Incoming,
-  bearer: Bearer,
-  options: RunOptions,
-  seen: Seen,
-): Promise<Answer> {
-  // An await costs a turn even where there is nothing to wait for: the hot endpoints skip what they can.
-  const known = authenticate(rack, endpoint, request, bearer, options);
-  const actor = known instanceof Promise ? await known : known;
-  seen.actor = actor;
-  const refused = refusal(access[endpoint.access], actor);
-  if (refused) throw refused;
-  checkOrigin(endpoint, actor, request.headers.origin);
-  if (endpoint.scope && actor.kind === "embed_token") mustHaveScope(actor, endpoint.scope);
-  throttle(rack, actor, endpoint);
-  if (endpoint.perNetwork) rack.throttles.take(endpoint.perNetwork, originOf(request, options).network);
-  const raw = async (): Promise<Buffer> => {
-    checkMedia(request.message, endpoint.bodyMax);
-    return readBody(request.message, endpoint.bodyMax);
-  };
-  const bytes = endpoint.body && !endpoint.rawBody ? await raw() : undefined;
-  const params = endpoint.params && validate(endpoint.params, request.params, "invalid_path");
-  const query = queryOf(endpoint, request.search);
-  const body = bytes && bodyOf(endpoint, bytes);
-  const keep = endpoint.retryable ? keepFor(endpoint, request, bearer, bytes) : undefined;
-  const ctx = new Asked(rack, actor, keep, request, options);
-  const input = { params, query, body, request, raw };
-  const handled = keep ? guarded(rack, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
-  const value = handled instanceof Promise ? await handled : handled;
-  if (value instanceof Answer) return value;
-  if (options.checkOutput) endpoint.output.parse(value);
-  const headers = keep?.replayed ? { ...endpoint.headers, "idempotent-replayed": "true" } : endpoint.headers;
-  return jsonAnswer(endpoint.status, value, headers);
-}
-
 /** What the handler gets. A class: to make an object literal with a getter cost a sixth of a request. */
 class Asked implements Ctx {
   readonly rack: Rack;
@@ -165,22 +248,6 @@ class Asked implements Ctx {
   get from(): Origin {
     return originOf(this.#request, this.#options);
   }
-}
-
-function authenticate(
-  rack: Rack,
-  endpoint: Endpoint,
-  request: Incoming,
-  bearer: Bearer,
-  options: RunOptions,
-): Actor | Promise<Actor> {
-  if (access[endpoint.access].open) return NOBODY;
-  if (endpoint.access === "workspaces.create" && !bearer.token?.startsWith("krses_")) {
-    rack.throttles.take(BOOTSTRAP_DOOR, networkOf(options.addressOf(request.message)));
-  }
-  if (bearer.token === null) throw fail("unauthenticated");
-  // Minting embed tokens has an access of its own and is never served from memory (decision 144).
-  return endpoint.access === "machine.use" ? resolveHot(rack, bearer.token) : resolveBearer(rack, bearer.token);
 }
 
 /** Minting is never a browser's call (decision 83); an embed token works only where it was meant to (82, 160). */

@@ -1,7 +1,5 @@
 // Puts an answer on the wire: the headers every answer carries, the error envelope, and nothing a caller sent unescaped.
 import type { ServerResponse } from "node:http";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { Failure } from "../kernel/errors.ts";
 import { Answer } from "./message.ts";
 
@@ -40,7 +38,12 @@ export function defaultHeaders(publicUrl: string | null): HeaderDefaults {
 const JSON_HEADERS = Object.freeze({ "content-type": JSON_TYPE });
 
 export function jsonAnswer(status: number, value: unknown, headers?: Readonly<Record<string, string>>): Answer {
-  return new Answer(status, JSON.stringify(value), headers ? { "content-type": JSON_TYPE, ...headers } : JSON_HEADERS);
+  return textAnswer(status, JSON.stringify(value), headers);
+}
+
+/** Of a text that is JSON already. */
+export function textAnswer(status: number, text: string, headers?: Readonly<Record<string, string>>): Answer {
+  return new Answer(status, text, headers ? { "content-type": JSON_TYPE, ...headers } : JSON_HEADERS);
 }
 
 export function failureAnswer(failure: Failure, presented: boolean): Answer {
@@ -63,36 +66,18 @@ export function scopeChallenge(scopes: readonly string[]): string {
   return `Bearer realm="keyrack", error="insufficient_scope"${speakable ? `, scope="${text}"` : ""}`;
 }
 
-export function send(
-  res: ServerResponse,
-  answer: Answer,
-  requestId: string,
-  defaults: HeaderDefaults,
-): Promise<void> | undefined {
-  if (res.destroyed || res.headersSent) return undefined;
+export function send(res: ServerResponse, answer: Answer, requestId: string, defaults: HeaderDefaults): void {
+  if (res.destroyed || res.headersSent) return;
   const { status, body } = answer;
   const headers = ["request-id", requestId, ...defaults.with(answer.headers)];
-  if (body === null || typeof body === "string" || body instanceof Uint8Array) {
-    const length = body === null ? 0 : Buffer.byteLength(body);
-    if (status !== 204 && status !== 304) headers.push("content-length", String(length));
-    res.writeHead(status, headers);
-    // As many bytes as characters means ASCII, which node writes faster as latin1.
-    if (typeof body === "string") res.end(body, length === body.length ? "latin1" : "utf8");
-    else res.end(body ?? undefined);
-    return undefined;
-  }
-  if (Array.isArray(body)) {
-    sendPieces(res, status, headers, body as readonly Uint8Array[]);
-    return undefined;
-  }
+  if (Array.isArray(body)) return sendPieces(res, status, headers, body as readonly Uint8Array[]);
+  const whole = body as string | Uint8Array | null;
+  const length = whole === null ? 0 : Buffer.byteLength(whole);
+  if (status !== 204 && status !== 304) headers.push("content-length", String(length));
   res.writeHead(status, headers);
-  if (res.req.method !== "HEAD") return sendStream(res, body as AsyncIterable<string | Uint8Array>);
-  res.end();
-  return undefined;
-}
-
-async function sendStream(res: ServerResponse, body: AsyncIterable<string | Uint8Array>): Promise<void> {
-  await pipeline(Readable.from(body), res).catch(() => res.destroy());
+  // As many bytes as characters means ASCII, which node writes faster as latin1.
+  if (typeof whole === "string") res.end(whole, length === whole.length ? "latin1" : "utf8");
+  else res.end(whole ?? undefined);
 }
 
 /** The pieces are in memory already: they are handed to the socket as they are, without being joined first. */

@@ -19,7 +19,7 @@ import type { Endpoint } from "./endpoint.ts";
 import { Guard } from "./guard.ts";
 import { Answer, type Incoming } from "./message.ts";
 import { Routes, type Params } from "./routes.ts";
-import { run, type RunOptions } from "./run.ts";
+import { run, type RunOptions, type Tell } from "./run.ts";
 import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./send.ts";
 
 export type HttpOptions = RunOptions & {
@@ -28,11 +28,15 @@ export type HttpOptions = RunOptions & {
 };
 
 type Listener = (req: IncomingMessage, res: ServerResponse) => void;
-type Carry = (req: IncomingMessage, res: ServerResponse, params: Params) => Promise<void>;
+type Carry = (req: IncomingMessage, res: ServerResponse, params: Params, done?: () => void) => void;
 
 export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions): Server {
   const defaults = defaultHeaders(options.publicUrl);
-  const guard = new Guard((res) => void send(res, failureAnswer(fail("overloaded"), false), rack.newId(), defaults));
+  const guard = new Guard((res, late) => {
+    // A body that comes after its refusal must not be taken for a request.
+    const extra = late && !res.req.complete ? { headers: { connection: "close" } } : {};
+    send(res, failureAnswer(fail("overloaded", extra), false), rack.newId(), defaults);
+  });
   const listener = listenerOf(rack, endpoints, options, guard, defaults);
   const limits = { maxHeaderSize: 16 * 1024, requireHostHeader: false, connectionsCheckingInterval: 5_000 };
   const server: Server = options.tls
@@ -66,14 +70,14 @@ function listenerOf(
   for (const endpoint of endpoints) {
     routes.add(
       endpoint,
-      carryWith((request) => run(rack, endpoint, request, options), endpoint.cors),
+      carryWith((request, tell) => run(rack, endpoint, request, options, tell), endpoint.cors),
     );
   }
   const app = rareRoutes(rack, endpoints, routes, carryWith);
   const handler = toNodeHandler((request) => app.fetch(request)) as (...args: Parameters<RequestListener>) => unknown;
   const refuseMalformed = (res: ServerResponse): void => {
     const answer = failureAnswer(fail("malformed_request", { headers: { connection: "close" } }), false);
-    void send(res, answer, rack.newId(), defaults);
+    send(res, answer, rack.newId(), defaults);
   };
   /** h3 makes a URL of Host and path, and throws at once where they make none: uncaught, that ends the process. */
   const rare = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
@@ -97,10 +101,7 @@ function listenerOf(
       void rare(req, res);
       return;
     }
-    route.target(req, res, route.params).catch((error: unknown) => {
-      rack.log.error("answer failed", { error: String(error) });
-      res.destroy();
-    });
+    route.target(req, res, route.params);
   };
 }
 
@@ -142,30 +143,47 @@ function isDecodable(url: string): boolean {
   }
 }
 
-type CarryWith = (answerOf: (request: Incoming) => Promise<Answer>, cors?: Cors) => Carry;
+type Respond = (request: Incoming, tell: Tell) => void;
+type CarryWith = (respond: Respond, cors?: Cors) => Carry;
 
 /** Every answer is written by our own `send`, whichever way its route was found. */
 function carrier(rack: Rack, guard: Guard, defaults: HeaderDefaults): CarryWith {
-  return (answerOf, cors) => async (req, res, params) => {
+  return (respond, cors) => (req, res, params, done) => {
     const id = rack.newId();
     const request = toIncoming(req, params, id);
-    const answer = await answerOf(request);
-    const sent = send(res, cors ? await withCors(rack, cors, request, answer) : answer, id, defaults);
-    guard.release(res);
-    if (sent) await sent;
+    let over = false;
+    const put = (answer: Answer): void => {
+      over = true;
+      guard.release(res);
+      try {
+        send(res, answer, id, defaults);
+      } catch (error) {
+        rack.log.error("answer failed", { error: String(error) });
+        res.destroy();
+      }
+      done?.();
+    };
+    respond(request, cors ? (answer) => later(withCors(rack, cors, request, answer), put) : put);
+    if (!over) guard.watch(res); // most answers are out by now
   };
+}
+
+/** An answer that must be waited for; should that fail, there is one all the same. */
+function later(answer: Promise<Answer>, tell: Tell): void {
+  answer.then(tell, () => tell(failureAnswer(fail("internal_error"), false)));
 }
 
 /** h3 finds what the table does not: HEAD, OPTIONS, methods and paths that are not there. */
 function rareRoutes(rack: Rack, endpoints: readonly Endpoint[], routes: Routes<Carry>, carryWith: CarryWith): H3 {
   const app = new H3({ silent: true });
-  const nowhere = carryWith(async () => failureAnswer(fail("no_such_route"), false));
+  const nowhere = carryWith((_request, tell) => tell(failureAnswer(fail("no_such_route"), false)));
   const on = (method: string, path: string, carry: Carry): void => {
     // h3 also matches a trailing slash and /a/../b; ours is one spelling per route.
     const spelling = new RegExp(`^${path.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}(\\?|$)`);
     app.on(method as "GET", path.replace(/\{(\w+)\}/g, ":$1"), async (event: H3Event) => {
       const { req, res } = nodeOf(event);
-      await (spelling.test(req.url ?? "") ? carry : nowhere)(req, res, event.context.params ?? {});
+      const to = spelling.test(req.url ?? "") ? carry : nowhere;
+      await new Promise<void>((done) => to(req, res, event.context.params ?? {}, done));
       return null;
     });
   };
@@ -177,8 +195,8 @@ function rareRoutes(rack: Rack, endpoints: readonly Endpoint[], routes: Routes<C
   }
   for (const [path, allow] of allowedMethods(endpoints)) {
     const cors = endpoints.find((endpoint) => endpoint.path === path)?.cors;
-    const other = carryWith(async (request) => wrongMethod(request.method, allow), cors);
-    const asked = cors === "embed" ? carryWith((request) => preflight(rack, request)) : other;
+    const other = carryWith((request, tell) => tell(wrongMethod(request.method, allow)), cors);
+    const asked = cors === "embed" ? carryWith((request, tell) => later(preflight(rack, request), tell)) : other;
     for (const method of METHODS) {
       if (method === "OPTIONS") on(method, path, asked);
       else if (!allow.includes(method)) on(method, path, other);
@@ -186,7 +204,7 @@ function rareRoutes(rack: Rack, endpoints: readonly Endpoint[], routes: Routes<C
   }
   app.all("/**", async (event: H3Event) => {
     const { req, res } = nodeOf(event);
-    await nowhere(req, res, {});
+    await new Promise<void>((done) => nowhere(req, res, {}, done));
     return null;
   });
   return app;

@@ -1,8 +1,9 @@
 // The wire schemas that several planes share. They hold no transform: the same schema validates, and documents.
 import { z } from "zod";
+import { hasOnly, isObject, plainly } from "../http/plain.ts";
 import type { Json } from "../kernel/canonical.ts";
 import { ENVS } from "../kernel/keyformat.ts";
-import { parseUuid } from "../kernel/ids.ts";
+import { isUuid, parseUuid } from "../kernel/ids.ts";
 import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/limits.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
 
@@ -30,7 +31,8 @@ export const Uuid = z
   .refine((value) => parseUuid(value) !== null, { error: "must be a UUID" })
   .meta({ format: "uuid" });
 export const Env = z.enum(ENVS);
-export const Name = text(1, 200);
+export const NAME_MAX = 200;
+export const Name = text(1, NAME_MAX);
 export const Slug = pattern(
   "^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$",
   "must be 3 to 63 of a-z, 0-9 and -, starting and ending with a letter or digit",
@@ -55,7 +57,9 @@ export const Email = z
   .refine((value) => value.length <= 320 && EMAIL.test(value), { error: "must be an e-mail address" })
   .meta({ format: "email", maxLength: 320 });
 
-export const Scopes = z.array(text(1, 200)).max(64, { error: "must have at most 64 entries" });
+export const SCOPE_MAX = 200;
+export const SCOPES_MAX = 64;
+export const Scopes = z.array(text(1, SCOPE_MAX)).max(SCOPES_MAX, { error: `must have at most ${SCOPES_MAX} entries` });
 
 export const RateLimit = z.strictObject({
   id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit"),
@@ -117,7 +121,11 @@ export const Sha256Hex = z
   .toLowerCase()
   .regex(/^[0-9a-f]{64}$/, { error: "must be 64 hex digits" });
 export const Nothing = z.strictObject({});
-export const ById = z.strictObject({ id: Uuid });
+export const ById = plainly(z.strictObject({ id: Uuid }), (value) => {
+  if (!isObject(value)) return undefined;
+  const { id } = value;
+  return isUuid(id) && hasOnly(value, id) ? { id } : undefined;
+});
 export const AfterQuery = z.strictObject({ after: Uuid.optional() });
 
 /** `{object: 'list', data: [...]}`, with has_more only where rows were left out. */

@@ -131,12 +131,15 @@ for (const back of backends) {
       expect(days.reduce((sum, day) => sum + (day.requests as number), 0)).toBe(4);
     });
 
-    it("counts identical bodies sent at once exactly once", async () => {
-      const body = batch([event()]);
-      const replies = await Promise.all(Array.from({ length: 8 }, () => send(body)));
-      expect(replies.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 202));
-      expect((await usage())[1]).toMatchObject({ requests: 1 });
-    });
+    it.each([10, 100_000])(
+      "counts identical bodies of %i bytes and more, sent at once, exactly once",
+      async (bytes) => {
+        const body = batch([event()], { unknown: "x".repeat(bytes) }); // a large one is hashed on another thread
+        const replies = await Promise.all(Array.from({ length: 8 }, () => send(body)));
+        expect(replies.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 202));
+        expect((await usage())[1]).toMatchObject({ requests: 1 });
+      },
+    );
 
     it("counts a repeated request_id inside a batch once, and not what is older than seven days", async () => {
       const now = r.clock.now();

@@ -1,6 +1,6 @@
 // What every answer has in common: routes, methods, media, sizes, headers, envelope, and the order of the checks.
 import { connect } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { endpoints } from "../../src/planes/index.ts";
 import { expectRefusal, rack, type TestRack, type Workspace } from "../support/rack.ts";
 
@@ -255,4 +255,18 @@ describe("GET leaves the chain still", () => {
     }
     expect(await own.actions()).toEqual(before);
   });
+});
+
+it("a refusal that cannot be logged is answered all the same", async () => {
+  const log = vi.spyOn(r.app.rack.log, "info").mockImplementation(() => {
+    throw new Error("the log is gone");
+  });
+  for (const call of [
+    r.call(null, "GET /v1/keys"), // at once
+    r.call("krsk_x", "POST /v1/keys", {}),
+    w.call("sk_test", "PATCH /v1/workspace", { name: "x" }), // after the credential
+  ])
+    expectRefusal(await call, 500, "internal_error");
+  log.mockRestore();
+  expect((await w.call("sk_owner", "GET /v1/workspace")).status).toBe(200);
 });

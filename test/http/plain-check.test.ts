@@ -1,7 +1,9 @@
 // The look by hand admits nothing that the schema would refuse, and makes of it what the schema would make.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { plainCheck } from "../../src/planes/machine/plain-check.ts";
+import { MemoryCounter } from "../../src/counter/memory.ts";
+import type { RateLimit } from "../../src/kernel/limits.ts";
+import { plainCheck, writeResult } from "../../src/planes/machine/plain-check.ts";
 import { ratelimitCheck } from "../../src/planes/machine/ratelimit.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -76,5 +78,33 @@ describe("a check's body looked at by hand", () => {
     ["nothing", null],
   ])("leaves %s to the schema", (_what, value) => {
     expect(plainCheck(value)).toBeUndefined();
+  });
+});
+
+describe("a check's answer written by hand", () => {
+  it("is what JSON.stringify writes, for any rules and however they stand", () => {
+    const id = fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,63}$/, { size: "max" });
+    const limit = fc.record({
+      id,
+      limit: fc.integer({ min: 1, max: 3 }),
+      window_ms: fc.integer({ min: 1_000, max: 2_678_400_000 }),
+      algorithm: fc.constantFrom("sliding", "fixed"),
+      scope: fc.constantFrom("key", "tenant"),
+    }) as fc.Arbitrary<RateLimit>;
+    const rules = fc.uniqueArray(limit, { selector: (one) => one.id, minLength: 1, maxLength: 8 });
+    const seen = new Set<boolean>();
+    fc.assert(
+      fc.property(rules, fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 6 }), (limits, costs) => {
+        const counter = new MemoryCounter({ now: () => 1_000 });
+        for (const cost of costs) {
+          const subject = { workspace_id: ID, project_id: ID, env: "live", key_id: ID, tenant_id: null } as const;
+          const result = { object: "ratelimit_result" as const, ...counter.check({ ...subject, limits, cost }) };
+          seen.add(result.allowed);
+          expect(writeResult(result)).toBe(JSON.stringify(result));
+        }
+      }),
+      { numRuns: 300, seed: 1 },
+    );
+    expect(seen.size).toBe(2);
   });
 });

@@ -1,5 +1,7 @@
-// The body of a rate-limit check as nearly every caller sends it, looked at by hand: the general validator costs more than
-// the check itself. What is not plainly right is left to the schema, which also says what is wrong with it.
+// The body of a rate-limit check as nearly every caller sends it, looked at by hand (http/plain.ts), and its answer written
+// by hand: reading and writing JSON costs more than the check.
+import { hasOnly, isObject } from "../../http/plain.ts";
+import type { LimitsResult } from "../../domain/ratelimit.ts";
 import { isUuid } from "../../kernel/ids.ts";
 import {
   LIMIT_MAX,
@@ -21,21 +23,22 @@ export type PlainCheck = {
   cost: number;
 };
 
-const FIELDS: ReadonlySet<string> = new Set(["project_id", "env", "key_id", "tenant_id", "limits", "cost"]);
-const RULE_FIELDS: ReadonlySet<string> = new Set(["id", "limit", "window_ms", "algorithm", "scope"]);
-
-/** What the schema would make of it, or undefined where the schema must look. */
 export function plainCheck(value: unknown): PlainCheck | undefined {
-  if (!isObjectOf(FIELDS, value)) return undefined;
-  const { project_id, env, key_id = null, tenant_id = null, limits, cost = 1 } = value;
-  return isUuid(project_id) &&
+  if (!isObject(value)) return undefined;
+  const { project_id, env, key_id, tenant_id, limits, cost } = value;
+  return hasOnly(value, project_id, env, key_id, tenant_id, limits, cost) &&
+    isUuid(project_id) &&
     (env === "live" || env === "test") &&
-    (key_id === null || isUuid(key_id)) &&
-    (tenant_id === null || isUuid(tenant_id)) &&
+    isIdOrNothing(key_id) &&
+    isIdOrNothing(tenant_id) &&
     areRules(limits) &&
-    isWhole(cost, 0, UNITS_MAX)
-    ? { project_id, env, key_id, tenant_id, limits, cost }
+    (cost === undefined || isWhole(cost, 0, UNITS_MAX))
+    ? { project_id, env, key_id: key_id ?? null, tenant_id: tenant_id ?? null, limits, cost: cost ?? 1 }
     : undefined;
+}
+
+function isIdOrNothing(value: unknown): value is string | null | undefined {
+  return value === null || value === undefined || isUuid(value);
 }
 
 function areRules(value: unknown): value is RateLimit[] {
@@ -48,9 +51,10 @@ function areRules(value: unknown): value is RateLimit[] {
 }
 
 function isRule(value: unknown): value is RateLimit {
-  if (!isObjectOf(RULE_FIELDS, value)) return false;
+  if (!isObject(value)) return false;
   const { id, limit, window_ms, algorithm, scope } = value;
   return (
+    hasOnly(value, id, limit, window_ms, algorithm, scope) &&
     typeof id === "string" &&
     RULE_ID.test(id) &&
     isWhole(limit, 1, LIMIT_MAX) &&
@@ -64,8 +68,14 @@ function isWhole(value: unknown, min: number, max: number): value is number {
   return typeof value === "number" && Number.isInteger(value) && value >= min && value <= max;
 }
 
-function isObjectOf(fields: ReadonlySet<string>, value: unknown): value is Record<string, unknown> {
-  if (typeof value !== "object" || value === null) return false;
-  for (const name in value) if (!fields.has(name)) return false;
-  return true;
+/** A rule's name is of characters that JSON does not escape (RULE_ID). */
+export function writeResult({ allowed, limited_policy, retry_after_seconds, store, policies }: LimitsResult): string {
+  let text = `{"object":"ratelimit_result","allowed":${allowed},"limited_policy":${
+    limited_policy === null ? "null" : `"${limited_policy}"`
+  },"retry_after_seconds":${retry_after_seconds},"store":"${store}","policies":[`;
+  for (let i = 0; i < policies.length; i++) {
+    const { id, limit, window_ms, remaining, reset_ms } = policies[i] as LimitsResult["policies"][number];
+    text += `${i === 0 ? "" : ","}{"id":"${id}","limit":${limit},"window_ms":${window_ms},"remaining":${remaining},"reset_ms":${reset_ms}}`;
+  }
+  return `${text}]}`;
 }

@@ -2,8 +2,9 @@
 import { z } from "zod";
 import { checkLimits, leaseLimits, returnLease } from "../../domain/ratelimit.ts";
 import { endpoint } from "../../http/endpoint.ts";
+import { plainly } from "../../http/plain.ts";
 import { Env, RateLimits, Uuid } from "../shapes.ts";
-import { plainCheck, UNITS_MAX } from "./plain-check.ts";
+import { plainCheck, UNITS_MAX, writeResult } from "./plain-check.ts";
 
 const Asked = {
   project_id: Uuid,
@@ -28,8 +29,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
   summary: "Charge a request to its rules: to all of them, or to none. A denial is a 200 with allowed false.",
   access: "machine.use",
   hot: true,
-  body: z.strictObject({ ...Asked, cost: z.int().min(0).max(UNITS_MAX).default(1) }),
-  plainBody: plainCheck,
+  body: plainly(z.strictObject({ ...Asked, cost: z.int().min(0).max(UNITS_MAX).default(1) }), plainCheck),
   output: z.strictObject({
     object: z.literal("ratelimit_result"),
     allowed: z.boolean(),
@@ -38,6 +38,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
     store: Store,
     policies: Policies,
   }),
+  write: writeResult,
   failures: ["test_cannot_live"],
   handle: (ctx, { body }) => checkLimits(ctx, body),
 });

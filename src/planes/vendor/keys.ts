@@ -3,6 +3,7 @@ import { z } from "zod";
 import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey } from "../../domain/keys.ts";
 import { awaitPropagation } from "../../domain/nodes.ts";
 import { endpoint } from "../../http/endpoint.ts";
+import { plainly } from "../../http/plain.ts";
 import {
   ById,
   Env,
@@ -18,12 +19,11 @@ import {
   toMs,
   Uuid,
 } from "../shapes.ts";
+import { plainKey } from "./plain-key.ts";
 import { ApiKey, MintedApiKey, RevokedApiKey, RotatedApiKey } from "./shapes.ts";
 
-export const keysCreate = endpoint("POST /v1/keys", {
-  summary: "Mint a key for a tenant. The key is in this answer and nowhere else.",
-  access: "keys.write",
-  body: z.strictObject({
+const NewKey = plainly(
+  z.strictObject({
     project_id: Uuid,
     tenant_id: Uuid,
     env: Env,
@@ -33,6 +33,13 @@ export const keysCreate = endpoint("POST /v1/keys", {
     rate_limits: RateLimits.nullable().optional(),
     expires_at: Timestamp.optional(),
   }),
+  plainKey,
+);
+
+export const keysCreate = endpoint("POST /v1/keys", {
+  summary: "Mint a key for a tenant. The key is in this answer and nowhere else.",
+  access: "keys.write",
+  body: NewKey,
   output: MintedApiKey,
   status: 201,
   retryable: true,
