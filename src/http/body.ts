@@ -3,6 +3,7 @@
 import { isAscii } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { fail, failField, type Failure } from "../kernel/errors.ts";
+import type { Request, Sink } from "./request.ts";
 
 const DEPTH_MAX = 32;
 
@@ -29,33 +30,50 @@ function tooLarge() {
 
 /** Calls one of the two, once. */
 export function readBody(
-  message: IncomingMessage,
+  request: Request,
   max: number,
   take: (bytes: Buffer) => void,
   refuse: (failure: Failure) => void,
 ): void {
-  // Whoever left while the credential was looked up is not told of again: waiting for it would never end.
-  if (message.destroyed) return refuse(fail("malformed_request"));
-  const chunks: Buffer[] = [];
-  let size = 0;
-  let over = false;
-  const refuseOnce = (failure: Failure): void => {
-    if (over) return;
-    over = true;
-    refuse(failure);
-  };
-  message.on("data", (chunk: Buffer) => {
-    if (over) return; // what follows an over-long body is read and dropped
-    size += chunk.length;
-    if (size > max) refuseOnce(tooLarge());
-    else chunks.push(chunk);
-  });
-  message.on("end", () => {
-    if (over) return;
-    over = true;
-    take(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
-  });
-  message.on("error", () => refuseOnce(fail("malformed_request"))); // of a caller who leaves, too: also after the end
+  request.readTo(new Body(max, take, refuse));
+}
+
+class Body implements Sink {
+  readonly #max: number;
+  readonly #take: (bytes: Buffer) => void;
+  readonly #refuse: (failure: Failure) => void;
+  readonly #pieces: Buffer[] = [];
+  #size = 0;
+  #over = false;
+
+  constructor(max: number, take: (bytes: Buffer) => void, refuse: (failure: Failure) => void) {
+    this.#max = max;
+    this.#take = take;
+    this.#refuse = refuse;
+  }
+
+  piece(bytes: Buffer): void {
+    if (this.#over) return; // what follows an over-long body is read and dropped
+    this.#size += bytes.length;
+    if (this.#size > this.#max) this.#end(tooLarge());
+    else this.#pieces.push(bytes);
+  }
+
+  end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#take(this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces));
+  }
+
+  lost(): void {
+    this.#end(fail("malformed_request"));
+  }
+
+  #end(failure: Failure): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#refuse(failure);
+  }
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -1,5 +1,6 @@
 // A request and an answer as plain values, the same whether h3 or a hot route carried them.
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
+import type { Request } from "./request.ts";
 
 export type Incoming = {
   /** Ours, fresh: on the answer and in every log line about this request. */
@@ -10,7 +11,7 @@ export type Incoming = {
   readonly search: string;
   readonly params: Readonly<Record<string, string>>;
   readonly headers: IncomingHttpHeaders;
-  readonly message: IncomingMessage;
+  readonly message: Request;
 };
 
 /** An answer that a handler made by hand (not JSON, a header of its own, a stream). */

@@ -18,6 +18,7 @@ import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { Guard } from "./guard.ts";
 import { Answer, type Incoming } from "./message.ts";
+import { Request } from "./request.ts";
 import { Routes, type Params } from "./routes.ts";
 import { run, type RunOptions, type Tell } from "./run.ts";
 import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./send.ts";
@@ -27,8 +28,8 @@ export type HttpOptions = RunOptions & {
   tls?: { cert: string; key: string } | undefined;
 };
 
-type Listener = (req: IncomingMessage, res: ServerResponse) => void;
-type Carry = (req: IncomingMessage, res: ServerResponse, params: Params, done?: () => void) => void;
+type Listener = (req: Request, res: ServerResponse) => void;
+type Carry = (req: Request, res: ServerResponse, params: Params, done?: () => void) => void;
 
 export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions): Server {
   const defaults = defaultHeaders(options.publicUrl);
@@ -38,10 +39,16 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
     send(res, failureAnswer(fail("overloaded", extra), false), rack.newId(), defaults);
   });
   const listener = listenerOf(rack, endpoints, options, guard, defaults);
-  const limits = { maxHeaderSize: 16 * 1024, requireHostHeader: false, connectionsCheckingInterval: 5_000 };
+  const made = {
+    IncomingMessage: Request,
+    optimizeEmptyRequests: true, // no stream for a body that is not there
+    maxHeaderSize: 16 * 1024,
+    requireHostHeader: false,
+    connectionsCheckingInterval: 5_000,
+  };
   const server: Server = options.tls
-    ? createTlsServer({ ...limits, ...options.tls }, listener)
-    : createServer(limits, listener);
+    ? createTlsServer({ ...made, ...options.tls }, listener)
+    : createServer(made, listener);
   guard.attach(server);
   server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
     open.add(socket);
@@ -80,7 +87,7 @@ function listenerOf(
     send(res, answer, rack.newId(), defaults);
   };
   /** h3 makes a URL of Host and path, and throws at once where they make none: uncaught, that ends the process. */
-  const rare = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+  const rare = async (req: Request, res: ServerResponse): Promise<void> => {
     try {
       await handler(req, res);
     } catch {
@@ -210,8 +217,8 @@ function rareRoutes(rack: Rack, endpoints: readonly Endpoint[], routes: Routes<C
   return app;
 }
 
-function nodeOf(event: H3Event): { req: IncomingMessage; res: ServerResponse } {
-  const node = event.runtime?.node as { req: IncomingMessage; res?: ServerResponse } | undefined;
+function nodeOf(event: H3Event): { req: Request; res: ServerResponse } {
+  const node = event.runtime?.node as { req: Request; res?: ServerResponse } | undefined;
   if (!node?.res) throw new Error("Keyrack's routes run on node:http only");
   return { req: node.req, res: node.res };
 }
@@ -221,7 +228,7 @@ function pathOf(url: string): string {
   return at < 0 ? url : url.slice(0, at);
 }
 
-function toIncoming(req: IncomingMessage, params: Params, id: string): Incoming {
+function toIncoming(req: Request, params: Params, id: string): Incoming {
   const url = req.url ?? "/";
   const at = url.indexOf("?");
   return {
