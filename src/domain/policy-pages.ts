@@ -13,8 +13,8 @@ export type Page = {
   chunks: readonly Uint8Array[] | null;
   readonly encoded: Partial<Record<Encoding, Promise<Uint8Array>>>;
   readonly bytes: number;
-  /** True when keys were left out: `next_cursor` leads on. */
-  readonly more: boolean;
+  /** The last key told, when more were left out: `next_cursor` leads on from it. */
+  readonly last: string | null;
   /** From then on a key in it has been expired for too long to be told of. */
   readonly staleAt: number;
 };
@@ -91,13 +91,23 @@ export class PolicyPages {
       return kept.page;
     }
     this.reads.misses++;
-    let building = this.#building.get(key);
-    if (!building) {
-      building = build()
-        .then((page) => this.#keep(key, page))
-        .finally(() => this.#building.delete(key));
-      this.#building.set(key, building);
-    }
+    return this.#building.get(key) ?? this.#build(key, build);
+  }
+
+  /** Builds the page for somebody who will ask for it soon, once those who wait now have been answered. */
+  prepare(key: string, now: number, build: () => Promise<Page>): void {
+    setImmediate(() => {
+      const kept = this.#kept.get(key);
+      if ((kept && now < kept.page.staleAt) || this.#building.has(key)) return;
+      this.#build(key, build).catch(() => {}); // whoever asks for it meets what is wrong
+    });
+  }
+
+  #build(key: string, build: () => Promise<Page>): Promise<Page> {
+    const building = build()
+      .then((page) => this.#keep(key, page))
+      .finally(() => this.#building.delete(key));
+    this.#building.set(key, building);
     return building;
   }
 

@@ -167,9 +167,14 @@ function opening(ctx: Ctx, head: Head, filter: Filter, object: string, versions:
   return JSON.stringify(fields).slice(0, -1);
 }
 
-function pageOf(tag: string, chunks: Uint8Array[], more = false, staleAt = Number.POSITIVE_INFINITY): Page {
+function pageOf(
+  tag: string,
+  chunks: Uint8Array[],
+  staleAt = Number.POSITIVE_INFINITY,
+  last: string | null = null,
+): Page {
   const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
-  return { tag, chunks, encoded: {}, bytes, more, staleAt };
+  return { tag, chunks, encoded: {}, bytes, last, staleAt };
 }
 
 /** Stands for a delta that cannot be told: above the ceiling, or of changes too long ago. */
@@ -211,7 +216,7 @@ function deltaPage(
 ): Page {
   const entries = changes.map(({ entry }) => entry).join(",");
   const text = `${opening(ctx, head, filter, "policy_delta", { since, version })},"changes":[${entries}]}`;
-  return pageOf(tagOf("delta", head, filter, version), [Buffer.from(text)], false, staleAt);
+  return pageOf(tagOf("delta", head, filter, version), [Buffer.from(text)], staleAt);
 }
 
 async function wholePolicy(
@@ -221,12 +226,19 @@ async function wholePolicy(
   max_keys: number | undefined,
   cursor: Cursor | null,
 ): Promise<Fed> {
-  const { feed, clock } = ctx.rack;
+  const { pages } = ctx.rack.feed;
+  const now = ctx.rack.clock.now();
   const limit = pageLimit(ctx, max_keys);
+  const key = ({ version, after }: Cursor): string =>
+    `snap:${head.project_id}:${filter.segment}:${version}:${head.deleted}:${after}:${limit}`;
+  const build = (start: Cursor) => (): Promise<Page> => buildSnapshot(ctx, head, filter, start, limit);
   const start = cursor && !head.deleted ? cursor : { version: head.version, after: "" };
-  const key = `snap:${head.project_id}:${filter.segment}:${start.version}:${head.deleted}:${start.after}:${limit}`;
-  const page = await feed.pages.get(key, clock.now(), () => buildSnapshot(ctx, head, filter, start, limit));
-  if (page.more && max_keys === undefined && !cursor) throw fail("snapshot_too_large");
+  const page = await pages.get(key(start), now, build(start));
+  if (page.last === null) return { tag: page.tag, page };
+  if (max_keys === undefined && !cursor) throw fail("snapshot_too_large");
+  // Whoever takes a page takes the next one too: it is made while this one is on its way.
+  const next = { ...start, after: page.last };
+  pages.prepare(key(next), now, build(next));
   return { tag: page.tag, page };
 }
 
@@ -242,7 +254,7 @@ async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start: Cursor
   chunks.push(Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));
   // The cursor in it grows old with the page.
   const staleAt = Math.min(entries.staleAt, entries.more ? rack.clock.now() + TELL_EXPIRED_MS : entries.staleAt);
-  return pageOf(tag, chunks, entries.more, staleAt);
+  return pageOf(tag, chunks, staleAt, entries.more ? entries.last : null);
 }
 
 type Keys = { chunks: Buffer[]; more: boolean; last: string; staleAt: number };

@@ -5,7 +5,7 @@ import { PolicyPages, type Page } from "../../src/domain/policy-pages.ts";
 
 function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
   const chunks = [Buffer.alloc(bytes - 1, tag), Buffer.from("!")];
-  return { tag, chunks, encoded: {}, bytes, more: false, staleAt };
+  return { tag, chunks, encoded: {}, bytes, last: null, staleAt };
 }
 
 /** What a page takes besides its bytes and its key. */
@@ -31,6 +31,29 @@ describe("PolicyPages", () => {
     const first = await pages.get("k", 0, async () => page("a", 10, 5));
     expect(await pages.get("k", 4, async () => page("b", 10))).toBe(first);
     expect((await pages.get("k", 5, async () => page("b", 10))).tag).toBe("b");
+  });
+
+  it("prepares a page for whoever asks next: once, after the turn, and not one that is there", async () => {
+    const pages = new PolicyPages();
+    let built = 0;
+    const build = async (): Promise<Page> => page(`a${++built}`, 10);
+    pages.prepare("k", 0, build);
+    pages.prepare("k", 0, build);
+    expect(built).toBe(0);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([(await pages.get("k", 0, build)).tag, built]).toEqual(["a1", 1]);
+    pages.prepare("k", 0, build);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(built).toBe(1);
+    expect((await pages.get("k", 0, build)).tag).toBe("a1");
+    expect(pages.reads).toEqual({ hits: 2, misses: 0 });
+  });
+
+  it("leaves a failed preparation to whoever asks", async () => {
+    const pages = new PolicyPages();
+    pages.prepare("k", 0, () => Promise.reject(new Error("no")));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect((await pages.get("k", 0, async () => page("a", 10))).tag).toBe("a");
   });
 
   it("keeps no more bytes than it may, and forgets what was not asked for the longest", async () => {
@@ -85,7 +108,7 @@ describe("PolicyPages", () => {
 
   it("holds 64 MiB unless told otherwise, and counts what a page takes besides its bytes", async () => {
     const pages = new PolicyPages();
-    const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, more: false, staleAt: Infinity };
+    const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, last: null, staleAt: Infinity };
     for (let i = 100; i < 500; i++) {
       await pages.get(`k${i}`, 0, async () => ({ ...small }));
       if (i === 100) expect(pages.bytes).toBe(small.bytes + 4 + BESIDES);
