@@ -13,7 +13,7 @@ import { interleave, median, startPeer, type Row } from "./report.ts";
 
 const BARE = new URL("./servers/bare.ts", import.meta.url).pathname;
 const SCAN = new URL("./servers/scan.ts", import.meta.url).pathname;
-const ROUNDS = 3;
+const ROUNDS = 5;
 const KEYS = 100_000;
 const NODES = 200;
 /** Nodes after the first over which what one costs is averaged: the processor's clock ticks in hundredths of a second. */

@@ -5,7 +5,7 @@ import { load } from "./client.ts";
 import { interleave, startPeer, type Row } from "./report.ts";
 
 const ECHO = new URL("./servers/echo.ts", import.meta.url).pathname;
-const ROUNDS = 3;
+const ROUNDS = 5;
 /** A server that has just started is not what a vendor runs: both get the same time to get warm. */
 const TIMES = { warmMs: 6_000, forMs: 3_000 };
 

@@ -9,10 +9,12 @@ import Database from "better-sqlite3";
 import { startServer, type Running } from "../prove/server.ts";
 import { withScratchDatabase } from "../prove/scratch.ts";
 import { load, type LoadOptions } from "./client.ts";
+import { MINT } from "./mint.ts";
 import { oneTransactionEach } from "./one-transaction.ts";
 import { interleave, startPeer, type Row } from "./report.ts";
 
 const H3_SERVER = new URL("./servers/h3.ts", import.meta.url).pathname;
+const ROWS_SERVER = new URL("./servers/rows.ts", import.meta.url).pathname;
 const ROUNDS = 3;
 
 export type World = {
@@ -26,21 +28,16 @@ export type World = {
 /** A server that has just started is not what a vendor runs: all get the same time to get warm. */
 const TIMES = { warmMs: 6_000, forMs: 3_000 };
 
+const BARE_MINT = JSON.stringify({ project_id: "x".repeat(36), tenant_id: "x".repeat(36), ...MINT });
+
 function worldOf(server: Running): World {
   const { url, pid } = server.ready;
   const { secret_key, project_id, tenant_id } = server.ready as unknown as Record<
     "secret_key" | "project_id" | "tenant_id",
     string
   >;
-  const want = {
-    project_id,
-    tenant_id,
-    env: "live",
-    name: "bench",
-    scopes: ["orders:read", "orders:write"],
-    meta: { plan: "pro" },
-  };
-  return { url, pid, bearer: secret_key, project_id, tenant_id, mintBody: JSON.stringify(want) };
+  const mintBody = JSON.stringify({ project_id, tenant_id, ...MINT });
+  return { url, pid, bearer: secret_key, project_id, tenant_id, mintBody };
 }
 
 const json = (bearer: string) => ({ authorization: `Bearer ${bearer}`, "content-type": "application/json" });
@@ -69,8 +66,8 @@ export async function onKeyrack(args: string[], work: (world: World) => Promise<
   }
 }
 
-async function onH3(work: (url: string) => Promise<number>): Promise<number> {
-  const server = await startPeer(H3_SERVER);
+async function onPeer(file: string, work: (url: string) => Promise<number>): Promise<number> {
+  const server = await startPeer(file);
   try {
     return await work(server.url);
   } finally {
@@ -154,9 +151,10 @@ const onPostgres = (work: (world: World) => Promise<number>): Promise<number> =>
 export async function vendor(): Promise<Row[]> {
   const mint = (world: World) => perSecond(mintLoad(world), "201");
   const rates = await interleave(ROUNDS, {
-    h3Post: () => onH3((url) => perSecond(echo(url), "200")),
+    h3Post: () => onPeer(H3_SERVER, (url) => perSecond(echo(url), "200")),
     mint: () => onKeyrack([], mint),
-    h3Get: () => onH3((url) => perSecond({ url: `${url}/tiny/1` }, "200")),
+    rows: () => onPeer(ROWS_SERVER, (url) => perSecond({ ...echo(url), body: BARE_MINT }, "201")),
+    h3Get: () => onPeer(H3_SERVER, (url) => perSecond({ url: `${url}/tiny/1` }, "200")),
     read: () => onKeyrack([], readKey),
     betterAuth: betterAuthCreate,
     oneEach: () => withScratchDatabase("postgres", (url) => oneTransactionEach(String(url), 50)),
@@ -167,7 +165,7 @@ export async function vendor(): Promise<Row[]> {
 }
 
 type Rates = Record<
-  "h3Post" | "mint" | "h3Get" | "read" | "betterAuth" | "oneEach" | "mintPostgres" | "readPostgres",
+  "h3Post" | "mint" | "rows" | "h3Get" | "read" | "betterAuth" | "oneEach" | "mintPostgres" | "readPostgres",
   number
 >;
 
@@ -182,7 +180,14 @@ function rowsOf(rates: Rates): Row[] {
   });
   return [
     row("durable POST /v1/keys, SQLite, 50 clients, against h3's POST echo", rates.mint, rates.h3Post, ">= 0.4"),
-    row("the same against better-auth's create on WAL+FULL (in process)", rates.mint, rates.betterAuth, ">= 8"),
+    row("the same against its rows alone, written by bare node:http in groups", rates.mint, rates.rows, ""),
+    row("those rows alone against h3's POST echo: what SQLite leaves of it", rates.rows, rates.h3Post, ""),
+    row(
+      "durable POST /v1/keys, SQLite, against better-auth's create on WAL+FULL (in process)",
+      rates.mint,
+      rates.betterAuth,
+      ">= 8",
+    ),
     row("GET /v1/keys/{id}, SQLite, against h3's tiny GET", rates.read, rates.h3Get, ">= 0.6"),
     row(
       "durable POST /v1/keys, PostgreSQL, one hot workspace, against one transaction a request",

@@ -40,7 +40,7 @@ describe("a SQLite connection", () => {
       secure_delete: 2,
       temp_store: 2,
       mmap_size: 0,
-      cache_size: -65536,
+      cache_size: -8192,
       page_size: 4096,
       auto_vacuum: 2,
       application_id: 0x4b52434b,
