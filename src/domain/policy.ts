@@ -34,6 +34,15 @@ export type DeltaQuery = FeedQuery & { since: number; wait_ms: number; leaving: 
 /** What to answer: the content's tag, and the page unless the caller has it already. */
 export type Fed = { tag: string; page: Page | null };
 
+/** A page, and how to have the next one ready for whoever is sent this one. */
+type Found = { tag: string; page: Page; prepareNext?: () => void };
+
+/** Whoever takes a page takes the next one too: it is made while this one is on its way. */
+function told({ tag, page, prepareNext }: Found): Fed {
+  prepareNext?.();
+  return { tag, page };
+}
+
 /** Whether the caller already holds what this tag names. */
 export type Holds = (tag: string) => boolean;
 
@@ -59,7 +68,7 @@ export async function policySnapshot(ctx: Ctx<SecretKeyActor>, query: SnapshotQu
   const tag = tagOf("snap", head, filter, head.version);
   // All pages of a version share its tag, so only a whole answer may be spared.
   if (!cursor && holds(tag)) return { tag, page: null };
-  return wholePolicy(ctx, head, filter, query.max_keys, cursor);
+  return told(await wholePolicy(ctx, head, filter, query.max_keys, cursor));
 }
 
 /** Answers without a promise where it can: most polls of a fleet bring no news and meet a remembered head. */
@@ -102,7 +111,7 @@ async function newsOrNothing(
   const head = since === then.version ? await moved(ctx, then, query, onGone) : then;
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
   const fed = await newsSince(ctx, head, filter, query);
-  return holds(fed.tag) ? { tag: fed.tag, page: null } : fed;
+  return holds(fed.tag) ? { tag: fed.tag, page: null } : told(fed);
 }
 
 function acknowledge(ctx: Ctx, head: Head, filter: Filter, { since, leaving }: DeltaQuery, node: string): void {
@@ -129,7 +138,7 @@ async function moved(ctx: Ctx<SecretKeyActor>, head: Head, query: DeltaQuery, on
   }
 }
 
-async function newsSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<Fed> {
+async function newsSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<Found> {
   const { feed, clock } = ctx.rack;
   const { since, max_keys } = query;
   if (head.deleted || isTooFarBehind(head, since)) return wholePolicy(ctx, head, filter, max_keys, null);
@@ -225,7 +234,7 @@ async function wholePolicy(
   filter: Filter,
   max_keys: number | undefined,
   cursor: Cursor | null,
-): Promise<Fed> {
+): Promise<Found> {
   const { pages } = ctx.rack.feed;
   const now = ctx.rack.clock.now();
   const limit = pageLimit(ctx, max_keys);
@@ -236,10 +245,8 @@ async function wholePolicy(
   const page = await pages.get(key(start), now, build(start));
   if (page.last === null) return { tag: page.tag, page };
   if (max_keys === undefined && !cursor) throw fail("snapshot_too_large");
-  // Whoever takes a page takes the next one too: it is made while this one is on its way.
   const next = { ...start, after: page.last };
-  pages.prepare(key(next), now, build(next));
-  return { tag: page.tag, page };
+  return { tag: page.tag, page, prepareNext: () => pages.prepare(key(next), now, build(next)) };
 }
 
 async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start: Cursor, limit: number): Promise<Page> {

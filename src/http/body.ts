@@ -3,6 +3,7 @@
 import { isAscii } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { fail, failField, type Failure } from "../kernel/errors.ts";
+import { Pieces } from "./pieces.ts";
 import type { Request, Sink } from "./request.ts";
 
 const DEPTH_MAX = 32;
@@ -42,8 +43,7 @@ class Body implements Sink {
   readonly #max: number;
   readonly #take: (bytes: Buffer) => void;
   readonly #refuse: (failure: Failure) => void;
-  readonly #pieces: Buffer[] = [];
-  #size = 0;
+  readonly #pieces = new Pieces();
   #over = false;
 
   constructor(max: number, take: (bytes: Buffer) => void, refuse: (failure: Failure) => void) {
@@ -54,15 +54,14 @@ class Body implements Sink {
 
   piece(bytes: Buffer): void {
     if (this.#over) return; // what follows an over-long body is read and dropped
-    this.#size += bytes.length;
-    if (this.#size > this.#max) this.#end(tooLarge());
-    else this.#pieces.push(bytes);
+    if (this.#pieces.bytes + bytes.length > this.#max) this.#end(tooLarge());
+    else this.#pieces.add(bytes);
   }
 
   end(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#take(this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces));
+    this.#take(this.#pieces.joined());
   }
 
   lost(): void {

@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { Failure } from "../kernel/errors.ts";
 import { Answer } from "./message.ts";
+import { Request } from "./request.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
 
@@ -68,6 +69,7 @@ export function scopeChallenge(scopes: readonly string[]): string {
 
 export function send(res: ServerResponse, answer: Answer, requestId: string, defaults: HeaderDefaults): void {
   if (res.destroyed || res.headersSent) return;
+  if (res.req instanceof Request) res.req.forget();
   const { status, body } = answer;
   const headers = ["request-id", requestId, ...defaults.with(answer.headers)];
   if (Array.isArray(body)) return sendPieces(res, status, headers, body as readonly Uint8Array[]);

@@ -112,6 +112,24 @@ it("a long body that nobody asks for holds its sender up, and comes whole when i
   expect((await answered.promise) === long).toBe(true);
 });
 
+it("a request that was answered is not read any more: no half of a body is told as a whole one", async () => {
+  const answered = Promise.withResolvers<{ request: Request; verdicts: unknown[] }>();
+  const socket = await connected((req, res) => {
+    const verdicts = reading(req);
+    setImmediate(() => {
+      req.forget();
+      res.end();
+      answered.resolve({ request: req, verdicts });
+    });
+  });
+  socket.write(`${head(4)}ab`);
+  const { request, verdicts } = await answered.promise;
+  socket.write("cd");
+  while (!request.complete) await turn();
+  expect(verdicts).toEqual([]);
+  expect(reading(request)).toEqual([400]);
+});
+
 it("requests that came at once are each read whole, in order, also where one is answered unread", async () => {
   const seen: string[] = [];
   const socket = await connected((req, res) => {

@@ -1,0 +1,56 @@
+// A connection that has nothing to say for a while: it holds nothing of the body it brought, read or unread.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { describe, expect, it } from "vitest";
+import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { backends } from "../support/backends.ts";
+import { rack } from "../support/rack.ts";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+const CONNECTIONS = 80;
+const LENGTH = 60_000;
+
+/** What is held after the garbage is gone, in megabytes. */
+async function held(): Promise<number> {
+  for (let i = 0; i < 3; i++) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return (heapUsed + arrayBuffers) / 1024 / 1024;
+}
+
+const unknown = formatCredential("secret_key", "live", new Uint8Array(24).fill(7)); // well formed, and nobody's
+
+const body = `content-length: ${LENGTH}\r\n\r\n${"x".repeat(LENGTH)}`;
+
+for (const back of backends) {
+  describe(`an idle connection on ${back}`, () => {
+    for (const [path, status] of [
+      ["/v1/tenants", 401], // answered unread
+      ["/v1/auth/sessions", 400], // read, and refused for what it says
+    ] as const) {
+      it(`holds nothing of a body that was answered with ${status}`, async () => {
+        await using r = await rack(back);
+        const head = `host: x\r\nauthorization: Bearer ${unknown}\r\ncontent-type: application/json\r\n`;
+        const sockets: Socket[] = [];
+        const bring = async (): Promise<void> => {
+          const socket = connect(Number(new URL(r.url).port), "127.0.0.1");
+          sockets.push(socket);
+          socket.write(`POST ${path} HTTP/1.1\r\n${head}${body}`);
+          const [answer] = (await once(socket, "data")) as [Buffer];
+          expect(answer.toString("latin1", 9, 12)).toBe(String(status));
+        };
+        await bring(); // what the first one of its kind leaves behind is code
+        const before = await held();
+        for (let i = 0; i < CONNECTIONS; i++) await bring();
+        expect((await held()) - before).toBeLessThan(2); // all that they brought is 4.6
+        for (const socket of sockets) socket.destroy();
+      });
+    }
+  });
+}
