@@ -10,6 +10,8 @@ import { openReader, SqliteReader, Statements } from "./sqlite-reader.ts";
 import { assertPragma, COMMON, setPragmas } from "./sqlite-pragmas.ts";
 import type { Query, Row } from "./statement.ts";
 
+type CopyProgress = { totalPages: number; remainingPages: number };
+
 const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // the WAL-reset corruption bug is fixed from here on
 const CHECKPOINT_BYTES = 4 * 1024 * 1024;
@@ -222,13 +224,16 @@ export class SqliteDriver implements Driver {
   }
 
   async copyTo(file: string, tell: Tell): Promise<void> {
-    await this.#write.backup(file, {
-      progress: ({ totalPages: total, remainingPages }) => {
-        tell.signal?.throwIfAborted();
-        tell({ step: "copy", done: total - remainingPages, total });
-        return PAGES_AT_A_TIME;
-      },
-    });
+    const progress = ({ totalPages: total, remainingPages }: CopyProgress): number => {
+      tell.signal?.throwIfAborted();
+      tell({ step: "copy", done: total - remainingPages, total });
+      return PAGES_AT_A_TIME;
+    };
+    // The driver takes a copy that begins in the midst of a transaction for one that is finished, with nothing in it.
+    for (let copied = 0; copied === 0; ) {
+      tell.signal?.throwIfAborted();
+      copied = (await this.#write.backup(file, { progress })).totalPages;
+    }
     settleCopy(file);
   }
 

@@ -127,6 +127,40 @@ describe("reading from SQLite", () => {
   });
 });
 
+describe("a copy of a large database", () => {
+  it("is whole though it was begun in the midst of a transaction", async () => {
+    const { driver, group, insert } = await openGroup(file);
+    await insert("before", "1");
+    const copy = join(dir, "copy.db");
+    await driver.writer.exec("begin immediate");
+    const copying = driver.copyTo(copy, () => {});
+    for (let i = 0; i < 20; i++) await new Promise((resolve) => setTimeout(resolve, 1)); // the copy has tried by then
+    await driver.writer.exec("commit");
+    await copying;
+    const db = new Database(copy, { readonly: true });
+    expect(db.prepare("select name from deployment where name = 'before'").all()).toHaveLength(1);
+    expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
+    db.close();
+    await group.close();
+    await driver.close();
+  });
+
+  it("ends when it is called off, though no moment without a transaction comes", async () => {
+    const { driver, group } = await openGroup(file);
+    await driver.writer.exec("begin immediate");
+    const stop = new AbortController();
+    const copying = driver.copyTo(
+      join(dir, "copy.db"),
+      Object.assign(() => {}, { signal: stop.signal }),
+    );
+    stop.abort();
+    await expect(copying).rejects.toThrow(/abort/i);
+    await driver.writer.exec("rollback");
+    await group.close();
+    await driver.close();
+  });
+});
+
 describe("durability on SQLite", () => {
   it("counts a commit as unsynced from the moment a reader can see it", async () => {
     const { driver, group, insert } = await openGroup(file);
