@@ -6,7 +6,8 @@ import { agent, revocationP99 } from "./feed.ts";
 import { svgOf, type Chart } from "./plot.ts";
 import { median } from "./report.ts";
 import { mintCosts, SIZES } from "./scale.ts";
-import { mintLoad, onKeyrack, perSecond, readLoad, type World } from "./vendor.ts";
+import { perSecond } from "./turns.ts";
+import { mintLoad, onKeyrack, readLoad, type World } from "./vendor.ts";
 
 const CLIENTS = [1, 5, 10, 25, 50] as const;
 const NODES = [1, 10, 50, 100, 200] as const;

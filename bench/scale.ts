@@ -10,7 +10,7 @@ import { load } from "./client.ts";
 import { median, type Row } from "./report.ts";
 
 export const SIZES = [10_000, 100_000, 1_000_000] as const;
-const ROUNDS = 3;
+const ROUNDS = 5;
 
 type World = { bearer: string; workspace_id: string; project_id: string; tenant_id: string };
 

@@ -8,10 +8,11 @@ import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { startServer, type Running } from "../prove/server.ts";
 import { withScratchDatabase } from "../prove/scratch.ts";
-import { load, type LoadOptions } from "./client.ts";
+import type { LoadOptions } from "./client.ts";
 import { MINT } from "./mint.ts";
 import { oneTransactionEach } from "./one-transaction.ts";
 import { interleave, startPeer, type Row } from "./report.ts";
+import { inTurns, perSecond, type Pair, type Side } from "./turns.ts";
 
 const H3_SERVER = new URL("./servers/h3.ts", import.meta.url).pathname;
 const ROWS_SERVER = new URL("./servers/rows.ts", import.meta.url).pathname;
@@ -25,8 +26,6 @@ export type World = {
   tenant_id: string;
   mintBody: string;
 };
-/** A server that has just started is not what a vendor runs: all get the same time to get warm. */
-const TIMES = { warmMs: 6_000, forMs: 3_000 };
 
 const BARE_MINT = JSON.stringify({ project_id: "x".repeat(36), tenant_id: "x".repeat(36), ...MINT });
 
@@ -41,13 +40,6 @@ function worldOf(server: Running): World {
 }
 
 const json = (bearer: string) => ({ authorization: `Bearer ${bearer}`, "content-type": "application/json" });
-
-export async function perSecond(options: LoadOptions, status: string): Promise<number> {
-  const result = await load({ ...TIMES, ...options });
-  if (Object.keys(result.statuses).join() !== status)
-    throw new Error(`answers were ${JSON.stringify(result.statuses)}`);
-  return result.perSecond;
-}
 
 export const mintLoad = ({ url, bearer, mintBody }: World): LoadOptions => ({
   url: `${url}/v1/keys`,
@@ -66,13 +58,16 @@ export async function onKeyrack(args: string[], work: (world: World) => Promise<
   }
 }
 
-async function onPeer(file: string, work: (url: string) => Promise<number>): Promise<number> {
+async function keyrackSide(ask: (world: World) => LoadOptions | Promise<LoadOptions>, status: string): Promise<Side> {
+  const server = await startServer(["--ephemeral", "--seed"]);
+  const options = await ask(worldOf(server));
+  return { measure: (times) => perSecond({ ...options, ...times }, status), end: () => server.end("SIGTERM") };
+}
+
+async function peerSide(file: string, ask: (url: string) => LoadOptions, status: string): Promise<Side> {
   const server = await startPeer(file);
-  try {
-    return await work(server.url);
-  } finally {
-    await server.end();
-  }
+  const options = ask(server.url);
+  return { measure: (times) => perSecond({ ...options, ...times }, status), end: server.end };
 }
 
 export async function readLoad(world: World): Promise<LoadOptions> {
@@ -149,53 +144,48 @@ const onPostgres = (work: (world: World) => Promise<number>): Promise<number> =>
   withScratchDatabase("postgres", (url) => onKeyrack(["--database-url", String(url)], work));
 
 export async function vendor(): Promise<Row[]> {
-  const mint = (world: World) => perSecond(mintLoad(world), "201");
-  const rates = await interleave(ROUNDS, {
-    h3Post: () => onPeer(H3_SERVER, (url) => perSecond(echo(url), "200")),
-    mint: () => onKeyrack([], mint),
-    rows: () => onPeer(ROWS_SERVER, (url) => perSecond({ ...echo(url), body: BARE_MINT }, "201")),
-    h3Get: () => onPeer(H3_SERVER, (url) => perSecond({ url: `${url}/tiny/1` }, "200")),
-    read: () => onKeyrack([], readKey),
+  const mint = () => keyrackSide(mintLoad, "201");
+  const bareRows = (url: string): LoadOptions => ({ ...echo(url), body: BARE_MINT });
+  const mints = await inTurns({ ours: mint, peer: () => peerSide(H3_SERVER, echo, "200") });
+  const rows = await inTurns({ ours: mint, peer: () => peerSide(ROWS_SERVER, bareRows, "201") });
+  const reads = await inTurns({
+    ours: () => keyrackSide(readLoad, "200"),
+    peer: () => peerSide(H3_SERVER, (url) => ({ url: `${url}/tiny/1` }), "200"),
+  });
+  const alone = await interleave(ROUNDS, {
+    mint: () => onKeyrack([], (world) => perSecond(mintLoad(world), "201")),
     betterAuth: betterAuthCreate,
     oneEach: () => withScratchDatabase("postgres", (url) => oneTransactionEach(String(url), 50)),
-    mintPostgres: () => onPostgres(mint),
+    mintPostgres: () => onPostgres((world) => perSecond(mintLoad(world), "201")),
     readPostgres: () => onPostgres(readKey),
   });
-  return rowsOf(rates);
+  return rowsOf({ mints, rows, reads }, alone);
 }
 
-type Rates = Record<
-  "h3Post" | "mint" | "rows" | "h3Get" | "read" | "betterAuth" | "oneEach" | "mintPostgres" | "readPostgres",
-  number
->;
+type Alone = Record<"mint" | "betterAuth" | "oneEach" | "mintPostgres" | "readPostgres", number>;
 
-function rowsOf(rates: Rates): Row[] {
-  const row = (name: string, ours: number, peer: number, target: string): Row => ({
-    name,
-    ours,
-    peer,
-    ratio: ours / peer,
-    target,
-    unit: "/s",
-  });
+function rowsOf({ mints, rows, reads }: Record<"mints" | "rows" | "reads", Pair>, alone: Alone): Row[] {
+  const pair = (name: string, measured: Pair, target: string): Row => ({ name, ...measured, target, unit: "/s" });
+  const row = (name: string, ours: number, peer: number, target: string): Row =>
+    pair(name, { ours, peer, ratio: ours / peer }, target);
   return [
-    row("durable POST /v1/keys, SQLite, 50 clients, against h3's POST echo", rates.mint, rates.h3Post, ">= 0.4"),
-    row("the same against its rows alone, written by bare node:http in groups", rates.mint, rates.rows, ""),
-    row("those rows alone against h3's POST echo: what SQLite leaves of it", rates.rows, rates.h3Post, ""),
+    pair("durable POST /v1/keys, SQLite, 50 clients, against h3's POST echo", mints, ">= 0.4"),
+    pair("the same against its rows alone, written by bare node:http in groups", rows, ""),
+    row("those rows alone against h3's POST echo: what SQLite leaves of it", rows.peer, mints.peer, ""),
     row(
       "durable POST /v1/keys, SQLite, against better-auth's create on WAL+FULL (in process)",
-      rates.mint,
-      rates.betterAuth,
+      alone.mint,
+      alone.betterAuth,
       ">= 8",
     ),
-    row("GET /v1/keys/{id}, SQLite, against h3's tiny GET", rates.read, rates.h3Get, ">= 0.6"),
+    pair("GET /v1/keys/{id}, SQLite, against h3's tiny GET", reads, ">= 0.6"),
     row(
       "durable POST /v1/keys, PostgreSQL, one hot workspace, against one transaction a request",
-      rates.mintPostgres,
-      rates.oneEach,
+      alone.mintPostgres,
+      alone.oneEach,
       ">= 5",
     ),
-    row("durable POST /v1/keys, PostgreSQL, against h3's POST echo", rates.mintPostgres, rates.h3Post, ">= 0.2"),
-    row("GET /v1/keys/{id}, PostgreSQL, against h3's tiny GET", rates.readPostgres, rates.h3Get, ">= 0.2"),
+    row("durable POST /v1/keys, PostgreSQL, against h3's POST echo", alone.mintPostgres, mints.peer, ">= 0.2"),
+    row("GET /v1/keys/{id}, PostgreSQL, against h3's tiny GET", alone.readPostgres, reads.peer, ">= 0.2"),
   ];
 }

@@ -1,28 +1,14 @@
 // A connection that has nothing to say for a while: it holds nothing of the body it brought, read or unread.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/keyformat.ts";
 import { backends } from "../support/backends.ts";
+import { heldMegabytes } from "../support/held-memory.ts";
 import { rack } from "../support/rack.ts";
-
-setFlagsFromString("--expose-gc");
-const collect = runInNewContext("gc") as () => void;
 
 const CONNECTIONS = 80;
 const LENGTH = 60_000;
-
-/** What is held after the garbage is gone, in megabytes. */
-async function held(): Promise<number> {
-  for (let i = 0; i < 3; i++) {
-    collect();
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return (heapUsed + arrayBuffers) / 1024 / 1024;
-}
 
 const unknown = formatCredential("secret_key", "live", new Uint8Array(24).fill(7)); // well formed, and nobody's
 
@@ -46,9 +32,9 @@ for (const back of backends) {
           expect(answer.toString("latin1", 9, 12)).toBe(String(status));
         };
         await bring(); // what the first one of its kind leaves behind is code
-        const before = await held();
+        const before = await heldMegabytes();
         for (let i = 0; i < CONNECTIONS; i++) await bring();
-        expect((await held()) - before).toBeLessThan(2); // all that they brought is 4.6
+        expect((await heldMegabytes()) - before).toBeLessThan(2); // all that they brought is 4.6
         for (const socket of sockets) socket.destroy();
       });
     }
