@@ -82,7 +82,7 @@ async function delta304(): Promise<Row> {
     peer: async () => {
       const server = await startPeer(BARE);
       const { origin, hash } = new URL(server.url);
-      return pollsOf(Number(hash.slice(1)), `${origin}${DELTA}${"x".repeat(36)}`, "x".repeat(50), server.end);
+      return pollsOf(Number(hash.slice(1)), `${origin}${DELTA}${"x".repeat(36)}`, "x".repeat(50), () => server.end());
     },
   });
   const name = "policy/delta 304: a bare GET's processor time beside ours";

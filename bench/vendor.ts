@@ -67,7 +67,7 @@ async function keyrackSide(ask: (world: World) => LoadOptions | Promise<LoadOpti
 async function peerSide(file: string, ask: (url: string) => LoadOptions, status: string): Promise<Side> {
   const server = await startPeer(file);
   const options = ask(server.url);
-  return { measure: (times) => perSecond({ ...options, ...times }, status), end: server.end };
+  return { measure: (times) => perSecond({ ...options, ...times }, status), end: () => server.end() };
 }
 
 export async function readLoad(world: World): Promise<LoadOptions> {
