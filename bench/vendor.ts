@@ -171,7 +171,6 @@ function rowsOf({ mints, rows, reads }: Record<"mints" | "rows" | "reads", Pair>
   return [
     pair("durable POST /v1/keys, SQLite, 50 clients, against h3's POST echo", mints, ">= 0.4"),
     pair("the same against its rows alone, written by bare node:http in groups", rows, ""),
-    row("those rows alone against h3's POST echo: what SQLite leaves of it", rows.peer, mints.peer, ""),
     row(
       "durable POST /v1/keys, SQLite, against better-auth's create on WAL+FULL (in process)",
       alone.mint,
