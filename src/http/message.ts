@@ -14,7 +14,7 @@ export type Incoming = {
   readonly message: Request;
 };
 
-/** An answer that a handler made by hand (not JSON, a header of its own, a stream). */
+/** An answer that a handler made by hand (not JSON, a header of its own, in pieces). */
 export class Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
