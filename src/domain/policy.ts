@@ -48,9 +48,12 @@ export type Holds = (tag: string) => boolean;
 
 type Filter = { env: Env | null; tenants: readonly string[]; segment: string };
 
+const whole = (env: Env | null): Filter => Object.freeze({ env, tenants: [], segment: `${env ?? "all"}:all` });
+const WHOLE = { live: whole("live"), test: whole("test"), all: whole(null) };
+
 function filterOf(ctx: Ctx, query: FeedQuery): Filter {
   const env = visibleEnv(ctx.actor, query.env) ?? null;
-  if (!query.tenant_id) return { env, tenants: [], segment: `${env ?? "all"}:all` };
+  if (!query.tenant_id) return WHOLE[env ?? "all"];
   const tenants = [...new Set(query.tenant_id)].toSorted();
   return { env, tenants, segment: `${env ?? "all"}:t-${hash("sha256", tenants.join(",")).slice(0, 16)}` };
 }

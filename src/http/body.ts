@@ -21,6 +21,7 @@ export function checkMedia(message: IncomingMessage, max: number): void {
 }
 
 function isJson(type: string | undefined): boolean {
+  if (type === "application/json") return true; // how nearly everybody writes it
   return type !== undefined && /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim());
 }
 

@@ -1,6 +1,7 @@
 // What keeps a struggling server answerable (security 6): while the event loop has lagged for five seconds, everything
 // but the probes is shed with 503; a request older than thirty seconds is answered 503 whatever it still waits for.
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
+import type { Response } from "./response.ts";
 
 const TICK_MS = 250;
 const LAG_MS = 500;
@@ -9,13 +10,16 @@ const DEADLINE_MS = 30_000;
 const PROBES = /^\/(healthz|readyz|status)(\?|$)/;
 
 /** `late`: it was let in, and took too long. */
-type Refuse = (res: ServerResponse, late: boolean) => void;
+type Refuse = (res: Response, late: boolean) => void;
+
+/** An answer that is not yet sent, in the row of those that came before and after it. */
+export type Place = { readonly res: Response | null; readonly at: number; before: Place; after: Place };
 
 export class Guard {
   readonly #refuse: Refuse;
   readonly #now: () => number;
-  /** Answers not yet sent, by when their request came. Kept no longer: a held answer would outlive the young heap. */
-  readonly #watched = new Map<ServerResponse, number>();
+  /** Both ends of the row, oldest first. Answers are kept no longer than they wait: they would outlive the young heap. */
+  readonly #row = emptyRow();
   #expected: number;
   #laggingSince: number | undefined;
 
@@ -37,7 +41,7 @@ export class Guard {
   }
 
   /** True when the request was refused at the door. */
-  turnsAway(req: IncomingMessage, res: ServerResponse): boolean {
+  turnsAway(req: IncomingMessage, res: Response): boolean {
     if (this.shedding && !PROBES.test(req.url ?? "")) {
       this.#refuse(res, false);
       return true;
@@ -46,13 +50,21 @@ export class Guard {
   }
 
   /** Its answer takes a while: it must be there before the deadline. */
-  watch(res: ServerResponse): void {
-    this.#watched.set(res, this.#now());
+  watch(res: Response): Place {
+    const after = this.#row;
+    const { before } = after;
+    const place = { res, at: this.#now(), before, after };
+    before.after = place;
+    after.before = place;
+    return place;
   }
 
   /** The answer is on its way. */
-  release(res: ServerResponse): void {
-    this.#watched.delete(res);
+  release(place: Place): void {
+    place.before.after = place.after;
+    place.after.before = place.before;
+    place.before = place; // once more does no harm
+    place.after = place;
   }
 
   tick(): void {
@@ -60,10 +72,20 @@ export class Guard {
     if (now - this.#expected <= LAG_MS) this.#laggingSince = undefined;
     else this.#laggingSince ??= now;
     this.#expected = now + TICK_MS;
-    for (const [res, at] of this.#watched) {
+    for (let place = this.#row.after; place.res; ) {
+      const { res, at, after } = place;
       const late = now - at >= DEADLINE_MS;
       if (late && !res.headersSent && !res.destroyed) this.#refuse(res, true);
-      if (late || res.destroyed) this.#watched.delete(res);
+      if (late || res.destroyed) this.release(place);
+      place = after;
     }
   }
+}
+
+/** A row that goes round, through a place with nobody in it. */
+function emptyRow(): Place {
+  const row = { res: null, at: 0 } as unknown as Place;
+  row.before = row;
+  row.after = row;
+  return row;
 }

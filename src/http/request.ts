@@ -38,7 +38,9 @@ export class Request extends IncomingMessage {
   /** Called by the parser; false holds the sender up. */
   override push(piece: Buffer | null): boolean {
     if (piece === null) {
-      super.push(null); // node waits for the end of a request before it lets go of it
+      // Node empties a stream that nobody read. This one holds nothing: it is told that somebody reads.
+      if (this.readableFlowing === null) super._read(0);
+      else super.push(null);
       if (this.#sink) this.#leave().end();
       return true;
     }
@@ -66,3 +68,10 @@ export class Request extends IncomingMessage {
     return sink;
   }
 }
+
+/** Node lets go of a request that has ended with its answer, and waits for the end of any other one's stream. */
+Object.defineProperty(Request.prototype, "readableEnded", {
+  get(this: Request): boolean {
+    return this.complete;
+  },
+});

@@ -1,26 +1,25 @@
 // Puts an answer on the wire: the headers every answer carries, the error envelope, and nothing a caller sent unescaped.
-import type { ServerResponse } from "node:http";
 import { Failure } from "../kernel/errors.ts";
 import { Answer } from "./message.ts";
-import { Request } from "./request.ts";
+import { Head, Shape, type Response } from "./response.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
 
-/** The headers of every answer, and those of answers already met, flattened once: frozen headers never change. */
+/** The headers of every answer, and those of answers already met, put together once: frozen headers never change. */
 export class HeaderDefaults {
   readonly fields: Readonly<Record<string, string>>;
-  readonly #flat = new WeakMap<Answer["headers"], readonly string[]>();
+  readonly #known = new WeakMap<Answer["headers"], Shape>();
 
   constructor(fields: Readonly<Record<string, string>>) {
     this.fields = fields;
   }
 
-  with(headers: Answer["headers"]): readonly string[] {
-    const known = this.#flat.get(headers);
+  with(headers: Answer["headers"]): Shape {
+    const known = this.#known.get(headers);
     if (known) return known;
-    const flat = Object.entries({ ...this.fields, ...headers }).flat();
-    if (Object.isFrozen(headers)) this.#flat.set(headers, flat);
-    return flat;
+    const shape = new Shape({ ...this.fields, ...headers });
+    if (Object.isFrozen(headers)) this.#known.set(headers, shape);
+    return shape;
   }
 }
 
@@ -67,25 +66,30 @@ export function scopeChallenge(scopes: readonly string[]): string {
   return `Bearer realm="keyrack", error="insufficient_scope"${speakable ? `, scope="${text}"` : ""}`;
 }
 
-export function send(res: ServerResponse, answer: Answer, requestId: string, defaults: HeaderDefaults): void {
+export function send(res: Response, answer: Answer, requestId: string, defaults: HeaderDefaults): void {
   if (res.destroyed || res.headersSent) return;
-  if (res.req instanceof Request) res.req.forget();
+  res.req.forget();
   const { status, body } = answer;
-  const headers = ["request-id", requestId, ...defaults.with(answer.headers)];
-  if (Array.isArray(body)) return sendPieces(res, status, headers, body as readonly Uint8Array[]);
+  const shape = defaults.with(answer.headers);
+  if (Array.isArray(body)) return sendPieces(res, status, shape, requestId, body as readonly Uint8Array[]);
   const whole = body as string | Uint8Array | null;
   const length = whole === null ? 0 : Buffer.byteLength(whole);
-  if (status !== 204 && status !== 304) headers.push("content-length", String(length));
-  res.writeHead(status, headers);
+  res.begin(status, new Head(shape, requestId, status === 204 || status === 304 ? null : length));
   // As many bytes as characters means ASCII, which node writes faster as latin1.
   if (typeof whole === "string") res.end(whole, length === whole.length ? "latin1" : "utf8");
   else res.end(whole ?? undefined);
 }
 
 /** The pieces are in memory already: they are handed to the socket as they are, without being joined first. */
-function sendPieces(res: ServerResponse, status: number, headers: string[], pieces: readonly Uint8Array[]): void {
+function sendPieces(
+  res: Response,
+  status: number,
+  shape: Shape,
+  requestId: string,
+  pieces: readonly Uint8Array[],
+): void {
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  res.writeHead(status, [...headers, "content-length", String(length)]);
+  res.begin(status, new Head(shape, requestId, length));
   if (res.req.method !== "HEAD") {
     res.cork();
     for (const piece of pieces) res.write(piece);

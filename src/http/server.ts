@@ -1,12 +1,5 @@
 // The listening server: node:http with h3 routing behind it. Parser-level refusals carry the envelope too.
-import {
-  createServer,
-  METHODS,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import { createServer, METHODS, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import { H3, type H3Event } from "h3";
@@ -16,9 +9,10 @@ import { fail } from "../kernel/errors.ts";
 import { LAST, rawAnswer, refuseBroken, type Answering } from "./broken.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { Guard } from "./guard.ts";
+import { Guard, type Place } from "./guard.ts";
 import { Answer, type Incoming } from "./message.ts";
 import { Request } from "./request.ts";
+import { KEEP_ALIVE_MS, Response } from "./response.ts";
 import { Routes, type Params } from "./routes.ts";
 import { run, type RunOptions, type Tell } from "./run.ts";
 import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./send.ts";
@@ -28,8 +22,8 @@ export type HttpOptions = RunOptions & {
   tls?: { cert: string; key: string } | undefined;
 };
 
-type Listener = (req: Request, res: ServerResponse) => void;
-type Carry = (req: Request, res: ServerResponse, params: Params, done?: () => void) => void;
+type Listener = (req: Request, res: Response) => void;
+type Carry = (req: Request, res: Response, params: Params, done?: () => void) => void;
 
 export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions): Server {
   const defaults = defaultHeaders(options.publicUrl);
@@ -41,14 +35,15 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
   const listener = listenerOf(rack, endpoints, options, guard, defaults);
   const made = {
     IncomingMessage: Request,
+    ServerResponse: Response,
     optimizeEmptyRequests: true, // no stream for a body that is not there
     maxHeaderSize: 16 * 1024,
     requireHostHeader: false,
     connectionsCheckingInterval: 5_000,
   };
-  const server: Server = options.tls
-    ? createTlsServer({ ...made, ...options.tls }, listener)
-    : createServer(made, listener);
+  const server = (
+    options.tls ? createTlsServer({ ...made, ...options.tls }, listener) : createServer(made, listener)
+  ) as Server;
   guard.attach(server);
   server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
     open.add(socket);
@@ -56,7 +51,7 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
   });
   server.headersTimeout = 10_000;
   server.requestTimeout = 30_000;
-  server.keepAliveTimeout = 65_000;
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.maxConnections = 10_000;
   server.on("checkExpectation", listener); // node would answer 417 by itself; what we do not know we need not meet
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
@@ -82,12 +77,12 @@ function listenerOf(
   }
   const app = rareRoutes(rack, endpoints, routes, carryWith);
   const handler = toNodeHandler((request) => app.fetch(request)) as (...args: Parameters<RequestListener>) => unknown;
-  const refuseMalformed = (res: ServerResponse): void => {
+  const refuseMalformed = (res: Response): void => {
     const answer = failureAnswer(fail("malformed_request", { headers: { connection: "close" } }), false);
     send(res, answer, rack.newId(), defaults);
   };
   /** h3 makes a URL of Host and path, and throws at once where they make none: uncaught, that ends the process. */
-  const rare = async (req: Request, res: ServerResponse): Promise<void> => {
+  const rare = async (req: Request, res: Response): Promise<void> => {
     try {
       await handler(req, res);
     } catch {
@@ -159,9 +154,10 @@ function carrier(rack: Rack, guard: Guard, defaults: HeaderDefaults): CarryWith 
     const id = rack.newId();
     const request = toIncoming(req, params, id);
     let over = false;
+    let place: Place | undefined;
     const put = (answer: Answer): void => {
       over = true;
-      guard.release(res);
+      if (place) guard.release(place);
       try {
         send(res, answer, id, defaults);
       } catch (error) {
@@ -171,7 +167,8 @@ function carrier(rack: Rack, guard: Guard, defaults: HeaderDefaults): CarryWith 
       done?.();
     };
     respond(request, cors ? (answer) => later(withCors(rack, cors, request, answer), put) : put);
-    if (!over) guard.watch(res); // most answers are out by now
+    if (over) return; // as most answers are by now
+    place = guard.watch(res);
   };
 }
 
@@ -217,8 +214,8 @@ function rareRoutes(rack: Rack, endpoints: readonly Endpoint[], routes: Routes<C
   return app;
 }
 
-function nodeOf(event: H3Event): { req: Request; res: ServerResponse } {
-  const node = event.runtime?.node as { req: Request; res?: ServerResponse } | undefined;
+function nodeOf(event: H3Event): { req: Request; res: Response } {
+  const node = event.runtime?.node as { req: Request; res?: Response } | undefined;
   if (!node?.res) throw new Error("Keyrack's routes run on node:http only");
   return { req: node.req, res: node.res };
 }

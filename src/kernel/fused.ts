@@ -8,13 +8,11 @@ export const KEY_CHARS = 48;
 const KEY_WORDS = KEY_CHARS / 4;
 const BODY_END = 10;
 
-/** SHA-256 of the last text that `digestKey` accepted, as eight big-endian words. */
+/** SHA-256 of the last text that was accepted here, as eight big-endian words. */
 export const keyDigest = new Int32Array(8);
 
-// One block and its schedule; words 12 to 15 are the padding and never change.
+// One block and its schedule.
 const W = new Int32Array(64);
-W[12] = 0x80000000;
-W[15] = KEY_CHARS * 8;
 
 const K = roundConstants();
 const H0 = 0x6a09e667;
@@ -64,9 +62,35 @@ export function digestKey(text: string, offset: number): 0 | 1 | 2 {
   const crc = crcOfBody(live ? LIVE.crc : TEST.crc);
   if (hex16(W[BODY_END] as number) !== crc >>> 16 || hex16(W[BODY_END + 1] as number) !== (crc & 0xffff))
     return NOT_A_KEY;
+  W[12] = 0x80000000;
+  W[13] = 0;
+  W[14] = 0;
+  W[15] = KEY_CHARS * 8;
   expand();
   compress();
   return live ? LIVE_KEY : TEST_KEY;
+}
+
+/** The most bytes that a single block holds beside its padding. */
+const BLOCK_BYTES = 55;
+
+/** Any text of ASCII that fits in one block is hashed; false where it is another one. */
+export function digestShort(text: string): boolean {
+  const { length } = text;
+  if (length > BLOCK_BYTES) return false;
+  for (let i = 0; i < 15; i++) W[i] = 0;
+  let all = 0;
+  for (let i = 0; i < length; i++) {
+    const c = text.charCodeAt(i);
+    all |= c;
+    W[i >> 2] = (W[i >> 2] as number) | (c << (24 - 8 * (i & 3)));
+  }
+  if (all > 127) return false;
+  W[length >> 2] = (W[length >> 2] as number) | (0x80 << (24 - 8 * (length & 3)));
+  W[15] = length * 8;
+  expand();
+  compress();
+  return true;
 }
 
 function crcOfBody(start: number): number {

@@ -1,18 +1,19 @@
 // The guard on an injected clock: shedding starts after five seconds of lag and ends with it; old requests are answered.
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
 import { Guard } from "../../src/http/guard.ts";
+import type { Response } from "../../src/http/response.ts";
 
 function setUp() {
   let now = 0;
-  const refused: ServerResponse[] = [];
-  const late: ServerResponse[] = [];
+  const refused: Response[] = [];
+  const late: Response[] = [];
   const guard = new Guard(
     (res, tookTooLong) => void (tookTooLong ? late : refused).push(res),
     () => now,
   );
   const request = (url = "/v1/keys") => {
-    const res = { headersSent: false, destroyed: false } as ServerResponse;
+    const res = { headersSent: false, destroyed: false } as Response;
     const turnedAway = guard.turnsAway({ url } as IncomingMessage, res);
     if (!turnedAway) guard.watch(res);
     return { res, turnedAway };

@@ -2,7 +2,7 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { digestKey, keyDigest, LIVE_KEY, NOT_A_KEY, TEST_KEY } from "../../src/kernel/fused.ts";
+import { digestKey, digestShort, keyDigest, LIVE_KEY, NOT_A_KEY, TEST_KEY } from "../../src/kernel/fused.ts";
 import { formatCredential, parseCredential } from "../../src/kernel/keyformat.ts";
 
 const VECTOR = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
@@ -51,5 +51,26 @@ describe("the fused pass", () => {
     expect(texts.filter((text) => digestKey(text, 0) !== NOT_A_KEY)).toEqual([]);
     expect(digestKey(VECTOR, 1)).toBe(NOT_A_KEY);
     expect(digestKey(VECTOR, -1)).toBe(NOT_A_KEY);
+  });
+});
+
+describe("a text of one block", () => {
+  const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
+
+  it("is hashed as node:crypto does, whatever was hashed before it", () => {
+    for (let length = 0; length <= 55; length++) {
+      const text = randomBytes(55).toString("base64url").slice(0, length);
+      expect(`${length}: ${digestShort(text)} ${digestHex()}`).toBe(`${length}: true ${sha256(text)}`);
+      const key = mint("live");
+      digestKey(key, 0);
+      expect(`after ${length}: ${digestHex()}`).toBe(`after ${length}: ${sha256(key)}`);
+    }
+  });
+
+  it("is left to others where it is longer or not ASCII, and what was hashed last stays", () => {
+    digestShort("the last one");
+    for (const text of ["x".repeat(56), "é", "x\u0080", "Ł", "😀", `${"x".repeat(54)}ÿ`]) {
+      expect([text, digestShort(text), digestHex()]).toEqual([text, false, sha256("the last one")]);
+    }
   });
 });

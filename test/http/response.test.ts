@@ -1,0 +1,89 @@
+// Heads that are written as text, beside what node writes of the same headers: every byte but the date's must be the same.
+import { createServer, type Server } from "node:http";
+import { connect, type AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Request } from "../../src/http/request.ts";
+import { Head, KEEP_ALIVE_MS, Response, Shape } from "../../src/http/response.ts";
+
+const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
+const PLAIN = new Shape({ "cache-control": "no-store", "content-type": "application/json; charset=utf-8" });
+const CLOSING = new Shape({ "cache-control": "no-store", connection: "close" });
+
+type Case = { status: number; shape: Shape; body: string | null };
+const ANSWERS: Record<string, Case> = {
+  "a body": { status: 200, shape: PLAIN, body: '{"object":"x"}' },
+  "a body that is not ASCII": { status: 201, shape: PLAIN, body: '{"name":"Łódź"}' },
+  "no body": { status: 204, shape: PLAIN, body: null },
+  "nothing new": { status: 304, shape: PLAIN, body: null },
+  "an empty body": { status: 503, shape: PLAIN, body: "" },
+  "a header of node's": { status: 413, shape: CLOSING, body: "{}" },
+};
+
+let server: Server;
+beforeAll(async () => {
+  const made = { IncomingMessage: Request, ServerResponse: Response };
+  server = createServer(made, (req, res) => {
+    const [, who, name] = decodeURIComponent(req.url ?? "").split("/");
+    const { status, shape, body } = ANSWERS[name ?? ""] as Case;
+    const head = new Head(shape, ID, status === 204 || status === 304 ? null : Buffer.byteLength(body ?? ""));
+    if (who === "ours") res.begin(status, head);
+    else res.writeHead(status, head.list());
+    res.end(body ?? undefined);
+  }) as Server;
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+});
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+/** What comes back for two requests of one connection, so that what became of the connection shows too. */
+function heard(method: string, path: string, version: string, headers: string): Promise<string> {
+  const request = `${method} ${encodeURI(path)} HTTP/${version}\r\nhost: x\r\n${headers}\r\n`;
+  const { port } = server.address() as AddressInfo;
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(request));
+    let text = "";
+    let asked = 1;
+    socket.on("data", (chunk) => {
+      text += chunk.toString();
+      if (asked++ < 2) socket.write(request);
+      else socket.end();
+    });
+    socket.on("close", () => resolve(text));
+    socket.on("error", reject);
+  });
+}
+
+const DATE = /Date: (\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT)\r\n/g;
+
+describe("a head written as text", () => {
+  for (const name of Object.keys(ANSWERS)) {
+    for (const [how, method, version, headers] of [
+      ["as nearly everybody asks", "GET", "1.1", ""],
+      ["from HTTP/1.0", "GET", "1.0", ""],
+      ["from HTTP/1.0 that would stay", "GET", "1.0", "connection: keep-alive\r\n"],
+      ["for the last time", "GET", "1.1", "connection: close\r\n"],
+      ["for the head alone", "HEAD", "1.1", ""],
+      ["with an expectation", "POST", "1.1", "expect: 100-continue\r\ncontent-length: 0\r\n"],
+    ] as const) {
+      it(`is node's, to the byte: ${name}, ${how}`, async () => {
+        const [ours, nodes] = await Promise.all(
+          ["ours", "node"].map((who) => heard(method, `/${who}/${name}`, version, headers)),
+        );
+        expect(ours).toContain(`request-id: ${ID}\r\n`);
+        expect(ours?.replace(DATE, "Date: -\r\n")).toBe(nodes?.replace(DATE, "Date: -\r\n"));
+        for (const [, date] of ours?.matchAll(DATE) ?? [])
+          expect(Math.abs(Date.parse(date ?? "") - Date.now())).toBeLessThan(5_000);
+        expect(ours?.match(DATE)?.length).toBe(nodes?.match(DATE)?.length);
+      });
+    }
+  }
+
+  it("never carries a header that would break out of its line", () => {
+    for (const fields of [{ a: "b\r\nc: d" }, { "a\r\nb": "c" }, { "": "x" }, { a: "\0" }]) {
+      expect(() => new Shape(fields as unknown as Record<string, string>)).toThrow(/Invalid|must be a valid/);
+    }
+  });
+});
