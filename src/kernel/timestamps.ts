@@ -20,10 +20,16 @@ export function parseTimestamp(text: string): number | null {
   return ms >= 0 && ms <= MS_MAX ? ms : null;
 }
 
-/** Throws RangeError outside 1970..9999, where the four-digit form would lie. */
+let lastMs = Number.NaN;
+let lastText = "";
+
+/** Throws RangeError outside 1970..9999, where the four-digit form would lie. One moment is often written several times. */
 export function formatTimestamp(ms: number): string {
+  if (ms === lastMs) return lastText;
   if (!(ms >= 0 && ms < MS_MAX + 1)) throw new RangeError("A timestamp lies in the years 1970 to 9999.");
-  return new Date(ms).toISOString();
+  lastText = new Date(ms).toISOString();
+  lastMs = ms;
+  return lastText;
 }
 
 function daysIn(year: number, month: number): number {

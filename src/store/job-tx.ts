@@ -6,13 +6,15 @@ import type { Undo, Versions } from "./versions.ts";
 
 /** What the jobs of one batch have in common. None of them changes what another reads. */
 export class Batch {
-  readonly #reads = new Map<string, Promise<unknown>>();
+  readonly #reads = new Map<string, Map<string, Promise<unknown>>>();
   readonly #inserts = new Map<string, Row[]>();
 
   shared<R>({ sql, values }: Query, ask: () => Promise<R>): Promise<R> {
-    const name = `${sql}\n${JSON.stringify(values)}`;
-    let answer = this.#reads.get(name) as Promise<R> | undefined;
-    if (!answer) this.#reads.set(name, (answer = ask()));
+    let answers = this.#reads.get(sql);
+    if (!answers) this.#reads.set(sql, (answers = new Map()));
+    const name = values.join("\0"); // no text of ours holds a NUL
+    let answer = answers.get(name) as Promise<R> | undefined;
+    if (!answer) answers.set(name, (answer = ask()));
     return answer;
   }
 

@@ -4,7 +4,13 @@ import { behind, type After } from "./page.ts";
 import { columns, dynamic, statement, type Reader, type Tx } from "./statement.ts";
 import type { ApiKeyRow, RevokedCause } from "./tables.ts";
 
-export const insertKey = statement<ApiKeyRow>()((db, p) =>
+/** A new key is neither revoked nor quarantined nor used: what is null by itself need not be bound. */
+type NewRow = Omit<
+  ApiKeyRow,
+  "revoked_at" | "revoked_reason" | "revoked_cause" | "quarantined_at" | "quarantine_reason" | "last_used_at"
+>;
+
+export const insertKey = statement<NewRow>()((db, p) =>
   db
     .insertInto("api_keys")
     .values(
@@ -22,14 +28,8 @@ export const insertKey = statement<ApiKeyRow>()((db, p) =>
         "rate_limits",
         "expires_at",
         "requested_expires_at",
-        "revoked_at",
-        "revoked_reason",
-        "revoked_cause",
-        "quarantined_at",
-        "quarantine_reason",
         "rotated_from",
         "created_at",
-        "last_used_at",
         "policy_version",
       ]),
     ),

@@ -42,6 +42,8 @@ export class SqliteReader implements Reader {
   readonly #failed: (error: unknown) => void;
   readonly #endTurn = (): void => this.renew();
   #sharing = true;
+  /** Ours to know: asking the connection whether it is in a transaction costs as much as to find a row. */
+  #begun = false;
 
   constructor(db: Connection, failed: (error: unknown) => void) {
     this.#db = db;
@@ -59,8 +61,9 @@ export class SqliteReader implements Reader {
 
   #read<T>(sql: string, take: (statement: Statement) => T): T {
     try {
-      if (this.#sharing && !this.#db.inTransaction) {
+      if (this.#sharing && !this.#begun) {
         this.#statements.get("begin").run();
+        this.#begun = true;
         setImmediate(this.#endTurn);
       }
       return take(this.#statements.get(sql));
@@ -72,8 +75,10 @@ export class SqliteReader implements Reader {
 
   /** The next read sees everything committed so far. */
   renew(): void {
+    if (!this.#begun) return;
+    this.#begun = false;
     try {
-      if (this.#db.inTransaction) this.#statements.get("commit").run();
+      if (this.#db.inTransaction) this.#statements.get("commit").run(); // an I/O error may have ended it
     } catch (error) {
       this.#failed(error);
     }
