@@ -124,7 +124,6 @@ function addToMonth(
   row.last_seen_at = Math.max(row.last_seen_at, last);
 }
 
-/** In key order, so that two processes that write the same rows wait for each other instead of deadlocking. */
 function collect(byDay: Map<number, Map<KeyPlace, DaySum>>, months: Months) {
   const days: UsageDayRow[] = [];
   const lastUsed = new Map<KeyPlace, number>();
@@ -138,20 +137,5 @@ function collect(byDay: Map<number, Map<KeyPlace, DaySum>>, months: Months) {
       addToMonth(months, whose, { requests: sum.admitted, first: sum.first, last: sum.last });
     }
   }
-  days.sort((a, b) => compare(a.key_id, b.key_id) || a.day - b.day);
-  const ordered = [...months.values()].flat().toSorted(byKey);
-  return { days, months: ordered, lastUsed };
-}
-
-function byKey(a: UsageTenantMonthRow, b: UsageTenantMonthRow): number {
-  return (
-    a.month - b.month ||
-    compare(a.env, b.env) ||
-    compare(a.tenant_id, b.tenant_id) ||
-    compare(a.project_id, b.project_id)
-  );
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return { days, months: [...months.values()].flat(), lastUsed };
 }

@@ -6,7 +6,7 @@ import { fail, type Failure } from "../kernel/errors.ts";
 import type { Soon } from "../kernel/soon.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../store/ingest.ts";
 import type { Tx } from "../store/statement.ts";
-import { addDays, addTenantMonths, touchKey } from "../store/usage.ts";
+import { daySums, tenantMonthSums, touchKey } from "../store/usage.ts";
 import { confinedTo, type SecretKeyActor } from "./actor.ts";
 import type { Ctx, Rack } from "./context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
@@ -203,8 +203,8 @@ async function count(rack: Rack, workspace_id: string, { events_dropped, figures
     async (tx: Tx) => {
       const row = { workspace_id, body_hash, accepted, events_dropped, created_at: now, since: now - DAY_MS };
       if (!(await insertBatch.first(tx, row))) return batchReceipt.first(tx, { workspace_id, body_hash });
-      await addDays(tx, figures.days);
-      await addTenantMonths(tx, figures.months);
+      await tx.sum(daySums, figures.days);
+      await tx.sum(tenantMonthSums, figures.months);
       for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });
       return undefined;
     },

@@ -2,12 +2,14 @@
 // would land outside the job's savepoint and be committed with the others.
 import type { Driver } from "./driver.ts";
 import type { Query, Row, Tx } from "./statement.ts";
+import { Summed, type Sums } from "./sums.ts";
 import type { Undo, Versions } from "./versions.ts";
 
 /** What the jobs of one batch have in common. None of them changes what another reads. */
 export class Batch {
   readonly #reads = new Map<string, Map<string, Promise<unknown>>>();
   readonly #inserts = new Map<string, Row[]>();
+  readonly #sums = new Map<unknown, Summed<unknown>>();
 
   shared<R>({ sql, values }: Query, ask: () => Promise<R>): Promise<R> {
     let answers = this.#reads.get(sql);
@@ -24,10 +26,20 @@ export class Batch {
     else this.#inserts.set(sql, [values]);
   }
 
+  sum<R>(sums: Sums<R>, rows: readonly R[]): void {
+    const summed = (this.#sums.get(sums) as Summed<R> | undefined) ?? new Summed(sums);
+    this.#sums.set(sums, summed.add(rows));
+  }
+
   /** Sends what was gathered, in the order in which it was first asked for. */
-  async insert(driver: Driver): Promise<void> {
-    await Promise.all([...this.#inserts].map(([sql, rows]) => driver.writer.many(sql, rows)));
+  async insert({ dialect, writer }: Driver): Promise<void> {
+    const runner = { dialect, run: (query: Query): Promise<number> => writer.run(query) };
+    await Promise.all([
+      ...[...this.#inserts].map(([sql, rows]) => writer.many(sql, rows)),
+      ...[...this.#sums.values()].map((summed) => summed.write(runner)),
+    ]);
     this.#inserts.clear();
+    this.#sums.clear();
   }
 }
 
@@ -89,6 +101,13 @@ export class JobTx {
     this.wrote = true;
     if (this.#batch) this.#batch.gather(query);
     else await this.#driver.writer.run(query);
+  }
+
+  async sum<R>(sums: Sums<R>, rows: readonly R[]): Promise<void> {
+    if (this.#over) return tooLate();
+    this.wrote = true;
+    if (this.#batch) this.#batch.sum(sums, rows);
+    else await new Summed(sums).add(rows).write(this.branded);
   }
 
   bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number> {

@@ -16,6 +16,9 @@ export function pieces(rows: number): { from: number; to: number }[] {
 
 type Cells = Record<string, string | number>;
 
+/** As much of a transaction as an insert needs. */
+export type Runner = Pick<Tx, "dialect" | "run">;
+
 /**
  * Runs `insert … values (…), (…)` for any number of rows out of a few prepared statements. The values are laid out by
  * hand, row after row in the order of `names`: named holes would cost more than the insert.
@@ -35,11 +38,11 @@ export function insertMany<R extends Cells>(
     texts.set(key, sql);
     return sql;
   };
-  return async (tx: Tx, rows: readonly R[]): Promise<void> => {
+  return async (on: Runner, rows: readonly R[]): Promise<void> => {
     for (const { from, to } of pieces(rows.length)) {
       const values: (string | number)[] = [];
       for (let i = from; i < to; i++) for (const name of names) values.push((rows[i] as R)[name] as string | number);
-      await tx.run({ sql: sqlOf(tx.dialect, to - from), values });
+      await on.run({ sql: sqlOf(on.dialect, to - from), values });
     }
   };
 }

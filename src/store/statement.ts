@@ -12,6 +12,7 @@ import {
   type Compilable,
 } from "kysely";
 import type { Soon } from "../kernel/soon.ts";
+import type { Sums } from "./sums.ts";
 import type { Tables } from "./tables.ts";
 
 export type Dialect = "sqlite" | "postgres";
@@ -64,6 +65,8 @@ export interface Tx extends Reader {
   shared<R>(query: Query): Promise<R | undefined>;
   /** An insert that nothing later in the job looks for: it may go with those of the other jobs of the batch. */
   gather(query: Query): Promise<void>;
+  /** Sums that nothing later in the job looks for: those of the batch's jobs are put together. */
+  sum<R>(sums: Sums<R>, rows: readonly R[]): Promise<void>;
   /** The project's next policy version; the project row itself is updated once, when the group seals. */
   bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number>;
 }

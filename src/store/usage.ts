@@ -1,13 +1,14 @@
 // Usage figures: sums per key and day, and per tenant, project, environment and month. Rows are added up in memory
-// first; a batch writes each figure once, many to a statement and in key order (two processes then never deadlock).
+// first, and written many to a statement.
 import { sql } from "kysely";
 import type { Env } from "../kernel/keyformat.ts";
 import { insertMany } from "./many.ts";
 import { LIST_MAX } from "./page.ts";
 import { dynamic, statement, type Reader } from "./statement.ts";
+import type { Sums } from "./sums.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "./tables.ts";
 
-export const addDays = insertMany<UsageDayRow>(["workspace_id", "key_id", "day", "requests", "errors"], (db, rows) =>
+const writeDays = insertMany<UsageDayRow>(["workspace_id", "key_id", "day", "requests", "errors"], (db, rows) =>
   db
     .insertInto("usage_days")
     .values(rows)
@@ -19,7 +20,7 @@ export const addDays = insertMany<UsageDayRow>(["workspace_id", "key_id", "day",
     ),
 );
 
-export const addTenantMonths = insertMany<UsageTenantMonthRow>(
+const writeTenantMonths = insertMany<UsageTenantMonthRow>(
   ["workspace_id", "month", "env", "tenant_id", "project_id", "requests", "first_seen_at", "last_seen_at"],
   (db, rows) =>
     db
@@ -33,6 +34,24 @@ export const addTenantMonths = insertMany<UsageTenantMonthRow>(
         }),
       ),
 );
+
+export const daySums: Sums<UsageDayRow> = {
+  keyOf: ({ key_id, day }) => `${key_id} ${day}`,
+  plus: (a, b) => ({ ...a, requests: a.requests + b.requests, errors: a.errors + b.errors }),
+  write: writeDays,
+};
+
+export const tenantMonthSums: Sums<UsageTenantMonthRow> = {
+  keyOf: ({ workspace_id, month, env, tenant_id, project_id }) =>
+    `${workspace_id} ${month} ${env} ${tenant_id} ${project_id}`,
+  plus: (a, b) => ({
+    ...a,
+    requests: a.requests + b.requests,
+    first_seen_at: Math.min(a.first_seen_at, b.first_seen_at),
+    last_seen_at: Math.max(a.last_seen_at, b.last_seen_at),
+  }),
+  write: writeTenantMonths,
+};
 
 export const touchKey = statement<{ workspace_id: string; id: string; at: number }>()((db, p) =>
   db
