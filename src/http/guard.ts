@@ -72,12 +72,15 @@ export class Guard {
     if (now - this.#expected <= LAG_MS) this.#laggingSince = undefined;
     else this.#laggingSince ??= now;
     this.#expected = now + TICK_MS;
-    for (let place = this.#row.after; place.res; ) {
-      const { res, at, after } = place;
-      const late = now - at >= DEADLINE_MS;
-      if (late && !res.headersSent && !res.destroyed) this.#refuse(res, true);
-      if (late || res.destroyed) this.release(place);
-      place = after;
+    const over: Place[] = []; // first all, then each: to refuse one may release another
+    for (let place = this.#row.after; place.res; place = place.after) {
+      if (now - place.at >= DEADLINE_MS || place.res.destroyed) over.push(place);
+    }
+    for (const place of over) {
+      const { res } = place;
+      if (!res || place.after === place) continue; // released meanwhile
+      this.release(place);
+      if (!res.headersSent && !res.destroyed) this.#refuse(res, true);
     }
   }
 }

@@ -9,7 +9,15 @@ import type { Request } from "./request.ts";
 export const KEEP_ALIVE_MS = 65_000;
 
 /** By these node decides how to send the body and what becomes of the connection: it must see them. */
-const NODES_OWN = new Set(["connection", "content-length", "date", "expect", "keep-alive", "te", "trailer", "upgrade"]);
+const NODES_OWN = new Set([
+  "connection",
+  "content-length",
+  "date",
+  "expect",
+  "keep-alive",
+  "trailer",
+  "transfer-encoding",
+]);
 
 type Fields = Readonly<Record<string, string>>;
 
@@ -26,7 +34,7 @@ export class Shape {
       validateHeaderName(name);
       validateHeaderValue(name, value);
     }
-    const plain = all.every(([name]) => !NODES_OWN.has(name) && name !== "transfer-encoding");
+    const plain = all.every(([name]) => !NODES_OWN.has(name.toLowerCase()));
     this.lines = plain ? all.map(([name, value]) => `${name}: ${value}\r\n`).join("") : null;
   }
 }
@@ -61,21 +69,30 @@ export class Head {
 type Inside = { _header: string; _headerSent: boolean };
 type StoreHeader = (this: ServerResponse, line: string, headers: unknown) => void;
 
-const storeHeader = Reflect.get(ServerResponse.prototype, "_storeHeader") as StoreHeader;
+const storeHeader = nodesOwn();
+
+function nodesOwn(): StoreHeader {
+  const found: unknown = Reflect.get(ServerResponse.prototype, "_storeHeader");
+  if (typeof found !== "function") throw new Error("this version of Node writes the heads of answers in another way");
+  return found as StoreHeader;
+}
 
 export class Response extends ServerResponse<Request> {
+  /** The server must keep connections for KEEP_ALIVE_MS, and for any number of requests: that is what the text says. */
   begin(status: number, head: Head): void {
-    this.writeHead(status, head as never); // node hands it on as it is
+    // Node hands it on as it is, unless it has to put it together with headers that were set one by one.
+    const alone = this.getHeaderNames().length === 0;
+    this.writeHead(status, alone ? (head as never) : head.list());
   }
 
   /** Called by writeHead. */
-  _storeHeader(line: string, headers: unknown): void {
-    if (!(headers instanceof Head)) return storeHeader.call(this, line, headers);
+  _storeHeader(statusLine: string, headers: unknown): void {
+    if (!(headers instanceof Head)) return storeHeader.call(this, statusLine, headers);
     // HTTP/1.0 has rules of its own for a connection that stays; it is the one without chunks.
     const text = this.shouldKeepAlive && this.useChunkedEncodingByDefault ? headers.text() : null;
-    if (text === null) return storeHeader.call(this, line, headers.list());
+    if (text === null) return storeHeader.call(this, statusLine, headers.list());
     const inside = this as unknown as Inside;
-    inside._header = `${line}${text}${dateLine()}${KEPT_ALIVE}`;
+    inside._header = `${statusLine}${text}${dateLine()}${KEPT_ALIVE}`;
     inside._headerSent = false;
   }
 }

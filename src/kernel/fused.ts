@@ -1,6 +1,7 @@
 // An API key's text checked and hashed in one go: prefix, alphabet and CRC-32 while its characters become words, then
 // SHA-256 of its single block (48 characters, 0x80, zeros, 384 as the length in bits) with four rounds a turn.
-// The digest is left in `keyDigest`, overwritten by the next call: use it before anything awaits.
+// Other short texts are hashed by the same rounds. The digest is left in `keyDigest`, overwritten by the next call: use it
+// before anything awaits.
 
 import { PREFIXES } from "./keyformat.ts";
 

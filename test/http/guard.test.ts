@@ -1,22 +1,26 @@
 // The guard on an injected clock: shedding starts after five seconds of lag and ends with it; old requests are answered.
 import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
-import { Guard } from "../../src/http/guard.ts";
+import { Guard, type Place } from "../../src/http/guard.ts";
 import type { Response } from "../../src/http/response.ts";
 
 function setUp() {
   let now = 0;
   const refused: Response[] = [];
   const late: Response[] = [];
+  let hook = (): void => {};
   const guard = new Guard(
-    (res, tookTooLong) => void (tookTooLong ? late : refused).push(res),
+    (res, tookTooLong) => {
+      (tookTooLong ? late : refused).push(res);
+      if (tookTooLong) hook();
+    },
     () => now,
   );
   const request = (url = "/v1/keys") => {
     const res = { headersSent: false, destroyed: false } as Response;
     const turnedAway = guard.turnsAway({ url } as IncomingMessage, res);
-    if (!turnedAway) guard.watch(res);
-    return { res, turnedAway };
+    const place = turnedAway ? undefined : guard.watch(res);
+    return { res, turnedAway, place };
   };
   /** Lets time pass in ticks of a given length. */
   const pass = (ms: number, tick: number): void => {
@@ -25,7 +29,8 @@ function setUp() {
       guard.tick();
     }
   };
-  return { guard, refused, late, request, pass };
+  const onLate = (also: () => void): void => void (hook = also);
+  return { guard, refused, late, onLate, request, pass };
 }
 
 describe("the guard", () => {
@@ -49,6 +54,28 @@ describe("the guard", () => {
       pass(250, 250);
     }
     expect(guard.shedding).toBe(false);
+  });
+
+  it("keeps its row whole, whichever answers leave it, in whatever order and however often", () => {
+    const { guard, late, request, pass } = setUp();
+    const [first, second, third, fourth] = [request(), request(), request(), request()];
+    for (const { place } of [second, fourth, second, fourth]) guard.release(place as Place);
+    const fifth = request();
+    guard.release(first.place as Place);
+    pass(31_000, 250);
+    expect(late).toEqual([third.res, fifth.res]);
+    for (const { place } of [third, fifth]) guard.release(place as Place); // the handler is done at last
+    const sixth = request();
+    pass(31_000, 250);
+    expect(late).toEqual([third.res, fifth.res, sixth.res]);
+  });
+
+  it("refuses nobody twice though a refusal lets another answer go", () => {
+    const { guard, late, onLate, request, pass } = setUp();
+    const [first, second, third] = [request(), request(), request()];
+    onLate(() => guard.release(second.place as Place));
+    pass(31_000, 250);
+    expect(late).toEqual([first.res, third.res]);
   });
 
   it("answers a request that is thirty seconds old, once, and leaves answered ones alone", () => {

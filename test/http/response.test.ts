@@ -1,31 +1,37 @@
 // Heads that are written as text, beside what node writes of the same headers: every byte but the date's must be the same.
 import { createServer, type Server } from "node:http";
-import { connect, type AddressInfo } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { connect, type AddressInfo, type Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { Request } from "../../src/http/request.ts";
 import { Head, KEEP_ALIVE_MS, Response, Shape } from "../../src/http/response.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
 const PLAIN = new Shape({ "cache-control": "no-store", "content-type": "application/json; charset=utf-8" });
-const CLOSING = new Shape({ "cache-control": "no-store", connection: "close" });
+const own = (fields: Record<string, string>) => new Shape({ "cache-control": "no-store", ...fields });
 
 type Case = { status: number; shape: Shape; body: string | null };
 const ANSWERS: Record<string, Case> = {
   "a body": { status: 200, shape: PLAIN, body: '{"object":"x"}' },
   "a body that is not ASCII": { status: 201, shape: PLAIN, body: '{"name":"Łódź"}' },
+  "a header set before": { status: 200, shape: PLAIN, body: "{}" },
   "no body": { status: 204, shape: PLAIN, body: null },
   "nothing new": { status: 304, shape: PLAIN, body: null },
   "an empty body": { status: 503, shape: PLAIN, body: "" },
-  "a header of node's": { status: 413, shape: CLOSING, body: "{}" },
+  "an end of the connection": { status: 413, shape: own({ connection: "close" }), body: "{}" },
+  "an end in capitals": { status: 413, shape: own({ Connection: "close" }), body: "{}" },
+  "a date of its own": { status: 200, shape: own({ date: "Sun, 15 Nov 2026 00:00:00 GMT" }), body: "{}" },
+  "a keep-alive of its own": { status: 200, shape: own({ "keep-alive": "timeout=3" }), body: "{}" },
+  "a length of its own": { status: 200, shape: own({ "Content-Length": "2" }), body: "{}" },
 };
 
 let server: Server;
 beforeAll(async () => {
-  const made = { IncomingMessage: Request, ServerResponse: Response };
+  const made = { IncomingMessage: Request, ServerResponse: Response, optimizeEmptyRequests: true };
   server = createServer(made, (req, res) => {
     const [, who, name] = decodeURIComponent(req.url ?? "").split("/");
     const { status, shape, body } = ANSWERS[name ?? ""] as Case;
     const head = new Head(shape, ID, status === 204 || status === 304 ? null : Buffer.byteLength(body ?? ""));
+    if (name === "a header set before") res.setHeader("x-a", "b");
     if (who === "ours") res.begin(status, head);
     else res.writeHead(status, head.list());
     res.end(body ?? undefined);
@@ -80,6 +86,35 @@ describe("a head written as text", () => {
       });
     }
   }
+
+  it("tells the time as it goes on", async () => {
+    const now = Date.now();
+    const dates: (string | undefined)[] = [];
+    for (const later of [0, 2_000, 60_000]) {
+      const clock = vi.spyOn(Date, "now").mockReturnValue(now + later);
+      try {
+        dates.push(new RegExp(DATE).exec(await heard("GET", "/ours/a body", "1.1", ""))?.[1]);
+      } finally {
+        clock.mockRestore();
+      }
+    }
+    const first = Date.parse(dates[0] ?? "");
+    expect(dates.map((date) => Date.parse(date ?? "") - first)).toEqual([0, 2_000, 60_000]);
+  });
+
+  it("lets go of a request with its answer", async () => {
+    const sockets: (Socket & { parser?: { incoming: unknown } })[] = [];
+    server.once("connection", (socket) => sockets.push(socket));
+    const { port } = server.address() as AddressInfo;
+    const socket = connect(port, "127.0.0.1");
+    try {
+      socket.write("POST /ours/nothing%20new HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}");
+      await new Promise((resolve) => socket.once("data", resolve));
+      await vi.waitFor(() => expect(sockets[0]?.parser?.incoming).toBeNull());
+    } finally {
+      socket.destroy();
+    }
+  });
 
   it("never carries a header that would break out of its line", () => {
     for (const fields of [{ a: "b\r\nc: d" }, { "a\r\nb": "c" }, { "": "x" }, { a: "\0" }]) {

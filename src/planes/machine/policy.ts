@@ -60,7 +60,7 @@ function holding({ headers }: Incoming): (tag: string) => boolean {
   return (tag) => tags.includes(`"${tag}"`);
 }
 
-/** The request's own `close` comes when it has been read; only the socket tells that the caller went away. */
+/** A request that has been read never closes; only the socket tells that the caller went away. */
 function goneOf({ message }: Incoming): OnGone {
   return (listener) => {
     const { socket } = message;
