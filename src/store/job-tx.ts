@@ -33,11 +33,10 @@ export class Batch {
 
   /** Sends what was gathered, in the order in which it was first asked for. */
   async insert({ dialect, writer }: Driver): Promise<void> {
+    await Promise.all([...this.#inserts].map(([sql, rows]) => writer.many(sql, rows)));
     const runner = { dialect, run: (query: Query): Promise<number> => writer.run(query) };
-    await Promise.all([
-      ...[...this.#inserts].map(([sql, rows]) => writer.many(sql, rows)),
-      ...[...this.#sums.values()].map((summed) => summed.write(runner)),
-    ]);
+    // One kind after the other: pieces of two, mixed, could make two processes wait in a circle.
+    for (const summed of this.#sums.values()) await summed.write(runner);
     this.#inserts.clear();
     this.#sums.clear();
   }

@@ -76,9 +76,9 @@ export class SqliteReader implements Reader {
   /** The next read sees everything committed so far. */
   renew(): void {
     if (!this.#begun) return;
-    this.#begun = false;
     try {
       if (this.#db.inTransaction) this.#statements.get("commit").run(); // an I/O error may have ended it
+      this.#begun = false; // not before: where it could not end, another must not begin
     } catch (error) {
       this.#failed(error);
     }
