@@ -13,7 +13,8 @@ import { ensureCheckpointKey } from "./domain/signing-keys.ts";
 import { clientAddress } from "./http/address.ts";
 import { Meter } from "./http/meter.ts";
 import { createMetricsServer } from "./http/metrics.ts";
-import { closeQuietConnections, createHttpServer } from "./http/server.ts";
+import { Connections } from "./http/connections.ts";
+import { createHttpServer } from "./http/server.ts";
 import { readCertificate, renewCertificate } from "./http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
 import { noJobs, startJobs, type Jobs } from "./jobs.ts";
@@ -63,13 +64,14 @@ async function compose(options: AppOptions, opened: Closers): Promise<App> {
   await loadCounters(rack);
   await ensureEmbedKeys(rack);
   const meter = settings.metrics ? new Meter(endpoints) : undefined;
-  const server = await listen(rack, options, meter);
+  const connections = new Connections();
+  const server = await listen(rack, options, connections, meter);
   const url = urlOf(server, settings);
   rack.publicUrl ||= url;
   const metrics = meter && (await listenForMetrics(rack, meter, server));
   const jobs = rack.store.readOnly ? noJobs : startJobs(rack);
   const door = await openOperatorDoor(rack, dir);
-  const stop = stopper({ server, metrics, jobs, door, rack, lock });
+  const stop = stopper({ server, connections, metrics, jobs, door, rack, lock });
   const firstStart = rack.store.applied.length > 0;
   const metricsUrl = metrics ? `http://${hostAndPort(metrics)}/metrics` : null;
   if (metricsUrl) rack.log.info("metrics", { url: metricsUrl });
@@ -91,7 +93,12 @@ async function listenForMetrics(rack: Rack, meter: Meter, main: Server): Promise
   }
 }
 
-async function listen(rack: Rack, options: AppOptions, meter: Meter | undefined): Promise<Server> {
+async function listen(
+  rack: Rack,
+  options: AppOptions,
+  connections: Connections,
+  meter: Meter | undefined,
+): Promise<Server> {
   const { settings } = options;
   const { host, port, tls_cert, tls_key } = settings;
   if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
@@ -100,6 +107,7 @@ async function listen(rack: Rack, options: AppOptions, meter: Meter | undefined)
     meter,
     addressOf: clientAddress(settings.trust_proxy),
     publicUrl: settings.public_url,
+    connections,
     tls: tls_cert ? readTls(tls_cert, tls_key) : undefined,
   });
   await listening(server, host, port, "--port");
@@ -156,6 +164,7 @@ function bracketed(host: string): string {
 
 type Parts = {
   server: Server;
+  connections: Connections;
   metrics: Server | undefined;
   jobs: Jobs;
   door: OperatorDoor;
@@ -164,14 +173,14 @@ type Parts = {
 };
 
 /** Stops accepting, answers whoever waits, finishes what is in flight, makes the last checkpoint, closes the database. */
-function stopper({ server, metrics, jobs, door, rack, lock }: Parts): () => Promise<void> {
+function stopper({ server, connections, metrics, jobs, door, rack, lock }: Parts): () => Promise<void> {
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     const closed = new Promise<void>((resolved) => server.close(() => resolved()));
     rack.feed.stop();
     stopBackups(rack);
-    const idle = setInterval(() => closeQuietConnections(server), 50);
-    closeQuietConnections(server);
+    const idle = setInterval(() => connections.endQuiet(), 50);
+    connections.endQuiet();
     const late = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS);
     await closed;
     clearInterval(idle);

@@ -1,6 +1,6 @@
 // An answer that takes its headers as text. Node checks and joins headers one by one, for every answer anew; ours carry
 // eight, of which only the request's id and the length ever differ. That was a twentieth of a small request.
-// The trap: `_storeHeader`, `_header` and `_headerSent` are node's own, between writeHead and the wire. Node's version is
+// The trap: `_storeHeader` and the fields it fills are node's own, between writeHead and the wire. Node's version is
 // ours to choose, and test/http/response.test.ts holds every byte against what node writes of the same headers.
 import { ServerResponse, validateHeaderName, validateHeaderValue } from "node:http";
 import type { Request } from "./request.ts";
@@ -66,7 +66,7 @@ export class Head {
   }
 }
 
-type Inside = { _header: string; _headerSent: boolean };
+type Inside = { _header: string; _headerSent: boolean; _keepAliveTimeout: number };
 type StoreHeader = (this: ServerResponse, line: string, headers: unknown) => void;
 
 const storeHeader = nodesOwn();
@@ -78,7 +78,7 @@ function nodesOwn(): StoreHeader {
 }
 
 export class Response extends ServerResponse<Request> {
-  /** The server must keep connections for KEEP_ALIVE_MS, and for any number of requests: that is what the text says. */
+  /** The server must keep connections for KEEP_ALIVE_MS (connections.ts), and for any number of requests: so says the text. */
   begin(status: number, head: Head): void {
     // Node hands it on as it is, unless it has to put it together with headers that were set one by one.
     const alone = this.getHeaderNames().length === 0;
@@ -87,11 +87,12 @@ export class Response extends ServerResponse<Request> {
 
   /** Called by writeHead. */
   _storeHeader(statusLine: string, headers: unknown): void {
+    const inside = this as unknown as Inside;
+    inside._keepAliveTimeout = KEEP_ALIVE_MS; // node's server has none: see connections.ts
     if (!(headers instanceof Head)) return storeHeader.call(this, statusLine, headers);
     // HTTP/1.0 has rules of its own for a connection that stays; it is the one without chunks.
     const text = this.shouldKeepAlive && this.useChunkedEncodingByDefault ? headers.text() : null;
     if (text === null) return storeHeader.call(this, statusLine, headers.list());
-    const inside = this as unknown as Inside;
     inside._header = `${statusLine}${text}${dateLine()}${KEPT_ALIVE}`;
     inside._headerSent = false;
   }

@@ -7,18 +7,20 @@ import { toNodeHandler } from "srvx/node";
 import type { Rack } from "../domain/context.ts";
 import { fail } from "../kernel/errors.ts";
 import { LAST, rawAnswer, refuseBroken, type Answering } from "./broken.ts";
+import type { Connections } from "./connections.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { Guard, type Place } from "./guard.ts";
 import { Answer, type Incoming } from "./message.ts";
 import { Request } from "./request.ts";
-import { KEEP_ALIVE_MS, Response } from "./response.ts";
+import { Response } from "./response.ts";
 import { Routes, type Params } from "./routes.ts";
 import { run, type RunOptions, type Tell } from "./run.ts";
 import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./send.ts";
 
 export type HttpOptions = RunOptions & {
   publicUrl: string | null;
+  connections: Connections;
   tls?: { cert: string; key: string } | undefined;
 };
 
@@ -45,13 +47,9 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
     options.tls ? createTlsServer({ ...made, ...options.tls }, listener) : createServer(made, listener)
   ) as Server;
   guard.attach(server);
-  server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
-    open.add(socket);
-    socket.once("close", () => open.delete(socket));
-  });
+  options.connections.attach(server, options.tls ? "secureConnection" : "connection");
   server.headersTimeout = 10_000;
   server.requestTimeout = 30_000;
-  server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.maxConnections = 10_000;
   server.on("checkExpectation", listener); // node would answer 417 by itself; what we do not know we need not meet
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
@@ -105,19 +103,6 @@ function listenerOf(
     }
     route.target(req, res, route.params);
   };
-}
-
-/** Every connection there is. Node's own closeIdleConnections leaves out those that never sent a request. */
-const open = new Set<Socket>();
-
-/** Ends the connections on which nothing is being answered; for a server that has stopped accepting. */
-export function closeQuietConnections(server: Server): void {
-  server.closeIdleConnections();
-  for (const socket of open) {
-    const { res } = (socket as Answering)[LAST] ?? {};
-    const mine = (socket as Socket & { server?: unknown }).server === server;
-    if (mine && (res === undefined || res.writableFinished)) socket.destroy();
-  }
 }
 
 /** `http://host/path` means `/path` (RFC 9112, 3.2.2); whatever else is not a path is no route of ours. */

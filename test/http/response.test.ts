@@ -1,7 +1,8 @@
 // Heads that are written as text, beside what node writes of the same headers: every byte but the date's must be the same.
-import { createServer, type Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { Connections } from "../../src/http/connections.ts";
 import { Request } from "../../src/http/request.ts";
 import { Head, KEEP_ALIVE_MS, Response, Shape } from "../../src/http/response.ts";
 
@@ -24,30 +25,43 @@ const ANSWERS: Record<string, Case> = {
   "a length of its own": { status: 200, shape: own({ "Content-Length": "2" }), body: "{}" },
 };
 
-let server: Server;
-beforeAll(async () => {
+type Who = "ours" | "node";
+const servers = {} as Record<Who, Server>;
+const connections = new Connections();
+
+function answering(who: Who): Server {
   const made = { IncomingMessage: Request, ServerResponse: Response, optimizeEmptyRequests: true };
-  server = createServer(made, (req, res) => {
-    const [, who, name] = decodeURIComponent(req.url ?? "").split("/");
-    const { status, shape, body } = ANSWERS[name ?? ""] as Case;
+  return createServer(who === "ours" ? made : {}, (req, res: ServerResponse) => {
+    const name = decodeURIComponent(req.url ?? "").slice(1);
+    const { status, shape, body } = ANSWERS[name] as Case;
     const head = new Head(shape, ID, status === 204 || status === 304 ? null : Buffer.byteLength(body ?? ""));
     if (name === "a header set before") res.setHeader("x-a", "b");
-    if (who === "ours") res.begin(status, head);
+    if (res instanceof Response) res.begin(status, head);
     else res.writeHead(status, head.list());
     res.end(body ?? undefined);
   }) as Server;
-  server.keepAliveTimeout = KEEP_ALIVE_MS;
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+}
+
+beforeAll(async () => {
+  for (const who of ["ours", "node"] as const) {
+    const server = answering(who);
+    if (who === "ours") connections.attach(server, "connection");
+    else server.keepAliveTimeout = KEEP_ALIVE_MS;
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    servers[who] = server;
+  }
 });
 afterAll(() => {
-  server.closeAllConnections();
-  server.close();
+  for (const server of Object.values(servers)) {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 /** What comes back for two requests of one connection, so that what became of the connection shows too. */
-function heard(method: string, path: string, version: string, headers: string): Promise<string> {
-  const request = `${method} ${encodeURI(path)} HTTP/${version}\r\nhost: x\r\n${headers}\r\n`;
-  const { port } = server.address() as AddressInfo;
+function heard(who: Who, name: string, method: string, version: string, headers: string): Promise<string> {
+  const request = `${method} /${encodeURI(name)} HTTP/${version}\r\nhost: x\r\n${headers}\r\n`;
+  const { port } = servers[who].address() as AddressInfo;
   return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(request));
     let text = "";
@@ -76,7 +90,7 @@ describe("a head written as text", () => {
     ] as const) {
       it(`is node's, to the byte: ${name}, ${how}`, async () => {
         const [ours, nodes] = await Promise.all(
-          ["ours", "node"].map((who) => heard(method, `/${who}/${name}`, version, headers)),
+          (["ours", "node"] as const).map((who) => heard(who, name, method, version, headers)),
         );
         expect(ours).toContain(`request-id: ${ID}\r\n`);
         expect(ours?.replace(DATE, "Date: -\r\n")).toBe(nodes?.replace(DATE, "Date: -\r\n"));
@@ -93,7 +107,7 @@ describe("a head written as text", () => {
     for (const later of [0, 2_000, 60_000]) {
       const clock = vi.spyOn(Date, "now").mockReturnValue(now + later);
       try {
-        dates.push(new RegExp(DATE).exec(await heard("GET", "/ours/a body", "1.1", ""))?.[1]);
+        dates.push(new RegExp(DATE).exec(await heard("ours", "a body", "GET", "1.1", ""))?.[1]);
       } finally {
         clock.mockRestore();
       }
@@ -104,11 +118,11 @@ describe("a head written as text", () => {
 
   it("lets go of a request with its answer", async () => {
     const sockets: (Socket & { parser?: { incoming: unknown } })[] = [];
-    server.once("connection", (socket) => sockets.push(socket));
-    const { port } = server.address() as AddressInfo;
+    servers.ours.once("connection", (socket) => sockets.push(socket));
+    const { port } = servers.ours.address() as AddressInfo;
     const socket = connect(port, "127.0.0.1");
     try {
-      socket.write("POST /ours/nothing%20new HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}");
+      socket.write("POST /nothing%20new HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}");
       await new Promise((resolve) => socket.once("data", resolve));
       await vi.waitFor(() => expect(sockets[0]?.parser?.incoming).toBeNull());
     } finally {
