@@ -50,7 +50,7 @@ function isBootstrap(rack: Rack, bearer: string): boolean {
 }
 
 function resolveSecretKey(rack: Rack, bearer: string): Soon<SecretKeyActor> {
-  const found = secretKeyByHash.soon(rack.store.read, { lookup_hash: sha256(bearer) });
+  const found = secretKeyByHash.shared(rack.store.read, { lookup_hash: sha256(bearer) });
   return after(found, (row) => secretKeyActor(rack, row));
 }
 

@@ -1,5 +1,6 @@
 // The transaction as one job sees it. It ends with the job: what a failed job still sends afterwards is refused, or it
 // would land outside the job's savepoint and be committed with the others.
+import { Asked } from "./asked.ts";
 import type { Driver } from "./driver.ts";
 import type { Query, Row, Tx } from "./statement.ts";
 import { Summed, type Sums } from "./sums.ts";
@@ -7,18 +8,9 @@ import type { Undo, Versions } from "./versions.ts";
 
 /** What the jobs of one batch have in common. None of them changes what another reads. */
 export class Batch {
-  readonly #reads = new Map<string, Map<string, Promise<unknown>>>();
+  readonly asked = new Asked();
   readonly #inserts = new Map<string, Row[]>();
   readonly #sums = new Map<unknown, Summed<unknown>>();
-
-  shared<R>({ sql, values }: Query, ask: () => Promise<R>): Promise<R> {
-    let answers = this.#reads.get(sql);
-    if (!answers) this.#reads.set(sql, (answers = new Map()));
-    const name = values.join("\0"); // no text of ours holds a NUL
-    let answer = answers.get(name) as Promise<R> | undefined;
-    if (!answer) answers.set(name, (answer = ask()));
-    return answer;
-  }
 
   gather({ sql, values }: Query): void {
     const rows = this.#inserts.get(sql);
@@ -79,7 +71,7 @@ export class JobTx {
   shared<R>(query: Query): Promise<R | undefined> {
     if (this.#over) return tooLate();
     const ask = (): Promise<R | undefined> => this.#driver.writer.first<R>(query);
-    return this.#batch ? this.#batch.shared(query, ask) : ask();
+    return this.#batch ? this.#batch.asked.once(query, ask) : ask();
   }
 
   run(query: Query): Promise<number> {

@@ -25,6 +25,10 @@ export type PreparedEntry = Entry & { payload_text: string };
 
 export type Heads = Map<string, AuditHeadRow>;
 
+const readHead = statement<{ workspace_id: string }>()((db, p) =>
+  db.selectFrom("audit_heads").selectAll().where("workspace_id", "=", p.workspace_id),
+);
+
 // An upsert that changes nothing: a row lock on PostgreSQL, the head made on first use.
 const lockHead = statement<{ workspace_id: string; hash: string }>()((db, p) =>
   db
@@ -66,8 +70,14 @@ const insertAudit = statement<AuditLogRow>()((db, p) =>
 export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>): Promise<Heads> {
   const ids = [...new Set(workspaceIds)].toSorted();
   // Sent in this order on one connection, so taken in this order too, without a round trip each.
-  const rows = await Promise.all(ids.map((workspace_id) => lockHead.first(tx, { workspace_id, hash: GENESIS_HASH })));
+  const rows = await Promise.all(ids.map((workspace_id) => takeHead(tx, workspace_id)));
   return new Map(rows.filter((row) => row !== undefined).map((row) => [row.workspace_id, row]));
+}
+
+/** SQLite's one writer holds the only lock there is: a head is read, which takes a tenth of the time, unless it must be made. */
+async function takeHead(tx: Tx, workspace_id: string): Promise<AuditHeadRow | undefined> {
+  const there = tx.dialect === "sqlite" ? await readHead.first(tx, { workspace_id }) : undefined;
+  return there ?? lockHead.first(tx, { workspace_id, hash: GENESIS_HASH });
 }
 
 export function prepareEntries(heads: Heads, entries: readonly Entry[]): PreparedEntry[] {

@@ -35,6 +35,11 @@ export class PgReader implements Reader {
     return (await this.all<R>(query))[0];
   }
 
+  /** Each in a transaction of its own: what another has just seen may be past. */
+  shared<R>(query: Query): Promise<R | undefined> {
+    return this.first(query);
+  }
+
   /** A question that is not kept prepared, refused in the database's own words. */
   ask<R>(text: string): Promise<R[]> {
     return this.#send<R>({ text, query_timeout: ANSWER_MAX_MS });

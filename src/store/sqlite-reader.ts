@@ -1,5 +1,6 @@
 // The read door on SQLite: one connection that cannot write, its statements kept prepared.
 import type { Soon } from "../kernel/soon.ts";
+import { Asked } from "./asked.ts";
 import { connectSqlite, type Connection, type Statement } from "./connect.ts";
 import { assertPragma, COMMON, setPragmas } from "./sqlite-pragmas.ts";
 import type { Query, Reader } from "./statement.ts";
@@ -40,6 +41,7 @@ export class SqliteReader implements Reader {
   readonly #db: Connection;
   readonly #statements: Statements;
   readonly #failed: (error: unknown) => void;
+  readonly #asked = new Asked();
   readonly #endTurn = (): void => this.renew();
   #sharing = true;
   /** Ours to know: asking the connection whether it is in a transaction costs as much as to find a row. */
@@ -57,6 +59,11 @@ export class SqliteReader implements Reader {
 
   first<R>(query: Query): Soon<R | undefined> {
     return this.#read(query.sql, (statement) => statement.get(query.values) as R | undefined);
+  }
+
+  shared<R>(query: Query): Soon<R | undefined> {
+    // Without a transaction to share nothing says that it would still be the same.
+    return this.#sharing ? this.#asked.once(query, () => this.first<R>(query)) : this.first(query);
   }
 
   #read<T>(sql: string, take: (statement: Statement) => T): T {
@@ -78,6 +85,7 @@ export class SqliteReader implements Reader {
     if (!this.#begun) return;
     try {
       if (this.#db.inTransaction) this.#statements.get("commit").run(); // an I/O error may have ended it
+      this.#asked.clear();
       this.#begun = false; // not before: where it could not end, another must not begin
     } catch (error) {
       this.#failed(error);

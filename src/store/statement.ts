@@ -50,6 +50,8 @@ export interface Reader {
   all<R>(query: Query): Promise<R[]>;
   /** On SQLite the row is there when this returns. */
   first<R>(query: Query): Soon<R | undefined>;
+  /** The same for what many ask, where nothing can have changed it since: one of them asks for all. Not to be altered. */
+  shared<R>(query: Query): Soon<R | undefined>;
 }
 
 declare const txBrand: unique symbol;
@@ -61,8 +63,6 @@ export interface Tx extends Reader {
   run(query: Query): Promise<number>;
   /** The same insert for several rows. */
   many(sql: string, rows: readonly Row[]): Promise<void>;
-  /** A read that no job of the batch changes: one of them asks for all. */
-  shared<R>(query: Query): Promise<R | undefined>;
   /** An insert that nothing later in the job looks for: it may go with those of the other jobs of the batch. */
   gather(query: Query): Promise<void>;
   /** Sums that nothing later in the job looks for: those of the batch's jobs are put together. */
@@ -90,7 +90,8 @@ export type Statement<P, R> = {
   soon(on: Reader, params: P): Soon<R | undefined>;
   run(on: Tx, params: P): Promise<number>;
   many(on: Tx, rows: readonly P[]): Promise<void>;
-  shared(on: Tx, params: P): Promise<R | undefined>;
+  /** For what is read in many requests or jobs at once, and changed by none of them. */
+  shared(on: Reader, params: P): Soon<R | undefined>;
   gather(on: Tx, params: P): Promise<void>;
   /** The SQL text of one dialect, for tests and EXPLAIN. */
   sql(dialect: Dialect): string;

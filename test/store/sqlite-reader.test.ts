@@ -1,6 +1,6 @@
 // Reads of one turn share a transaction: when it begins, when it ends, and what happens where it cannot end.
 import Database from "better-sqlite3";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import type { Connection } from "../../src/store/connect.ts";
 import { SqliteReader } from "../../src/store/sqlite-reader.ts";
 
@@ -38,6 +38,36 @@ it("a transaction that could not end is read in on, and ends with the next attem
   expect(db.inTransaction).toBe(false);
   expect(reader.first(ONE)).toEqual({ one: 1 });
   expect(said).toEqual(["begin", "commit", "commit", "begin"]);
+  reader.renew();
+  db.close();
+});
+
+it("what is asked for many is asked once a transaction, and anew in the next", async () => {
+  const db = new Database(":memory:");
+  db.exec("create table t (id text, n integer); insert into t values ('a', 1), ('b', 1)");
+  const asked = vi.fn();
+  db.function("seen", (id) => {
+    asked(id);
+    return 1;
+  });
+  const reader = new SqliteReader(db, () => {});
+  const row = (id: string) =>
+    reader.shared<{ n: number }>({ sql: "select n from t where id = ? and seen(id)", values: [id] });
+  const times = (): number => asked.mock.calls.splice(0).length;
+
+  expect([row("a"), row("a"), row("b"), row("a")]).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }, { n: 1 }]);
+  expect(times()).toBe(2);
+  db.exec("update t set n = 2"); // as our writer, which renews what is read at every commit
+  reader.renew();
+  expect([row("a"), row("b"), row("b")]).toEqual([{ n: 2 }, { n: 2 }, { n: 2 }]);
+  expect(times()).toBe(2);
+  await new Promise((resolve) => setImmediate(resolve)); // the turn is over, and its transaction with it
+  expect(row("a")).toEqual({ n: 2 });
+  expect(times()).toBe(1);
+  await reader.apart(async () => {
+    expect([row("a"), row("a")]).toEqual([{ n: 2 }, { n: 2 }]);
+    expect(times()).toBe(2);
+  });
   reader.renew();
   db.close();
 });

@@ -9,18 +9,15 @@ import { rackLite, vendorOf } from "../support/rack-lite.ts";
 /** Keeps what it is asked instead of answering. */
 function recorder(dialect: "sqlite" | "postgres"): Reader & { asked: Query[] } {
   const asked: Query[] = [];
-  return {
-    dialect,
-    asked,
-    all: async (query) => {
-      asked.push(query);
-      return [];
-    },
-    first: async (query) => {
-      asked.push(query);
-      return undefined;
-    },
+  const first = async (query: Query): Promise<undefined> => {
+    asked.push(query);
+    return undefined;
   };
+  const all = async (query: Query): Promise<never[]> => {
+    asked.push(query);
+    return [];
+  };
+  return { dialect, asked, all, first, shared: first };
 }
 
 const between = statement<{ workspace_id: string; from: number; name: string | null }>()((db, p) =>

@@ -1,0 +1,31 @@
+// New credentials: the randomness behind them is drawn for some at a time, and never given out twice.
+import { expect, it } from "vitest";
+import { sha256 } from "../../src/domain/context.ts";
+import { mint, mintInvite } from "../../src/domain/material.ts";
+import { parseCredential } from "../../src/kernel/keyformat.ts";
+
+const MANY = 2_000;
+const BODY = /[_.]([A-Za-z0-9_-]{32})[0-9a-f]{8}$/;
+
+it("every credential has 24 random bytes of its own, whatever its kind", () => {
+  const texts = Array.from({ length: MANY }, (_, i) =>
+    i % 3 === 0 ? mintInvite("01890a5d-ac96-774b-bcce-b302099a8057").text : mint("api_key", "live").text,
+  );
+  const bodies = texts.map((text) => Buffer.from(BODY.exec(text)?.[1] ?? "", "base64url"));
+  for (const body of bodies) expect(body).toHaveLength(24);
+  // Neither whole nor in part: a piece of one that comes again in another was given out twice.
+  for (const at of [0, 8, 16]) {
+    expect(new Set(bodies.map((body) => body.toString("hex", at, at + 8))).size).toBe(MANY);
+  }
+  const ones = bodies.reduce(
+    (sum, body) => sum + body.reduce((bits, byte) => bits + byte.toString(2).split("1").length - 1, 0),
+    0,
+  );
+  expect(ones / (MANY * 24 * 8)).toBeCloseTo(0.5, 2); // ten standard deviations are 0.008
+});
+
+it("what is stored of one is its hash and what may be shown", () => {
+  const { text, stored } = mint("secret_key", "test");
+  expect(stored).toEqual({ lookup_hash: sha256(text), display_prefix: parseCredential(text)?.displayPrefix });
+  expect(text.length - stored.display_prefix.length).toBeGreaterThan(30);
+});
