@@ -54,7 +54,7 @@ export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
         policy_version,
       });
       await insertKey.gather(tx, row);
-      return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row)] };
+      return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row, want.scopes ?? [])] };
     });
   });
 }
@@ -89,9 +89,9 @@ export function newKeyRow(
   };
 }
 
-function keyCreated(row: ApiKeyRow): Event {
+function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
   const { env, display_prefix, name } = row;
-  const payload = { env, display_prefix, name, scopes: JSON.parse(row.scopes) as string[] };
+  const payload = { env, display_prefix, name, scopes };
   return { action: "api_key.created", target_id: row.id, payload };
 }
 

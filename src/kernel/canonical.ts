@@ -17,8 +17,18 @@ export function canonical(value: Json): string {
 }
 
 function canonicalString(text: string): string {
+  if (isPlain(text)) return `"${text}"`; // ids, hashes, names: nearly every text of an audit row
   if (!text.isWellFormed()) throw new TypeError("Canonical JSON has no lone surrogates.");
   return JSON.stringify(text);
+}
+
+/** Printable ASCII in which nothing is escaped. */
+function isPlain(text: string): boolean {
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c < 0x20 || c > 0x7e || c === 0x22 || c === 0x5c) return false;
+  }
+  return true;
 }
 
 function canonicalNumber(value: number): string {

@@ -78,6 +78,7 @@ export class GroupCommit {
 
   async #drain(): Promise<void> {
     try {
+      await new Promise((resolve) => setImmediate(resolve)); // what this turn of the event loop still brings comes along
       while (this.#queue.length > 0) {
         const group = this.#queue.splice(0, GROUP_MAX);
         await this.#commit(group);
