@@ -281,7 +281,7 @@ async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, lim
     const chunk = await snapshotChunk(store.read, { ...wanted, after: keys.last, limit: size });
     if (chunk.n > 0) {
       if (keys.chunks.length > 0) keys.chunks.push(COMMA);
-      keys.chunks.push(Buffer.from(chunk.entries.buffer, chunk.entries.byteOffset, chunk.entries.length));
+      keys.chunks.push(chunk.entries);
       keys.last = chunk.last_id ?? keys.last;
       if (chunk.first_expiry !== null) keys.staleAt = Math.min(keys.staleAt, chunk.first_expiry + TELL_EXPIRED_MS + 1);
     }

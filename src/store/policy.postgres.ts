@@ -6,7 +6,7 @@ import type { ChangesWanted, ChunkWanted } from "./policy.ts";
 const TIME = `coalesce('"' || to_char(timestamp 'epoch' + (expires_at / 1000) * interval '1 second',
   'YYYY-MM-DD"T"HH24:MI:SS') || '.' || lpad((expires_at % 1000)::text, 3, '0') || 'Z"', 'null')`;
 
-const WHO = `'"key_id":"' || id || '","tenant_id":"' || tenant_id || '","env":"' || env
+const WHO = `id || '","tenant_id":"' || tenant_id || '","env":"' || env
   || '","lookup_hash":"' || lookup_hash || '","display_prefix":"' || display_prefix`;
 
 const WHAT = `'","scopes":' || scopes || ',"expires_at":' || ${TIME}
@@ -26,10 +26,9 @@ function narrowed(env: string | null, tenants: readonly string[], first: number)
 
 export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkWanted): Query {
   const narrow = narrowed(env, tenants, 6);
-  const sql = `select string_agg(entry, ',' order by id) as entries, count(*) as n, max(id) as last_id,
-      min(expires_at) as first_expiry
+  const sql = `select string_agg(entry, ',' order by id) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
-      select id, expires_at, '{' || ${WHO} || ${WHAT} as entry
+      select id, expires_at, '{"key_id":"' || ${WHO} || ${WHAT} as entry
       from api_keys
       where project_id = $2 and id > $3 and revoked_at is null and (expires_at is null or expires_at >= $4)
         ${narrow.sql}
@@ -42,8 +41,8 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
 export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesWanted): Query {
   const narrow = narrowed(env, tenants, 6);
   const sql = `select policy_version, case
-      when revoked_at is null then '{"change":"upsert",' || ${WHO} || ${WHAT}
-      else '{"change":"remove",' || ${WHO} || '","reason":"' || coalesce(revoked_cause, 'revoked') || '"}'
+      when revoked_at is null then '{"change":"upsert","key_id":"' || ${WHO} || ${WHAT}
+      else '{"change":"remove","key_id":"' || ${WHO} || '","reason":"' || coalesce(revoked_cause, 'revoked') || '"}'
     end as entry
     from api_keys
     where project_id = $2 and policy_version > $3 and policy_version <= $4 ${narrow.sql}

@@ -8,7 +8,7 @@ const TIME = `case when expires_at is null then 'null' else '"'
   || strftime('%Y-%m-%dT%H:%M:%S', expires_at / 1000, 'unixepoch') || printf('.%03dZ"', expires_at % 1000) end`;
 
 // Arguments of concat(), which copies each text once; a chain of || copies what it has so far at every step.
-const WHO = `'"key_id":"', id, '","tenant_id":"', tenant_id, '","env":"', env,
+const WHO = `id, '","tenant_id":"', tenant_id, '","env":"', env,
   '","lookup_hash":"', lookup_hash, '","display_prefix":"', display_prefix`;
 
 const WHAT = `'","scopes":', scopes, ',"expires_at":', ${TIME}, ',"rate_limits":', coalesce(rate_limits, ?), '}'`;
@@ -20,12 +20,11 @@ function tenantsIn(tenants: readonly string[]): string {
   return tenants.length === 0 ? "" : `and tenant_id in (${tenants.map(() => "?").join(", ")})`;
 }
 
-/** Up to `limit` entries behind `after`, joined by commas, with what the caller needs to go on. */
+/** Up to `limit` entries behind `after`, joined by commas. The greatest id is in them: to ask for it takes as long as a tenth of them. */
 export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkWanted): Query {
-  const sql = `select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, max(id) as last_id,
-      min(expires_at) as first_expiry
+  const sql = `select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
-      select id, expires_at, concat('{', ${WHO}, ${WHAT}) as entry
+      select expires_at, concat('{"key_id":"', ${WHO}, ${WHAT}) as entry
       from api_keys
       where project_id = ? and id > ? and revoked_at is null and (expires_at is null or expires_at >= ?)
         ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
@@ -39,8 +38,8 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
 /** Changes in (since, upTo], oldest first. */
 export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesWanted): Query {
   const sql = `select policy_version, case
-      when revoked_at is null then concat('{"change":"upsert",', ${WHO}, ${WHAT})
-      else concat('{"change":"remove",', ${WHO}, '","reason":"', coalesce(revoked_cause, 'revoked'), '"}')
+      when revoked_at is null then concat('{"change":"upsert","key_id":"', ${WHO}, ${WHAT})
+      else concat('{"change":"remove","key_id":"', ${WHO}, '","reason":"', coalesce(revoked_cause, 'revoked'), '"}')
     end as entry
     from api_keys
     where project_id = ? and policy_version > ? and policy_version <= ?

@@ -16,19 +16,27 @@ export type Narrowing = {
 export type ChunkWanted = Narrowing & { after: string; limit: number; expiredBefore: number };
 export type ChangesWanted = Narrowing & { since: number; upTo: number; limit: number };
 
-export type Chunk = { entries: Uint8Array; n: number; last_id: string | null; first_expiry: number | null };
+export type Chunk = { entries: Buffer; n: number; last_id: string | null; first_expiry: number | null };
 export type Change = { policy_version: number; entry: string };
 
-type ChunkRow = Omit<Chunk, "entries"> & { entries: Uint8Array | string | null };
+type ChunkRow = Pick<Chunk, "n" | "first_expiry"> & { entries: Buffer | string | null };
 
-const NOTHING = new Uint8Array();
+const NOTHING = Buffer.alloc(0);
+/** How each begins. No text in an entry reads like it: a quote inside a text is escaped. */
+const BEGINNING = '{"key_id":"';
 
 const dialects = { sqlite, postgres };
 
 export async function snapshotChunk(on: Reader, wanted: ChunkWanted): Promise<Chunk> {
   const [row] = await on.all<ChunkRow>(dialects[on.dialect].chunkQuery(wanted));
   if (!row?.entries) return { entries: NOTHING, n: 0, last_id: null, first_expiry: null };
-  return { ...row, entries: typeof row.entries === "string" ? Buffer.from(row.entries) : row.entries };
+  const entries = typeof row.entries === "string" ? Buffer.from(row.entries) : row.entries;
+  return { entries, n: row.n, last_id: lastId(entries), first_expiry: row.first_expiry };
+}
+
+function lastId(entries: Buffer): string {
+  const at = entries.lastIndexOf(BEGINNING) + BEGINNING.length;
+  return entries.toString("latin1", at, entries.indexOf('"', at));
 }
 
 export function changesSince(on: Reader, wanted: ChangesWanted): Promise<Change[]> {

@@ -12,7 +12,7 @@ import { rackLite, START, vendorOf } from "../support/rack-lite.ts";
 
 const uuid = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
 const TIMES = [null, 0, 1, 999, 1_000, 951_782_399_999, START, 4_102_444_800_001, 253_402_300_799_999];
-const SCOPES = ["[]", '["a"]', '["ü","\\u2028","\\"","\\\\","😀"]', '["a b","x:y"]'];
+const SCOPES = ["[]", '["a"]', '["ü","\\u2028","\\"","\\\\","😀"]', '["a b","x:y"]', '["{\\"key_id\\":\\"x"]'];
 const LIMITS = [null, "[]", '[{"id":"r","limit":1,"window_ms":1000,"algorithm":"fixed","scope":"key"}]'];
 const CAUSES = [null, "revoked", "tenant_deleted", "project_deleted"] as const;
 
@@ -60,7 +60,9 @@ async function written(read: Reader): Promise<string[]> {
       const wanted: ChunkWanted = { ...base, ...filter, after: "", limit, expiredBefore: 1_000 };
       for (let after = ""; ; ) {
         const { entries, n, last_id, first_expiry } = await snapshotChunk(read, { ...wanted, after });
-        pages.push(`${n} ${last_id} ${first_expiry} ${Buffer.from(entries).toString()}`);
+        const told = JSON.parse(`[${entries.toString()}]`) as { key_id: string }[];
+        expect([n, last_id]).toEqual([told.length, told.at(-1)?.key_id ?? null]);
+        pages.push(`${n} ${last_id} ${first_expiry} ${entries.toString()}`);
         if (n < limit) break;
         after = last_id ?? "";
       }
