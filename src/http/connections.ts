@@ -38,8 +38,8 @@ export class Connections {
       if (bytesRead !== seen.bytesRead || !isQuiet(socket)) {
         seen.at = now;
         seen.bytesRead = bytesRead;
-      } else if (now - seen.at >= KEEP_ALIVE_MS + LOOK_MS && socket[LAST]) {
-        socket.destroy(); // one that never sent a request meets node's headersTimeout
+      } else if (now - seen.at >= KEEP_ALIVE_MS + LOOK_MS) {
+        socket.destroy();
       }
     }
   }

@@ -88,8 +88,8 @@ function listenerOf(
     }
   };
   return (req, res) => {
-    if (guard.turnsAway(req, res)) return;
     (req.socket as Answering)[LAST] = { req, res };
+    if (guard.turnsAway(req, res)) return;
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
     // Node would refuse a request without Host by itself, but without our envelope.
     if (!hasOneHost(req) || !isDecodable(req.url)) {

@@ -62,8 +62,10 @@ export class SqliteReader implements Reader {
   }
 
   shared<R>(query: Query): Soon<R | undefined> {
-    // Without a transaction to share nothing says that it would still be the same.
-    return this.#sharing ? this.#asked.once(query, () => this.first<R>(query)) : this.first(query);
+    return this.#read(query.sql, (statement) => {
+      const get = (): R | undefined => statement.get(query.values) as R | undefined;
+      return this.#begun ? this.#asked.once(query, get) : get(); // no transaction to share, nothing to go by
+    });
   }
 
   #read<T>(sql: string, take: (statement: Statement) => T): T {
