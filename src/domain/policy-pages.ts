@@ -25,8 +25,10 @@ const COMPRESS_MIN = 1_024;
 const LARGE = 256 * 1024;
 /** Large pages are compressed when none was built for so long: before, it would hold up whoever waits for the next one. */
 const QUIET_MS = 100;
-/** So many bytes do not wait for that. */
-const WAITING_MAX = 32 * 1024 * 1024;
+/** So many bytes wait for that. The oldest of more are let go, and built again then: all at once would be the snapshot's size. */
+const WAITING_BYTES_MAX = 8 * 1024 * 1024;
+/** So many pages wait for that, built or not. */
+const WAITING_MAX = 32;
 /** What a kept page takes besides its bytes and its key: the answer made of it, its place in the lists. Measured. */
 const BESIDES = 2 * 1024;
 
@@ -59,6 +61,7 @@ function owned(bytes: Uint8Array): Uint8Array {
 }
 
 type Kept = { page: Page; bytes: number };
+type Build = () => Promise<Page>;
 
 export class PolicyPages {
   readonly #kept = new Map<string, Kept>();
@@ -67,11 +70,12 @@ export class PolicyPages {
   readonly #building = new Map<string, Promise<Page>>();
   /** The pages that are counted: what happens to a page that was dropped is nobody's to count. */
   readonly #counted = new WeakMap<Page, Kept>();
-  /** Large pages not compressed yet. */
-  readonly #waiting = new Set<Page>();
+  /** Large pages not compressed yet, oldest first; null stands for one that was let go. */
+  readonly #waiting = new Map<string, { page: Page | null; build: Build }>();
   readonly #bytesMax: number;
   #bytes = 0;
   #quiet: NodeJS.Timeout | undefined;
+  #compressing = false;
 
   constructor(bytesMax = BYTES_MAX) {
     this.#bytesMax = bytesMax;
@@ -82,7 +86,7 @@ export class PolicyPages {
   }
 
   /** The page known by this key, built if it must be. */
-  get(key: string, now: number, build: () => Promise<Page>): Page | Promise<Page> {
+  get(key: string, now: number, build: Build): Page | Promise<Page> {
     const kept = this.#kept.get(key);
     if (kept && now < kept.page.staleAt) {
       this.#kept.delete(key);
@@ -95,7 +99,7 @@ export class PolicyPages {
   }
 
   /** Builds the page for somebody who will ask for it soon, once those who wait now have been answered. */
-  prepare(key: string, now: number, build: () => Promise<Page>): void {
+  prepare(key: string, now: number, build: Build): void {
     setImmediate(() => {
       const kept = this.#kept.get(key);
       if ((kept && now < kept.page.staleAt) || this.#building.has(key)) return;
@@ -103,9 +107,10 @@ export class PolicyPages {
     });
   }
 
-  #build(key: string, build: () => Promise<Page>): Promise<Page> {
+  /** `soon`: a large one is compressed when it is quiet. */
+  #build(key: string, build: Build, soon = true): Promise<Page> {
     const building = build()
-      .then((page) => this.#keep(key, page))
+      .then((page) => this.#keep(key, page, soon ? build : null))
       .finally(() => this.#building.delete(key));
     this.#building.set(key, building);
     return building;
@@ -139,32 +144,58 @@ export class PolicyPages {
     return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? NOTHING, { chunkSize: page.bytes })];
   }
 
-  #keep(key: string, page: Page): Page {
+  #keep(key: string, page: Page, build: Build | null): Page {
     this.#drop(key);
     page.chunks = page.chunks?.map(owned) ?? null;
     const kept: Kept = { page, bytes: 0 };
     this.#kept.set(key, kept);
     this.#counted.set(page, kept);
     this.#grow(page, page.bytes + key.length + BESIDES);
-    if (page.bytes >= LARGE) this.#compressSoon(page);
+    if (build && page.bytes >= LARGE) this.#compressSoon(key, page, build);
     return page;
   }
 
-  #compressSoon(page: Page): void {
-    this.#waiting.add(page);
-    let bytes = 0;
-    for (const each of this.#waiting) bytes += each.bytes;
+  #compressSoon(key: string, page: Page, build: Build): void {
+    // Let go, and asked for again before there was a quiet moment: it is wanted by many.
+    if (this.#waiting.delete(key)) {
+      this.encoded(page, "zstd")?.catch(() => {});
+      return;
+    }
+    this.#waiting.set(key, { page, build });
+    this.#letGo(key);
     this.#quiet ??= setTimeout(() => void this.#compressWaiting(), QUIET_MS).unref();
-    if (bytes < WAITING_MAX) this.#quiet.refresh();
-    else void this.#compressWaiting();
+    this.#quiet.refresh();
   }
 
-  /** One after the other. Should one fail, the page stays as it is. */
-  async #compressWaiting(): Promise<void> {
-    for (const page of this.#waiting) {
-      this.#waiting.delete(page);
-      if (this.#counted.has(page)) await this.encoded(page, "zstd")?.catch(() => {});
+  /** All but the newest, as far as there are too many. */
+  #letGo(newest: string): void {
+    let bytes = 0;
+    for (const { page } of this.#waiting.values()) bytes += page?.bytes ?? 0;
+    for (const [key, waiting] of this.#waiting) {
+      if (key === newest) return;
+      if (bytes > WAITING_BYTES_MAX && waiting.page) {
+        bytes -= waiting.page.bytes;
+        waiting.page = null;
+        this.#drop(key);
+      }
+      if (this.#waiting.size > WAITING_MAX) this.#waiting.delete(key);
     }
+  }
+
+  /** One after the other. Should one fail, it stays as it is, or is built for whoever asks for it next. */
+  async #compressWaiting(): Promise<void> {
+    if (this.#compressing) return;
+    this.#compressing = true;
+    for (const [key, { page, build }] of this.#waiting) {
+      this.#waiting.delete(key);
+      try {
+        const whole = page ?? (await (this.#building.get(key) ?? this.#build(key, build, false)));
+        if (this.#counted.has(whole)) await this.encoded(whole, "zstd");
+      } catch {
+        // As it was.
+      }
+    }
+    this.#compressing = false;
   }
 
   #dropPlain(page: Page): void {

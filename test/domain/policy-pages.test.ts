@@ -89,13 +89,54 @@ describe("PolicyPages", () => {
     await vi.waitFor(() => expect(later.chunks).toBeNull());
   });
 
-  it("lets no more than 32 MiB wait for that", async () => {
+  const MIB = 1024 * 1024;
+  /** Pages by key, each remembered whenever it is built. */
+  function library(bytes: number) {
     const pages = new PolicyPages();
     const built: Page[] = [];
-    for (let i = 0; i < 5; i++) built.push(await pages.get(`${i}`, 0, async () => page("x", 8 * 1024 * 1024)));
-    expect(built[0]?.encoded.zstd).toBeDefined();
-    expect(built[4]?.encoded.zstd).toBeUndefined();
-    await vi.waitFor(() => expect(built.every(({ chunks }) => chunks === null)).toBe(true), 5_000);
+    const build = (key: string) => async (): Promise<Page> => {
+      built.push(page(key, bytes));
+      return built.at(-1) as Page;
+    };
+    return { pages, built, ask: async (key: string): Promise<Page> => pages.get(key, 0, build(key)) };
+  }
+  const tags = (built: readonly Page[]): string => built.map(({ tag }) => tag).join("");
+
+  it("lets no more than 8 MiB wait for that: the oldest go, and are built again when it is quiet", async () => {
+    const { pages, built, ask } = library(3 * MIB);
+    for (const key of "abcd") await ask(key);
+    expect(pages.bytes).toBeLessThan(8 * MIB);
+    expect(tags(built)).toBe("abcd");
+    await vi.waitFor(() => expect(tags(built)).toBe("abcdab"), 5_000);
+    await vi.waitFor(() => expect(built.slice(2).every(({ chunks }) => chunks === null)).toBe(true), 5_000);
+    for (const key of "abcd") expect((await text(pages, await ask(key))).startsWith(key.repeat(9))).toBe(true);
+    expect(tags(built)).toBe("abcdab"); // all of them are kept by now
+    expect(pages.bytes).toBeLessThan(MIB);
+  });
+
+  it("compresses a page at once that went and is asked for again before it is quiet", async () => {
+    const { built, ask } = library(3 * MIB);
+    for (const key of "abc") await ask(key);
+    const again = await ask("a");
+    expect(again.encoded.zstd).toBeDefined();
+    await again.encoded.zstd;
+    expect(await ask("a")).toBe(again);
+    expect(tags(built)).toBe("abca");
+  });
+
+  it("lets a page wait that is larger than that alone", async () => {
+    const { built, ask } = library(9 * MIB);
+    const large = await ask("a");
+    await vi.waitFor(() => expect(large.chunks).toBeNull(), 5_000);
+    expect(tags(built)).toBe("a");
+  });
+
+  it("builds no more than 32 pages again", async () => {
+    const { built, ask } = library(MIB);
+    for (let i = 0; i < 60; i++) await ask(String.fromCharCode(0x40 + i));
+    const first = built.length;
+    await vi.waitFor(() => expect(built.slice(-8).every(({ chunks }) => chunks === null)).toBe(true), 10_000);
+    expect(built.length - first).toBe(32 - 8);
   });
 
   it("still tells a page that was dropped while somebody was sending it", async () => {
