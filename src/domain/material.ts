@@ -10,21 +10,28 @@ import {
 } from "../kernel/keyformat.ts";
 import { sha256 } from "./context.ts";
 
-// Drawn for some at a time: to ask for randomness costs more than the rest of making a key.
-const drawn = new Uint8Array(32 * RANDOM_BYTES);
-let used = drawn.length;
+const DRAWN = 32;
 
-/** Random bytes that nobody had before. What is taken is wiped where it was drawn. */
-function fresh(): Uint8Array {
-  if (used === drawn.length) {
-    randomFillSync(drawn);
-    used = 0;
-  }
-  const taken = drawn.slice(used, used + RANDOM_BYTES);
-  drawn.fill(0, used, used + RANDOM_BYTES);
-  used += RANDOM_BYTES;
-  return taken;
+/**
+ * Random bytes that nobody had before, drawn for some secrets at a time: to ask for randomness costs more than the rest of
+ * making a key. What is taken is wiped; what is not yet taken lies in memory, as does the generator's own state.
+ */
+export function drawer(fill: (bytes: Uint8Array) => void): () => Uint8Array {
+  const drawn = new Uint8Array(DRAWN * RANDOM_BYTES);
+  let used = drawn.length;
+  return () => {
+    if (used === drawn.length) {
+      fill(drawn);
+      used = 0;
+    }
+    const taken = drawn.slice(used, used + RANDOM_BYTES);
+    drawn.fill(0, used, used + RANDOM_BYTES);
+    used += RANDOM_BYTES;
+    return taken;
+  };
 }
+
+const fresh = drawer((bytes) => randomFillSync(bytes));
 
 export type Minted = { text: string; stored: { lookup_hash: string; display_prefix: string } };
 

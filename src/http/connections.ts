@@ -30,12 +30,13 @@ export class Connections {
     server.on("close", () => clearInterval(timer));
   }
 
-  /** Ends what has been quiet for as long as every answer promises, and up to two looks longer: never sooner. */
+  /** Ends what has been quiet for as long as every answer promises, and up to three looks longer: never sooner. */
   look(): void {
     const now = this.#now();
     for (const [socket, seen] of this.#open) {
       const { bytesRead } = socket;
-      if (bytesRead !== seen.bytesRead || !isQuiet(socket)) {
+      const talks = bytesRead !== seen.bytesRead && !socket.writableEnded; // once refused, nobody listens any more
+      if (talks || !isQuiet(socket)) {
         seen.at = now;
         seen.bytesRead = bytesRead;
       } else if (now - seen.at >= KEEP_ALIVE_MS + LOOK_MS) {

@@ -27,6 +27,9 @@ export type HttpOptions = RunOptions & {
 type Listener = (req: Request, res: Response) => void;
 type Carry = (req: Request, res: Response, params: Params, done?: () => void) => void;
 
+/** A connection must have said what it wants by then; over TLS it has as long again to shake hands before. */
+const HEADERS_MS = 10_000;
+
 export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions): Server {
   const defaults = defaultHeaders(options.publicUrl);
   const guard = new Guard((res, late) => {
@@ -44,11 +47,13 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
     connectionsCheckingInterval: 5_000,
   };
   const server = (
-    options.tls ? createTlsServer({ ...made, ...options.tls }, listener) : createServer(made, listener)
+    options.tls
+      ? createTlsServer({ ...made, handshakeTimeout: HEADERS_MS, ...options.tls }, listener)
+      : createServer(made, listener)
   ) as Server;
   guard.attach(server);
   options.connections.attach(server, options.tls ? "secureConnection" : "connection");
-  server.headersTimeout = 10_000;
+  server.headersTimeout = HEADERS_MS;
   server.requestTimeout = 30_000;
   server.maxConnections = 10_000;
   server.on("checkExpectation", listener); // node would answer 417 by itself; what we do not know we need not meet

@@ -1,4 +1,4 @@
-// What was asked in one transaction and need not be asked again: its answer could only be the same.
+// What was found in one transaction and need not be looked for again: where nothing in it writes there, it is the same.
 import type { Query } from "./statement.ts";
 
 export class Asked {
@@ -8,7 +8,7 @@ export class Asked {
   once<T>({ sql, values }: Query, ask: () => T): T {
     let answers = this.#answers.get(sql);
     if (!answers) this.#answers.set(sql, (answers = new Map()));
-    const name = values.join("\0"); // no text of ours holds a NUL
+    const name = JSON.stringify(values);
     let answer = answers.get(name) as T | undefined;
     if (answer === undefined) answers.set(name, (answer = ask()));
     return answer;

@@ -28,6 +28,8 @@ export interface Driver {
   readonly writer: Writer;
   /** True where jobs of one group may run side by side on the connection (a pipelined network protocol). */
   readonly sideBySide: boolean;
+  /** True where a transaction that has begun keeps every other writer out: it need not lock what it reads. */
+  readonly exclusive: boolean;
   begin(): Promise<void>;
   /** Resolves when everything committed so far would survive a power cut. */
   sync(): Promise<void>;

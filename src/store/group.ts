@@ -1,5 +1,5 @@
 // The durable group commit. Mutations queue; the writer drains the queue into one transaction and answers all of them
-// only after it is durable. A failing one rolls back alone; a lone one does not wait for company.
+// only after it is durable. A failing one rolls back alone; a lone one waits for no more company than its turn brings.
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { Driver } from "./driver.ts";
@@ -133,6 +133,7 @@ export class GroupCommit {
     const heads = await lockHeads(
       tx,
       group.flatMap((pending) => pending.job.chains),
+      driver.exclusive,
     );
     const bumped: Bumped[] = [];
     this.#breathedAt = performance.now();

@@ -67,16 +67,16 @@ const insertAudit = statement<AuditLogRow>()((db, p) =>
 );
 
 /** Takes the heads in ascending order: every process locks in the same order, so none waits in a circle. */
-export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>): Promise<Heads> {
+export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>, exclusive: boolean): Promise<Heads> {
   const ids = [...new Set(workspaceIds)].toSorted();
   // Sent in this order on one connection, so taken in this order too, without a round trip each.
-  const rows = await Promise.all(ids.map((workspace_id) => takeHead(tx, workspace_id)));
+  const rows = await Promise.all(ids.map((workspace_id) => takeHead(tx, workspace_id, exclusive)));
   return new Map(rows.filter((row) => row !== undefined).map((row) => [row.workspace_id, row]));
 }
 
-/** SQLite's one writer holds the only lock there is: a head is read, which takes a tenth of the time, unless it must be made. */
-async function takeHead(tx: Tx, workspace_id: string): Promise<AuditHeadRow | undefined> {
-  const there = tx.dialect === "sqlite" ? await readHead.first(tx, { workspace_id }) : undefined;
+/** Where nobody else writes, a head is read, which takes a tenth of the time, unless it must be made. */
+async function takeHead(tx: Tx, workspace_id: string, exclusive: boolean): Promise<AuditHeadRow | undefined> {
+  const there = exclusive ? await readHead.first(tx, { workspace_id }) : undefined;
   return there ?? lockHead.first(tx, { workspace_id, hash: GENESIS_HASH });
 }
 

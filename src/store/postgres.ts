@@ -70,6 +70,7 @@ class PgWriter implements Writer {
 export class PostgresDriver implements Driver {
   readonly dialect = "postgres";
   readonly sideBySide = true;
+  readonly exclusive = false;
   readonly reader: PgReader;
   readonly writer: PgWriter = new PgWriter();
   readonly #config: ClientConfig;

@@ -11,6 +11,7 @@ const refuse = (): Promise<never> => Promise.reject(fail("read_only"));
 export class ReadOnlyDriver implements Driver {
   readonly dialect = "sqlite";
   readonly sideBySide = false;
+  readonly exclusive = true;
   readonly reader: Reader;
   readonly writer: Writer = {
     all: refuse,

@@ -115,6 +115,7 @@ class SqliteWriter implements Writer {
 export class SqliteDriver implements Driver {
   readonly dialect = "sqlite";
   readonly sideBySide = false;
+  readonly exclusive = true;
   readonly reader: SqliteReader;
   readonly writer: Writer;
   readonly #file: string;

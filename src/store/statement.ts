@@ -90,7 +90,7 @@ export type Statement<P, R> = {
   soon(on: Reader, params: P): Soon<R | undefined>;
   run(on: Tx, params: P): Promise<number>;
   many(on: Tx, rows: readonly P[]): Promise<void>;
-  /** For what is read in many requests or jobs at once, and changed by none of them. */
+  /** As `soon`, for what is read in many requests or jobs at once, and changed by none of them. */
   shared(on: Reader, params: P): Soon<R | undefined>;
   gather(on: Tx, params: P): Promise<void>;
   /** The SQL text of one dialect, for tests and EXPLAIN. */

@@ -1,7 +1,7 @@
 // New credentials: the randomness behind them is drawn for some at a time, and never given out twice.
 import { expect, it } from "vitest";
 import { sha256 } from "../../src/domain/context.ts";
-import { mint, mintInvite } from "../../src/domain/material.ts";
+import { drawer, mint, mintInvite } from "../../src/domain/material.ts";
 import { parseCredential } from "../../src/kernel/keyformat.ts";
 
 const MANY = 2_000;
@@ -28,4 +28,19 @@ it("what is stored of one is its hash and what may be shown", () => {
   const { text, stored } = mint("secret_key", "test");
   expect(stored).toEqual({ lookup_hash: sha256(text), display_prefix: parseCredential(text)?.displayPrefix });
   expect(text.length - stored.display_prefix.length).toBeGreaterThan(30);
+});
+
+it("what was drawn at once is wiped as it is taken", () => {
+  let lying = new Uint8Array();
+  let times = 0;
+  const draw = drawer((bytes) => {
+    lying = bytes as Uint8Array<ArrayBuffer>;
+    bytes.fill(++times);
+  });
+  expect(draw()).toEqual(new Uint8Array(24).fill(1));
+  expect(lying.subarray(0, 24)).toEqual(new Uint8Array(24));
+  expect(lying.subarray(24)).toEqual(new Uint8Array(31 * 24).fill(1));
+  for (let i = 1; i < 32; i++) expect(draw()).toEqual(new Uint8Array(24).fill(1));
+  expect(lying).toEqual(new Uint8Array(32 * 24));
+  expect(draw()).toEqual(new Uint8Array(24).fill(2));
 });

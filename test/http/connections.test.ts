@@ -39,7 +39,7 @@ afterEach(() => {
 
 /** A connection, and the server's end of it. */
 async function open(): Promise<{ client: Socket; end: Socket; ask: () => Promise<void> }> {
-  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const client = connect({ port: (server.address() as AddressInfo).port, host: "127.0.0.1", allowHalfOpen: true });
   clients.push(client);
   client.on("error", () => {});
   const [end] = (await once(server, "connection")) as [Socket];
@@ -58,6 +58,24 @@ function pass(ms: number): void {
     connections.look();
   }
 }
+
+it("node times none of them itself, and they are looked at for as long as the server lives", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  try {
+    const other = createServer();
+    const watched = new Connections(() => now);
+    const look = vi.spyOn(watched, "look");
+    watched.attach(other, "connection");
+    expect(other.keepAliveTimeout).toBe(0);
+    vi.advanceTimersByTime(3 * LOOK_MS);
+    expect(look).toHaveBeenCalledTimes(3);
+    other.emit("close");
+    vi.advanceTimersByTime(3 * LOOK_MS);
+    expect(look).toHaveBeenCalledTimes(3);
+  } finally {
+    vi.useRealTimers();
+  }
+});
 
 describe("a quiet connection", () => {
   it("lasts as long as every answer promises, and not much longer", async () => {
@@ -100,6 +118,20 @@ describe("a quiet connection", () => {
     await vi.waitFor(() => expect(end.bytesRead).toBeGreaterThan(before));
     pass(KEEP_ALIVE_MS);
     expect(end.destroyed).toBe(false);
+  });
+
+  it("that was refused is ended too, whatever it still sends", async () => {
+    const { client, end, ask } = await open();
+    await ask();
+    end.end("HTTP/1.1 408 Request Timeout\r\n\r\n");
+    client.write("GET / HTTP/1.1\r\nx-slow: ");
+    for (let i = 0; i < 17; i++) {
+      const before = end.bytesRead;
+      client.write("x");
+      await vi.waitFor(() => expect(end.destroyed || end.bytesRead > before).toBe(true));
+      pass(LOOK_MS);
+    }
+    expect(end.destroyed).toBe(true);
   });
 
   it("that never asked for anything is ended too, should node have left it", async () => {
