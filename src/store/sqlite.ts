@@ -99,7 +99,7 @@ class SqliteWriter implements Writer {
 
   async many(sql: string, rows: readonly Row[]): Promise<void> {
     const statement = this.#statement(sql);
-    for (const row of rows) statement.run(row);
+    for (const row of rows) statement.run(...row); // quicker than as one array
   }
 
   async exec(sql: string): Promise<void> {

@@ -1,5 +1,6 @@
 // Policy versions inside one group: each bump gets the next number at once, the project row is written once at the end.
 // A job that rolls back takes its bumps with it, so versions have no gaps.
+import { sql } from "kysely";
 import { statement, type Tx } from "./statement.ts";
 
 type Counter = { version: number; written: number; forgetAt: number | null };
@@ -17,8 +18,27 @@ const forgetDeltas = statement<{ id: string; version: number }>()((db, p) =>
   db.updateTable("projects").set({ min_delta_version: p.version }).where("id", "=", p.id),
 );
 
-const logVersion = statement<{ project_id: string; version: number; changed_at: number }>()((db, p) =>
-  db.insertInto("policy_versions").values({ project_id: p.project_id, version: p.version, changed_at: p.changed_at }),
+type Logged = { project_id: string; first: number; last: number; changed_at: number };
+
+/** All from the first to the last by one statement: a row each would cost every mint of a group one. */
+const logVersions = statement<Logged>()((db, p) =>
+  db
+    .withRecursive("made(version)", (made) =>
+      made
+        .selectNoFrom(sql<number>`cast(${p.first} as bigint)`.as("version"))
+        .unionAll(made.selectFrom("made").select(sql<number>`version + 1`.as("version")).where("version", "<", p.last)),
+    )
+    .insertInto("policy_versions")
+    .columns(["project_id", "version", "changed_at"])
+    .expression((made) =>
+      made
+        .selectFrom("made")
+        .select([
+          sql<string>`${p.project_id}`.as("project_id"),
+          "version",
+          sql<number>`cast(${p.changed_at} as bigint)`.as("changed_at"),
+        ]),
+    ),
 );
 
 export type Bumped = { project_id: string; version: number };
@@ -63,10 +83,8 @@ export class Versions {
       const counter = await loading;
       if (counter.version === counter.written) continue;
       writes.push(writeVersion.run(tx, { id: project_id, version: counter.version }));
-      const first = counter.written + 1;
-      const versions = Array.from({ length: counter.version - counter.written }, (_, i) => first + i);
-      const rows = versions.map((version) => ({ project_id, version, changed_at: now }));
-      writes.push(logVersion.many(tx, rows));
+      const range = { first: counter.written + 1, last: counter.version };
+      writes.push(logVersions.run(tx, { project_id, ...range, changed_at: now }));
       if (counter.forgetAt !== null) writes.push(forgetDeltas.run(tx, { id: project_id, version: counter.forgetAt }));
       counter.written = counter.version;
       counter.forgetAt = null;

@@ -43,15 +43,15 @@ describe("the versions of a group", () => {
     ]);
     expect(written).toEqual([
       "policy_version 10 p",
-      ...["p 8 99", "p 9 99", "p 10 99"].map((row) => `policy_versions ${row}`),
+      "policy_versions 8 10 p 99", // from the first to the last
       "policy_version 8 q",
-      "policy_versions q 8 99",
+      "policy_versions 8 8 q 99",
     ]);
     written.length = 0;
     expect([await versions.write(tx, 100), written]).toEqual([[], []]);
     expect(await versions.bump(tx, "p", false, undo)).toBe(11);
     expect(await versions.write(tx, 101)).toEqual([{ project_id: "p", version: 11 }]);
-    expect(written).toEqual(["policy_version 11 p", "policy_versions p 11 101"]);
+    expect(written).toEqual(["policy_version 11 p", "policy_versions 11 11 p 101"]);
   });
 
   it("forget the deltas before the last bump that said so, once", async () => {
@@ -74,7 +74,7 @@ describe("the versions of a group", () => {
     versions.undo(undo);
     expect(undo).toEqual([]);
     expect(await versions.write(tx, 1)).toEqual([{ project_id: "p", version: 8 }]);
-    expect(written).toEqual(["policy_version 8 p", "policy_versions p 8 1", "min_delta_version 8 p"]);
+    expect(written).toEqual(["policy_version 8 p", "policy_versions 8 8 p 1", "min_delta_version 8 p"]);
   });
 
   it("go back to what was written when jobs ran side by side, whatever else failed", async () => {
@@ -90,7 +90,7 @@ describe("the versions of a group", () => {
     expect([await versions.write(tx, 2), written]).toEqual([[], []]);
     expect(await versions.bump(tx, "p", false, [])).toBe(9);
     await versions.write(tx, 3);
-    expect(written).toEqual(["policy_version 9 p", "policy_versions p 9 3"]);
+    expect(written).toEqual(["policy_version 9 p", "policy_versions 9 9 p 3"]);
   });
 
   it("are asked for again after a read that failed", async () => {

@@ -11,7 +11,9 @@ export type Proxy = AsyncDisposable & {
   cutNext(when: Cut): Promise<void>;
 };
 
+/** As it is asked for, and as the server says that it is done. */
 const COMMIT = Buffer.from("commit\0");
+const COMMITTED = Buffer.from("COMMIT\0");
 
 export async function tcpProxy(host: string, port: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
@@ -42,7 +44,8 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
       }
       upstream.write(data);
     });
-    upstream.on("data", (data) => (cut ? cut() : client.write(data)));
+    // What was asked before it is answered before it, maybe in a packet of its own.
+    upstream.on("data", (data) => (cut && data.includes(COMMITTED) ? cut() : client.write(data)));
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
