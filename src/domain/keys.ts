@@ -12,9 +12,9 @@ import { holds, mustBeRotatable, mustHavePlace } from "./embed-rules.ts";
 import { changes, type Event } from "./events.ts";
 import { freshOnHashClash, mint, withFreshMaterial } from "./material.ts";
 import { mutate, unchanged } from "./mutate.ts";
-import { sharedProject } from "./projects.ts";
+import { liveProject } from "./projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
-import { sharedTenant } from "./tenants.ts";
+import { liveTenant } from "./tenants.ts";
 import { listOf, viewKey, withKey, type ApiKey, type Meta, type Minted, type Rotated } from "./views.ts";
 
 export type NewKey = {
@@ -41,8 +41,8 @@ export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
     const minted = mint("api_key", want.env); // before the transaction: it holds the only writer
     return mutate(ctx, { workspace_id, clash: freshOnHashClash, batch: !embed }, async (tx) => {
       const [project, tenant] = await Promise.all([
-        sharedProject(tx, workspace_id, want.project_id),
-        sharedTenant(tx, workspace_id, want.tenant_id),
+        liveProject(tx, workspace_id, want.project_id),
+        liveTenant(tx, workspace_id, want.tenant_id),
       ]);
       if (embed) await mustHavePlace(tx, embed, ctx.rack.clock.now());
       const policy_version = await tx.bump(project.id);

@@ -12,7 +12,7 @@ import {
   markProjectDeleted,
   updateProject,
 } from "../store/projects.ts";
-import type { Reader, Tx } from "../store/statement.ts";
+import type { Reader } from "../store/statement.ts";
 import type { ProjectRow } from "../store/tables.ts";
 import type { Vendor } from "./actor.ts";
 import { placeAfter } from "./boundary.ts";
@@ -23,15 +23,9 @@ import { listOf, viewProject } from "./views.ts";
 
 export const PROJECTS_MAX = 1_000;
 
+/** No job of a batch changes a project that another could know. */
 export async function liveProject(on: Reader, workspace_id: string, id: string): Promise<ProjectRow> {
-  const row = await liveProjectById.first(on, { workspace_id, id });
-  if (!row) throw fail("project_not_found");
-  return row;
-}
-
-/** The same for the jobs of a batch, none of which changes a project. */
-export async function sharedProject(tx: Tx, workspace_id: string, id: string): Promise<ProjectRow> {
-  const row = await liveProjectById.shared(tx, { workspace_id, id });
+  const row = await liveProjectById.shared(on, { workspace_id, id });
   if (!row) throw fail("project_not_found");
   return row;
 }

@@ -22,15 +22,9 @@ import { listOf, viewTenant, type Meta } from "./views.ts";
 
 export const TENANTS_MAX = 1_000_000;
 
+/** No job of a batch changes a tenant that another could know. */
 export async function liveTenant(on: Reader, workspace_id: string, id: string): Promise<TenantRow> {
-  const row = await liveTenantById.first(on, { workspace_id, id });
-  if (!row) throw fail("tenant_not_found");
-  return row;
-}
-
-/** The same for the jobs of a batch, none of which changes a tenant that another could know. */
-export async function sharedTenant(tx: Tx, workspace_id: string, id: string): Promise<TenantRow> {
-  const row = await liveTenantById.shared(tx, { workspace_id, id });
+  const row = await liveTenantById.shared(on, { workspace_id, id });
   if (!row) throw fail("tenant_not_found");
   return row;
 }

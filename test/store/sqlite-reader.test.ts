@@ -3,6 +3,8 @@ import Database from "better-sqlite3";
 import { expect, it, vi } from "vitest";
 import type { Connection } from "../../src/store/connect.ts";
 import { SqliteReader } from "../../src/store/sqlite-reader.ts";
+import { Asked } from "../../src/store/asked.ts";
+import type { Query } from "../../src/store/statement.ts";
 
 const ONE = { sql: "select 1 as one", values: [] };
 
@@ -70,4 +72,26 @@ it("what is asked for many is asked once a transaction, and anew in the next", a
   });
   reader.renew();
   db.close();
+});
+
+it("only the same question in full is the same question", () => {
+  const asked = new Asked();
+  let n = 0;
+  const once = (sql: string, ...values: Query["values"]): number => asked.once({ sql, values }, () => ++n);
+  const all = (): number[] => [
+    once("a"),
+    once("b"),
+    once("c", "x", "y"),
+    once("c", "x", "z"),
+    once("c", "y", "x"),
+    once("c", "", null),
+    once("c", null, ""),
+    once("d", 1),
+    once("d", "1"),
+    once("d", null),
+  ];
+  expect(all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  expect(all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  asked.clear();
+  expect(once("a")).toBe(11);
 });
