@@ -1,9 +1,10 @@
 // What every operation gets handed: the running instance, and who asks. Nothing here is global.
 import { createHash, createHmac, hash as digest, randomBytes } from "node:crypto";
 import type { Settings } from "../config.ts";
-import { digestShort, keyDigest } from "../kernel/fused.ts";
+import { digestShort } from "../kernel/fused.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import { createIds } from "../kernel/ids.ts";
+import { DIGEST } from "../kernel/sha256-block.ts";
 import type { Store } from "../store/db.ts";
 import type { Log } from "../log.ts";
 import type { Actor } from "./actor.ts";
@@ -93,7 +94,7 @@ const shortDigest = Buffer.alloc(32);
  */
 export function sha256(text: string | Uint8Array): string {
   if (typeof text === "string" && digestShort(text)) {
-    for (let i = 0; i < 8; i++) shortDigest.writeInt32BE(keyDigest[i] as number, 4 * i);
+    for (let i = 0; i < 8; i++) shortDigest.writeInt32BE(DIGEST[i] as number, 4 * i);
     return shortDigest.toString("hex");
   }
   return typeof text === "string" ? digest("sha256", text) : createHash("sha256").update(text).digest("hex");

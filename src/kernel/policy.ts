@@ -2,7 +2,8 @@
 // Deny is the default here: every way out of `decide` but the last one is a refusal, and no policy is an outcome of its
 // own that the caller has to handle. `Decision` is reused between calls; read it before anything awaits.
 
-import { digestKey, keyDigest, NOT_A_KEY, TEST_KEY } from "./fused.ts";
+import { digestKey, NOT_A_KEY, TEST_KEY } from "./fused.ts";
+import { DIGEST } from "./sha256-block.ts";
 import { Interned } from "./intern.ts";
 import type { Env } from "./keyformat.ts";
 import { EXPIRY, KeyTable, PROFILE } from "./keytable.ts";
@@ -154,7 +155,7 @@ export function decide(
   if (env !== null && (env === "test") !== test) return "other_env";
   if (policy === null) return "no_policy";
   const { words, times } = policy.keys;
-  const at = policy.keys.find(keyDigest);
+  const at = policy.keys.find(DIGEST);
   if (at < 0) return "unknown";
   const profile = policy.profiles.value(words[at + PROFILE] as number);
   // The hash covers the environment, so a row that says otherwise is a feed that lies.

@@ -2,13 +2,14 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { digestKey, digestShort, keyDigest, LIVE_KEY, NOT_A_KEY, TEST_KEY } from "../../src/kernel/fused.ts";
+import { digestKey, digestShort, LIVE_KEY, NOT_A_KEY, TEST_KEY } from "../../src/kernel/fused.ts";
+import { DIGEST } from "../../src/kernel/sha256-block.ts";
 import { formatCredential, parseCredential } from "../../src/kernel/keyformat.ts";
 
 const VECTOR = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
 const VECTOR_HASH = "497e9e0756b3eec0102bb5861521c4323fda5495303e6ae1f7e927ae234754ab";
 
-const digestHex = () => Buffer.from(Int32Array.from(keyDigest).buffer).swap32().toString("hex");
+const digestHex = () => Buffer.from(Int32Array.from(DIGEST).buffer).swap32().toString("hex");
 const mint = (env: "live" | "test") => formatCredential("api_key", env, randomBytes(24));
 
 describe("the fused pass", () => {
