@@ -10,7 +10,7 @@ import { coverEnv, manageable, placeAfter, readable, visibleEnv } from "./bounda
 import type { Ctx } from "./context.ts";
 import { holds, mustBeRotatable, mustHavePlace } from "./embed-rules.ts";
 import { changes, type Event } from "./events.ts";
-import { freshOnHashClash, mint, withFreshMaterial } from "./material.ts";
+import { freshOnHashClash, mint, withFreshMaterial, type Minted as Material } from "./material.ts";
 import { mutate, unchanged } from "./mutate.ts";
 import { liveProject } from "./projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
@@ -46,31 +46,24 @@ export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
       ]);
       if (embed) await mustHavePlace(tx, embed, ctx.rack.clock.now());
       const policy_version = await tx.bump(project.id);
-      const row = newKeyRow(ctx, {
-        ...want,
-        ...minted.stored,
-        project_id: project.id,
-        tenant_id: tenant.id,
-        policy_version,
-      });
+      const row = newKeyRow(ctx, want, minted.stored, { project, tenant, policy_version });
       await insertKey.gather(tx, row);
       return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row, want.scopes ?? [])] };
     });
   });
 }
 
-export function newKeyRow(
-  ctx: Holder,
-  key: NewKey & Pick<ApiKeyRow, "lookup_hash" | "display_prefix" | "policy_version">,
-): ApiKeyRow {
+type Place = { project: { id: string }; tenant: { id: string }; policy_version: number };
+
+function newKeyRow(ctx: Holder, key: NewKey, stored: Material["stored"], place: Place): ApiKeyRow {
   return {
     id: ctx.rack.newId(),
     workspace_id: ctx.actor.workspace_id,
-    project_id: key.project_id,
-    tenant_id: key.tenant_id,
+    project_id: place.project.id,
+    tenant_id: place.tenant.id,
     env: key.env,
-    lookup_hash: key.lookup_hash,
-    display_prefix: key.display_prefix,
+    lookup_hash: stored.lookup_hash,
+    display_prefix: stored.display_prefix,
     name: key.name ?? null,
     scopes: JSON.stringify(key.scopes ?? []),
     meta: JSON.stringify(key.meta ?? {}),
@@ -85,7 +78,7 @@ export function newKeyRow(
     rotated_from: null,
     created_at: ctx.rack.clock.now(),
     last_used_at: null,
-    policy_version: key.policy_version,
+    policy_version: place.policy_version,
   };
 }
 

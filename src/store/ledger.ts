@@ -110,10 +110,23 @@ export async function dropEmptyHeads(tx: Tx, heads: Heads): Promise<void> {
   for (const [workspace_id, head] of heads) if (head.seq === 0) await dropEmptyHead.run(tx, { workspace_id });
 }
 
-function placeEntry({ payload_text: payload, ...entry }: PreparedEntry, head: AuditHeadRow, now: number): AuditLogRow {
-  const seq = head.seq + 1;
-  const occurred_at = Math.max(now, head.occurred_at);
-  const placed = { ...entry, seq, occurred_at: formatTimestamp(occurred_at), prev_hash: head.hash };
-  const hash = digest("sha256", auditPreimage(placed, payload));
-  return { ...entry, seq, occurred_at, payload, prev_hash: head.hash, hash };
+/** Field by field: copied as wholes, entries would cost more than their hash. */
+function placeEntry(entry: PreparedEntry, head: AuditHeadRow, now: number): AuditLogRow {
+  const row: AuditLogRow = {
+    workspace_id: entry.workspace_id,
+    seq: head.seq + 1,
+    id: entry.id,
+    occurred_at: Math.max(now, head.occurred_at),
+    actor_type: entry.actor_type,
+    actor_id: entry.actor_id,
+    action: entry.action,
+    target_type: entry.target_type,
+    target_id: entry.target_id,
+    payload: entry.payload_text,
+    prev_hash: head.hash,
+    hash: "",
+  };
+  const told = { ...row, occurred_at: formatTimestamp(row.occurred_at) };
+  row.hash = digest("sha256", auditPreimage(told, row.payload));
+  return row;
 }
