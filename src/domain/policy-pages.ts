@@ -26,7 +26,7 @@ const LARGE = 256 * 1024;
 /** Large pages are compressed when none was built for so long: before, it would hold up whoever waits for the next one. */
 const QUIET_MS = 100;
 /** So many bytes wait for that. The oldest of more are let go, and built again then: all at once would be the snapshot's size. */
-const WAITING_BYTES_MAX = 8 * 1024 * 1024;
+const WAITING_BYTES_MAX = 4 * 1024 * 1024;
 /** So many pages wait for that, built or not. */
 const WAITING_MAX = 32;
 /** What a kept page takes besides its bytes and its key: the answer made of it, its place in the lists. Measured. */

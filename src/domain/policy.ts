@@ -19,7 +19,7 @@ const TELL_EXPIRED_MS = 24 * HOUR_MS;
 export const DELTA_VERSIONS_MAX = 10_000;
 export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;
 /** Keys read at a time: the event loop is held for about two milliseconds, not for a whole page. */
-const CHUNK_KEYS = 1_000;
+const CHUNK_KEYS = 2_000;
 
 export type FeedQuery = {
   project_id: string;

@@ -7,7 +7,7 @@ import type { Query, Reader } from "./statement.ts";
 
 export function openReader(file: string): Connection {
   const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
-  setPragmas(db, [...COMMON, "query_only=ON", "cache_size=-4096"]);
+  setPragmas(db, [...COMMON, "query_only=ON", "cache_size=-2048"]);
   assertPragma(db, "busy_timeout", 5_000);
   return db;
 }

@@ -102,10 +102,10 @@ describe("PolicyPages", () => {
   }
   const tags = (built: readonly Page[]): string => built.map(({ tag }) => tag).join("");
 
-  it("lets no more than 8 MiB wait for that: the oldest go, and are built again when it is quiet", async () => {
-    const { pages, built, ask } = library(3 * MIB);
+  it("lets no more than 4 MiB wait for that: the oldest go, and are built again when it is quiet", async () => {
+    const { pages, built, ask } = library(1.5 * MIB);
     for (const key of "abcd") await ask(key);
-    expect(pages.bytes).toBeLessThan(8 * MIB);
+    expect(pages.bytes).toBeLessThan(4 * MIB);
     expect(tags(built)).toBe("abcd");
     await vi.waitFor(() => expect(tags(built)).toBe("abcdab"), 5_000);
     await vi.waitFor(() => expect(built.slice(2).every(({ chunks }) => chunks === null)).toBe(true), 5_000);
@@ -115,7 +115,7 @@ describe("PolicyPages", () => {
   });
 
   it("compresses a page at once that went and is asked for again before it is quiet", async () => {
-    const { built, ask } = library(3 * MIB);
+    const { built, ask } = library(1.5 * MIB);
     for (const key of "abc") await ask(key);
     const again = await ask("a");
     expect(again.encoded.zstd).toBeDefined();
@@ -125,14 +125,14 @@ describe("PolicyPages", () => {
   });
 
   it("lets a page wait that is larger than that alone", async () => {
-    const { built, ask } = library(9 * MIB);
+    const { built, ask } = library(5 * MIB);
     const large = await ask("a");
     await vi.waitFor(() => expect(large.chunks).toBeNull(), 5_000);
     expect(tags(built)).toBe("a");
   });
 
   it("builds no more than 32 pages again", async () => {
-    const { built, ask } = library(MIB);
+    const { built, ask } = library(MIB / 2);
     for (let i = 0; i < 60; i++) await ask(String.fromCharCode(0x40 + i));
     const first = built.length;
     await vi.waitFor(() => expect(built.slice(-8).every(({ chunks }) => chunks === null)).toBe(true), 10_000);
