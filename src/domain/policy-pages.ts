@@ -170,7 +170,10 @@ export class PolicyPages {
   /** All but the newest, as far as there are too many. */
   #letGo(newest: string): void {
     let bytes = 0;
-    for (const { page } of this.#waiting.values()) bytes += page?.bytes ?? 0;
+    for (const [key, { page }] of this.#waiting) {
+      if (page?.encoded.zstd) this.#waiting.delete(key); // somebody took it compressed
+      else bytes += page?.bytes ?? 0;
+    }
     for (const [key, waiting] of this.#waiting) {
       if (key === newest) return;
       if (bytes > WAITING_BYTES_MAX && waiting.page) {

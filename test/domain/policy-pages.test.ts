@@ -124,6 +124,13 @@ describe("PolicyPages", () => {
     expect(tags(built)).toBe("abca");
   });
 
+  it("lets no page go that somebody took compressed", async () => {
+    const { pages, built, ask } = library(1.5 * MIB);
+    for (const key of "abcdef") await pages.encoded(await ask(key), "zstd");
+    for (const key of "abcdef") expect((await ask(key)).chunks).toBeNull();
+    expect(tags(built)).toBe("abcdef");
+  });
+
   it("lets a page wait that is larger than that alone", async () => {
     const { built, ask } = library(5 * MIB);
     const large = await ask("a");
