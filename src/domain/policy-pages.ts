@@ -171,7 +171,8 @@ export class PolicyPages {
   #letGo(newest: string): void {
     let bytes = 0;
     for (const [key, { page }] of this.#waiting) {
-      if (page?.encoded.zstd) this.#waiting.delete(key); // somebody took it compressed
+      if (page?.encoded.zstd)
+        this.#waiting.delete(key); // somebody took it compressed
       else bytes += page?.bytes ?? 0;
     }
     for (const [key, waiting] of this.#waiting) {

@@ -3,7 +3,7 @@
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { Driver } from "./driver.ts";
-import { refusalFor, segments, settle, type Job, type Pending } from "./job.ts";
+import { refusalFor, segments, settle, settled, type Job, type Pending } from "./job.ts";
 import { Batch, JobTx } from "./job-tx.ts";
 import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries } from "./ledger.ts";
 import type { Heads } from "./ledger.ts";
@@ -288,14 +288,5 @@ export class GroupCommit {
     } catch {
       return false;
     }
-  }
-}
-
-/** `Promise.allSettled` for one, which costs every job of a group less. */
-async function settled(work: Promise<void>): Promise<PromiseSettledResult<void>> {
-  try {
-    return { status: "fulfilled", value: await work };
-  } catch (reason) {
-    return { status: "rejected", reason };
   }
 }

@@ -11,11 +11,11 @@ const poll = (r: TestRack, bearer: string, w: Workspace): Promise<Reply> =>
 /** Counts how often secret keys are looked up in the database. */
 function countResolutions(r: TestRack): () => number {
   const { read } = r.app.rack.store;
-  const first = read.first.bind(read);
+  const shared = read.shared.bind(read);
   let n = 0;
-  read.first = (query) => {
+  read.shared = (query) => {
     if (query.sql.includes('from "secret_keys" where "lookup_hash"')) n++;
-    return first(query);
+    return shared(query);
   };
   return () => n;
 }
@@ -148,18 +148,18 @@ for (const back of backends) {
       const w = await r.workspace();
       const { rack: inside } = r.app;
       const { read } = inside.store;
-      const first = read.first.bind(read);
+      const shared = read.shared.bind(read);
       let overtaken: Promise<unknown> | undefined;
-      read.first = (async (query: Parameters<typeof first>[0]) => {
-        const row = await first(query);
+      read.shared = (async (query: Parameters<typeof shared>[0]) => {
+        const row = await shared(query);
         if (query.sql.includes('from "secret_keys" where "lookup_hash"') && query.values.length === 1 && !overtaken) {
           overtaken = Promise.resolve(); // the row has been read; now it is revoked before anybody is told
           await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
         }
         return row;
-      }) as typeof read.first;
+      }) as typeof read.shared;
       await resolveHot(inside, w.keys.sk_admin);
-      read.first = first;
+      read.shared = shared;
       await expect(Promise.resolve(resolveHot(inside, w.keys.sk_admin))).rejects.toMatchObject({ code: "invalid_key" });
     });
   });
