@@ -1,5 +1,5 @@
-// SHA-256 of one block after the other (FIPS 180-4), four rounds a turn. Synchronous and for places without node:crypto;
-// for the few bytes of a key or a tree's node it is also the quickest there is.
+// SHA-256 of one block after the other (FIPS 180-4), four rounds a turn. Synchronous, for places without node:crypto and
+// for the few bytes of a key or a tree's node, which OpenSSL is called for at a greater cost.
 // The trap: block and digest are shared by all callers and overwritten by the next; use them before anything awaits.
 
 /** The block to digest: sixteen big-endian words. What follows them is scratch. */

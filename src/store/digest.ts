@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { sha256 } from "../kernel/sha256.ts";
 
-/** Up to here, two blocks, our own is done before OpenSSL has begun. */
+/** Up to here, two blocks, to call OpenSSL costs more than our own takes. */
 const SHORT = 119;
 
 export function sha256Bytes(bytes: Uint8Array): Uint8Array {

@@ -74,7 +74,7 @@ export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>, exclusiv
   return new Map(rows.filter((row) => row !== undefined).map((row) => [row.workspace_id, row]));
 }
 
-/** Where nobody else writes, a head is read, which takes a tenth of the time, unless it must be made. */
+/** Where nobody else writes, a head is only read, unless it must be made. */
 async function takeHead(tx: Tx, workspace_id: string, exclusive: boolean): Promise<AuditHeadRow | undefined> {
   const there = exclusive ? await readHead.first(tx, { workspace_id }) : undefined;
   return there ?? lockHead.first(tx, { workspace_id, hash: GENESIS_HASH });
@@ -110,7 +110,7 @@ export async function dropEmptyHeads(tx: Tx, heads: Heads): Promise<void> {
   for (const [workspace_id, head] of heads) if (head.seq === 0) await dropEmptyHead.run(tx, { workspace_id });
 }
 
-/** Field by field: copied as wholes, entries would cost more than their hash. */
+/** Field by field: three copies of every entry were felt in a mint. */
 function placeEntry(entry: PreparedEntry, head: AuditHeadRow, now: number): AuditLogRow {
   const row: AuditLogRow = {
     workspace_id: entry.workspace_id,
