@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import type { CheckRequest, Counter } from "../src/counter/counter.ts";
 import { MemoryCounter } from "../src/counter/memory.ts";
 import { RedisCounter } from "../src/counter/redis.ts";
-import type { RateLimit } from "../src/kernel/limits.ts";
+import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
 import { median, type Row } from "./report.ts";
 
 type Peer = { consume(key: string, points: number): Promise<{ remainingPoints: number }> };

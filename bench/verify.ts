@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { applyDelta, SnapshotLoader } from "../src/kernel/policyload.ts";
+import { applyDelta, SnapshotLoader } from "../src/kernel/policy/loader.ts";
 import type { Keyrack } from "../src/sdk/parts.ts";
 import { markdown, median, type Row } from "./report.ts";
 import { betterAuth, type Peer, prefixedApiKey } from "./verify/peers.ts";

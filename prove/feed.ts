@@ -8,7 +8,7 @@ import { policyDelta, policySnapshot, type Fed } from "../src/domain/policy.ts";
 import { createProject, deleteProject, editProject } from "../src/domain/projects.ts";
 import { createTenant, deleteTenant } from "../src/domain/tenants.ts";
 import { NEVER_GONE } from "../src/domain/waiter.ts";
-import type { Env } from "../src/kernel/keyformat.ts";
+import type { Env } from "../src/kernel/credentials.ts";
 import { formatTimestamp } from "../src/kernel/timestamps.ts";
 import type { Row } from "../test/support/raw-sql.ts";
 import { rounds, type Campaign } from "./campaign.ts";

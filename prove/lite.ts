@@ -15,7 +15,7 @@ import { newTally } from "../src/domain/tally.ts";
 import { Throttles } from "../src/domain/throttle.ts";
 import { createVault } from "../src/domain/vault.ts";
 import { createWorkspace } from "../src/domain/workspaces.ts";
-import type { Env } from "../src/kernel/keyformat.ts";
+import type { Env } from "../src/kernel/credentials.ts";
 import type { Log } from "../src/log.ts";
 import { openStore, type DatabaseTarget } from "../src/store/db.ts";
 import { rawSql, type Row } from "../test/support/raw-sql.ts";

@@ -6,7 +6,7 @@ import { expectedByCheckpoint, latestCheckpoint } from "../src/domain/checkpoint
 import { createKey, revokeKey } from "../src/domain/keys.ts";
 import { createProject } from "../src/domain/projects.ts";
 import { createTenant } from "../src/domain/tenants.ts";
-import { auditPreimage, GENESIS_HASH, type AuditRow } from "../src/kernel/chain.ts";
+import { auditPreimage, GENESIS_HASH, type AuditRow } from "../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../src/kernel/timestamps.ts";
 import { openSource } from "../src/store/source.ts";
 import type { Expected } from "../src/store/verifier.ts";

@@ -18,7 +18,7 @@ import { createHttpServer } from "./http/server.ts";
 import { readCertificate, renewCertificate } from "./http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
 import { noJobs, startJobs, type Jobs } from "./jobs.ts";
-import { NIL_WORKSPACE } from "./kernel/chain.ts";
+import { NIL_WORKSPACE } from "./kernel/audit/chain.ts";
 import { openOperatorDoor, type OperatorDoor } from "./operator/serve.ts";
 import { endpoints } from "./planes/index.ts";
 import type { DataDirLock } from "./store/lock.ts";

@@ -2,7 +2,7 @@
 // its own with --expose-gc, reads them: what making them costs must not be counted, what reading them leaves must.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { SnapshotLoader } from "../../src/kernel/policyload.ts";
+import { SnapshotLoader } from "../../src/kernel/policy/loader.ts";
 import { mint, pagesOf } from "./world.ts";
 
 const [, , verb, dir = "", count = "0"] = process.argv;

@@ -2,7 +2,7 @@
 // through the library's own feed client from answers made here, so what is measured is what a vendor runs.
 import { hash, randomBytes, randomUUID } from "node:crypto";
 import { crc32 } from "node:zlib";
-import type { KeyEntry } from "../../src/kernel/policy.ts";
+import type { KeyEntry } from "../../src/kernel/policy/policy.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import type { Keyrack } from "../../src/sdk/parts.ts";
 import { defaultPorts } from "../../src/sdk/runtime.ts";

@@ -1,8 +1,8 @@
 // `keyrack audit verify --file`: an export, with no server at all.
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
-import { canonical } from "../kernel/canonical.ts";
-import type { HashedRow } from "../kernel/chain.ts";
+import { canonical } from "../kernel/audit/canonical.ts";
+import type { HashedRow } from "../kernel/audit/chain.ts";
 import { LogCheck, type Signed, type Verdict } from "./audit-log.ts";
 import { ExitError } from "./shell.ts";
 

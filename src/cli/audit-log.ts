@@ -2,10 +2,10 @@
 // The format is docs/audit-format.md; the arithmetic is the kernel's, the same that the server uses.
 import { createPublicKey, hash as digest, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { fromHex, toBase64 } from "../kernel/bytes.ts";
-import { createChainVerifier, type BreakReason, type ChainVerifier, type HashedRow } from "../kernel/chain.ts";
-import { MerkleTree } from "../kernel/merkle.ts";
-import { openNote, parseCheckpoint, parseVkey } from "../kernel/note.ts";
+import { fromHex, toBase64 } from "../kernel/crypto/bytes.ts";
+import { createChainVerifier, type BreakReason, type ChainVerifier, type HashedRow } from "../kernel/audit/chain.ts";
+import { MerkleTree } from "../kernel/crypto/merkle.ts";
+import { openNote, parseCheckpoint, parseVkey } from "../kernel/crypto/signed-note.ts";
 import { ExitError } from "./shell.ts";
 import { sha256Bytes } from "../store/digest.ts";
 

@@ -1,8 +1,8 @@
 // The audit log straight from the database: beside a running server or without one, with no lock and no credential.
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { NIL_WORKSPACE } from "../kernel/chain.ts";
-import { vkey } from "../kernel/note.ts";
+import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
+import { vkey } from "../kernel/crypto/signed-note.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { preferNativeFolders } from "../native.ts";
 import { chainRows, checkpointKey, listChains } from "../store/chains.ts";

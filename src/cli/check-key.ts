@@ -1,7 +1,7 @@
 // `keyrack check-key`: what a credential's text says about it, offline. The text itself is never printed.
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
-import { looksLikeCredential, parseCredential, parseInviteToken } from "../kernel/keyformat.ts";
+import { looksLikeCredential, parseCredential, parseInviteToken } from "../kernel/credentials.ts";
 import { ExitError, out, readStdin, table } from "./shell.ts";
 import { outputFlags, type OutputOptions } from "./target.ts";
 

@@ -3,7 +3,7 @@
 import { closeSync, lstatSync, openSync, readdirSync, readSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { CREDENTIAL_PATTERN, parseCredential } from "../kernel/keyformat.ts";
+import { CREDENTIAL_PATTERN, parseCredential } from "../kernel/credentials.ts";
 import { ExitError, out, safe, table } from "./shell.ts";
 import { outputFlags, type OutputOptions } from "./target.ts";
 

@@ -1,7 +1,7 @@
 // The rate limiter's tiny interface: what may be asked of a counter store and what it answers, in wire spelling.
 // The trap: `check` may answer without a promise (the in-process store does); await it, never call `.then` on it.
-import type { RateLimit } from "../kernel/limits.ts";
-import { limitedBy, retryAfterSeconds } from "../kernel/window.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
+import { limitedBy, retryAfterSeconds } from "../kernel/ratelimit/window.ts";
 
 /** Whose counters. A null id is not a free pass: all such calls share one anonymous counter (decision 130). */
 export type Subject = {

@@ -1,8 +1,8 @@
 // What changed since it was last saved, and how rows become saved counters and back (decision 133). No I/O here.
 // The trap: handing a row out makes it clean; when saving it fails it has to be requeued, or a crash forgets more
 // than the last pass.
-import type { RateLimit } from "../kernel/limits.ts";
-import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../kernel/window.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
+import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../kernel/ratelimit/window.ts";
 import type { Subject } from "./counter.ts";
 import { OVERFLOW, OVERFLOW_SUBJECT, OWN, type Roster, SHUT } from "./roster.ts";
 import {

@@ -2,8 +2,8 @@
 // The trap: a check looks at every rule before it charges any (all or nothing), so between `#look` and `#charge`
 // nothing may run that moves the clock or the rows.
 import { randomUUID } from "node:crypto";
-import type { RateLimit } from "../kernel/limits.ts";
-import { lapsesAt, leaseEnd, leaseSpan, oldestCounted, remainingOf, resetMs, spanAt } from "../kernel/window.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
+import { lapsesAt, leaseEnd, leaseSpan, oldestCounted, remainingOf, resetMs, spanAt } from "../kernel/ratelimit/window.ts";
 import {
   type CheckRequest,
   type Counter,

@@ -1,7 +1,7 @@
 // The shared counter: checks by script, on Redis' clock, so that every process counts together.
 // The trap: it throws when Redis does not answer in time; only fallback.ts may be handed to the server.
 import { hash, randomUUID } from "node:crypto";
-import type { RateLimit } from "../kernel/limits.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { type Batch, Batcher } from "./batch.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
 import { classify, type RedisError } from "./redis-error.ts";

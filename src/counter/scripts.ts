@@ -1,4 +1,4 @@
-// The three Lua scripts of the Redis counter: the same arithmetic as kernel/window.ts, on Redis' own clock.
+// The three Lua scripts of the Redis counter: the same arithmetic as kernel/ratelimit/window.ts, on Redis' own clock.
 // The trap: Lua 5.1 knows only doubles. As an argument of a command a whole number arrives whole (Redis prints 17
 // digits), but Lua's own `..` and table.concat print 14, so what is written into a text goes through `int` first; and a
 // reply holds whole numbers only (Redis cuts the rest off).
@@ -8,7 +8,7 @@
 // all of them are read only after a span lapsed, or to deny. The key expires when its newest span lapses.
 // A lease is a string, "granted end key span key span …", that Redis deletes at the lease's end.
 import { createHash } from "node:crypto";
-import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../kernel/window.ts";
+import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../kernel/ratelimit/window.ts";
 
 export type Script = { text: string; sha: string };
 

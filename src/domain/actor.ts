@@ -1,5 +1,5 @@
 // Who is asking, as a value. It is an argument of everything that may happen, never ambient.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 
 export const ROLES = ["owner", "admin", "member"] as const;
 export type Role = (typeof ROLES)[number];

@@ -1,6 +1,6 @@
 // The audit log as it is read: the list, filtered for test principals, and the verdict on the whole chain.
-import type { Json } from "../kernel/canonical.ts";
-import { NIL_WORKSPACE, type BreakReason } from "../kernel/chain.ts";
+import type { Json } from "../kernel/audit/canonical.ts";
+import { NIL_WORKSPACE, type BreakReason } from "../kernel/audit/chain.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { listAuditRows } from "../store/audit.ts";
 import type { AuditLogRow } from "../store/tables.ts";

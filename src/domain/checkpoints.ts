@@ -1,9 +1,9 @@
 // Signed checkpoints of the audit chains (docs/audit-format.md): what shows that newest rows were taken away.
 // The trap: a smaller or different tree must never be signed after a larger one, whatever stands in the database.
-import { fromBase64, fromHex, toBase64, utf8 } from "../kernel/bytes.ts";
-import { GENESIS_HASH, type ChainHead } from "../kernel/chain.ts";
-import { MerkleTree } from "../kernel/merkle.ts";
-import { checkpointText, formatNote, keyId, openNote, parseCheckpoint, vkey, type Checkpoint } from "../kernel/note.ts";
+import { fromBase64, fromHex, toBase64, utf8 } from "../kernel/crypto/bytes.ts";
+import { GENESIS_HASH, type ChainHead } from "../kernel/audit/chain.ts";
+import { MerkleTree } from "../kernel/crypto/merkle.ts";
+import { checkpointText, formatNote, keyId, openNote, parseCheckpoint, vkey, type Checkpoint } from "../kernel/crypto/signed-note.ts";
 import { hashesBetween, headOf } from "../store/audit.ts";
 import { chainsAhead, newestCheckpoint, storeCheckpoint } from "../store/checkpoints.ts";
 import { claimFact, readFact } from "../store/deployment.ts";

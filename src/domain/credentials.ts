@@ -2,8 +2,8 @@
 // the same answer as an unknown credential.
 import { timingSafeEqual } from "node:crypto";
 import { fail, type FailureName } from "../kernel/errors.ts";
-import { after, type Soon } from "../kernel/soon.ts";
-import { looksLikeCredential, parseCredential, type CredentialKind } from "../kernel/keyformat.ts";
+import { after, type Soon } from "../kernel/maybe-promise.ts";
+import { looksLikeCredential, parseCredential, type CredentialKind } from "../kernel/credentials.ts";
 import { secretKeyByHash, touchSecretKey } from "../store/secret-keys.ts";
 import { sessionByHash, touchSession } from "../store/sessions.ts";
 import type { Tx } from "../store/statement.ts";

@@ -4,7 +4,7 @@ import type { KeyObject } from "node:crypto";
 import { compactVerify, decodeProtectedHeader, SignJWT } from "jose";
 import { fail, failField } from "../kernel/errors.ts";
 import { parseUuid } from "../kernel/ids.ts";
-import { ENVS, type Env } from "../kernel/keyformat.ts";
+import { ENVS, type Env } from "../kernel/credentials.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { liveProjectById } from "../store/projects.ts";

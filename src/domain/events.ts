@@ -1,6 +1,6 @@
 // The audit actions: a closed list (decisions 99, 100), each with the type of thing it is about.
 // Rows of a workspace go to its own chain; what people and operators do goes to the deployment's chain.
-import type { Json } from "../kernel/canonical.ts";
+import type { Json } from "../kernel/audit/canonical.ts";
 
 export const workspaceActions = {
   "workspace.created": "workspace",

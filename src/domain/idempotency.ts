@@ -9,7 +9,7 @@ import {
   type RecordOutcome,
   type Scope,
 } from "../kernel/idempotency.ts";
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { claimRecord, completeRecord, heartbeatRecord, reapRecords, releaseRecord } from "../store/idempotency.ts";
 import type { SecretKeyActor } from "./actor.ts";
 import { coverEnv } from "./boundary.ts";

@@ -2,7 +2,7 @@
 // pass (decision 10); every failure is named by its path, and no message echoes a value.
 import type { Detail } from "../kernel/errors.ts";
 import { parseUuid } from "../kernel/ids.ts";
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
 import type { KeyPlace } from "../store/ingest.ts";
 import type { Known, Missing } from "./known-ids.ts";

@@ -3,7 +3,7 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import { hash, subtle } from "node:crypto";
 import { fail, type Failure } from "../kernel/errors.ts";
-import type { Soon } from "../kernel/soon.ts";
+import type { Soon } from "../kernel/maybe-promise.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../store/ingest.ts";
 import type { Tx } from "../store/statement.ts";
 import { daySums, tenantMonthSums, touchKey } from "../store/usage.ts";

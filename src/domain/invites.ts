@@ -2,7 +2,7 @@
 // whatever their address; only the mailed one proves the mailbox it was sent to (decision 61).
 import { emailKey } from "../kernel/emails.ts";
 import { fail } from "../kernel/errors.ts";
-import { parseInviteToken } from "../kernel/keyformat.ts";
+import { parseInviteToken } from "../kernel/credentials.ts";
 import {
   countPendingInvites,
   insertInvite,

@@ -1,8 +1,8 @@
 // API keys: what the vendor's customers present. The text of a key is returned once, at creation or rotation.
 import { fail, failField } from "../kernel/errors.ts";
-import type { Env } from "../kernel/keyformat.ts";
-import type { RateLimit } from "../kernel/limits.ts";
-import { after, type Soon } from "../kernel/soon.ts";
+import type { Env } from "../kernel/credentials.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
+import { after, type Soon } from "../kernel/maybe-promise.ts";
 import { insertKey, keyById, listKeys as listKeyRows, revokeKeyRow, shortenKey, updateKey } from "../store/keys.ts";
 import type { ApiKeyRow } from "../store/tables.ts";
 import type { EmbedActor, Vendor } from "./actor.ts";

@@ -2,7 +2,7 @@
 // own and every action may be repeated, so a report that failed half-way is simply sent again. What the scanner says of
 // the place goes into a reason and a letter, and may hold the key itself: it is masked first.
 import { fail, failField } from "../kernel/errors.ts";
-import { parseCredential, type CredentialKind } from "../kernel/keyformat.ts";
+import { parseCredential, type CredentialKind } from "../kernel/credentials.ts";
 import { endTokens, tokenByHash } from "../store/one-time-tokens.ts";
 import { revokeSessionRow, sessionByHash } from "../store/sessions.ts";
 import type { TokenPurpose } from "../store/tables.ts";

@@ -7,7 +7,7 @@ import {
   RANDOM_BYTES,
   type CredentialKind,
   type Env,
-} from "../kernel/keyformat.ts";
+} from "../kernel/credentials.ts";
 import { sha256 } from "./context.ts";
 
 const DRAWN = 32;

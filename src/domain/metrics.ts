@@ -2,7 +2,7 @@
 // is left out while that is away, and keyrack_database_up says so.
 import { FallbackCounter } from "../counter/fallback.ts";
 import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";
-import { NIL_WORKSPACE } from "../kernel/chain.ts";
+import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
 import { headOf } from "../store/audit.ts";
 import { auditTotals, countLiveNodes } from "../store/metrics.ts";
 import type { Rack } from "./context.ts";

@@ -1,7 +1,7 @@
 // The one write path. `mutate` locks the audit heads, does the work, appends its audit rows, bumps policy, commits.
 // A callback must return at least one event, or `unchanged(value)`, which rolls its writes back.
 import type { Failure } from "../kernel/errors.ts";
-import { NIL_WORKSPACE } from "../kernel/chain.ts";
+import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
 import { isUniqueError, uniqueTarget } from "../store/driver.ts";
 import type { Outcome } from "../store/job.ts";
 import type { Entry } from "../store/ledger.ts";

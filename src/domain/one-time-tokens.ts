@@ -1,7 +1,7 @@
 // Tokens that work once, sent by mail: `krev_` verifies an address, `krpr_` sets a password. A newer one of a purpose
 // ends the older ones.
 import { fail } from "../kernel/errors.ts";
-import { parseCredential } from "../kernel/keyformat.ts";
+import { parseCredential } from "../kernel/credentials.ts";
 import { endTokens, insertToken, tokenByHash } from "../store/one-time-tokens.ts";
 import type { Reader, Tx } from "../store/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../store/tables.ts";

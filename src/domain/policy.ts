@@ -2,7 +2,7 @@
 // version and may already show later changes; the delta since that version tells them again, so a node converges.
 import { hash } from "node:crypto";
 import { fail } from "../kernel/errors.ts";
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { changesSince, snapshotChunk, versionChangedAt, type Change, type Narrowing } from "../store/policy.ts";
 import type { SecretKeyActor } from "./actor.ts";

@@ -1,6 +1,6 @@
 // A project: one API the vendor protects. Its policy_version counts every change that verifiers must learn of.
 import { fail, failField } from "../kernel/errors.ts";
-import type { RateLimit } from "../kernel/limits.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { revokeKeysOfProject } from "../store/keys.ts";
 import { LIST_MAX } from "../store/page.ts";
 import {

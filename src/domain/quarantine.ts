@@ -1,6 +1,6 @@
 // Quarantine: a live key that leaked stops within the hour, and nothing moves that hour out again. A test key is left as
 // it is, and its owners are told once. A key already revoked, or in quarantine already, stays as it is.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { keyById } from "../store/keys.ts";
 import { leakedKey, leakedSecretKey, noteLeak, quarantineKeyRow, quarantineSecretKeyRow } from "../store/leaks.ts";

@@ -1,6 +1,6 @@
 // Secret keys: the vendor's own credentials against this service.
 import { fail, failField } from "../kernel/errors.ts";
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { LIST_MAX } from "../store/page.ts";
 import {
   countSecretKeys,

@@ -1,7 +1,7 @@
 // Ed25519 signing keys, the private part sealed by the master key. The checkpoint key is made once for a database:
 // two processes that start together on one must end up with the same one.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, verify, type KeyObject } from "node:crypto";
-import { canonical } from "../kernel/canonical.ts";
+import { canonical } from "../kernel/audit/canonical.ts";
 import { claimFact, readFact } from "../store/deployment.ts";
 import { insertSigningKey, signingKeyById } from "../store/signing-keys.ts";
 import type { SigningKeyRow } from "../store/tables.ts";

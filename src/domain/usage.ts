@@ -1,6 +1,6 @@
 // Usage and billing figures (decisions 151 to 155). Days and months are UTC; lists are filled with zeros so that a
 // chart has no gaps. Sums have fractions where a fleet samples and are rounded here, once.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { keyById } from "../store/keys.ts";
 import { LIST_MAX } from "../store/page.ts";

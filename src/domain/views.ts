@@ -1,6 +1,6 @@
 // The wire shapes of records, field by field: what is not named here never leaves the process.
-import type { RateLimit } from "../kernel/limits.ts";
-import type { Json } from "../kernel/canonical.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
+import type { Json } from "../kernel/audit/canonical.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import type {
   ApiKeyRow,

@@ -1,6 +1,6 @@
 // The vendor's account.
 import { fail, failField } from "../kernel/errors.ts";
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { insertMembership } from "../store/memberships.ts";
 import { isPlainRemote, normalizeOrigin } from "../kernel/origins.ts";
 import { dropEmbedOrigins, insertEmbedOrigin } from "../store/embed-origins.ts";

@@ -9,7 +9,7 @@ import { resolveHot } from "../domain/hot-auth.ts";
 import { mustComeFrom, mustHaveScope } from "../domain/embed-rules.ts";
 import { keepAnswer, type KeptAnswer } from "../domain/kept-answers.ts";
 import { fail, Failure, failField } from "../kernel/errors.ts";
-import type { Soon } from "../kernel/soon.ts";
+import type { Soon } from "../kernel/maybe-promise.ts";
 import { access, refusal } from "./access.ts";
 import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";

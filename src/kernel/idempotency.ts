@@ -1,6 +1,6 @@
 // What every idempotency store speaks of: the scope, the verdicts and the bounds (decisions 135 to 142).
 // The trap: a store answers `execute` to exactly one claimant of a scope, and only once that claim is durable.
-import type { Env } from "./keyformat.ts";
+import type { Env } from "./credentials.ts";
 
 export const LOCK_MS = 30_000;
 export const BODY_BYTES_MAX = 262_144;

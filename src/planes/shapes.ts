@@ -1,10 +1,10 @@
 // The wire schemas that several planes share. They hold no transform: the same schema validates, and documents.
 import { z } from "zod";
 import { hasOnly, isObject, plainly } from "../http/plain.ts";
-import type { Json } from "../kernel/canonical.ts";
-import { ENVS } from "../kernel/keyformat.ts";
+import type { Json } from "../kernel/audit/canonical.ts";
+import { ENVS } from "../kernel/credentials.ts";
 import { isUuid, parseUuid } from "../kernel/ids.ts";
-import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/limits.ts";
+import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/ratelimit/rule.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
 
 /** Text measured in code points, as NIST and JSON Schema count (decision 3). */

@@ -1,7 +1,7 @@
 // What a request's handler learns about its key, and the verdicts of `verify`. Field names are a contract.
 
-import type { Env } from "../kernel/keyformat.ts";
-import type { ScopeSet } from "../kernel/policy.ts";
+import type { Env } from "../kernel/credentials.ts";
+import type { ScopeSet } from "../kernel/policy/policy.ts";
 import type { DenialName, VerifyDenial } from "./denials.ts";
 import { denials } from "./denials.ts";
 

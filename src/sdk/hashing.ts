@@ -1,8 +1,8 @@
 // SHA-256 and HMAC for what is hashed once in a while (idempotency, the cache file): node:crypto where it exists, our
 // own elsewhere. Both give the same bytes; only the time differs.
 
-import { toHex, utf8 } from "../kernel/bytes.ts";
-import { sha256 } from "../kernel/sha256.ts";
+import { toHex, utf8 } from "../kernel/crypto/bytes.ts";
+import { sha256 } from "../kernel/crypto/sha256.ts";
 import { builtin } from "./runtime.ts";
 
 const BLOCK = 64;

@@ -2,7 +2,7 @@
 // plane for a claim before anything runs and answers in the handler's place when there is none to have.
 // Unsure means no: a control plane that cannot be reached, or an answer that makes no sense, is a 503, never a run.
 
-import { canonical, type Json } from "../kernel/canonical.ts";
+import { canonical, type Json } from "../kernel/audit/canonical.ts";
 import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../kernel/idempotency.ts";
 import { Claim } from "./claim.ts";
 import type { Client } from "./client.ts";

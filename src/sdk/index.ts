@@ -10,8 +10,8 @@ export function createKeyrack<Resources = undefined>(options: KeyrackOptions<Res
   return createKeyrackWith(options);
 }
 
-export type { RateLimit } from "../kernel/limits.ts";
-export type { ScopeSet } from "../kernel/policy.ts";
+export type { RateLimit } from "../kernel/ratelimit/rule.ts";
+export type { ScopeSet } from "../kernel/policy/policy.ts";
 export type { Context, Denied, RateLimitState, Verdict } from "./context.ts";
 export type { LimitsMode, ProtectOptions } from "./guard.ts";
 export type { IdempotentOptions } from "./idempotency.ts";

@@ -2,7 +2,7 @@
 // left is returned before the lease ends. A lease's time counts from before it was asked for, and nothing is spent after
 // its end: the control plane has booked the units at that end, which is what keeps the total under the limit.
 
-import type { RateLimit } from "../kernel/limits.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { CallError, type Client } from "./client.ts";
 import type { Context, RateLimitState } from "./context.ts";
 import { type Counted, isCount, LIMITS_TIMEOUT_MS, type Limiter, readStates, subjectOf } from "./limits.ts";

@@ -2,7 +2,7 @@
 // (draft-ietf-httpapi-ratelimit-headers-11). The 250 ms rule: counters that do not answer in time admit the request,
 // marked degraded, in both fail modes. A limit protects a service; it must not be what takes it down.
 
-import type { RateLimit } from "../kernel/limits.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import type { Client } from "./client.ts";
 import type { Context, RateLimitState } from "./context.ts";
 import type { Settings } from "./options.ts";

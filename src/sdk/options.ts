@@ -1,8 +1,8 @@
 // The options of createKeyrack, checked once and filled with their defaults. A wrong one throws here, at start, with
 // one sentence: a typo in a fail mode must never be found out by a request.
 
-import type { Env } from "../kernel/keyformat.ts";
-import { parseCredential } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
+import { parseCredential } from "../kernel/credentials.ts";
 import { parseUuid } from "../kernel/ids.ts";
 import { builtin, type Log, randomHex } from "./runtime.ts";
 

@@ -1,11 +1,11 @@
 // verify(): a key's text to a verdict, synchronous, no network. The kernel decides; here an outcome becomes what the
 // vendor sees. Whatever is not an outright "valid" is a denial, except the one door named fail-open.
 
-import type { Env } from "../kernel/keyformat.ts";
-import { KEY_ID, TENANT } from "../kernel/keytable.ts";
-import type { RateLimit } from "../kernel/limits.ts";
-import { Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy.ts";
-import { uuidText } from "../kernel/words.ts";
+import type { Env } from "../kernel/credentials.ts";
+import { KEY_ID, TENANT } from "../kernel/policy/key-table.ts";
+import type { RateLimit } from "../kernel/ratelimit/rule.ts";
+import { Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
+import { uuidText } from "../kernel/crypto/word-codec.ts";
 import { type Context, DENIED, type RateLimitState, type Subject, type Verdict } from "./context.ts";
 import type { Held } from "./held.ts";
 import type { FailMode, Settings } from "./options.ts";

@@ -1,6 +1,6 @@
 // Reads of the audit chain; its one writer is the ledger. For a test principal the filter stands before the limit:
 // a page cut first and filtered afterwards would tell how much there is to hide.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { dynamic, statement, type Reader } from "./statement.ts";
 import type { AuditLogRow } from "./tables.ts";
 

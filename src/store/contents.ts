@@ -1,8 +1,8 @@
 // What a database holds, in figures: schema, rows of every table, the ends of the audit chains. A manifest keeps this and
 // a restored copy is held against it; read inside one transaction it is one moment of a database in use.
 import { createPublicKey, verify } from "node:crypto";
-import { toBase64 } from "../kernel/bytes.ts";
-import { keyId, openNote, parseCheckpoint } from "../kernel/note.ts";
+import { toBase64 } from "../kernel/crypto/bytes.ts";
+import { keyId, openNote, parseCheckpoint } from "../kernel/crypto/signed-note.ts";
 import { appliedMigrations, checkpointKey, newestNote, type StoredNote } from "./chains.ts";
 import type { Source } from "./source.ts";
 import type { Expected } from "./verifier.ts";

@@ -1,6 +1,6 @@
 // SHA-256 of bytes as bytes.
 import { hash } from "node:crypto";
-import { sha256 } from "../kernel/sha256.ts";
+import { sha256 } from "../kernel/crypto/sha256.ts";
 
 /** Up to here, two blocks, to call OpenSSL costs more than our own takes. */
 const SHORT = 119;

@@ -1,6 +1,6 @@
 // Ingest: the budget of a workspace and minute, receipts by body hash, and which ids belong to a workspace.
 import { sql } from "kysely";
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { dynamic, statement, type Reader } from "./statement.ts";
 import type { IngestBatchRow } from "./tables.ts";
 

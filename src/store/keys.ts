@@ -1,5 +1,5 @@
 // API keys. Rows are never deleted; revocation is a state. `policy_version` places a change in the delta feed.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { behind, type After } from "./page.ts";
 import { columns, dynamic, statement, type Reader, type Tx } from "./statement.ts";
 import type { ApiKeyRow, RevokedCause } from "./tables.ts";

@@ -2,8 +2,8 @@
 // The heads are locked before any work starts, so a chain can neither fork nor skip.
 import { hash as digest } from "node:crypto";
 import { sql } from "kysely";
-import { canonical, type Json } from "../kernel/canonical.ts";
-import { auditPreimage, GENESIS_HASH } from "../kernel/chain.ts";
+import { canonical, type Json } from "../kernel/audit/canonical.ts";
+import { auditPreimage, GENESIS_HASH } from "../kernel/audit/chain.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { statement, type Tx } from "./statement.ts";
 import type { ActorType, AuditHeadRow, AuditLogRow } from "./tables.ts";

@@ -1,6 +1,6 @@
 // What the policy feed reads: a project's head, snapshot entries in chunks, changes since a version, and the delta log.
 // Entries arrive as finished JSON; nothing here parses or builds one in JavaScript.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import * as postgres from "./policy.postgres.ts";
 import * as sqlite from "./policy.sqlite.ts";
 import { statement, type Reader } from "./statement.ts";

@@ -1,5 +1,5 @@
 // Secret keys: the vendor's own credentials. Looked up by hash only.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { behind, LIST_MAX, type After } from "./page.ts";
 import { columns, dynamic, statement, type Reader } from "./statement.ts";
 import type { SecretKeyRow } from "./tables.ts";

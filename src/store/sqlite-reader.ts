@@ -1,5 +1,5 @@
 // The read door on SQLite: one connection that cannot write, its statements kept prepared.
-import type { Soon } from "../kernel/soon.ts";
+import type { Soon } from "../kernel/maybe-promise.ts";
 import { Asked } from "./asked.ts";
 import { connectSqlite, type Connection, type Statement } from "./connect.ts";
 import { assertPragma, COMMON, setPragmas } from "./sqlite-pragmas.ts";

@@ -11,7 +11,7 @@ import {
   SqliteQueryCompiler,
   type Compilable,
 } from "kysely";
-import type { Soon } from "../kernel/soon.ts";
+import type { Soon } from "../kernel/maybe-promise.ts";
 import type { Sums } from "./sums.ts";
 import type { Tables } from "./tables.ts";
 

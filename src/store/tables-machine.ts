@@ -1,5 +1,5 @@
 // Rows of the machine plane: idempotency, ingest, usage, saved rate counters.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 
 export type IdempotencyRecordRow = {
   workspace_id: string;

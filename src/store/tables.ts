@@ -1,6 +1,6 @@
 // The rows as they stand in the database, spelled as on the wire where they have the same meaning.
 // Booleans are 0 or 1, times are integer milliseconds, JSON columns are text: both dialects give the same values.
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import type {
   IdempotencyQuotaRow,
   IdempotencyRecordRow,

@@ -1,7 +1,7 @@
 // Usage figures: sums per key and day, and per tenant, project, environment and month. Rows are added up in memory
 // first, and written many to a statement.
 import { sql } from "kysely";
-import type { Env } from "../kernel/keyformat.ts";
+import type { Env } from "../kernel/credentials.ts";
 import { insertMany } from "./many.ts";
 import { LIST_MAX } from "./page.ts";
 import { dynamic, statement, type Reader } from "./statement.ts";

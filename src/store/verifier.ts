@@ -3,7 +3,7 @@
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../files.ts";
 import { fail } from "../kernel/errors.ts";
-import type { BreakReason } from "../kernel/chain.ts";
+import type { BreakReason } from "../kernel/audit/chain.ts";
 import type { DatabaseTarget } from "./db.ts";
 import { isLost } from "./lost.ts";
 

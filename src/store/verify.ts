@@ -2,15 +2,15 @@
 // statement of its own: rows are never changed, so no long transaction is needed, which would keep the -wal from being
 // reused. Plain SQL: loading the query builder would take longer than verifying most chains.
 import { hash as digest } from "node:crypto";
-import { fromHex, toBase64 } from "../kernel/bytes.ts";
+import { fromHex, toBase64 } from "../kernel/crypto/bytes.ts";
 import {
   createChainVerifier,
   GENESIS_HASH,
   type ChainHead,
   type ChainVerifier,
   type HashedRow,
-} from "../kernel/chain.ts";
-import { MerkleTree } from "../kernel/merkle.ts";
+} from "../kernel/audit/chain.ts";
+import { MerkleTree } from "../kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import type { Source } from "./source.ts";
 import type { AuditLogRow } from "./tables.ts";

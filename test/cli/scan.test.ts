@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { formatCredential } from "../../src/kernel/credentials.ts";
 import { keyrack, tempDir } from "../support/cli.ts";
 
 const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";

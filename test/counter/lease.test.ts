@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Counter, Lease } from "../../src/counter/counter.ts";
 import { MemoryCounter } from "../../src/counter/memory.ts";
-import type { RateLimit } from "../../src/kernel/limits.ts";
+import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import { ask, between, fixed, handClock, pick, seeded, sliding, START, stores } from "./support.ts";
 
 type Spend = { t: number; units: number };

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../src/counter/memory.ts";
 import { formatWindows, keyOf, parseKey, parseWindows, type SavedCounter } from "../../src/counter/saved.ts";
-import { LIMIT_MAX } from "../../src/kernel/limits.ts";
+import { LIMIT_MAX } from "../../src/kernel/ratelimit/rule.ts";
 import { ask, between, decision, fixed, handClock, pick, seeded, sliding, START } from "./support.ts";
 
 const month = sliding(1_000, 2_678_400_000, { id: "month" });

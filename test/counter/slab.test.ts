@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Slab } from "../../src/counter/slab.ts";
-import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../src/kernel/window.ts";
+import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../src/kernel/ratelimit/window.ts";
 
 describe("a row", () => {
   it("is empty for its next holder, wherever it lies", () => {

@@ -3,7 +3,7 @@ import { afterAll } from "vitest";
 import type { CheckRequest, Counter } from "../../src/counter/counter.ts";
 import { MemoryCounter } from "../../src/counter/memory.ts";
 import { RedisCounter } from "../../src/counter/redis.ts";
-import type { RateLimit } from "../../src/kernel/limits.ts";
+import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import * as random from "../../prove/random.ts";
 import { deleteKeys, findRedis, ownPrefix } from "../support/redis.ts";
 

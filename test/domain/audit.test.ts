@@ -12,7 +12,7 @@ import { createProject } from "../../src/domain/projects.ts";
 import { createSecretKey } from "../../src/domain/secret-keys.ts";
 import { createTenant } from "../../src/domain/tenants.ts";
 import { signUp } from "../../src/domain/users.ts";
-import { auditPreimage, GENESIS_HASH, NIL_WORKSPACE, type AuditRow } from "../../src/kernel/chain.ts";
+import { auditPreimage, GENESIS_HASH, NIL_WORKSPACE, type AuditRow } from "../../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import { backends } from "../support/backends.ts";
 import { asOwner, keyActor, rackLite, sharedRack, vendorOf, type RackLite } from "../support/rack-lite.ts";

@@ -8,7 +8,7 @@ import { record } from "../../src/domain/mutate.ts";
 import { logIn } from "../../src/domain/sessions.ts";
 import { signUp } from "../../src/domain/users.ts";
 import { createWorkspace } from "../../src/domain/workspaces.ts";
-import { formatCredential, type CredentialKind } from "../../src/kernel/keyformat.ts";
+import { formatCredential, type CredentialKind } from "../../src/kernel/credentials.ts";
 import { backends } from "../support/backends.ts";
 import { sharedRack } from "../support/rack-lite.ts";
 

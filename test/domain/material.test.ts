@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { sha256 } from "../../src/domain/context.ts";
 import { drawer, mint, mintInvite } from "../../src/domain/material.ts";
-import { parseCredential } from "../../src/kernel/keyformat.ts";
+import { parseCredential } from "../../src/kernel/credentials.ts";
 
 const MANY = 2_000;
 const BODY = /[_.]([A-Za-z0-9_-]{32})[0-9a-f]{8}$/;

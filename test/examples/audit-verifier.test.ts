@@ -4,10 +4,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { fromHex, utf8 } from "../../src/kernel/bytes.ts";
-import { type AuditRow, auditPreimage, GENESIS_HASH, NIL_WORKSPACE } from "../../src/kernel/chain.ts";
-import { MerkleTree } from "../../src/kernel/merkle.ts";
-import { checkpointText, formatNote, keyId, vkey } from "../../src/kernel/note.ts";
+import { fromHex, utf8 } from "../../src/kernel/crypto/bytes.ts";
+import { type AuditRow, auditPreimage, GENESIS_HASH, NIL_WORKSPACE } from "../../src/kernel/audit/chain.ts";
+import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
+import { checkpointText, formatNote, keyId, vkey } from "../../src/kernel/crypto/signed-note.ts";
 
 const SCRIPT = join(import.meta.dirname, "../../examples/audit-verifier/verify.mjs");
 const folder = mkdtempSync(join(tmpdir(), "keyrack-verifier-"));

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { createBackup } from "../../src/domain/backups.ts";
 import { listMail, showMail } from "../../src/domain/outbox.ts";
-import { displayPrefix } from "../../src/kernel/keyformat.ts";
+import { displayPrefix } from "../../src/kernel/credentials.ts";
 import { backends, type Backend } from "../support/backends.ts";
 import { account, freshEmail, logIn } from "../support/people.ts";
 import { rack, type TestRack } from "../support/rack.ts";

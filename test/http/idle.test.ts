@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
-import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { formatCredential } from "../../src/kernel/credentials.ts";
 import { backends } from "../support/backends.ts";
 import { heldMegabytes } from "../support/held-memory.ts";
 import { rack } from "../support/rack.ts";

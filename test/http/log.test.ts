@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { redact } from "../../src/log.ts";
 import { mint } from "../../src/domain/material.ts";
-import { formatInviteToken } from "../../src/kernel/keyformat.ts";
+import { formatInviteToken } from "../../src/kernel/credentials.ts";
 import { endpoints } from "../../src/planes/index.ts";
 import { rack, type TestRack, type Workspace } from "../support/rack.ts";
 

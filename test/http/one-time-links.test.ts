@@ -1,6 +1,6 @@
 // The links in people's mailboxes: verification and reset. Each works once, for its time, for its purpose.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { formatCredential } from "../../src/kernel/credentials.ts";
 import { backends } from "../support/backends.ts";
 import { account, auditRows, freshEmail, lastLetter, letters, logIn, PASSWORD, person } from "../support/people.ts";
 import { expectRefusal, rack, type Reply, type TestRack } from "../support/rack.ts";

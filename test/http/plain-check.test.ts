@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../src/counter/memory.ts";
-import type { RateLimit } from "../../src/kernel/limits.ts";
+import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import { plainCheck, writeResult } from "../../src/planes/machine/plain-check.ts";
 import { ratelimitCheck } from "../../src/planes/machine/ratelimit.ts";
 

@@ -1,7 +1,7 @@
 // The secret scanner's webhook: what it believes, what it stops, whom it tells, and what it must leave alone.
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { formatCredential } from "../../src/kernel/credentials.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { patientPorts } from "../sdk/support/ports.ts";
 import { backends } from "../support/backends.ts";

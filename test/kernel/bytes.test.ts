@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromBase64, fromHex, toBase64, toBase64Url, toHex, utf8 } from "../../src/kernel/bytes.ts";
+import { fromBase64, fromHex, toBase64, toBase64Url, toHex, utf8 } from "../../src/kernel/crypto/bytes.ts";
 
 const anyBytes = fc.uint8Array({ maxLength: 100 });
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonical, type Json } from "../../src/kernel/canonical.ts";
+import { canonical, type Json } from "../../src/kernel/audit/canonical.ts";
 
 const anyJson = fc.jsonValue({ stringUnit: "binary" }) as fc.Arbitrary<Json>;
 

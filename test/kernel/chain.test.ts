@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonical, type Json } from "../../src/kernel/canonical.ts";
+import { canonical, type Json } from "../../src/kernel/audit/canonical.ts";
 import {
   type AuditRow,
   auditPreimage,
@@ -9,7 +9,7 @@ import {
   createChainVerifier,
   GENESIS_HASH,
   type HashedRow,
-} from "../../src/kernel/chain.ts";
+} from "../../src/kernel/audit/chain.ts";
 
 const sha256Hex = (text: string) => createHash("sha256").update(text).digest("hex");
 const WORKSPACE = "11111111-1111-4111-8111-111111111111";

@@ -1,7 +1,7 @@
 import { crc32 as zlibCrc32 } from "node:zlib";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { crc32, crcHex } from "../../src/kernel/crc32.ts";
+import { crc32, crcHex } from "../../src/kernel/crypto/crc32.ts";
 
 describe("crc32", () => {
   it("gives the check value of CRC-32/ISO-HDLC", () => {

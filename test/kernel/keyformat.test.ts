@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { crcHex } from "../../src/kernel/crc32.ts";
+import { crcHex } from "../../src/kernel/crypto/crc32.ts";
 import {
   CREDENTIAL_PATTERN,
   type CredentialKind,
@@ -11,8 +11,8 @@ import {
   looksLikeCredential,
   parseCredential,
   parseInviteToken,
-} from "../../src/kernel/keyformat.ts";
-import { sha256Hex } from "../../src/kernel/sha256.ts";
+} from "../../src/kernel/credentials.ts";
+import { sha256Hex } from "../../src/kernel/crypto/sha256.ts";
 
 const counting = Uint8Array.from({ length: 24 }, (_, i) => i);
 const BODY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";

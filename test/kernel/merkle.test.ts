@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromHex, toHex } from "../../src/kernel/bytes.ts";
-import { MerkleTree } from "../../src/kernel/merkle.ts";
+import { fromHex, toHex } from "../../src/kernel/crypto/bytes.ts";
+import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
 
 const hash = (bytes: Uint8Array): Uint8Array => new Uint8Array(createHash("sha256").update(bytes).digest());
 

@@ -1,8 +1,8 @@
 import { createHash, createPrivateKey, createPublicKey, sign, verify as verifySignature } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromBase64, fromHex, toBase64, toHex, utf8 } from "../../src/kernel/bytes.ts";
-import { MerkleTree } from "../../src/kernel/merkle.ts";
+import { fromBase64, fromHex, toBase64, toHex, utf8 } from "../../src/kernel/crypto/bytes.ts";
+import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
 import {
   checkpointText,
   formatNote,
@@ -13,7 +13,7 @@ import {
   parseVkey,
   type VerifierKey,
   vkey,
-} from "../../src/kernel/note.ts";
+} from "../../src/kernel/crypto/signed-note.ts";
 
 const sha256 = (bytes: Uint8Array) => new Uint8Array(createHash("sha256").update(bytes).digest());
 const privateKeyOf = (seed: number) =>

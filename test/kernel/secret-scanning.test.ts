@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parse } from "smol-toml";
 import { describe, expect, it } from "vitest";
-import { CREDENTIAL_PATTERN, formatCredential, parseCredential } from "../../src/kernel/keyformat.ts";
+import { CREDENTIAL_PATTERN, formatCredential, parseCredential } from "../../src/kernel/credentials.ts";
 
 const read = (name: string): string =>
   readFileSync(new URL(`../../docs/secret-scanning/${name}`, import.meta.url), "utf8");

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { toHex } from "../../src/kernel/bytes.ts";
-import { sha256, sha256Hex } from "../../src/kernel/sha256.ts";
+import { toHex } from "../../src/kernel/crypto/bytes.ts";
+import { sha256, sha256Hex } from "../../src/kernel/crypto/sha256.ts";
 
 const reference = (input: string | Uint8Array) => createHash("sha256").update(input).digest("hex");
 

@@ -1,8 +1,8 @@
 // The tenants of a policy's keys against a plain map, with ids that mostly want the same place.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Tenants } from "../../src/kernel/tenants.ts";
-import { uuidText } from "../../src/kernel/words.ts";
+import { Tenants } from "../../src/kernel/policy/tenant-table.ts";
+import { uuidText } from "../../src/kernel/crypto/word-codec.ts";
 
 /** Last words whose places in a small table are the last three and the first three: clusters mix, and wrap around. */
 const crowded = Array.from({ length: 5_000 }, (_, word) => word).filter(

@@ -10,7 +10,7 @@ import {
   retryAfterSeconds,
   spanAt,
   type Window,
-} from "../../src/kernel/window.ts";
+} from "../../src/kernel/ratelimit/window.ts";
 
 const times = fc.integer({ min: 0, max: 8_000_000_000_000 });
 const windows = fc.integer({ min: 1_000, max: 2_678_400_000 });

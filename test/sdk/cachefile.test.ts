@@ -5,7 +5,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { formatCredential } from "../../src/kernel/credentials.ts";
 import { Plane } from "./support/plane.ts";
 import { ManualPorts, until } from "./support/ports.ts";
 import { rig } from "./support/rig.ts";

@@ -2,9 +2,9 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { digestKey, digestShort, LIVE_KEY, NOT_A_KEY, TEST_KEY } from "../../src/kernel/fused.ts";
-import { DIGEST } from "../../src/kernel/sha256-block.ts";
-import { formatCredential, parseCredential } from "../../src/kernel/keyformat.ts";
+import { digestKey, digestShort, LIVE_KEY, NOT_A_KEY, TEST_KEY } from "../../src/kernel/crypto/key-digest.ts";
+import { DIGEST } from "../../src/kernel/crypto/sha256-block.ts";
+import { formatCredential, parseCredential } from "../../src/kernel/credentials.ts";
 
 const VECTOR = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
 const VECTOR_HASH = "497e9e0756b3eec0102bb5861521c4323fda5495303e6ae1f7e927ae234754ab";

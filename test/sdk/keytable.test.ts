@@ -2,10 +2,10 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Interned } from "../../src/kernel/intern.ts";
-import { EXPIRY, KeyTable, PROFILE, ROW, TENANT } from "../../src/kernel/keytable.ts";
-import { Tenants } from "../../src/kernel/tenants.ts";
-import { readDigest, readUuid, uuidText } from "../../src/kernel/words.ts";
+import { Interned } from "../../src/kernel/policy/interner.ts";
+import { EXPIRY, KeyTable, PROFILE, ROW, TENANT } from "../../src/kernel/policy/key-table.ts";
+import { Tenants } from "../../src/kernel/policy/tenant-table.ts";
+import { readDigest, readUuid, uuidText } from "../../src/kernel/crypto/word-codec.ts";
 
 /** A row whose digest starts with `first` (its home) and is told apart from others only by its last word. */
 function rowOf(first: number, last: number, mark: number): Int32Array {

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import type { RateLimit } from "../../src/kernel/limits.ts";
+import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import type { Context } from "../../src/sdk/index.ts";
 import { partsOf } from "../../src/sdk/parts.ts";
 import { rateLimitHeaders } from "../../src/sdk/limits.ts";

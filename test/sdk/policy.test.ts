@@ -3,10 +3,10 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { formatCredential } from "../../src/kernel/keyformat.ts";
-import { Decision, decide, type KeyEntry, type Policy } from "../../src/kernel/policy.ts";
-import { applyDelta, PolicyError, SnapshotLoader } from "../../src/kernel/policyload.ts";
-import { TENANT } from "../../src/kernel/keytable.ts";
+import { formatCredential } from "../../src/kernel/credentials.ts";
+import { Decision, decide, type KeyEntry, type Policy } from "../../src/kernel/policy/policy.ts";
+import { applyDelta, PolicyError, SnapshotLoader } from "../../src/kernel/policy/loader.ts";
+import { TENANT } from "../../src/kernel/policy/key-table.ts";
 import { deltaOf, entryOf, idOf, PROJECT, removalOf, snapshotOf, WORKSPACE } from "./support/feeds.ts";
 
 const NOW = Date.parse("2026-11-15T00:00:00.000Z");

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { formatCredential } from "../../src/kernel/keyformat.ts";
+import { formatCredential } from "../../src/kernel/credentials.ts";
 import { createKeyrack, type KeyrackOptions } from "../../src/sdk/index.ts";
 import { Plane } from "./support/plane.ts";
 import { ManualPorts } from "./support/ports.ts";

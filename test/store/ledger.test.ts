@@ -1,6 +1,6 @@
 // The end of a mutation on a transaction that only notes what is written: nothing of it may fail unheard.
 import { describe, expect, it } from "vitest";
-import { GENESIS_HASH } from "../../src/kernel/chain.ts";
+import { GENESIS_HASH } from "../../src/kernel/audit/chain.ts";
 import { appendEntries, prepareEntries, type Heads } from "../../src/store/ledger.ts";
 import type { Query, Row, Tx } from "../../src/store/statement.ts";
 

@@ -2,9 +2,9 @@
 // no more is read than has to be.
 import { hash as digest } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { fromHex, toBase64 } from "../../src/kernel/bytes.ts";
-import { auditPreimage, GENESIS_HASH, type ChainHead } from "../../src/kernel/chain.ts";
-import { MerkleTree } from "../../src/kernel/merkle.ts";
+import { fromHex, toBase64 } from "../../src/kernel/crypto/bytes.ts";
+import { auditPreimage, GENESIS_HASH, type ChainHead } from "../../src/kernel/audit/chain.ts";
+import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import type { Source } from "../../src/store/source.ts";
 import type { AuditLogRow } from "../../src/store/tables.ts";

@@ -10,7 +10,7 @@ import {
   WINDOW_MS_MAX,
   WINDOW_MS_MIN,
   type RateLimit,
-} from "../../kernel/limits.ts";
+} from "../../kernel/ratelimit/rule.ts";
 
 export const UNITS_MAX = 1_000;
 

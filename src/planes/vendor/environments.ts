@@ -1,6 +1,6 @@
 // The two environments: a closed set.
 import { endpoint } from "../../http/endpoint.ts";
-import { ENVS } from "../../kernel/keyformat.ts";
+import { ENVS } from "../../kernel/credentials.ts";
 import { listOf } from "../shapes.ts";
 import { Environment } from "./shapes.ts";
 

@@ -2,7 +2,7 @@
 // the same key always has the same ones.
 
 import { createHash } from "node:crypto";
-import type { KeyEntry, PolicyDelta, PolicySnapshot, RemovedKey } from "../../../src/kernel/policy.ts";
+import type { KeyEntry, PolicyDelta, PolicySnapshot, RemovedKey } from "../../../src/kernel/policy/policy.ts";
 
 export const WORKSPACE = "0190163d-8694-739b-aea5-966c26f8ad90";
 export const PROJECT = "0190163d-8694-739b-aea5-966c26f8ad91";

@@ -1,7 +1,7 @@
 // The fake's policy feed: decisions 112 to 121, 184 and 185. Versions, a change log, paging by key id, etags, long polls.
 
 import { EventEmitter, once } from "node:events";
-import type { KeyEntry, PolicyChange } from "../../../src/kernel/policy.ts";
+import type { KeyEntry, PolicyChange } from "../../../src/kernel/policy/policy.ts";
 import { entryOf, hashOf } from "./feeds.ts";
 import type { Asked, Told } from "./plane.ts";
 

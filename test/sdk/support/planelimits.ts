@@ -1,7 +1,7 @@
 // The fake's counters: an exact sliding log for every rule, and leases booked at their end (decision 191).
 
 import { randomUUID } from "node:crypto";
-import type { RateLimit } from "../../../src/kernel/limits.ts";
+import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 import type { Told } from "./plane.ts";
 
 type Body = Record<string, unknown>;

@@ -2,13 +2,13 @@
 // key twice, a cursor twice or paging without end is a PolicyError, and what was held before stays as it was.
 // A snapshot counts only when its last page is in; a delta is checked whole before its first change is made.
 
-import type { Env } from "./keyformat.ts";
-import { EXPIRY, KEY_ID, KeyTable, PROFILE, ROW, TENANT } from "./keytable.ts";
-import type { RateLimit } from "./limits.ts";
+import type { Env } from "../credentials.ts";
+import { EXPIRY, KEY_ID, KeyTable, PROFILE, ROW, TENANT } from "./key-table.ts";
+import type { RateLimit } from "../ratelimit/rule.ts";
 import { Policy, profileKey } from "./policy.ts";
-import { Recent } from "./recent.ts";
-import { parseTimestamp } from "./timestamps.ts";
-import { readDigest, readUuid } from "./words.ts";
+import { Recent } from "./profile-cache.ts";
+import { parseTimestamp } from "../timestamps.ts";
+import { readDigest, readUuid } from "../crypto/word-codec.ts";
 
 /** What the feed sent cannot be used. The message says what was wrong and never repeats a value. */
 export class PolicyError extends Error {

@@ -2,13 +2,13 @@
 // Deny is the default here: every way out of `decide` but the last one is a refusal, and no policy is an outcome of its
 // own that the caller has to handle. `Decision` is reused between calls; read it before anything awaits.
 
-import { digestKey, NOT_A_KEY, TEST_KEY } from "./fused.ts";
-import { DIGEST } from "./sha256-block.ts";
-import { Interned } from "./intern.ts";
-import type { Env } from "./keyformat.ts";
-import { EXPIRY, KeyTable, PROFILE } from "./keytable.ts";
-import type { RateLimit } from "./limits.ts";
-import { Tenants } from "./tenants.ts";
+import { digestKey, NOT_A_KEY, TEST_KEY } from "../crypto/key-digest.ts";
+import { DIGEST } from "../crypto/sha256-block.ts";
+import { Interned } from "./interner.ts";
+import type { Env } from "../credentials.ts";
+import { EXPIRY, KeyTable, PROFILE } from "./key-table.ts";
+import type { RateLimit } from "../ratelimit/rule.ts";
+import { Tenants } from "./tenant-table.ts";
 
 /** One key as the feed sends it. */
 export type KeyEntry = {

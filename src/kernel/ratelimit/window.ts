@@ -7,7 +7,7 @@
 // 6700, and neither division below can round across a whole number (its remainder is at least 1/window_ms of a unit,
 // far above half an ulp), which is why the same two lines in Lua's doubles give the same indexes.
 
-import type { RateLimit } from "./limits.ts";
+import type { RateLimit } from "./rule.ts";
 
 /** What decisions read of a rule; the store keeps exactly this much beside its counter. */
 export type Window = Pick<RateLimit, "algorithm" | "window_ms">;

@@ -2,7 +2,7 @@
 // SHA-256 of its single block (48 characters, 0x80, zeros, 384 as the length in bits). Other short texts are hashed alike.
 // The digest is left in `DIGEST`.
 
-import { PREFIXES } from "./keyformat.ts";
+import { PREFIXES } from "../credentials.ts";
 import { BLOCK as W, digestBlock, startDigest } from "./sha256-block.ts";
 
 export const KEY_CHARS = 48;

@@ -6,8 +6,8 @@
 // as its prefix, so its crc covers `<workspace_id>.<body>` and it is 77 characters. What is stored of any of them is
 // SHA-256 over the whole text. A right CRC proves only that nothing was mistyped: anyone can compute it.
 
-import { toBase64Url } from "./bytes.ts";
-import { crcHex } from "./crc32.ts";
+import { toBase64Url } from "./crypto/bytes.ts";
+import { crcHex } from "./crypto/crc32.ts";
 import { parseUuid } from "./ids.ts";
 
 export type Env = "live" | "test";

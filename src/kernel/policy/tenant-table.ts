@@ -2,7 +2,7 @@
 // that use it. Its text is made when it is first asked for and kept: most tenants of a large vendor are asleep, and a
 // million texts would cost more than all their keys.
 
-import { uuidText } from "./words.ts";
+import { uuidText } from "../crypto/word-codec.ts";
 
 const MIN = 64;
 
