@@ -2,9 +2,9 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { copyDatabase } from "../src/copy.ts";
-import { sumDifferences, sumRows, type Sums } from "../src/store/copy.ts";
-import { openCopySource } from "../src/store/copy-doors.ts";
-import type { DatabaseTarget } from "../src/store/db.ts";
+import { sumDifferences, sumRows, type Sums } from "../src/store/offline/copy.ts";
+import { openCopySource } from "../src/store/offline/copy-ends.ts";
+import type { DatabaseTarget } from "../src/store/database.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";

@@ -1,9 +1,9 @@
 // kill -9 under mixed load: nothing acknowledged is lost, nothing is half there, the chain verifies.
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openSource } from "../src/store/source.ts";
-import type { ChainCheck } from "../src/store/verifier.ts";
-import { verifyRows } from "../src/store/verify.ts";
+import { openSource } from "../src/store/offline/source.ts";
+import type { ChainCheck } from "../src/store/offline/verifier.ts";
+import { verifyRows } from "../src/store/offline/verify.ts";
 import { openRaw } from "../test/support/raw-sql.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";

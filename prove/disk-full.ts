@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient, Refused, type Client } from "../src/client.ts";
-import { connectSqlite } from "../src/store/connect.ts";
+import { connectSqlite } from "../src/store/sqlite/open.ts";
 import type { Campaign } from "./campaign.ts";
 import { seeded } from "./random.ts";
 import { startServer, type Running } from "./server.ts";

@@ -3,7 +3,7 @@ import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { createBackup, verifyBackup } from "../src/domain/backups.ts";
-import { inspect } from "../src/store/inspect.ts";
+import { inspect } from "../src/store/offline/inspect.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";

@@ -17,7 +17,7 @@ import { createVault } from "../src/domain/vault.ts";
 import { createWorkspace } from "../src/domain/workspaces.ts";
 import type { Env } from "../src/kernel/credentials.ts";
 import type { Log } from "../src/log.ts";
-import { openStore, type DatabaseTarget } from "../src/store/db.ts";
+import { openStore, type DatabaseTarget } from "../src/store/database.ts";
 import { rawSql, type Row } from "../test/support/raw-sql.ts";
 
 export const START = Date.UTC(2026, 10, 14);

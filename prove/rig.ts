@@ -4,7 +4,7 @@ import { loadSettings } from "../src/config.ts";
 import type { Clock } from "../src/domain/clock.ts";
 import type { PasswordCost } from "../src/domain/password.ts";
 import { createLog } from "../src/log.ts";
-import type { DatabaseTarget } from "../src/store/db.ts";
+import type { DatabaseTarget } from "../src/store/database.ts";
 import type { Flags } from "./lite.ts";
 
 // Answers are looked at field by field, so their bodies are loosely typed on purpose.

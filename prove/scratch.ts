@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import type { DatabaseTarget } from "../src/store/db.ts";
+import type { DatabaseTarget } from "../src/store/database.ts";
 import type { Backend } from "./campaign.ts";
 
 /** Where an instance lives: in process by its target, as a process of its own by its arguments. */

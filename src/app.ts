@@ -21,7 +21,7 @@ import { noJobs, startJobs, type Jobs } from "./jobs.ts";
 import { NIL_WORKSPACE } from "./kernel/audit/chain.ts";
 import { openOperatorDoor, type OperatorDoor } from "./operator/serve.ts";
 import { endpoints } from "./planes/index.ts";
-import type { DataDirLock } from "./store/lock.ts";
+import type { DataDirLock } from "./store/sqlite/lock.ts";
 
 export type AppOptions = InstanceOptions & {
   /** Holds every answer against its schema. */

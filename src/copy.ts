@@ -6,16 +6,16 @@ import type { Settings } from "./config.ts";
 import { BackupRefused } from "./domain/backup-files.ts";
 import { databaseTarget, takeLock, toStartRefused } from "./instance.ts";
 import { preferNativeFolders } from "./native.ts";
-import { appliedMigrations } from "./store/chains.ts";
-import { copyRows, sumDifferences, sumRows, type Sums } from "./store/copy.ts";
-import { openCopySink, openCopySource, type CopySource } from "./store/copy-doors.ts";
-import { openStore, type DatabaseTarget } from "./store/db.ts";
-import { inspect, type Inspection, type Tell } from "./store/inspect.ts";
-import { loadMigrations } from "./store/migrate.ts";
-import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "./store/pg-copy.ts";
-import { assertUnused } from "./store/pg-restore.ts";
-import { withoutPassword } from "./store/pg-tools.ts";
-import { removeSqlite, swapSqlite } from "./store/swap.ts";
+import { appliedMigrations } from "./store/offline/chains.ts";
+import { copyRows, sumDifferences, sumRows, type Sums } from "./store/offline/copy.ts";
+import { openCopySink, openCopySource, type CopySource } from "./store/offline/copy-ends.ts";
+import { openStore, type DatabaseTarget } from "./store/database.ts";
+import { inspect, type Inspection, type Tell } from "./store/offline/inspect.ts";
+import { loadMigrations } from "./store/schema/migrate.ts";
+import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "./store/postgres/copy-target.ts";
+import { assertUnused } from "./store/postgres/restore.ts";
+import { withoutPassword } from "./store/postgres/tools.ts";
+import { removeSqlite, swapSqlite } from "./store/sqlite/swap.ts";
 
 export type CopyOptions = {
   settings: Settings;

@@ -20,8 +20,8 @@ import { sha256 } from "./domain/context.ts";
 import { readsAsOther } from "./domain/credentials.ts";
 import { mint } from "./domain/material.ts";
 import { createVault, type Vault } from "./domain/vault.ts";
-import { claimFact, readFact, writeFact, type Fact } from "./store/deployment.ts";
-import type { Store } from "./store/db.ts";
+import { claimFact, readFact, writeFact, type Fact } from "./store/queries/deployment.ts";
+import type { Store } from "./store/database.ts";
 
 export function openDataDir(settings: Settings): string {
   const dir = resolve(settings.data_dir);

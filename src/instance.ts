@@ -14,10 +14,16 @@ import type { Log } from "./log.ts";
 import { openMachinery } from "./machinery.ts";
 import { NativeUnavailable, preferNativeFolders } from "./native.ts";
 import { openTransport, type MailTarget } from "./mail/transport.ts";
-import { openReadOnly, openStore, type DatabaseTarget } from "./store/db.ts";
-import { quickCheck } from "./store/inspect.ts";
-import { DataDirInUse, lockDatabaseFile, lockDataDir, networkFileSystem, type DataDirLock } from "./store/lock.ts";
-import { SchemaRefused } from "./store/migrate.ts";
+import { openReadOnly, openStore, type DatabaseTarget } from "./store/database.ts";
+import { quickCheck } from "./store/offline/inspect.ts";
+import {
+  DataDirInUse,
+  lockDatabaseFile,
+  lockDataDir,
+  networkFileSystem,
+  type DataDirLock,
+} from "./store/sqlite/lock.ts";
+import { SchemaRefused } from "./store/schema/migrate.ts";
 
 export type InstanceOptions = {
   settings: Settings;

@@ -12,10 +12,10 @@ import { reapIdempotency } from "./domain/idempotency.ts";
 import { reapIngest } from "./domain/ingest.ts";
 import { flushAllCounters, flushCounters, reapSavedCounters } from "./domain/ratelimit.ts";
 import { reapUsage } from "./domain/usage.ts";
-import { reapKeptAnswers } from "./store/kept-answers.ts";
-import { reapLoginFailures, reapLoginNetworks } from "./store/logins.ts";
-import { reapTokens } from "./store/one-time-tokens.ts";
-import { reapSessions } from "./store/sessions.ts";
+import { reapKeptAnswers } from "./store/queries/idempotency-replays.ts";
+import { reapLoginFailures, reapLoginNetworks } from "./store/queries/logins.ts";
+import { reapTokens } from "./store/queries/one-time-tokens.ts";
+import { reapSessions } from "./store/queries/sessions.ts";
 
 /** A new job is one more line in `jobsOf`. Two leaders may overlap for a moment, so a job must bear to run twice. */
 export type Job = {

@@ -11,7 +11,7 @@ import { openCounters } from "./domain/ratelimit.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "./domain/scanner-keys.ts";
 import type { ClaimStore } from "./kernel/idempotency.ts";
 import type { Log } from "./log.ts";
-import type { Store } from "./store/db.ts";
+import type { Store } from "./store/database.ts";
 
 export type Machinery = Pick<Rack, "hotAuth" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys">;
 type Base = { store: Store; clock: Clock; settings: Settings; log: Log; clockIsInjected: boolean };

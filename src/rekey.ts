@@ -6,7 +6,7 @@ import { draftMasterKey } from "./datadir.ts";
 import { reseal, type Resealed } from "./domain/master-key.ts";
 import { databaseTarget, openOffline, toStartRefused } from "./instance.ts";
 import type { Log } from "./log.ts";
-import { assertUnused } from "./store/pg-restore.ts";
+import { assertUnused } from "./store/postgres/restore.ts";
 
 export type Rotated = { object: "master_key_rotation"; old_key_file: string; resealed: Resealed };
 

@@ -9,14 +9,14 @@ import { settleRestored, type PendingRestore, type Settled } from "./domain/rest
 import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "./instance.ts";
 import type { Log } from "./log.ts";
 import { preferNativeFolders } from "./native.ts";
-import { openStore, type DatabaseTarget } from "./store/db.ts";
-import { dropFact, writeFact } from "./store/deployment.ts";
-import { inspect, type Tell } from "./store/inspect.ts";
-import { loadMigrations } from "./store/migrate.ts";
-import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "./store/restore.ts";
-import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "./store/pg-restore.ts";
-import { openSource } from "./store/source.ts";
-import { removeSqlite, swapSqlite } from "./store/swap.ts";
+import { openStore, type DatabaseTarget } from "./store/database.ts";
+import { dropFact, writeFact } from "./store/queries/deployment.ts";
+import { inspect, type Tell } from "./store/offline/inspect.ts";
+import { loadMigrations } from "./store/schema/migrate.ts";
+import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "./store/queries/restore.ts";
+import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "./store/postgres/restore.ts";
+import { openSource } from "./store/offline/source.ts";
+import { removeSqlite, swapSqlite } from "./store/sqlite/swap.ts";
 
 export type RestoreOptions = {
   settings: Settings;

@@ -9,10 +9,10 @@ import Database from "better-sqlite3";
 import { startApp } from "../src/app.ts";
 import { loadSettings } from "../src/config.ts";
 import { createLog } from "../src/log.ts";
-import { copyOrder } from "../src/store/copy.ts";
-import { openCopySink, openCopySource } from "../src/store/copy-doors.ts";
-import { loadMigrations, migrate } from "../src/store/migrate.ts";
-import { SqliteDriver } from "../src/store/sqlite.ts";
+import { copyOrder } from "../src/store/offline/copy.ts";
+import { openCopySink, openCopySource } from "../src/store/offline/copy-ends.ts";
+import { loadMigrations, migrate } from "../src/store/schema/migrate.ts";
+import { SqliteDriver } from "../src/store/sqlite/driver.ts";
 
 const folder = fileURLToPath(new URL("../test/fixtures", import.meta.url));
 /** Known to the tests, and to nobody's deployment. */

@@ -8,8 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openRig } from "../../prove/rig.ts";
 import { createIds } from "../../src/kernel/ids.ts";
-import { Flusher } from "../../src/store/flusher.ts";
-import { openWriter } from "../../src/store/sqlite.ts";
+import { Flusher } from "../../src/store/sqlite/wal-sync.ts";
+import { openWriter } from "../../src/store/sqlite/driver.ts";
 import { MINT } from "../mint.ts";
 
 type Cells = Record<string, string | number | null>;

@@ -7,7 +7,7 @@ import { createChainVerifier, type BreakReason, type ChainVerifier, type HashedR
 import { MerkleTree } from "../kernel/crypto/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../kernel/crypto/signed-note.ts";
 import { ExitError } from "./shell.ts";
-import { sha256Bytes } from "../store/digest.ts";
+import { sha256Bytes } from "../store/offline/digest.ts";
 
 export type Verdict = {
   workspace_id: string;

@@ -5,16 +5,16 @@ import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
 import { vkey } from "../kernel/crypto/signed-note.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { preferNativeFolders } from "../native.ts";
-import { chainRows, checkpointKey, listChains } from "../store/chains.ts";
-import { expectedOf } from "../store/contents.ts";
-import type { DatabaseTarget } from "../store/db.ts";
-import { openSource, type Source } from "../store/source.ts";
-import type { AuditLogRow } from "../store/tables.ts";
-import { Verifier } from "../store/verifier.ts";
+import { chainRows, checkpointKey, listChains } from "../store/offline/chains.ts";
+import { expectedOf } from "../store/offline/contents.ts";
+import type { DatabaseTarget } from "../store/database.ts";
+import { openSource, type Source } from "../store/offline/source.ts";
+import type { AuditLogRow } from "../store/schema/tables.ts";
+import { Verifier } from "../store/offline/verifier.ts";
 import type { Signed, Verdict } from "./audit-log.ts";
 import { operatorSettings, type OperatorOptions } from "./operator.ts";
 import { ExitError } from "./shell.ts";
-import { sha256Bytes } from "../store/digest.ts";
+import { sha256Bytes } from "../store/offline/digest.ts";
 
 const PAGE = 1_000;
 

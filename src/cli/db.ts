@@ -91,8 +91,8 @@ async function migrate(options: OperatorOptions): Promise<void> {
 async function check(options: OperatorOptions): Promise<void> {
   const [{ databaseOf, verifyOffline, withSource }, chains, { loadMigrations }] = await Promise.all([
     import("./audit-offline.ts"),
-    import("../store/chains.ts"),
-    import("../store/migrate.ts"),
+    import("../store/offline/chains.ts"),
+    import("../store/schema/migrate.ts"),
   ]);
   const target = await databaseOf(options);
   const known = loadMigrations(target.kind);

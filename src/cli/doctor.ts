@@ -99,7 +99,7 @@ async function database(options: OperatorOptions): Promise<Finding> {
   const { databaseOf, withSource } = await import("./audit-offline.ts");
   try {
     const target = await databaseOf(options);
-    const { appliedMigrations } = await import("../store/chains.ts");
+    const { appliedMigrations } = await import("../store/offline/chains.ts");
     const past = await withSource(target, appliedMigrations);
     return ok(`The database answers; its schema is ${past.at(-1)?.version ?? 0}.`);
   } catch (error) {

@@ -1,6 +1,6 @@
 // `keyrack mail list/show/retry`: the outbox. Bodies hold live links, so they are shown only when asked for.
 import { Option, type Command } from "commander";
-import type { OutboxState } from "../store/tables.ts";
+import type { OutboxState } from "../store/schema/tables.ts";
 import { operate, operatorFlags, show, type OperatorOptions } from "./operator.ts";
 import { table } from "./shell.ts";
 

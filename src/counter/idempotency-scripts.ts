@@ -1,4 +1,4 @@
-// The Lua of the Redis idempotency store: the decisions of store/idempotency.ts, each atomic because a script is.
+// The Lua of the Redis idempotency store: the decisions of store/queries/idempotency.ts, each atomic because a script is.
 //
 // A record is a hash: f fingerprint, t token hash, l lease until, e expires at, ttl, c completed (0 or 1), s status,
 // n body stored (0 or 1), b sealed answer in base64. Redis deletes it at `e`; until then `e` is what decides.

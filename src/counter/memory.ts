@@ -3,7 +3,15 @@
 // nothing may run that moves the clock or the rows.
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import { lapsesAt, leaseEnd, leaseSpan, oldestCounted, remainingOf, resetMs, spanAt } from "../kernel/ratelimit/window.ts";
+import {
+  lapsesAt,
+  leaseEnd,
+  leaseSpan,
+  oldestCounted,
+  remainingOf,
+  resetMs,
+  spanAt,
+} from "../kernel/ratelimit/window.ts";
 import {
   type CheckRequest,
   type Counter,

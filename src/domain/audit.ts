@@ -2,9 +2,9 @@
 import type { Json } from "../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE, type BreakReason } from "../kernel/audit/chain.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { listAuditRows } from "../store/audit.ts";
-import type { AuditLogRow } from "../store/tables.ts";
-import { usersByIds } from "../store/users.ts";
+import { listAuditRows } from "../store/queries/audit.ts";
+import type { AuditLogRow } from "../store/schema/tables.ts";
+import { usersByIds } from "../store/queries/users.ts";
 import { confinedTo, type Vendor } from "./actor.ts";
 import { expectedByCheckpoint } from "./checkpoints.ts";
 import type { Ctx, Rack } from "./context.ts";

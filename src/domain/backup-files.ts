@@ -17,9 +17,9 @@ import { copyFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Settings } from "../config.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import type { Contents } from "../store/contents.ts";
-import type { Tell } from "../store/inspect.ts";
-import type { Dialect } from "../store/statement.ts";
+import type { Contents } from "../store/offline/contents.ts";
+import type { Tell } from "../store/offline/inspect.ts";
+import type { Dialect } from "../store/engine/statement.ts";
 
 /** A backup or a restore that cannot go on, for a reason the operator can mend. */
 export class BackupRefused extends Error {

@@ -1,5 +1,5 @@
 // What is known of the backups of this deployment, and the schedule that keeps them coming. It lies in the database: on PostgreSQL any process may have made the last one.
-import { readFact, type Fact } from "../store/deployment.ts";
+import { readFact, type Fact } from "../store/queries/deployment.ts";
 import { findBackup, backupDir } from "./backup-files.ts";
 import { createBackup, pruneBackups } from "./backups.ts";
 import type { Rack } from "./context.ts";

@@ -3,10 +3,10 @@
 import { chmodSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { differences, type Contents } from "../store/contents.ts";
-import { writeFact } from "../store/deployment.ts";
-import { inspect, type Tell } from "../store/inspect.ts";
-import { BackupBusy, dumpPostgres, listDump, toolVersion } from "../store/pg-tools.ts";
+import { differences, type Contents } from "../store/offline/contents.ts";
+import { writeFact } from "../store/queries/deployment.ts";
+import { inspect, type Tell } from "../store/offline/inspect.ts";
+import { BackupBusy, dumpPostgres, listDump, toolVersion } from "../store/postgres/tools.ts";
 import { SYSTEM } from "./actor.ts";
 import {
   backupDir,

@@ -1,7 +1,7 @@
 // The boundaries every operation meets: the test environment, and records that are not there for this actor.
 import { fail, failField, type FailureName } from "../kernel/errors.ts";
 import type { Env } from "../kernel/credentials.ts";
-import type { After } from "../store/page.ts";
+import type { After } from "../store/queries/page.ts";
 import { confinedTo, type Actor } from "./actor.ts";
 
 /** Refuses a test principal that names the live environment. */

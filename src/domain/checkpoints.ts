@@ -3,17 +3,25 @@
 import { fromBase64, fromHex, toBase64, utf8 } from "../kernel/crypto/bytes.ts";
 import { GENESIS_HASH, type ChainHead } from "../kernel/audit/chain.ts";
 import { MerkleTree } from "../kernel/crypto/merkle.ts";
-import { checkpointText, formatNote, keyId, openNote, parseCheckpoint, vkey, type Checkpoint } from "../kernel/crypto/signed-note.ts";
-import { hashesBetween, headOf } from "../store/audit.ts";
-import { chainsAhead, newestCheckpoint, storeCheckpoint } from "../store/checkpoints.ts";
-import { claimFact, readFact } from "../store/deployment.ts";
-import type { AuditCheckpointRow } from "../store/tables.ts";
-import type { Expected } from "../store/verifier.ts";
+import {
+  checkpointText,
+  formatNote,
+  keyId,
+  openNote,
+  parseCheckpoint,
+  vkey,
+  type Checkpoint,
+} from "../kernel/crypto/signed-note.ts";
+import { hashesBetween, headOf } from "../store/queries/audit.ts";
+import { chainsAhead, newestCheckpoint, storeCheckpoint } from "../store/queries/checkpoints.ts";
+import { claimFact, readFact } from "../store/queries/deployment.ts";
+import type { AuditCheckpointRow } from "../store/schema/tables.ts";
+import type { Expected } from "../store/offline/verifier.ts";
 import { appendCheckpoint } from "./checkpoint-files.ts";
 import type { Rack } from "./context.ts";
 import { record } from "./mutate.ts";
 import { loadCheckpointSigner, verifyEd25519, type Signer } from "./signing-keys.ts";
-import { sha256Bytes } from "../store/digest.ts";
+import { sha256Bytes } from "../store/offline/digest.ts";
 
 const PAGE = 1_000;
 

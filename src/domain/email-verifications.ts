@@ -1,7 +1,7 @@
 // Proving that an address is one's own. Only a token from the mailbox does.
-import { endTokens } from "../store/one-time-tokens.ts";
-import type { Tx } from "../store/statement.ts";
-import { markVerified } from "../store/users.ts";
+import { endTokens } from "../store/queries/one-time-tokens.ts";
+import type { Tx } from "../store/engine/statement.ts";
+import { markVerified } from "../store/queries/users.ts";
 import type { Nobody, SessionActor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import type { Event } from "./events.ts";

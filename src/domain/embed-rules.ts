@@ -1,9 +1,9 @@
 // What binds an embed token beyond its tenant: granted scopes, where it is used from, how many keys, which rotations.
 import { fail } from "../kernel/errors.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
-import { activeKeysOf, activeSuccessor } from "../store/keys.ts";
-import type { Tx } from "../store/statement.ts";
-import type { ApiKeyRow } from "../store/tables.ts";
+import { activeKeysOf, activeSuccessor } from "../store/queries/keys.ts";
+import type { Tx } from "../store/engine/statement.ts";
+import type { ApiKeyRow } from "../store/schema/tables.ts";
 import type { Actor, EmbedActor } from "./actor.ts";
 
 export const EMBED_KEYS_MAX = 100;

@@ -3,7 +3,7 @@
 // removed_at; a removed key has no private part, and that, not the clock, is what takes it out of every process.
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { claimFact, readFact } from "../store/deployment.ts";
+import { claimFact, readFact } from "../store/queries/deployment.ts";
 import {
   embedKeyByKid,
   insertSigningKey,
@@ -12,9 +12,9 @@ import {
   usableSigningKeys,
   wipeRemovedSigningKeys,
   wipeSigningKey,
-} from "../store/signing-keys.ts";
-import type { Tx } from "../store/statement.ts";
-import type { SigningKeyRow } from "../store/tables.ts";
+} from "../store/queries/signing-keys.ts";
+import type { Tx } from "../store/engine/statement.ts";
+import type { SigningKeyRow } from "../store/schema/tables.ts";
 import { SYSTEM } from "./actor.ts";
 import type { Ctx, Rack } from "./context.ts";
 import { mutate, record, unchanged } from "./mutate.ts";

@@ -3,8 +3,8 @@
 import { fail, Failure } from "../kernel/errors.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { findEmbedOrigin } from "../store/embed-origins.ts";
-import { keyById, listKeys } from "../store/keys.ts";
+import { findEmbedOrigin } from "../store/queries/embed-origins.ts";
+import { keyById, listKeys } from "../store/queries/keys.ts";
 import type { EmbedActor } from "./actor.ts";
 import type { Ctx, Rack } from "./context.ts";
 import { holds, mustGrant } from "./embed-rules.ts";

@@ -2,8 +2,8 @@
 // A head may be remembered only where every change passes through this process (SQLite); on PostgreSQL another process
 // may have moved it, and a poll after a revocation must see it, so there the head is always read.
 import { fail } from "../kernel/errors.ts";
-import type { Store } from "../store/db.ts";
-import { headById } from "../store/policy.ts";
+import type { Store } from "../store/database.ts";
+import { headById } from "../store/queries/policy.ts";
 import { PolicyPages } from "./policy-pages.ts";
 import { Waiter, type OnGone } from "./waiter.ts";
 

@@ -10,7 +10,13 @@ import {
   type Scope,
 } from "../kernel/idempotency.ts";
 import type { Env } from "../kernel/credentials.ts";
-import { claimRecord, completeRecord, heartbeatRecord, reapRecords, releaseRecord } from "../store/idempotency.ts";
+import {
+  claimRecord,
+  completeRecord,
+  heartbeatRecord,
+  reapRecords,
+  releaseRecord,
+} from "../store/queries/idempotency.ts";
 import type { SecretKeyActor } from "./actor.ts";
 import { coverEnv } from "./boundary.ts";
 import { sha256, type Ctx, type Rack } from "./context.ts";

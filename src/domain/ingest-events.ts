@@ -4,7 +4,7 @@ import type { Detail } from "../kernel/errors.ts";
 import { parseUuid } from "../kernel/ids.ts";
 import type { Env } from "../kernel/credentials.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
-import type { KeyPlace } from "../store/ingest.ts";
+import type { KeyPlace } from "../store/queries/ingest.ts";
 import type { Known, Missing } from "./known-ids.ts";
 
 export const DETAILS_MAX = 20;

@@ -1,8 +1,8 @@
 // Adds the events of one batch up: per key and day, and per tenant, project, environment and month. A figure is the
 // sum of 1/sample_rate, so that a sampled fleet is not under-reported.
 import type { Detail } from "../kernel/errors.ts";
-import type { KeyPlace } from "../store/ingest.ts";
-import type { UsageDayRow, UsageTenantMonthRow } from "../store/tables.ts";
+import type { KeyPlace } from "../store/queries/ingest.ts";
+import type { UsageDayRow, UsageTenantMonthRow } from "../store/schema/tables.ts";
 import { DETAILS_MAX, isOf, type Batch, type Findings, type WireEvent } from "./ingest-events.ts";
 import type { Known } from "./known-ids.ts";
 

@@ -12,12 +12,12 @@ import {
   markInviteAccepted,
   markInviteRevoked,
   pendingInviteFor,
-} from "../store/invites.ts";
-import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../store/memberships.ts";
-import { LIST_MAX } from "../store/page.ts";
-import type { Reader, Tx } from "../store/statement.ts";
-import type { UserRow, WorkspaceInviteRow } from "../store/tables.ts";
-import { workspaceById } from "../store/workspaces.ts";
+} from "../store/queries/invites.ts";
+import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../store/queries/memberships.ts";
+import { LIST_MAX } from "../store/queries/page.ts";
+import type { Reader, Tx } from "../store/engine/statement.ts";
+import type { UserRow, WorkspaceInviteRow } from "../store/schema/tables.ts";
+import { workspaceById } from "../store/queries/workspaces.ts";
 import type { Role, SessionActor, Vendor } from "./actor.ts";
 import { placeAfter } from "./boundary.ts";
 import { sha256, type Ctx } from "./context.ts";

@@ -2,8 +2,8 @@
 // the caller's own token, so a retried mint gives the first key again and nobody else can ever read it.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { fail } from "../kernel/errors.ts";
-import { insertKeptAnswer, keptAnswer } from "../store/kept-answers.ts";
-import type { Tx } from "../store/statement.ts";
+import { insertKeptAnswer, keptAnswer } from "../store/queries/idempotency-replays.ts";
+import type { Tx } from "../store/engine/statement.ts";
 import { sha256 } from "./context.ts";
 
 const KEEP_MS = 24 * 60 * 60 * 1000;

@@ -3,8 +3,15 @@ import { fail, failField } from "../kernel/errors.ts";
 import type { Env } from "../kernel/credentials.ts";
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { after, type Soon } from "../kernel/maybe-promise.ts";
-import { insertKey, keyById, listKeys as listKeyRows, revokeKeyRow, shortenKey, updateKey } from "../store/keys.ts";
-import type { ApiKeyRow } from "../store/tables.ts";
+import {
+  insertKey,
+  keyById,
+  listKeys as listKeyRows,
+  revokeKeyRow,
+  shortenKey,
+  updateKey,
+} from "../store/queries/keys.ts";
+import type { ApiKeyRow } from "../store/schema/tables.ts";
 import type { EmbedActor, Vendor } from "./actor.ts";
 import { coverEnv, manageable, placeAfter, readable, visibleEnv } from "./boundary.ts";
 import type { Ctx } from "./context.ts";

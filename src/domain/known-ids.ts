@@ -1,7 +1,7 @@
 // Ids that ingest has seen to belong to a workspace, so that a batch costs a lookup only for new ones. An id is never
 // reused and never changes its place, so nothing here is ever wrong; it is only bounded.
-import type { Reader } from "../store/statement.ts";
-import { keyPlaces, ownIds, type KeyPlace } from "../store/ingest.ts";
+import type { Reader } from "../store/engine/statement.ts";
+import { keyPlaces, ownIds, type KeyPlace } from "../store/queries/ingest.ts";
 
 export type Known = {
   readonly keys: Map<string, KeyPlace>;

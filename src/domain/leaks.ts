@@ -3,9 +3,9 @@
 // the place goes into a reason and a letter, and may hold the key itself: it is masked first.
 import { fail, failField } from "../kernel/errors.ts";
 import { parseCredential, type CredentialKind } from "../kernel/credentials.ts";
-import { endTokens, tokenByHash } from "../store/one-time-tokens.ts";
-import { revokeSessionRow, sessionByHash } from "../store/sessions.ts";
-import type { TokenPurpose } from "../store/tables.ts";
+import { endTokens, tokenByHash } from "../store/queries/one-time-tokens.ts";
+import { revokeSessionRow, sessionByHash } from "../store/queries/sessions.ts";
+import type { TokenPurpose } from "../store/schema/tables.ts";
 import type { ScannerActor } from "./actor.ts";
 import { sha256, type Ctx } from "./context.ts";
 import { mutate, record, unchanged } from "./mutate.ts";

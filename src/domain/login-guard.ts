@@ -7,8 +7,8 @@ import {
   loginFailures,
   loginNetwork,
   noteLoginNetwork,
-} from "../store/logins.ts";
-import type { Tx } from "../store/statement.ts";
+} from "../store/queries/logins.ts";
+import type { Tx } from "../store/engine/statement.ts";
 import { throttleKey, type Origin, type Rack } from "./context.ts";
 import { record } from "./mutate.ts";
 import type { Throttle } from "./throttle.ts";

@@ -1,8 +1,8 @@
 // Another master key: everything sealed under the old one is sealed anew, in one transaction with the fingerprint that
 // the database knows its key by (decision 192). Cut short, all of it is under the one key or under the other.
-import { writeFact } from "../store/deployment.ts";
-import { sealedTables, type SealedTable } from "../store/sealed.ts";
-import type { Tx } from "../store/statement.ts";
+import { writeFact } from "../store/queries/deployment.ts";
+import { sealedTables, type SealedTable } from "../store/queries/sealed-values.ts";
+import type { Tx } from "../store/engine/statement.ts";
 import type { Rack } from "./context.ts";
 import { record } from "./mutate.ts";
 import type { Vault } from "./vault.ts";

@@ -1,9 +1,9 @@
 // Members of a workspace. All changes run under the lock on its audit head, so that two owners who demote each other
 // at once are served one after the other, and the second is refused.
 import { fail } from "../kernel/errors.ts";
-import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../store/memberships.ts";
-import { leaveWorkspace } from "../store/sessions.ts";
-import type { Tx } from "../store/statement.ts";
+import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../store/queries/memberships.ts";
+import { leaveWorkspace } from "../store/queries/sessions.ts";
+import type { Tx } from "../store/engine/statement.ts";
 import type { Role, Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { mutate, unchanged } from "./mutate.ts";

@@ -3,8 +3,8 @@
 import { FallbackCounter } from "../counter/fallback.ts";
 import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
-import { headOf } from "../store/audit.ts";
-import { auditTotals, countLiveNodes } from "../store/metrics.ts";
+import { headOf } from "../store/queries/audit.ts";
+import { auditTotals, countLiveNodes } from "../store/queries/metrics.ts";
 import type { Rack } from "./context.ts";
 import { mailState } from "./outbox.ts";
 import { backupState } from "./status.ts";

@@ -2,10 +2,10 @@
 // A callback must return at least one event, or `unchanged(value)`, which rolls its writes back.
 import type { Failure } from "../kernel/errors.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
-import { isUniqueError, uniqueTarget } from "../store/driver.ts";
-import type { Outcome } from "../store/job.ts";
-import type { Entry } from "../store/ledger.ts";
-import type { Tx } from "../store/statement.ts";
+import { isUniqueError, uniqueTarget } from "../store/engine/driver.ts";
+import type { Outcome } from "../store/engine/job.ts";
+import type { Entry } from "../store/engine/audit-ledger.ts";
+import type { Tx } from "../store/engine/statement.ts";
 import { actorColumns } from "./actor.ts";
 import type { Ctx, Rack } from "./context.ts";
 import { actions, isDeploymentAction, type Event } from "./events.ts";

@@ -2,7 +2,7 @@
 // say is collected and written in one go beside the answers, and only where it is news.
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import type { Log } from "../log.ts";
-import type { Store } from "../store/db.ts";
+import type { Store } from "../store/database.ts";
 import {
   deleteNode,
   insertNode,
@@ -11,9 +11,9 @@ import {
   surplusNodes,
   updateNode,
   type NodeKey,
-} from "../store/nodes.ts";
-import type { Tx } from "../store/statement.ts";
-import type { EnvScope, PolicyNodeRow } from "../store/tables.ts";
+} from "../store/queries/nodes.ts";
+import type { Tx } from "../store/engine/statement.ts";
+import type { EnvScope, PolicyNodeRow } from "../store/schema/tables.ts";
 import type { Clock } from "./clock.ts";
 import type { Ctx } from "./context.ts";
 import type { Head } from "./feed.ts";

@@ -2,9 +2,9 @@
 // ends the older ones.
 import { fail } from "../kernel/errors.ts";
 import { parseCredential } from "../kernel/credentials.ts";
-import { endTokens, insertToken, tokenByHash } from "../store/one-time-tokens.ts";
-import type { Reader, Tx } from "../store/statement.ts";
-import type { OneTimeTokenRow, TokenPurpose } from "../store/tables.ts";
+import { endTokens, insertToken, tokenByHash } from "../store/queries/one-time-tokens.ts";
+import type { Reader, Tx } from "../store/engine/statement.ts";
+import type { OneTimeTokenRow, TokenPurpose } from "../store/schema/tables.ts";
 import { sha256, type Ctx, type Rack } from "./context.ts";
 import { mint } from "./material.ts";
 

@@ -2,10 +2,10 @@
 import { emailKey } from "../kernel/emails.ts";
 import { fail } from "../kernel/errors.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { clearAllLoginFailures, disabledAddresses } from "../store/logins.ts";
-import { LIST_MAX } from "../store/page.ts";
-import type { UserRow } from "../store/tables.ts";
-import { listUsers as listUserRows, userByEmailKey } from "../store/users.ts";
+import { clearAllLoginFailures, disabledAddresses } from "../store/queries/logins.ts";
+import { LIST_MAX } from "../store/queries/page.ts";
+import type { UserRow } from "../store/schema/tables.ts";
+import { listUsers as listUserRows, userByEmailKey } from "../store/queries/users.ts";
 import { SYSTEM, type SystemActor } from "./actor.ts";
 import { throttleKey, type Ctx, type Rack } from "./context.ts";
 import { pageLink } from "./letters.ts";

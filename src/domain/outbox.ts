@@ -18,10 +18,10 @@ import {
   markMailSent,
   reapMail,
   requeueMail,
-} from "../store/outbox.ts";
-import { LIST_MAX } from "../store/page.ts";
-import type { Tx } from "../store/statement.ts";
-import type { OutboxRow, OutboxState } from "../store/tables.ts";
+} from "../store/queries/outbox.ts";
+import { LIST_MAX } from "../store/queries/page.ts";
+import type { Tx } from "../store/engine/statement.ts";
+import type { OutboxRow, OutboxState } from "../store/schema/tables.ts";
 import type { Rack } from "./context.ts";
 import type { Letter } from "./letters.ts";
 import { record } from "./mutate.ts";

@@ -1,10 +1,10 @@
 // Resetting a forgotten password. Asking answers the same for every address; using the link ends all sessions, verifies
 // the address, lifts a disabled log-in, and logs nobody in.
 import { emailKey } from "../kernel/emails.ts";
-import { clearAllLoginFailures } from "../store/logins.ts";
-import { endTokens } from "../store/one-time-tokens.ts";
-import { revokeSessionsOf } from "../store/sessions.ts";
-import { setPassword, userByEmailKey } from "../store/users.ts";
+import { clearAllLoginFailures } from "../store/queries/logins.ts";
+import { endTokens } from "../store/queries/one-time-tokens.ts";
+import { revokeSessionsOf } from "../store/queries/sessions.ts";
+import { setPassword, userByEmailKey } from "../store/queries/users.ts";
 import type { Nobody } from "./actor.ts";
 import { throttleKey, type Ctx } from "./context.ts";
 import { emailVerified, verifyAddress } from "./email-verifications.ts";

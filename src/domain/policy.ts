@@ -4,7 +4,7 @@ import { hash } from "node:crypto";
 import { fail } from "../kernel/errors.ts";
 import type { Env } from "../kernel/credentials.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { changesSince, snapshotChunk, versionChangedAt, type Change, type Narrowing } from "../store/policy.ts";
+import { changesSince, snapshotChunk, versionChangedAt, type Change, type Narrowing } from "../store/queries/policy.ts";
 import type { SecretKeyActor } from "./actor.ts";
 import { visibleEnv } from "./boundary.ts";
 import type { Ctx } from "./context.ts";

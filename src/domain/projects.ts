@@ -1,8 +1,8 @@
 // A project: one API the vendor protects. Its policy_version counts every change that verifiers must learn of.
 import { fail, failField } from "../kernel/errors.ts";
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import { revokeKeysOfProject } from "../store/keys.ts";
-import { LIST_MAX } from "../store/page.ts";
+import { revokeKeysOfProject } from "../store/queries/keys.ts";
+import { LIST_MAX } from "../store/queries/page.ts";
 import {
   countProjects,
   insertProject,
@@ -11,9 +11,9 @@ import {
   projectPlace,
   markProjectDeleted,
   updateProject,
-} from "../store/projects.ts";
-import type { Reader } from "../store/statement.ts";
-import type { ProjectRow } from "../store/tables.ts";
+} from "../store/queries/projects.ts";
+import type { Reader } from "../store/engine/statement.ts";
+import type { ProjectRow } from "../store/schema/tables.ts";
 import type { Vendor } from "./actor.ts";
 import { placeAfter } from "./boundary.ts";
 import type { Ctx } from "./context.ts";

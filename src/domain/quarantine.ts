@@ -2,13 +2,19 @@
 // it is, and its owners are told once. A key already revoked, or in quarantine already, stays as it is.
 import type { Env } from "../kernel/credentials.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { keyById } from "../store/keys.ts";
-import { leakedKey, leakedSecretKey, noteLeak, quarantineKeyRow, quarantineSecretKeyRow } from "../store/leaks.ts";
-import { membersOf } from "../store/memberships.ts";
-import { secretKeyById } from "../store/secret-keys.ts";
-import type { Tx } from "../store/statement.ts";
-import type { ApiKeyRow, SecretKeyRow } from "../store/tables.ts";
-import { workspaceById } from "../store/workspaces.ts";
+import { keyById } from "../store/queries/keys.ts";
+import {
+  leakedKey,
+  leakedSecretKey,
+  noteLeak,
+  quarantineKeyRow,
+  quarantineSecretKeyRow,
+} from "../store/queries/leaks.ts";
+import { membersOf } from "../store/queries/memberships.ts";
+import { secretKeyById } from "../store/queries/secret-keys.ts";
+import type { Tx } from "../store/engine/statement.ts";
+import type { ApiKeyRow, SecretKeyRow } from "../store/schema/tables.ts";
+import { workspaceById } from "../store/queries/workspaces.ts";
 import type { ScannerActor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { forgetSecretKey } from "./hot-auth.ts";

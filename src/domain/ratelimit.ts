@@ -3,7 +3,7 @@
 import type { CheckRequest, Counter, LeaseRequest, Verdict } from "../counter/counter.ts";
 import { FallbackCounter, NO_REDIS, type RedisState } from "../counter/fallback.ts";
 import { MemoryCounter } from "../counter/memory.ts";
-import { countersAfter, reapCounters, saveCounters } from "../store/rate-counters.ts";
+import { countersAfter, reapCounters, saveCounters } from "../store/queries/rate-counters.ts";
 import type { SecretKeyActor } from "./actor.ts";
 import { coverEnv } from "./boundary.ts";
 import type { Ctx, Rack } from "./context.ts";

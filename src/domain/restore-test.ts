@@ -3,12 +3,12 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { differences } from "../store/contents.ts";
-import { openStore, type DatabaseTarget } from "../store/db.ts";
-import { writeFact } from "../store/deployment.ts";
-import { inspect, type Tell } from "../store/inspect.ts";
-import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/pg-scratch.ts";
-import { restoreDump } from "../store/pg-restore.ts";
+import { differences } from "../store/offline/contents.ts";
+import { openStore, type DatabaseTarget } from "../store/database.ts";
+import { writeFact } from "../store/queries/deployment.ts";
+import { inspect, type Tell } from "../store/offline/inspect.ts";
+import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
+import { restoreDump } from "../store/postgres/restore.ts";
 import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./backup-files.ts";
 import { stoppable } from "./backup-work.ts";
 import type { Rack } from "./context.ts";

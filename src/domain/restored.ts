@@ -1,7 +1,7 @@
 // The first thing that happens in a restored database (decisions 116, 195): no policy version may name two contents, no
 // session or one-time token of then may open anything, and the deployment's chain says that there was a restore.
 // It is asked for by a fact that lies in the database itself, so a restore that was cut short is finished at the next start.
-import { dropFact, readFact, writeFact } from "../store/deployment.ts";
+import { dropFact, readFact, writeFact } from "../store/queries/deployment.ts";
 import {
   dropSealedAnswers,
   dropUnsentMail,
@@ -11,9 +11,9 @@ import {
   projectVersions,
   raiseVersion,
   VERSION_JUMP,
-} from "../store/restore.ts";
-import { insertSigningKey, moveSigningKey, signingKeyById, wipeSigningKey } from "../store/signing-keys.ts";
-import type { Tx } from "../store/statement.ts";
+} from "../store/queries/restore.ts";
+import { insertSigningKey, moveSigningKey, signingKeyById, wipeSigningKey } from "../store/queries/signing-keys.ts";
+import type { Tx } from "../store/engine/statement.ts";
 import { SYSTEM } from "./actor.ts";
 import { runCheckpoints } from "./checkpoints.ts";
 import type { Ctx, Rack } from "./context.ts";

@@ -1,6 +1,6 @@
 // What the feed keeps only for a while: the delta log (7 days and 10 000 versions) and nodes that fell silent (24 h).
-import { dropVersions, oldestVersion, projectsAfter } from "../store/policy.ts";
-import { reapNodes } from "../store/nodes.ts";
+import { dropVersions, oldestVersion, projectsAfter } from "../store/queries/policy.ts";
+import { reapNodes } from "../store/queries/nodes.ts";
 import type { Rack } from "./context.ts";
 import { record } from "./mutate.ts";
 import { NODE_KEPT_MS } from "./nodes.ts";

@@ -1,7 +1,7 @@
 // Secret keys: the vendor's own credentials against this service.
 import { fail, failField } from "../kernel/errors.ts";
 import type { Env } from "../kernel/credentials.ts";
-import { LIST_MAX } from "../store/page.ts";
+import { LIST_MAX } from "../store/queries/page.ts";
 import {
   countSecretKeys,
   insertSecretKey,
@@ -9,8 +9,8 @@ import {
   revokeSecretKeyRow,
   secretKeyById,
   shortenSecretKey,
-} from "../store/secret-keys.ts";
-import type { SecretKeyRow } from "../store/tables.ts";
+} from "../store/queries/secret-keys.ts";
+import type { SecretKeyRow } from "../store/schema/tables.ts";
 import { confinedTo, hasOwnerScope, type Vendor } from "./actor.ts";
 import { coverEnv, manageable, placeAfter, readable } from "./boundary.ts";
 import type { Ctx } from "./context.ts";

@@ -2,17 +2,17 @@
 // acts in is part of it, never of a request.
 import { emailKey } from "../kernel/emails.ts";
 import { fail } from "../kernel/errors.ts";
-import { membershipsOfUser, membershipOf } from "../store/memberships.ts";
+import { membershipsOfUser, membershipOf } from "../store/queries/memberships.ts";
 import {
   insertSession,
   liveSessionById,
   liveSessions,
   revokeSessionRow,
   setActiveWorkspace,
-} from "../store/sessions.ts";
-import type { Tx } from "../store/statement.ts";
-import type { SessionRow, UserRow } from "../store/tables.ts";
-import { noteLogin, setLastWorkspace, userByEmailKey, userById } from "../store/users.ts";
+} from "../store/queries/sessions.ts";
+import type { Tx } from "../store/engine/statement.ts";
+import type { SessionRow, UserRow } from "../store/schema/tables.ts";
+import { noteLogin, setLastWorkspace, userByEmailKey, userById } from "../store/queries/users.ts";
 import type { Nobody, SessionActor } from "./actor.ts";
 import type { Ctx, Rack } from "./context.ts";
 import type { Event } from "./events.ts";

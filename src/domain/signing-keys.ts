@@ -2,9 +2,9 @@
 // two processes that start together on one must end up with the same one.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, verify, type KeyObject } from "node:crypto";
 import { canonical } from "../kernel/audit/canonical.ts";
-import { claimFact, readFact } from "../store/deployment.ts";
-import { insertSigningKey, signingKeyById } from "../store/signing-keys.ts";
-import type { SigningKeyRow } from "../store/tables.ts";
+import { claimFact, readFact } from "../store/queries/deployment.ts";
+import { insertSigningKey, signingKeyById } from "../store/queries/signing-keys.ts";
+import type { SigningKeyRow } from "../store/schema/tables.ts";
 import { sha256, type Rack } from "./context.ts";
 import { record } from "./mutate.ts";
 

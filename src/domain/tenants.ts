@@ -1,9 +1,9 @@
 // A tenant: one customer organisation of the vendor.
 import { fail, failField } from "../kernel/errors.ts";
-import { projectsOfTenant, revokeKeysOfTenant } from "../store/keys.ts";
-import { LIST_MAX } from "../store/page.ts";
-import type { Reader, Tx } from "../store/statement.ts";
-import type { TenantRow } from "../store/tables.ts";
+import { projectsOfTenant, revokeKeysOfTenant } from "../store/queries/keys.ts";
+import { LIST_MAX } from "../store/queries/page.ts";
+import type { Reader, Tx } from "../store/engine/statement.ts";
+import type { TenantRow } from "../store/schema/tables.ts";
 import {
   insertTenant,
   listTenants as listTenantRows,
@@ -11,8 +11,8 @@ import {
   markTenantDeleted,
   tenantPlace,
   updateTenant,
-} from "../store/tenants.ts";
-import { giveTenantPlaceBack, takeTenantPlace } from "../store/workspaces.ts";
+} from "../store/queries/tenants.ts";
+import { giveTenantPlaceBack, takeTenantPlace } from "../store/queries/workspaces.ts";
 import type { Vendor } from "./actor.ts";
 import { placeAfter } from "./boundary.ts";
 import type { Ctx } from "./context.ts";

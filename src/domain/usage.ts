@@ -2,10 +2,10 @@
 // chart has no gaps. Sums have fractions where a fleet samples and are rounded here, once.
 import type { Env } from "../kernel/credentials.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { keyById } from "../store/keys.ts";
-import { LIST_MAX } from "../store/page.ts";
-import type { UsageTenantMonthRow } from "../store/tables.ts";
-import { activeTenants, keyDays, reapDays, tenantMonths } from "../store/usage.ts";
+import { keyById } from "../store/queries/keys.ts";
+import { LIST_MAX } from "../store/queries/page.ts";
+import type { UsageTenantMonthRow } from "../store/schema/tables.ts";
+import { activeTenants, keyDays, reapDays, tenantMonths } from "../store/queries/usage.ts";
 import type { EmbedActor, Vendor } from "./actor.ts";
 import { readable, visibleEnv } from "./boundary.ts";
 import type { Ctx, Rack } from "./context.ts";

@@ -2,12 +2,12 @@
 // message goes out either way: what differs is only in the mailbox.
 import { emailKey } from "../kernel/emails.ts";
 import { fail } from "../kernel/errors.ts";
-import { membershipsOfUser } from "../store/memberships.ts";
-import { endTokens } from "../store/one-time-tokens.ts";
-import { revokeSessionsOf } from "../store/sessions.ts";
-import type { Reader } from "../store/statement.ts";
-import type { UserRow } from "../store/tables.ts";
-import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../store/users.ts";
+import { membershipsOfUser } from "../store/queries/memberships.ts";
+import { endTokens } from "../store/queries/one-time-tokens.ts";
+import { revokeSessionsOf } from "../store/queries/sessions.ts";
+import type { Reader } from "../store/engine/statement.ts";
+import type { UserRow } from "../store/schema/tables.ts";
+import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../store/queries/users.ts";
 import type { Nobody, SessionActor } from "./actor.ts";
 import { throttleKey, type Ctx, type Rack } from "./context.ts";
 import {

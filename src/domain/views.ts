@@ -12,7 +12,7 @@ import type {
   UserRow,
   WorkspaceInviteRow,
   WorkspaceRow,
-} from "../store/tables.ts";
+} from "../store/schema/tables.ts";
 
 export type Meta = { [key: string]: Json };
 

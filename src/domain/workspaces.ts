@@ -1,13 +1,13 @@
 // The vendor's account.
 import { fail, failField } from "../kernel/errors.ts";
 import type { Env } from "../kernel/credentials.ts";
-import { insertMembership } from "../store/memberships.ts";
+import { insertMembership } from "../store/queries/memberships.ts";
 import { isPlainRemote, normalizeOrigin } from "../kernel/origins.ts";
-import { dropEmbedOrigins, insertEmbedOrigin } from "../store/embed-origins.ts";
-import { insertSecretKey } from "../store/secret-keys.ts";
-import type { Tx } from "../store/statement.ts";
-import type { WorkspaceRow } from "../store/tables.ts";
-import { insertWorkspace, updateWorkspace, workspaceById } from "../store/workspaces.ts";
+import { dropEmbedOrigins, insertEmbedOrigin } from "../store/queries/embed-origins.ts";
+import { insertSecretKey } from "../store/queries/secret-keys.ts";
+import type { Tx } from "../store/engine/statement.ts";
+import type { WorkspaceRow } from "../store/schema/tables.ts";
+import { insertWorkspace, updateWorkspace, workspaceById } from "../store/queries/workspaces.ts";
 import type { BootstrapActor, SessionActor, Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { changes, type Event } from "./events.ts";

@@ -5,7 +5,7 @@ import { gunzipSync } from "node:zlib";
 import Database from "better-sqlite3";
 import { beforeAll, describe, expect, it, afterAll } from "vitest";
 import { createBackup } from "../../src/domain/backups.ts";
-import { loadMigrations } from "../../src/store/migrate.ts";
+import { loadMigrations } from "../../src/store/schema/migrate.ts";
 import { FIXTURE_MASTER_KEY } from "../../tools/fixtures.ts";
 import { freshDatabase, postgresUrl } from "../support/backends.ts";
 import { keyrack, tempDir, type Ran } from "../support/cli.ts";

@@ -1,7 +1,7 @@
 // `keyrack user`, `keyrack mail` and `keyrack audit list --deployment`, as processes on the database of a stopped server.
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { DatabaseTarget } from "../../src/store/db.ts";
+import type { DatabaseTarget } from "../../src/store/database.ts";
 import { backends } from "../support/backends.ts";
 import { keyrack, type Ran } from "../support/cli.ts";
 import { account, auditRows, freshEmail, PASSWORD } from "../support/people.ts";

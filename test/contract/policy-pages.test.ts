@@ -1,11 +1,11 @@
 // The one exception to portable SQL: the feed's JSON is built by each dialect. Both must give the same bytes.
 import { describe, expect, it } from "vitest";
-import { changesSince, snapshotChunk, type ChangesWanted, type ChunkWanted } from "../../src/store/policy.ts";
-import type { Reader } from "../../src/store/statement.ts";
-import type { ApiKeyRow } from "../../src/store/tables.ts";
-import { insertKey } from "../../src/store/keys.ts";
-import { insertProject } from "../../src/store/projects.ts";
-import { insertTenant } from "../../src/store/tenants.ts";
+import { changesSince, snapshotChunk, type ChangesWanted, type ChunkWanted } from "../../src/store/queries/policy.ts";
+import type { Reader } from "../../src/store/engine/statement.ts";
+import type { ApiKeyRow } from "../../src/store/schema/tables.ts";
+import { insertKey } from "../../src/store/queries/keys.ts";
+import { insertProject } from "../../src/store/queries/projects.ts";
+import { insertTenant } from "../../src/store/queries/tenants.ts";
 import { record } from "../../src/domain/mutate.ts";
 import { backends } from "../support/backends.ts";
 import { rackLite, START, vendorOf } from "../support/rack-lite.ts";

@@ -11,7 +11,7 @@ import type { Rack } from "../../src/domain/context.ts";
 import { backupHealth } from "../../src/domain/status.ts";
 import { createTenant } from "../../src/domain/tenants.ts";
 import { testBackup } from "../../src/domain/restore-test.ts";
-import { connection, dumpPostgres } from "../../src/store/pg-tools.ts";
+import { connection, dumpPostgres } from "../../src/store/postgres/tools.ts";
 import { backends } from "../support/backends.ts";
 import { tempDir } from "../support/cli.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
@@ -253,7 +253,7 @@ describe("a large SQLite database", () => {
     const file = join(lite.rack.settings.data_dir, "copy.db");
     const writes = Array.from({ length: 50 }, (_, i) => createTenant(ctx, { external_id: `t${i}` }));
     await Promise.all([lite.rack.store.copyTo(file, quiet, { largeBytes: 0 }), ...writes]);
-    const { inspect } = await import("../../src/store/inspect.ts");
+    const { inspect } = await import("../../src/store/offline/inspect.ts");
     const { findings, contents } = await inspect({ kind: "sqlite", file });
     expect(findings).toEqual([]);
     expect(contents.rows.audit_log).toBe((contents.rows.tenants ?? 0) + 2);

@@ -19,7 +19,7 @@ import { fromHex, toBase64 } from "../../src/kernel/crypto/bytes.ts";
 import { NIL_WORKSPACE } from "../../src/kernel/audit/chain.ts";
 import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../../src/kernel/crypto/signed-note.ts";
-import { signingKeyById } from "../../src/store/signing-keys.ts";
+import { signingKeyById } from "../../src/store/queries/signing-keys.ts";
 import { backends } from "../support/backends.ts";
 import { rackLite, sharedRack, vendorOf, type RackLite } from "../support/rack-lite.ts";
 import { dropAppendOnly } from "../support/raw-sql.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { Feed } from "../../src/domain/feed.ts";
 import { NEVER_GONE } from "../../src/domain/waiter.ts";
-import type { Store } from "../../src/store/db.ts";
+import type { Store } from "../../src/store/database.ts";
 
 const row = { workspace_id: "w", policy_version: 3, min_delta_version: 1, default_rate_limits: "[]", deleted_at: null };
 const head = {

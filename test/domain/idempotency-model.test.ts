@@ -12,8 +12,8 @@ import {
   type Store,
 } from "../../prove/idempotency-model.ts";
 import { claim, complete, reapIdempotency, release } from "../../src/domain/idempotency.ts";
-import { claimRecord, completeRecord } from "../../src/store/idempotency.ts";
-import type { Tx } from "../../src/store/statement.ts";
+import { claimRecord, completeRecord } from "../../src/store/queries/idempotency.ts";
+import type { Tx } from "../../src/store/engine/statement.ts";
 import { record } from "../../src/domain/mutate.ts";
 import { backends, type Backend } from "../support/backends.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";

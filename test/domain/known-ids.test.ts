@@ -1,7 +1,7 @@
 // What ingest remembers of ids: bounded, and never forgotten under a batch that counts on it.
 import { describe, expect, it } from "vitest";
 import { KnownIds } from "../../src/domain/known-ids.ts";
-import type { Reader } from "../../src/store/statement.ts";
+import type { Reader } from "../../src/store/engine/statement.ts";
 import { createTenant } from "../../src/domain/tenants.ts";
 import { createProject } from "../../src/domain/projects.ts";
 import { ingest } from "../../src/domain/ingest.ts";

@@ -7,7 +7,7 @@ import { backupDir, findBackup, writeManifest } from "../../src/domain/backup-fi
 import { createBackup } from "../../src/domain/backups.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { restoreBackup, type RestoreOptions } from "../../src/restore.ts";
-import { inspect } from "../../src/store/inspect.ts";
+import { inspect } from "../../src/store/offline/inspect.ts";
 import { backends } from "../support/backends.ts";
 import { deployment, openShop, type Deployment } from "../support/deployment.ts";
 import { rawSql } from "../support/raw-sql.ts";

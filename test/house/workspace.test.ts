@@ -2,17 +2,17 @@
 // mistake in one lookup must not reach into another tenant's data (security: every query carries the workspace).
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import type { Statement } from "../../src/store/statement.ts";
+import type { Statement } from "../../src/store/engine/statement.ts";
 
 const OWNED = ["api_keys", "secret_keys", "projects", "tenants", "workspace_invites", "memberships", "embed_origins"];
-const store = new URL("../../src/store/", import.meta.url);
+const queries = new URL("../../src/store/queries/", import.meta.url);
 
 type Named = { name: string; sql: string };
 
 async function statements(): Promise<Named[]> {
   const found: Named[] = [];
-  for (const file of readdirSync(store).filter((name) => name.endsWith(".ts") && !name.endsWith(".worker.ts"))) {
-    const module = (await import(new URL(file, store).href)) as Record<string, Partial<Statement<never, never>>>;
+  for (const file of readdirSync(queries)) {
+    const module = (await import(new URL(file, queries).href)) as Record<string, Partial<Statement<never, never>>>;
     for (const [name, value] of Object.entries(module)) {
       if (typeof value?.sql !== "function" || typeof value.first !== "function") continue;
       for (const dialect of ["sqlite", "postgres"] as const) found.push({ name, sql: value.sql(dialect) });

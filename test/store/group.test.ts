@@ -8,8 +8,8 @@ import { mutate, record, unchanged } from "../../src/domain/mutate.ts";
 import { createProject, editProject } from "../../src/domain/projects.ts";
 import { createTenant, editTenant } from "../../src/domain/tenants.ts";
 import { fail, Failure } from "../../src/kernel/errors.ts";
-import { insertTenant } from "../../src/store/tenants.ts";
-import type { TenantRow } from "../../src/store/tables.ts";
+import { insertTenant } from "../../src/store/queries/tenants.ts";
+import type { TenantRow } from "../../src/store/schema/tables.ts";
 import { backends } from "../support/backends.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
 

@@ -1,8 +1,8 @@
 // The end of a mutation on a transaction that only notes what is written: nothing of it may fail unheard.
 import { describe, expect, it } from "vitest";
 import { GENESIS_HASH } from "../../src/kernel/audit/chain.ts";
-import { appendEntries, prepareEntries, type Heads } from "../../src/store/ledger.ts";
-import type { Query, Row, Tx } from "../../src/store/statement.ts";
+import { appendEntries, prepareEntries, type Heads } from "../../src/store/engine/audit-ledger.ts";
+import type { Query, Row, Tx } from "../../src/store/engine/statement.ts";
 
 const entry = (workspace_id: string, id: string) => {
   const target = { action: "tenant.created", target_type: "tenant", target_id: null };

@@ -1,7 +1,7 @@
 // Inserts of several rows: every row once, in its order, in few shapes.
 import { describe, expect, it } from "vitest";
-import { pieces } from "../../src/store/many.ts";
-import { widen } from "../../src/store/pg-rows.ts";
+import { pieces } from "../../src/store/engine/bulk-insert.ts";
+import { widen } from "../../src/store/postgres/multi-row.ts";
 
 describe("rows in pieces", () => {
   it.each([0, 1, 3, 4, 5, 63, 64, 65, 200])("holds each of %d rows once, in order, in few sizes", (count) => {

@@ -1,11 +1,11 @@
 // Migrations: forward only, all or nothing, and never on a database whose past differs.
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { openStore, type DatabaseTarget } from "../../src/store/db.ts";
-import type { Driver } from "../../src/store/driver.ts";
-import { expand, loadMigrations, migrate, SchemaRefused, type Migration } from "../../src/store/migrate.ts";
-import { PostgresDriver } from "../../src/store/postgres.ts";
-import { SqliteDriver } from "../../src/store/sqlite.ts";
+import { openStore, type DatabaseTarget } from "../../src/store/database.ts";
+import type { Driver } from "../../src/store/engine/driver.ts";
+import { expand, loadMigrations, migrate, SchemaRefused, type Migration } from "../../src/store/schema/migrate.ts";
+import { PostgresDriver } from "../../src/store/postgres/driver.ts";
+import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
 import { backends, freshDatabase } from "../support/backends.ts";
 import { startChild } from "../support/child.ts";
 import { rawSql } from "../support/raw-sql.ts";

@@ -1,6 +1,6 @@
 // The read door on PostgreSQL: many questions on few connections.
 import { describe, expect, it } from "vitest";
-import { PgReader } from "../../src/store/pg-reader.ts";
+import { PgReader } from "../../src/store/postgres/reader.ts";
 import { backends, freshDatabase } from "../support/backends.ts";
 
 describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {

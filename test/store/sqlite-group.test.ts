@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { connectSqlite } from "../../src/store/connect.ts";
-import { Flusher } from "../../src/store/flusher.ts";
-import type { Tx } from "../../src/store/statement.ts";
+import { connectSqlite } from "../../src/store/sqlite/open.ts";
+import { Flusher } from "../../src/store/sqlite/wal-sync.ts";
+import type { Tx } from "../../src/store/engine/statement.ts";
 import { openGroup } from "../support/sqlite-group.ts";
 
 let dir = "";

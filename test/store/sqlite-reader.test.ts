@@ -1,10 +1,10 @@
 // Reads of one turn share a transaction: when it begins, when it ends, and what happens where it cannot end.
 import Database from "better-sqlite3";
 import { expect, it, vi } from "vitest";
-import type { Connection } from "../../src/store/connect.ts";
-import { SqliteReader } from "../../src/store/sqlite-reader.ts";
-import { Asked } from "../../src/store/asked.ts";
-import type { Query } from "../../src/store/statement.ts";
+import type { Connection } from "../../src/store/sqlite/open.ts";
+import { SqliteReader } from "../../src/store/sqlite/reader.ts";
+import { Asked } from "../../src/store/engine/query-memo.ts";
+import type { Query } from "../../src/store/engine/statement.ts";
 
 const ONE = { sql: "select 1 as one", values: [] };
 

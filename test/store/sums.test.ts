@@ -1,9 +1,9 @@
 // Sums of jobs that run in one batch: each row is written once, and says what all of them brought.
 import { describe, expect, it } from "vitest";
 import { record } from "../../src/domain/mutate.ts";
-import type { Tx } from "../../src/store/statement.ts";
-import { insertTenant } from "../../src/store/tenants.ts";
-import { daySums, tenantMonthSums } from "../../src/store/usage.ts";
+import type { Tx } from "../../src/store/engine/statement.ts";
+import { insertTenant } from "../../src/store/queries/tenants.ts";
+import { daySums, tenantMonthSums } from "../../src/store/queries/usage.ts";
 import { backends } from "../support/backends.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
 

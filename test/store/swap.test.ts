@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { swapSqlite } from "../../src/store/swap.ts";
+import { swapSqlite } from "../../src/store/sqlite/swap.ts";
 
 let dir = "";
 const path = (name: string): string => join(dir, name);

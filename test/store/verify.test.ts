@@ -6,10 +6,10 @@ import { fromHex, toBase64 } from "../../src/kernel/crypto/bytes.ts";
 import { auditPreimage, GENESIS_HASH, type ChainHead } from "../../src/kernel/audit/chain.ts";
 import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
-import type { Source } from "../../src/store/source.ts";
-import type { AuditLogRow } from "../../src/store/tables.ts";
-import type { Expected } from "../../src/store/verifier.ts";
-import { verifyRows } from "../../src/store/verify.ts";
+import type { Source } from "../../src/store/offline/source.ts";
+import type { AuditLogRow } from "../../src/store/schema/tables.ts";
+import type { Expected } from "../../src/store/offline/verifier.ts";
+import { verifyRows } from "../../src/store/offline/verify.ts";
 
 const START = Date.UTC(2026, 10, 15);
 

@@ -1,7 +1,7 @@
 // Policy versions inside one group, on a transaction that only notes what is written.
 import { describe, expect, it } from "vitest";
-import type { Query, Row, Tx } from "../../src/store/statement.ts";
-import { Versions, type Undo } from "../../src/store/versions.ts";
+import type { Query, Row, Tx } from "../../src/store/engine/statement.ts";
+import { Versions, type Undo } from "../../src/store/engine/policy-versions.ts";
 
 /** Every project stands at version 7 until a test says otherwise. */
 function transaction() {

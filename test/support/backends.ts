@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { openStore, type DatabaseTarget } from "../../src/store/db.ts";
+import { openStore, type DatabaseTarget } from "../../src/store/database.ts";
 import { copyTemplate, createDatabase } from "./postgres-databases.ts";
 
 export type Backend = "sqlite" | "postgres";

@@ -1,9 +1,9 @@
 // A process that brings a database's schema up to date: at a word, or killed in the middle of it.
 import { once } from "node:events";
-import { PostgresDriver } from "../../src/store/postgres.ts";
-import { loadMigrations, migrate } from "../../src/store/migrate.ts";
-import { openStore, type DatabaseTarget } from "../../src/store/db.ts";
-import { SqliteDriver } from "../../src/store/sqlite.ts";
+import { PostgresDriver } from "../../src/store/postgres/driver.ts";
+import { loadMigrations, migrate } from "../../src/store/schema/migrate.ts";
+import { openStore, type DatabaseTarget } from "../../src/store/database.ts";
+import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
 
 type Args = { target: DatabaseTarget; killAfter?: string };
 const { target, killAfter } = JSON.parse(process.argv[2] ?? "{}") as Args;

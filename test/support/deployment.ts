@@ -8,7 +8,7 @@ import { startApp, type App } from "../../src/app.ts";
 import { createClient, type Client } from "../../src/client.ts";
 import { loadSettings, type SettingName, type Settings } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
-import type { DatabaseTarget } from "../../src/store/db.ts";
+import type { DatabaseTarget } from "../../src/store/database.ts";
 import { readyDatabase, type Backend } from "./backends.ts";
 
 type Flags = Partial<Record<SettingName, string>>;

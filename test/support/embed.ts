@@ -2,7 +2,7 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { SignJWT, type JWTHeaderParameters } from "jose";
 import { openPrivateKey } from "../../src/domain/signing-keys.ts";
-import { signingKeyById } from "../../src/store/signing-keys.ts";
+import { signingKeyById } from "../../src/store/queries/signing-keys.ts";
 import type { Json, Reply, TestRack, Workspace } from "./rack.ts";
 
 export const ORIGIN = "https://app.example.com";

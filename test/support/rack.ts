@@ -11,7 +11,7 @@ import type { SessionActor } from "../../src/domain/actor.ts";
 import type { Ctx } from "../../src/domain/context.ts";
 import type { PasswordCost } from "../../src/domain/password.ts";
 import { createSecretKey } from "../../src/domain/secret-keys.ts";
-import type { DatabaseTarget } from "../../src/store/db.ts";
+import type { DatabaseTarget } from "../../src/store/database.ts";
 import { readyDatabase, type Backend } from "./backends.ts";
 import { testClock, type TestClock } from "./rack-lite.ts";
 import { rawSql, type Row } from "./raw-sql.ts";

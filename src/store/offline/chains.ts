@@ -1,0 +1,63 @@
+// What an offline look at the audit chains reads: which there are, their newest checkpoints, their rows.
+import type { AuditLogRow } from "../schema/tables.ts";
+import type { Source } from "./source.ts";
+
+export type ChainRow = { workspace_id: string; name: string | null };
+export type StoredNote = { workspace_id: string; seq: number; note: string };
+
+/** Every chain, the deployment's own too. */
+export function listChains(source: Source): Promise<ChainRow[]> {
+  return source.all<ChainRow>(
+    `select chains.workspace_id, workspaces.name
+       from (select workspace_id from audit_heads union select workspace_id from audit_log) as chains
+       left join workspaces on workspaces.id = chains.workspace_id
+      order by chains.workspace_id`,
+    [],
+  );
+}
+
+export async function newestNote(source: Source, workspace_id: string): Promise<StoredNote | undefined> {
+  const [row] = await source.all<StoredNote>(
+    "select workspace_id, seq, note from audit_checkpoints where workspace_id = $1 order by seq desc limit 1",
+    [workspace_id],
+  );
+  return row;
+}
+
+/** The public half of the key that signs checkpoints, base64url; and the host in their origin. */
+export async function checkpointKey(source: Source): Promise<{ public_key: string; host: string } | undefined> {
+  const [row] = await source.all<{ public_key: string; host: string }>(
+    `select signing_keys.public_key, host.value as host
+       from deployment as key
+       join signing_keys on signing_keys.id = key.value or signing_keys.kid = key.value
+       join deployment as host on host.name = 'audit_origin_host'
+      where key.name = 'checkpoint_key_id'`,
+    [],
+  );
+  return row;
+}
+
+export function chainRows(source: Source, workspace_id: string, after: number, limit: number): Promise<AuditLogRow[]> {
+  return source.all<AuditLogRow>("select * from audit_log where workspace_id = $1 and seq > $2 order by seq limit $3", [
+    workspace_id,
+    after,
+    limit,
+  ]);
+}
+
+export type Applied = { version: number; name: string; checksum: string };
+
+export function appliedMigrations(source: Source): Promise<Applied[]> {
+  return source.all<Applied>("select version, name, checksum from schema_migrations order by version", []);
+}
+
+/** SQLite's own checks, by their findings; PostgreSQL keeps these promises itself. */
+export async function integrityFindings(source: Source, sqlite: boolean): Promise<string[]> {
+  if (!sqlite) return [];
+  const integrity = await source.all<{ integrity_check: string }>("pragma integrity_check(20)", []);
+  const foreign = await source.all<{ table: string }>("pragma foreign_key_check", []);
+  return [
+    ...integrity.map((row) => row.integrity_check.replaceAll("\n", " ")).filter((text) => text !== "ok"),
+    ...foreign.map(({ table }) => `a row of ${table} points nowhere`),
+  ];
+}

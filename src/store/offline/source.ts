@@ -1,0 +1,53 @@
+// A read-only look at a database from outside the instance: plain SQL on a connection of its own, no query builder, no
+// migration, no lock. For workers and for commands that work beside a running server.
+import { Client, TypeOverrides } from "pg";
+import { connectSqlite } from "../sqlite/open.ts";
+import type { DatabaseTarget } from "../database.ts";
+
+const INT8 = 20;
+
+export type Source = {
+  readonly kind: DatabaseTarget["kind"];
+  begin(): Promise<void>;
+  commit(): Promise<void>;
+  all<R>(sql: string, values: readonly (string | number)[]): Promise<R[]>;
+  close(): Promise<void>;
+};
+
+export function openSource(target: DatabaseTarget): Promise<Source> {
+  return target.kind === "sqlite" ? openSqlite(target.file) : openPostgres(target.url);
+}
+
+async function openSqlite(file: string): Promise<Source> {
+  const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
+  for (const pragma of ["query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"]) db.pragma(pragma);
+  return {
+    kind: "sqlite",
+    begin: async () => void db.exec("begin"),
+    commit: async () => void db.exec("commit"),
+    all: async <R>(sql: string, values: readonly (string | number)[]) =>
+      db.prepare(sql.replace(/\$\d/g, "?")).all(values) as R[],
+    close: async () => void db.close(),
+  };
+}
+
+async function openPostgres(url: string): Promise<Source> {
+  const types = new TypeOverrides();
+  types.setTypeParser(INT8, (text) => Number(text));
+  const client = new Client({
+    connectionString: url,
+    types,
+    application_name: "keyrack verify",
+    connectionTimeoutMillis: 3_000,
+  });
+  client.on("error", () => {}); // the query that needs the connection fails, and that is told
+  await client.connect();
+  return {
+    kind: "postgres",
+    begin: async () => void (await client.query("begin isolation level repeatable read read only")),
+    commit: async () => void (await client.query("commit")),
+    all: async <R>(sql: string, values: readonly (string | number)[]) =>
+      (await client.query(sql, [...values])).rows as R[],
+    close: () => client.end(),
+  };
+}

@@ -1,0 +1,88 @@
+// The main thread's side of chain verification: one run at a time for a workspace, whose answer all callers share,
+// and few at once altogether, so that verifying never takes the machine from the requests.
+import { Worker } from "node:worker_threads";
+import { workerSource } from "../../files.ts";
+import { fail } from "../../kernel/errors.ts";
+import type { BreakReason } from "../../kernel/audit/chain.ts";
+import type { DatabaseTarget } from "../database.ts";
+import { isLost } from "../postgres/connection-lost.ts";
+
+const WORKERS_MAX = 2;
+
+/** What a checkpoint says: the Merkle root (base64) over the first `size` rows. A null root never matches. */
+export type Expected = { size: number; root: string | null };
+
+export type ChainCheck = {
+  checked: number;
+  head_seq: number;
+  head_hash: string;
+  broken_seq: number | null;
+  reason: BreakReason | null;
+};
+
+type Trouble = { message: string; code?: string };
+type Reply = { value?: ChainCheck; error?: Trouble };
+export type VerifyTask = { target: DatabaseTarget; workspace_id: string; expected: Expected[] };
+
+export class Verifier {
+  readonly #target: DatabaseTarget;
+  readonly #running = new Map<string, Promise<ChainCheck>>();
+  readonly #workers = new Set<Worker>();
+  readonly #waiting: (() => void)[] = [];
+  #free = WORKERS_MAX;
+  #closed = false;
+
+  constructor(target: DatabaseTarget) {
+    this.#target = target;
+  }
+
+  check(workspace_id: string, expected: Expected[]): Promise<ChainCheck> {
+    let running = this.#running.get(workspace_id);
+    if (!running) {
+      running = this.#run({ target: this.#target, workspace_id, expected }).finally(() =>
+        this.#running.delete(workspace_id),
+      );
+      this.#running.set(workspace_id, running);
+    }
+    return running;
+  }
+
+  /** Ends what is running; those who wait for it are refused. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#workers].map((worker) => worker.terminate()));
+    await Promise.allSettled(this.#running.values());
+  }
+
+  async #run(task: VerifyTask): Promise<ChainCheck> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => void this.#waiting.push(resolve));
+    try {
+      if (this.#closed) throw fail("stopping", { retryAfterSeconds: 1 });
+      return await this.#inWorker(task);
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free++;
+    }
+  }
+
+  #inWorker(task: VerifyTask): Promise<ChainCheck> {
+    const source = workerSource("store/offline/verify.worker.ts");
+    const worker = new Worker(source.code, { eval: source.eval, workerData: { ...task, ...source.data } });
+    this.#workers.add(worker);
+    return new Promise<ChainCheck>((resolve, reject) => {
+      worker.once("message", ({ value, error }: Reply) => (value ? resolve(value) : reject(toError(error))));
+      worker.once("error", reject);
+      worker.once("exit", () => {
+        this.#workers.delete(worker);
+        reject(fail(this.#closed ? "stopping" : "unavailable", { retryAfterSeconds: 1 }));
+      });
+    });
+  }
+}
+
+function toError(trouble: Trouble | undefined): Error {
+  if (trouble && isLost(trouble)) return fail("unavailable", { retryAfterSeconds: 1 });
+  return Object.assign(new Error(trouble?.message ?? "chain verification failed"), { code: trouble?.code });
+}

@@ -1,0 +1,66 @@
+// Reads of the audit chain; its one writer is the ledger. For a test principal the filter stands before the limit:
+// a page cut first and filtered afterwards would tell how much there is to hide.
+import type { Env } from "../../kernel/credentials.ts";
+import { dynamic, statement, type Reader } from "../engine/statement.ts";
+import type { AuditLogRow } from "../schema/tables.ts";
+
+export type AuditFilter = {
+  workspace_id: string;
+  after_seq: number;
+  limit: number;
+  /** Rows about keys of this environment only, and none about a key that cannot be found; null = all rows. */
+  env: Env | null;
+};
+
+/** Ascending; one row more than the limit, so that the caller sees whether there are more. */
+export function listAuditRows(on: Reader, filter: AuditFilter): Promise<AuditLogRow[]> {
+  return on.all<AuditLogRow>(
+    dynamic(on, (db) => {
+      const query = db
+        .selectFrom("audit_log as log")
+        .selectAll("log")
+        .where("log.workspace_id", "=", filter.workspace_id)
+        .where("log.seq", ">", filter.after_seq)
+        .orderBy("log.seq")
+        .limit(filter.limit + 1);
+      const { env } = filter;
+      if (!env) return query;
+      return query.where((eb) => {
+        const key = eb
+          .selectFrom("api_keys")
+          .select("api_keys.id")
+          .whereRef("api_keys.id", "=", "log.target_id")
+          .where("api_keys.workspace_id", "=", filter.workspace_id)
+          .where("api_keys.env", "=", env);
+        const secret = eb
+          .selectFrom("secret_keys")
+          .select("secret_keys.id")
+          .whereRef("secret_keys.id", "=", "log.target_id")
+          .where("secret_keys.workspace_id", "=", filter.workspace_id)
+          .where("secret_keys.env", "=", env);
+        return eb.or([
+          eb("log.target_type", "not in", ["api_key", "secret_key"]),
+          eb.and([eb("log.target_type", "=", "api_key"), eb.exists(key)]),
+          eb.and([eb("log.target_type", "=", "secret_key"), eb.exists(secret)]),
+        ]);
+      });
+    }),
+  );
+}
+
+/** The newest row's place and hash; no head stands for an empty chain. */
+export const headOf = statement<{ workspace_id: string }>()((db, p) =>
+  db.selectFrom("audit_heads").select(["seq", "hash"]).where("workspace_id", "=", p.workspace_id),
+);
+
+export const hashesBetween = statement<{ workspace_id: string; after: number; upTo: number; limit: number }>()(
+  (db, p) =>
+    db
+      .selectFrom("audit_log")
+      .select(["seq", "hash"])
+      .where("workspace_id", "=", p.workspace_id)
+      .where("seq", ">", p.after)
+      .where("seq", "<=", p.upTo)
+      .orderBy("seq")
+      .limit(p.limit),
+);

@@ -1,0 +1,16 @@
+// Registered origins of all workspaces, normalised: what a preflight, which carries no token, is answered from.
+import { statement } from "../engine/statement.ts";
+import type { EmbedOriginRow } from "../schema/tables.ts";
+
+export const insertEmbedOrigin = statement<EmbedOriginRow>()((db, p) =>
+  db.insertInto("embed_origins").values({ origin: p.origin, workspace_id: p.workspace_id }),
+);
+
+export const dropEmbedOrigins = statement<{ workspace_id: string }>()((db, p) =>
+  db.deleteFrom("embed_origins").where("workspace_id", "=", p.workspace_id),
+);
+
+/** Whether any workspace has it. */
+export const findEmbedOrigin = statement<{ origin: string }>()((db, p) =>
+  db.selectFrom("embed_origins").select("workspace_id").where("origin", "=", p.origin).limit(1),
+);

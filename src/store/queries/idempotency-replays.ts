@@ -1,0 +1,33 @@
+// Answers kept for retried POSTs.
+import { statement } from "../engine/statement.ts";
+import type { KeptAnswerRow } from "../schema/tables.ts";
+
+export const keptAnswer = statement<{ key_hash: string; now: number }>()((db, p) =>
+  db.selectFrom("kept_answers").selectAll().where("key_hash", "=", p.key_hash).where("expires_at", ">", p.now),
+);
+
+export const insertKeptAnswer = statement<KeptAnswerRow>()((db, p) =>
+  db
+    .insertInto("kept_answers")
+    .values({
+      key_hash: p.key_hash,
+      fingerprint: p.fingerprint,
+      status: p.status,
+      sealed_body: p.sealed_body,
+      created_at: p.created_at,
+      expires_at: p.expires_at,
+    })
+    .onConflict((oc) =>
+      oc.column("key_hash").doUpdateSet((eb) => ({
+        fingerprint: eb.ref("excluded.fingerprint"),
+        status: eb.ref("excluded.status"),
+        sealed_body: eb.ref("excluded.sealed_body"),
+        created_at: eb.ref("excluded.created_at"),
+        expires_at: eb.ref("excluded.expires_at"),
+      })),
+    ),
+);
+
+export const reapKeptAnswers = statement<{ now: number }>()((db, p) =>
+  db.deleteFrom("kept_answers").where("expires_at", "<=", p.now),
+);

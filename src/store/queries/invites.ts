@@ -1,0 +1,91 @@
+// Invitations into a workspace. Every query carries the workspace; a token is found by its hash only.
+import { behind, LIST_MAX, type After } from "./page.ts";
+import { columns, dynamic, statement, type Reader } from "../engine/statement.ts";
+import type { WorkspaceInviteRow } from "../schema/tables.ts";
+
+export const insertInvite = statement<WorkspaceInviteRow>()((db, p) =>
+  db
+    .insertInto("workspace_invites")
+    .values(
+      columns(p, [
+        "id",
+        "workspace_id",
+        "email",
+        "email_key",
+        "role",
+        "invited_by",
+        "token_hash",
+        "mailed_token_hash",
+        "created_at",
+        "expires_at",
+        "accepted_at",
+        "revoked_at",
+      ]),
+    ),
+);
+
+export const inviteById = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db.selectFrom("workspace_invites").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
+);
+
+/** By either of its two tokens. */
+export const inviteByHash = statement<{ workspace_id: string; token_hash: string }>()((db, p) =>
+  db
+    .selectFrom("workspace_invites")
+    .selectAll()
+    .where("workspace_id", "=", p.workspace_id)
+    .where((eb) => eb.or([eb("token_hash", "=", p.token_hash), eb("mailed_token_hash", "=", p.token_hash)])),
+);
+
+export const pendingInviteFor = statement<{ workspace_id: string; email_key: string; now: number }>()((db, p) =>
+  db
+    .selectFrom("workspace_invites")
+    .select("id")
+    .where("workspace_id", "=", p.workspace_id)
+    .where("email_key", "=", p.email_key)
+    .where("accepted_at", "is", null)
+    .where("revoked_at", "is", null)
+    .where("expires_at", ">", p.now),
+);
+
+export const countPendingInvites = statement<{ workspace_id: string; now: number }>()((db, p) =>
+  db
+    .selectFrom("workspace_invites")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id)
+    .where("accepted_at", "is", null)
+    .where("revoked_at", "is", null)
+    .where("expires_at", ">", p.now),
+);
+
+export const markInviteAccepted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("workspace_invites")
+    .set({ accepted_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const markInviteRevoked = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("workspace_invites")
+    .set({ revoked_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+/** Newest first, in every state; one row more than the cap. */
+export function listInvites(on: Reader, workspace_id: string, after: After | null): Promise<WorkspaceInviteRow[]> {
+  return on.all<WorkspaceInviteRow>(
+    dynamic(on, (db) => {
+      const query = db
+        .selectFrom("workspace_invites")
+        .selectAll()
+        .where("workspace_id", "=", workspace_id)
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(LIST_MAX + 1);
+      return after ? query.where(behind<"workspace_invites">(after)) : query;
+    }),
+  );
+}

@@ -1,0 +1,38 @@
+// What secret scanning writes: quarantines, and that the owners of a leaked test credential were told.
+import { columns, statement } from "../engine/statement.ts";
+import type { ApiKeyRow, LeakNoticeRow, SecretKeyRow } from "../schema/tables.ts";
+
+/** A leaked key is known by nothing but its text, so these two lookups carry no workspace; all that follows does. */
+export const leakedKey = statement<{ lookup_hash: string }>()((db, p) =>
+  db.selectFrom("api_keys").select(["id", "workspace_id", "env"]).where("lookup_hash", "=", p.lookup_hash),
+);
+
+export const leakedSecretKey = statement<{ lookup_hash: string }>()((db, p) =>
+  db.selectFrom("secret_keys").select(["id", "workspace_id", "env"]).where("lookup_hash", "=", p.lookup_hash),
+);
+
+type Quarantined = "id" | "workspace_id" | "expires_at" | "quarantined_at" | "quarantine_reason";
+
+export const quarantineKeyRow = statement<Pick<ApiKeyRow, Quarantined | "policy_version">>()((db, p) =>
+  db
+    .updateTable("api_keys")
+    .set(columns(p, ["expires_at", "quarantined_at", "quarantine_reason", "policy_version"]))
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const quarantineSecretKeyRow = statement<Pick<SecretKeyRow, Quarantined>>()((db, p) =>
+  db
+    .updateTable("secret_keys")
+    .set(columns(p, ["expires_at", "quarantined_at", "quarantine_reason"]))
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+/** Touches no row when this credential's owners have been told before. */
+export const noteLeak = statement<LeakNoticeRow>()((db, p) =>
+  db
+    .insertInto("leak_notices")
+    .values(columns(p, ["credential_id", "workspace_id", "noticed_at"]))
+    .onConflict((oc) => oc.column("credential_id").doNothing()),
+);

@@ -1,0 +1,63 @@
+// What log-ins leave behind for the throttles: consecutive failures, and networks with a recent success.
+// Keys are HMACs of address and network, so an address without an account leaves the same rows as one with.
+import { statement } from "../engine/statement.ts";
+
+type Bucket = { address_key: string; bucket: string };
+
+export const loginFailures = statement<Bucket>()((db, p) =>
+  db
+    .selectFrom("login_failures")
+    .select("consecutive")
+    .where("address_key", "=", p.address_key)
+    .where("bucket", "=", p.bucket),
+);
+
+export const countLoginFailure = statement<Bucket & { now: number }>()((db, p) =>
+  db
+    .insertInto("login_failures")
+    .values({ address_key: p.address_key, bucket: p.bucket, consecutive: 1, failed_at: p.now })
+    .onConflict((oc) =>
+      oc.columns(["address_key", "bucket"]).doUpdateSet((eb) => ({
+        consecutive: eb("login_failures.consecutive", "+", 1),
+        failed_at: p.now,
+      })),
+    ),
+);
+
+export const clearLoginFailures = statement<Bucket>()((db, p) =>
+  db.deleteFrom("login_failures").where("address_key", "=", p.address_key).where("bucket", "=", p.bucket),
+);
+
+export const clearAllLoginFailures = statement<{ address_key: string }>()((db, p) =>
+  db.deleteFrom("login_failures").where("address_key", "=", p.address_key),
+);
+
+/** Addresses with at least this many failures in a row. */
+export const disabledAddresses = statement<{ max: number }>()((db, p) =>
+  db.selectFrom("login_failures").select("address_key").where("consecutive", ">=", p.max),
+);
+
+export const loginNetwork = statement<{ address_key: string; network_key: string; since: number }>()((db, p) =>
+  db
+    .selectFrom("login_networks")
+    .select("succeeded_at")
+    .where("address_key", "=", p.address_key)
+    .where("network_key", "=", p.network_key)
+    .where("succeeded_at", ">", p.since),
+);
+
+export const noteLoginNetwork = statement<{ address_key: string; network_key: string; now: number }>()((db, p) =>
+  db
+    .insertInto("login_networks")
+    .values({ address_key: p.address_key, network_key: p.network_key, succeeded_at: p.now })
+    .onConflict((oc) => oc.columns(["address_key", "network_key"]).doUpdateSet({ succeeded_at: p.now })),
+);
+
+export const reapLoginNetworks = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("login_networks").where("succeeded_at", "<", p.before),
+);
+
+/** Old runs are forgotten; one that has disabled log-in stays until a reset, whoever it is about. */
+export const reapLoginFailures = statement<{ before: number; max: number }>()((db, p) =>
+  db.deleteFrom("login_failures").where("failed_at", "<", p.before).where("consecutive", "<", p.max),
+);

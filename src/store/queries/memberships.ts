@@ -1,0 +1,81 @@
+// Who belongs to which workspace, and as what.
+import { columns, statement } from "../engine/statement.ts";
+import type { MembershipRow, Role } from "../schema/tables.ts";
+
+type Pair = { workspace_id: string; user_id: string };
+
+export const insertMembership = statement<MembershipRow>()((db, p) =>
+  db.insertInto("memberships").values(columns(p, ["workspace_id", "user_id", "role", "created_at", "updated_at"])),
+);
+
+export const membershipOf = statement<Pair>()((db, p) =>
+  db.selectFrom("memberships").selectAll().where("workspace_id", "=", p.workspace_id).where("user_id", "=", p.user_id),
+);
+
+/** A member together with the person. */
+export const memberOf = statement<Pair>()((db, p) =>
+  db
+    .selectFrom("memberships as m")
+    .innerJoin("users as u", "u.id", "m.user_id")
+    .select(["m.user_id", "u.email", "u.email_verified_at", "u.name", "m.role", "m.created_at", "m.updated_at"])
+    .where("m.workspace_id", "=", p.workspace_id)
+    .where("m.user_id", "=", p.user_id),
+);
+
+/** Oldest first (decision 23). The quota of members bounds it. */
+export const membersOf = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("memberships as m")
+    .innerJoin("users as u", "u.id", "m.user_id")
+    .select(["m.user_id", "u.email", "u.email_verified_at", "u.name", "m.role", "m.created_at", "m.updated_at"])
+    .where("m.workspace_id", "=", p.workspace_id)
+    .orderBy("m.created_at")
+    .orderBy("m.user_id"),
+);
+
+export const memberByEmailKey = statement<{ workspace_id: string; email_key: string }>()((db, p) =>
+  db
+    .selectFrom("memberships as m")
+    .innerJoin("users as u", "u.id", "m.user_id")
+    .select("m.user_id")
+    .where("m.workspace_id", "=", p.workspace_id)
+    .where("u.email_key", "=", p.email_key),
+);
+
+export const countMembers = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("memberships")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const countOwners = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("memberships")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id)
+    .where("role", "=", "owner"),
+);
+
+export const setRole = statement<Pair & { role: Role; now: number }>()((db, p) =>
+  db
+    .updateTable("memberships")
+    .set({ role: p.role, updated_at: p.now })
+    .where("workspace_id", "=", p.workspace_id)
+    .where("user_id", "=", p.user_id),
+);
+
+export const deleteMembership = statement<Pair>()((db, p) =>
+  db.deleteFrom("memberships").where("workspace_id", "=", p.workspace_id).where("user_id", "=", p.user_id),
+);
+
+/** A person's workspaces, oldest membership first. */
+export const membershipsOfUser = statement<{ user_id: string }>()((db, p) =>
+  db
+    .selectFrom("memberships as m")
+    .innerJoin("workspaces as w", "w.id", "m.workspace_id")
+    .select(["m.workspace_id", "m.role", "w.name", "w.slug"])
+    .where("m.user_id", "=", p.user_id)
+    .orderBy("m.created_at")
+    .orderBy("m.workspace_id"),
+);

@@ -1,0 +1,68 @@
+// The nodes that hold policy, one row per (project, node, environment scope).
+import { columns, statement } from "../engine/statement.ts";
+import type { EnvScope, PolicyNodeRow } from "../schema/tables.ts";
+
+export type NodeKey = { project_id: string; node_id: string; env_scope: EnvScope };
+
+export const nodeByKey = statement<NodeKey>()((db, p) =>
+  db
+    .selectFrom("policy_nodes")
+    .selectAll()
+    .where("project_id", "=", p.project_id)
+    .where("node_id", "=", p.node_id)
+    .where("env_scope", "=", p.env_scope),
+);
+
+export const updateNode = statement<PolicyNodeRow>()((db, p) =>
+  db
+    .updateTable("policy_nodes")
+    .set(columns(p, ["version", "last_seen_at"]))
+    .where("project_id", "=", p.project_id)
+    .where("node_id", "=", p.node_id)
+    .where("env_scope", "=", p.env_scope),
+);
+
+export const insertNode = statement<PolicyNodeRow>()((db, p) =>
+  db
+    .insertInto("policy_nodes")
+    .values(columns(p, ["project_id", "node_id", "env_scope", "version", "last_seen_at"]))
+    .onConflict((on) =>
+      on
+        .columns(["project_id", "node_id", "env_scope"])
+        .doUpdateSet((eb) => ({ version: eb.ref("excluded.version"), last_seen_at: eb.ref("excluded.last_seen_at") })),
+    ),
+);
+
+export const deleteNode = statement<NodeKey>()((db, p) =>
+  db
+    .deleteFrom("policy_nodes")
+    .where("project_id", "=", p.project_id)
+    .where("node_id", "=", p.node_id)
+    .where("env_scope", "=", p.env_scope),
+);
+
+export const liveNodes = statement<{ project_id: string; seenAfter: number }>()((db, p) =>
+  db
+    .selectFrom("policy_nodes")
+    .selectAll()
+    .where("project_id", "=", p.project_id)
+    .where("last_seen_at", ">", p.seenAfter)
+    .orderBy("node_id")
+    .orderBy("env_scope"),
+);
+
+/** Everything beyond the `keep` most recently seen nodes of a project, the least recently seen last. */
+export const surplusNodes = statement<{ project_id: string; keep: number }>()((db, p) =>
+  db
+    .selectFrom("policy_nodes")
+    .select(["project_id", "node_id", "env_scope"])
+    .where("project_id", "=", p.project_id)
+    .orderBy("last_seen_at", "desc")
+    .orderBy("node_id")
+    .limit(1_000_000)
+    .offset(p.keep),
+);
+
+export const reapNodes = statement<{ seenBefore: number }>()((db, p) =>
+  db.deleteFrom("policy_nodes").where("last_seen_at", "<", p.seenBefore),
+);

@@ -1,0 +1,28 @@
+// Tokens that work once: e-mail verification and password reset. Only their hashes are here.
+import { columns, statement } from "../engine/statement.ts";
+import type { OneTimeTokenRow, TokenPurpose } from "../schema/tables.ts";
+
+export const insertToken = statement<OneTimeTokenRow>()((db, p) =>
+  db
+    .insertInto("one_time_tokens")
+    .values(columns(p, ["token_hash", "user_id", "purpose", "created_at", "expires_at", "ended_at"])),
+);
+
+/** Ended ones too: presenting one again is worth a line in the log. */
+export const tokenByHash = statement<{ token_hash: string; purpose: TokenPurpose }>()((db, p) =>
+  db.selectFrom("one_time_tokens").selectAll().where("token_hash", "=", p.token_hash).where("purpose", "=", p.purpose),
+);
+
+/** Ends every live token of one purpose: used, or replaced by a newer one. */
+export const endTokens = statement<{ user_id: string; purpose: TokenPurpose; now: number }>()((db, p) =>
+  db
+    .updateTable("one_time_tokens")
+    .set({ ended_at: p.now })
+    .where("user_id", "=", p.user_id)
+    .where("purpose", "=", p.purpose)
+    .where("ended_at", "is", null),
+);
+
+export const reapTokens = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("one_time_tokens").where("expires_at", "<", p.before),
+);

@@ -1,0 +1,111 @@
+// Mail on its way out. A row is claimed by moving its next_at ahead: whoever moves it sends it.
+import { LIST_MAX } from "./page.ts";
+import { columns, dynamic, statement, type Reader } from "../engine/statement.ts";
+import type { OutboxRow, OutboxState } from "../schema/tables.ts";
+
+export const insertMail = statement<OutboxRow>()((db, p) =>
+  db
+    .insertInto("outbox")
+    .values(
+      columns(p, [
+        "id",
+        "kind",
+        "recipient",
+        "message_id",
+        "sealed_message",
+        "state",
+        "attempts",
+        "created_at",
+        "next_at",
+        "give_up_at",
+        "settled_at",
+        "last_error",
+      ]),
+    ),
+);
+
+export const deleteMail = statement<{ id: string }>()((db, p) => db.deleteFrom("outbox").where("id", "=", p.id));
+
+export const mailById = statement<{ id: string }>()((db, p) =>
+  db.selectFrom("outbox").selectAll().where("id", "=", p.id),
+);
+
+export const dueMail = statement<{ now: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom("outbox")
+    .selectAll()
+    .where("state", "=", "queued")
+    .where("next_at", "<=", p.now)
+    .orderBy("next_at")
+    .orderBy("id")
+    .limit(p.limit),
+);
+
+/** Touches one row for the process that got it, none for every other. */
+export const claimMail = statement<{ id: string; now: number; until: number }>()((db, p) =>
+  db
+    .updateTable("outbox")
+    .set((eb) => ({ next_at: p.until, attempts: eb("attempts", "+", 1) }))
+    .where("id", "=", p.id)
+    .where("state", "=", "queued")
+    .where("next_at", "<=", p.now),
+);
+
+export const markMailSent = statement<{ id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("outbox")
+    .set({ state: "sent", sealed_message: null, settled_at: p.now, last_error: null })
+    .where("id", "=", p.id),
+);
+
+export const delayMail = statement<{ id: string; next_at: number; last_error: string }>()((db, p) =>
+  db.updateTable("outbox").set({ next_at: p.next_at, last_error: p.last_error }).where("id", "=", p.id),
+);
+
+export const markMailDead = statement<{ id: string; now: number; last_error: string }>()((db, p) =>
+  db.updateTable("outbox").set({ state: "dead", settled_at: p.now, last_error: p.last_error }).where("id", "=", p.id),
+);
+
+/** Puts a dead or waiting message in front of the queue again; one that went out has nothing left to send. */
+export const requeueMail = statement<{ id: string; now: number; give_up_at: number }>()((db, p) =>
+  db
+    .updateTable("outbox")
+    .set({ state: "queued", attempts: 0, next_at: p.now, give_up_at: p.give_up_at, settled_at: null })
+    .where("id", "=", p.id)
+    .where("state", "!=", "sent")
+    .where("sealed_message", "is not", null),
+);
+
+export const countMail = statement<{ state: OutboxState }>()((db, p) =>
+  db
+    .selectFrom("outbox")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("state", "=", p.state),
+);
+
+export const reapMail = statement<{ state: OutboxState; before: number }>()((db, p) =>
+  db.deleteFrom("outbox").where("state", "=", p.state).where("settled_at", "<", p.before),
+);
+
+/** Newest first. */
+export function listMail(on: Reader, state: OutboxState | null): Promise<OutboxRow[]> {
+  return on.all<OutboxRow>(
+    dynamic(on, (db) => {
+      const query = db
+        .selectFrom("outbox")
+        .selectAll()
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(LIST_MAX + 1);
+      return state ? query.where("state", "=", state) : query;
+    }),
+  );
+}
+
+export const countDeadMailSince = statement<{ since: number }>()((db, p) =>
+  db
+    .selectFrom("outbox")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("state", "=", "dead")
+    .where("settled_at", ">", p.since),
+);

@@ -1,0 +1,71 @@
+// Projects. Every query carries the workspace; a deleted project is as good as absent here.
+import { listLive, type After } from "./page.ts";
+import { columns, statement, type Reader } from "../engine/statement.ts";
+import type { ProjectRow } from "../schema/tables.ts";
+
+export const insertProject = statement<ProjectRow>()((db, p) =>
+  db
+    .insertInto("projects")
+    .values(
+      columns(p, [
+        "id",
+        "workspace_id",
+        "name",
+        "slug",
+        "policy_version",
+        "min_delta_version",
+        "default_rate_limits",
+        "created_at",
+        "updated_at",
+        "deleted_at",
+      ]),
+    ),
+);
+
+export const liveProjectById = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .selectAll()
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where("deleted_at", "is", null),
+);
+
+export const countProjects = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id)
+    .where("deleted_at", "is", null),
+);
+
+/** Where a row stands in the list; a deleted one still has its place, or whoever pages would lose the thread. */
+export const projectPlace = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .select(["id", "created_at"])
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const updateProject = statement<
+  Pick<ProjectRow, "workspace_id" | "id" | "name" | "default_rate_limits" | "updated_at">
+>()((db, p) =>
+  db
+    .updateTable("projects")
+    .set(columns(p, ["name", "default_rate_limits", "updated_at"]))
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const markProjectDeleted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("projects")
+    .set({ deleted_at: p.now, updated_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export function listProjects(on: Reader, workspace_id: string, after: After | null): Promise<ProjectRow[]> {
+  return listLive<ProjectRow>(on, "projects", workspace_id, after);
+}

@@ -1,0 +1,31 @@
+// Saved rate-limit counters: what the in-process counter hands out to keep over a restart, and takes back.
+import { insertMany } from "../engine/bulk-insert.ts";
+import { statement } from "../engine/statement.ts";
+import type { RateCounterRow } from "../schema/tables.ts";
+
+export const saveCounters = insertMany<RateCounterRow>(["key", "lapses_at", "windows"], (db, rows) =>
+  db
+    .insertInto("rate_counters")
+    .values(rows)
+    .onConflict((oc) =>
+      oc.column("key").doUpdateSet((eb) => ({
+        lapses_at: eb.ref("excluded.lapses_at"),
+        windows: eb.ref("excluded.windows"),
+      })),
+    ),
+);
+
+/** The next rows in key order that still hold something. */
+export const countersAfter = statement<{ key: string; now: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom("rate_counters")
+    .selectAll()
+    .where("key", ">", p.key)
+    .where("lapses_at", ">", p.now)
+    .orderBy("key")
+    .limit(p.limit),
+);
+
+export const reapCounters = statement<{ now: number }>()((db, p) =>
+  db.deleteFrom("rate_counters").where("lapses_at", "<=", p.now),
+);

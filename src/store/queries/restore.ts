@@ -1,0 +1,100 @@
+// What a restored database needs before anybody may use it, and what is asked of the one that it replaces.
+import { sql } from "kysely";
+import type { Source } from "../offline/source.ts";
+import { statement } from "../engine/statement.ts";
+
+/** Versions are raised so far that no number of the time after the backup is ever used for other contents. */
+export const VERSION_JUMP = 1_000_000;
+
+export const projectVersions = statement<{ from: number }>()((db, p) =>
+  db.selectFrom("projects").select(["id", "workspace_id", "policy_version"]).where("policy_version", ">=", p.from),
+);
+
+export const raiseVersion = statement<{ id: string; workspace_id: string; version: number }>()((db, p) =>
+  db
+    .updateTable("projects")
+    .set({ policy_version: p.version, min_delta_version: p.version })
+    .where("workspace_id", "=", p.workspace_id)
+    .where("id", "=", p.id),
+);
+
+/** The new versions are known to the delta log, or the first delta after them would be a snapshot again. */
+export const logVersions = statement<{ now: number }>()((db, p) =>
+  db
+    .insertInto("policy_versions")
+    .columns(["project_id", "version", "changed_at"])
+    .expression((eb) =>
+      eb
+        .selectFrom("projects")
+        .select(["id", "policy_version", sql<number>`cast(${p.now} as bigint)`.as("changed_at")]),
+    ),
+);
+
+export const endAllSessions = statement<{ now: number }>()((db, p) =>
+  db
+    .updateTable("sessions")
+    .set({ revoked_at: p.now })
+    .where("revoked_at", "is", null)
+    .where("expires_at", ">", p.now)
+    .where("absolute_expires_at", ">", p.now),
+);
+
+export const endAllTokens = statement<{ now: number }>()((db, p) =>
+  db.updateTable("one_time_tokens").set({ ended_at: p.now }).where("ended_at", "is", null),
+);
+
+/** Mail that nobody can open any more. */
+export const dropUnsentMail = statement<{ now: number; why: string }>()((db, p) =>
+  db
+    .updateTable("outbox")
+    .set({ state: "dead", sealed_message: null, settled_at: p.now, last_error: p.why })
+    .where("state", "=", "queued"),
+);
+
+export const dropSealedAnswers = statement<{ body_stored: number }>()((db, p) =>
+  db
+    .updateTable("idempotency_records")
+    .set({ sealed_response: null, body_stored: p.body_stored })
+    .where("sealed_response", "is not", null),
+);
+
+export type Stopped = { id: string; kind: "api_keys" | "secret_keys" };
+
+/** What the database that is about to be replaced knows and the backup does not. */
+export type Overwritten = {
+  revoked: Stopped[];
+  /** Reported as leaked, and not revoked since. */
+  quarantined: Stopped[];
+  versions: { id: string; policy_version: number }[];
+};
+
+export async function readOverwritten(source: Source, since: number): Promise<Overwritten> {
+  const stopped = (condition: string): Promise<Stopped[]> =>
+    source.all<Stopped>(
+      `select id, 'api_keys' as kind from api_keys where ${condition} >= $1
+       union all select id, 'secret_keys' as kind from secret_keys where ${condition} >= $2`,
+      [since, since],
+    );
+  return {
+    revoked: await stopped("revoked_at"),
+    quarantined: await stopped("revoked_at is null and quarantined_at"),
+    versions: await source.all<{ id: string; policy_version: number }>("select id, policy_version from projects", []),
+  };
+}
+
+/** Of these keys, those that the restored database does not show as stopped, and which of them are there. */
+export async function lostStops(
+  source: Source,
+  stopped: readonly Stopped[],
+  column: "revoked_at" | "quarantined_at",
+): Promise<{ lost: number; revived: Stopped[] }> {
+  const revived: Stopped[] = [];
+  let lost = 0;
+  for (const { id, kind } of stopped) {
+    const [row] = await source.all<{ at: number | null }>(`select ${column} as at from ${kind} where id = $1`, [id]);
+    if (row && row.at !== null) continue;
+    lost++;
+    if (row) revived.push({ id, kind });
+  }
+  return { lost, revived };
+}

@@ -1,0 +1,76 @@
+// Every value that is sealed under the master key, table by table: for sealing them anew under another one.
+import { sql } from "kysely";
+import { dynamic, statement, type Reader, type Tx } from "../engine/statement.ts";
+
+/** The name a record was sealed under: its table and its id there. */
+export type Sealed = { id: string; sealed: Uint8Array };
+
+export type SealedTable = {
+  table: "signing_keys" | "outbox" | "idempotency_records";
+  /** The next rows behind an id, in its order. */
+  page: (on: Reader, after: string, limit: number) => Promise<Sealed[]>;
+  put: (tx: Tx, row: Sealed) => Promise<number>;
+};
+
+function keyedById(table: "signing_keys" | "outbox", column: "sealed_private_key" | "sealed_message"): SealedTable {
+  const put = statement<Sealed>()((db, p) =>
+    db
+      .updateTable(table as "outbox")
+      .set({ [column]: p.sealed })
+      .where("id", "=", p.id),
+  );
+  return {
+    table,
+    page: (on, after, limit) =>
+      on.all<Sealed>(
+        dynamic(on, (db) =>
+          db
+            .selectFrom(table as "outbox")
+            .select(["id", sql.ref<Uint8Array>(column).as("sealed")])
+            .where(sql.ref(column), "is not", null)
+            .where("id", ">", after)
+            .orderBy("id")
+            .limit(limit),
+        ),
+      ),
+    put: (tx, row) => put.run(tx, row),
+  };
+}
+
+const claimId = sql<string>`workspace_id || '/' || env || '/' || scope_hash`;
+
+const putClaim = statement<{ workspace_id: string; env: string; scope_hash: string; sealed: Uint8Array }>()((db, p) =>
+  db
+    .updateTable("idempotency_records")
+    .set({ sealed_response: p.sealed })
+    .where("workspace_id", "=", p.workspace_id)
+    .where("env", "=", p.env as "live")
+    .where("scope_hash", "=", p.scope_hash),
+);
+
+/** An idempotency record has no id of its own: it is sealed under the three parts of its key. */
+const claims: SealedTable = {
+  table: "idempotency_records",
+  page: (on, after, limit) =>
+    on.all<Sealed>(
+      dynamic(on, (db) =>
+        db
+          .selectFrom("idempotency_records")
+          .select([claimId.as("id"), "sealed_response as sealed"])
+          .where("sealed_response", "is not", null)
+          .where(claimId, ">", after)
+          .orderBy(claimId)
+          .limit(limit),
+      ),
+    ),
+  put: (tx, { id, sealed }) => {
+    const [workspace_id = "", env = "", scope_hash = ""] = id.split("/");
+    return putClaim.run(tx, { workspace_id, env, scope_hash, sealed });
+  },
+};
+
+export const sealedTables: readonly SealedTable[] = [
+  keyedById("signing_keys", "sealed_private_key"),
+  keyedById("outbox", "sealed_message"),
+  claims,
+];

@@ -1,0 +1,92 @@
+// Secret keys: the vendor's own credentials. Looked up by hash only.
+import type { Env } from "../../kernel/credentials.ts";
+import { behind, LIST_MAX, type After } from "./page.ts";
+import { columns, dynamic, statement, type Reader } from "../engine/statement.ts";
+import type { SecretKeyRow } from "../schema/tables.ts";
+
+export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
+  db
+    .insertInto("secret_keys")
+    .values(
+      columns(p, [
+        "id",
+        "workspace_id",
+        "env",
+        "lookup_hash",
+        "display_prefix",
+        "name",
+        "meta",
+        "owner_scope",
+        "expires_at",
+        "requested_expires_at",
+        "revoked_at",
+        "revoked_reason",
+        "quarantined_at",
+        "quarantine_reason",
+        "rotated_from",
+        "created_at",
+        "last_used_at",
+      ]),
+    ),
+);
+
+export const secretKeyByHash = statement<{ lookup_hash: string }>()((db, p) =>
+  db
+    .selectFrom("secret_keys")
+    .select(["id", "workspace_id", "env", "owner_scope", "expires_at", "revoked_at", "last_used_at"])
+    .where("lookup_hash", "=", p.lookup_hash),
+);
+
+export const secretKeyById = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db.selectFrom("secret_keys").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
+);
+
+export const countSecretKeys = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("secret_keys")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id)
+    .where("revoked_at", "is", null),
+);
+
+export const shortenSecretKey = statement<{ workspace_id: string; id: string; expires_at: number }>()((db, p) =>
+  db
+    .updateTable("secret_keys")
+    .set({ expires_at: p.expires_at })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const revokeSecretKeyRow = statement<{ workspace_id: string; id: string; now: number; reason: string | null }>()(
+  (db, p) =>
+    db
+      .updateTable("secret_keys")
+      .set({ revoked_at: p.now, revoked_reason: p.reason })
+      .where("id", "=", p.id)
+      .where("workspace_id", "=", p.workspace_id),
+);
+
+export const touchSecretKey = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("secret_keys")
+    .set({ last_used_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export function listSecretKeys(
+  on: Reader,
+  filter: { workspace_id: string; env: Env | null; after: After | null },
+): Promise<SecretKeyRow[]> {
+  return on.all<SecretKeyRow>(
+    dynamic(on, (db) => {
+      let query = db.selectFrom("secret_keys").selectAll().where("workspace_id", "=", filter.workspace_id);
+      if (filter.env) query = query.where("env", "=", filter.env);
+      if (filter.after) query = query.where(behind<"secret_keys">(filter.after));
+      return query
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(LIST_MAX + 1);
+    }),
+  );
+}

@@ -1,0 +1,111 @@
+// Sessions of people. Looked up by hash only; the membership is read anew with every lookup, so a removed member's
+// session still resolves to the person, and to no workspace.
+import { columns, statement } from "../engine/statement.ts";
+import type { SessionRow } from "../schema/tables.ts";
+
+export const insertSession = statement<SessionRow>()((db, p) =>
+  db
+    .insertInto("sessions")
+    .values(
+      columns(p, [
+        "id",
+        "user_id",
+        "lookup_hash",
+        "display_prefix",
+        "active_workspace_id",
+        "created_at",
+        "last_seen_at",
+        "expires_at",
+        "absolute_expires_at",
+        "revoked_at",
+      ]),
+    ),
+);
+
+export const sessionByHash = statement<{ lookup_hash: string }>()((db, p) =>
+  db
+    .selectFrom("sessions as s")
+    .leftJoin("memberships as m", (join) =>
+      join.onRef("m.workspace_id", "=", "s.active_workspace_id").onRef("m.user_id", "=", "s.user_id"),
+    )
+    .select([
+      "s.id",
+      "s.user_id",
+      "s.display_prefix",
+      "s.last_seen_at",
+      "s.expires_at",
+      "s.absolute_expires_at",
+      "s.revoked_at",
+      "m.workspace_id",
+      "m.role",
+    ])
+    .where("s.lookup_hash", "=", p.lookup_hash),
+);
+
+type Live = { user_id: string; now: number };
+
+/** Newest first. */
+export const liveSessions = statement<Live>()((db, p) =>
+  db
+    .selectFrom("sessions")
+    .selectAll()
+    .where("user_id", "=", p.user_id)
+    .where("revoked_at", "is", null)
+    .where("expires_at", ">", p.now)
+    .where("absolute_expires_at", ">", p.now)
+    .orderBy("created_at", "desc")
+    .orderBy("id", "desc"),
+);
+
+export const liveSessionById = statement<Live & { id: string }>()((db, p) =>
+  db
+    .selectFrom("sessions")
+    .selectAll()
+    .where("id", "=", p.id)
+    .where("user_id", "=", p.user_id)
+    .where("revoked_at", "is", null)
+    .where("expires_at", ">", p.now)
+    .where("absolute_expires_at", ">", p.now),
+);
+
+export const touchSession = statement<Pick<SessionRow, "id" | "last_seen_at" | "expires_at">>()((db, p) =>
+  db
+    .updateTable("sessions")
+    .set({ last_seen_at: p.last_seen_at, expires_at: p.expires_at })
+    .where("id", "=", p.id)
+    .where("revoked_at", "is", null),
+);
+
+export const revokeSessionRow = statement<{ id: string; now: number }>()((db, p) =>
+  db.updateTable("sessions").set({ revoked_at: p.now }).where("id", "=", p.id),
+);
+
+/** All of a person's sessions but one; `except` may be "" for none. Answers how many ended. */
+export const revokeSessionsOf = statement<Live & { except: string }>()((db, p) =>
+  db
+    .updateTable("sessions")
+    .set({ revoked_at: p.now })
+    .where("user_id", "=", p.user_id)
+    .where("id", "!=", p.except)
+    .where("revoked_at", "is", null)
+    .where("expires_at", ">", p.now)
+    .where("absolute_expires_at", ">", p.now),
+);
+
+export const setActiveWorkspace = statement<{ id: string; workspace_id: string }>()((db, p) =>
+  db.updateTable("sessions").set({ active_workspace_id: p.workspace_id }).where("id", "=", p.id),
+);
+
+export const leaveWorkspace = statement<{ user_id: string; workspace_id: string }>()((db, p) =>
+  db
+    .updateTable("sessions")
+    .set({ active_workspace_id: null })
+    .where("user_id", "=", p.user_id)
+    .where("active_workspace_id", "=", p.workspace_id),
+);
+
+export const reapSessions = statement<{ before: number }>()((db, p) =>
+  db
+    .deleteFrom("sessions")
+    .where((eb) => eb.or([eb("absolute_expires_at", "<", p.before), eb("expires_at", "<", p.before)])),
+);

@@ -1,0 +1,68 @@
+// Signing keys. The private part is sealed by the master key and bound to its row; it is wiped when the key is removed,
+// so a row without one is history.
+import { columns, statement } from "../engine/statement.ts";
+import type { SigningKeyRow } from "../schema/tables.ts";
+
+export const insertSigningKey = statement<SigningKeyRow>()((db, p) =>
+  db
+    .insertInto("signing_keys")
+    .values(
+      columns(p, [
+        "id",
+        "purpose",
+        "kid",
+        "public_key",
+        "sealed_private_key",
+        "created_at",
+        "published_at",
+        "active_from",
+        "retired_at",
+        "removed_at",
+      ]),
+    ),
+);
+
+export const signingKeyById = statement<{ id: string }>()((db, p) =>
+  db.selectFrom("signing_keys").selectAll().where("id", "=", p.id),
+);
+
+/** The keys of one purpose that still have their private part, in the order they were made. */
+export const usableSigningKeys = statement<{ purpose: "embed" }>()((db, p) =>
+  db
+    .selectFrom("signing_keys")
+    .selectAll()
+    .where("purpose", "=", p.purpose)
+    .where("sealed_private_key", "is not", null)
+    .orderBy("created_at")
+    .orderBy("id"),
+);
+
+export const signingKeyHistory = statement<{ purpose: "embed" }>()((db, p) =>
+  db.selectFrom("signing_keys").selectAll().where("purpose", "=", p.purpose).orderBy("created_at").orderBy("id"),
+);
+
+export const embedKeyByKid = statement<{ kid: string }>()((db, p) =>
+  db.selectFrom("signing_keys").selectAll().where("purpose", "=", "embed").where("kid", "=", p.kid),
+);
+
+/** Moves a key along its life; a removed one loses its private part with `wipeSigningKey`. */
+export const moveSigningKey = statement<Pick<SigningKeyRow, "id" | "active_from" | "retired_at" | "removed_at">>()(
+  (db, p) =>
+    db
+      .updateTable("signing_keys")
+      .set(columns(p, ["active_from", "retired_at", "removed_at"]))
+      .where("id", "=", p.id),
+);
+
+export const wipeSigningKey = statement<{ id: string }>()((db, p) =>
+  db.updateTable("signing_keys").set({ sealed_private_key: null }).where("id", "=", p.id),
+);
+
+export const wipeRemovedSigningKeys = statement<{ now: number }>()((db, p) =>
+  db
+    .updateTable("signing_keys")
+    .set({ sealed_private_key: null })
+    .where("purpose", "=", "embed")
+    .where("removed_at", "<=", p.now)
+    .where("sealed_private_key", "is not", null),
+);

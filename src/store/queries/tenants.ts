@@ -1,0 +1,62 @@
+// Tenants. Every query carries the workspace; a deleted tenant is as good as absent here.
+import { listLive, type After } from "./page.ts";
+import { columns, statement, type Reader } from "../engine/statement.ts";
+import type { TenantRow } from "../schema/tables.ts";
+
+export const insertTenant = statement<TenantRow>()((db, p) =>
+  db
+    .insertInto("tenants")
+    .values(
+      columns(p, [
+        "id",
+        "workspace_id",
+        "external_id",
+        "name",
+        "meta",
+        "embed_epoch",
+        "created_at",
+        "updated_at",
+        "deleted_at",
+      ]),
+    ),
+);
+
+export const liveTenantById = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("tenants")
+    .selectAll()
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where("deleted_at", "is", null),
+);
+
+/** Where a row stands in the list; a deleted one still has its place, or whoever pages would lose the thread. */
+export const tenantPlace = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db
+    .selectFrom("tenants")
+    .select(["id", "created_at"])
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const updateTenant = statement<
+  Pick<TenantRow, "workspace_id" | "id" | "name" | "meta" | "embed_epoch" | "updated_at">
+>()((db, p) =>
+  db
+    .updateTable("tenants")
+    .set(columns(p, ["name", "meta", "embed_epoch", "updated_at"]))
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const markTenantDeleted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("tenants")
+    .set({ deleted_at: p.now, updated_at: p.now })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export function listTenants(on: Reader, workspace_id: string, after: After | null): Promise<TenantRow[]> {
+  return listLive<TenantRow>(on, "tenants", workspace_id, after);
+}

@@ -1,0 +1,111 @@
+// Usage figures: sums per key and day, and per tenant, project, environment and month. Rows are added up in memory
+// first, and written many to a statement.
+import { sql } from "kysely";
+import type { Env } from "../../kernel/credentials.ts";
+import { insertMany } from "../engine/bulk-insert.ts";
+import { LIST_MAX } from "./page.ts";
+import { dynamic, statement, type Reader } from "../engine/statement.ts";
+import type { Sums } from "../engine/additive-upsert.ts";
+import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
+
+const writeDays = insertMany<UsageDayRow>(["workspace_id", "key_id", "day", "requests", "errors"], (db, rows) =>
+  db
+    .insertInto("usage_days")
+    .values(rows)
+    .onConflict((oc) =>
+      oc.columns(["key_id", "day"]).doUpdateSet({
+        requests: sql<number>`usage_days.requests + excluded.requests`,
+        errors: sql<number>`usage_days.errors + excluded.errors`,
+      }),
+    ),
+);
+
+const writeTenantMonths = insertMany<UsageTenantMonthRow>(
+  ["workspace_id", "month", "env", "tenant_id", "project_id", "requests", "first_seen_at", "last_seen_at"],
+  (db, rows) =>
+    db
+      .insertInto("usage_tenant_months")
+      .values(rows)
+      .onConflict((oc) =>
+        oc.columns(["workspace_id", "month", "env", "tenant_id", "project_id"]).doUpdateSet({
+          requests: sql<number>`usage_tenant_months.requests + excluded.requests`,
+          first_seen_at: sql<number>`case when excluded.first_seen_at < usage_tenant_months.first_seen_at then excluded.first_seen_at else usage_tenant_months.first_seen_at end`,
+          last_seen_at: sql<number>`case when excluded.last_seen_at > usage_tenant_months.last_seen_at then excluded.last_seen_at else usage_tenant_months.last_seen_at end`,
+        }),
+      ),
+);
+
+export const daySums: Sums<UsageDayRow> = {
+  keyOf: ({ key_id, day }) => `${key_id} ${day}`,
+  plus: (a, b) => ({ ...a, requests: a.requests + b.requests, errors: a.errors + b.errors }),
+  write: writeDays,
+};
+
+export const tenantMonthSums: Sums<UsageTenantMonthRow> = {
+  keyOf: ({ workspace_id, month, env, tenant_id, project_id }) =>
+    `${workspace_id} ${month} ${env} ${tenant_id} ${project_id}`,
+  plus: (a, b) => ({
+    ...a,
+    requests: a.requests + b.requests,
+    first_seen_at: Math.min(a.first_seen_at, b.first_seen_at),
+    last_seen_at: Math.max(a.last_seen_at, b.last_seen_at),
+  }),
+  write: writeTenantMonths,
+};
+
+export const touchKey = statement<{ workspace_id: string; id: string; at: number }>()((db, p) =>
+  db
+    .updateTable("api_keys")
+    .set({ last_used_at: p.at })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where((eb) => eb.or([eb("last_used_at", "is", null), eb("last_used_at", "<", p.at)])),
+);
+
+export const keyDays = statement<{ workspace_id: string; key_id: string; from: number; to: number }>()((db, p) =>
+  db
+    .selectFrom("usage_days")
+    .select(["day", "requests", "errors"])
+    .where("workspace_id", "=", p.workspace_id)
+    .where("key_id", "=", p.key_id)
+    .where("day", ">=", p.from)
+    .where("day", "<=", p.to),
+);
+
+export const activeTenants = statement<{ workspace_id: string; from: number; to: number }>()((db, p) =>
+  db
+    .selectFrom("usage_tenant_months")
+    .select((eb) => ["month", eb.fn.count<number>("tenant_id").distinct().as("active_tenants")])
+    .where("workspace_id", "=", p.workspace_id)
+    .where("env", "=", "live")
+    .where("month", ">=", p.from)
+    .where("month", "<=", p.to)
+    .groupBy("month"),
+);
+
+export function tenantMonths(
+  on: Reader,
+  { workspace_id, env, from, to }: { workspace_id: string; env: Env | undefined; from: number; to: number },
+): Promise<UsageTenantMonthRow[]> {
+  return on.all<UsageTenantMonthRow>(
+    dynamic(on, (db) => {
+      const query = db
+        .selectFrom("usage_tenant_months")
+        .selectAll()
+        .where("workspace_id", "=", workspace_id)
+        .where("month", ">=", from)
+        .where("month", "<=", to)
+        .orderBy("month", "desc")
+        .orderBy("requests", "desc")
+        .orderBy("tenant_id")
+        .orderBy("project_id")
+        .orderBy("env")
+        .limit(LIST_MAX + 1);
+      return env ? query.where("env", "=", env) : query;
+    }),
+  );
+}
+
+export const reapDays = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("usage_days").where("day", "<", p.before),
+);

@@ -1,0 +1,81 @@
+// Accounts. An account belongs to no workspace: memberships join the two.
+import { behind, LIST_MAX, type After } from "./page.ts";
+import { columns, dynamic, statement, type Reader } from "../engine/statement.ts";
+import type { UserRow } from "../schema/tables.ts";
+
+export const insertUser = statement<UserRow>()((db, p) =>
+  db
+    .insertInto("users")
+    .values(
+      columns(p, [
+        "id",
+        "email",
+        "email_key",
+        "email_verified_at",
+        "name",
+        "password_phc",
+        "last_workspace_id",
+        "created_at",
+        "updated_at",
+        "last_login_at",
+      ]),
+    ),
+);
+
+export const userById = statement<{ id: string }>()((db, p) =>
+  db.selectFrom("users").selectAll().where("id", "=", p.id),
+);
+
+export const userByEmailKey = statement<{ email_key: string }>()((db, p) =>
+  db.selectFrom("users").selectAll().where("email_key", "=", p.email_key),
+);
+
+export const renameUser = statement<{ id: string; name: string | null; now: number }>()((db, p) =>
+  db.updateTable("users").set({ name: p.name, updated_at: p.now }).where("id", "=", p.id),
+);
+
+export const setPassword = statement<{ id: string; password_phc: string; now: number }>()((db, p) =>
+  db.updateTable("users").set({ password_phc: p.password_phc, updated_at: p.now }).where("id", "=", p.id),
+);
+
+/** Touches no row when the address is verified already. */
+export const markVerified = statement<{ id: string; now: number }>()((db, p) =>
+  db
+    .updateTable("users")
+    .set({ email_verified_at: p.now, updated_at: p.now })
+    .where("id", "=", p.id)
+    .where("email_verified_at", "is", null),
+);
+
+export const noteLogin = statement<Pick<UserRow, "id" | "last_workspace_id" | "password_phc"> & { now: number }>()(
+  (db, p) =>
+    db
+      .updateTable("users")
+      .set({ last_login_at: p.now, last_workspace_id: p.last_workspace_id, password_phc: p.password_phc })
+      .where("id", "=", p.id),
+);
+
+export const setLastWorkspace = statement<{ id: string; workspace_id: string }>()((db, p) =>
+  db.updateTable("users").set({ last_workspace_id: p.workspace_id }).where("id", "=", p.id),
+);
+
+/** The people with these ids, of which there are few. */
+export function usersByIds(on: Reader, ids: readonly string[]): Promise<UserRow[]> {
+  if (ids.length === 0) return Promise.resolve([]);
+  return on.all<UserRow>(dynamic(on, (db) => db.selectFrom("users").selectAll().where("id", "in", ids)));
+}
+
+/** Newest first; one row more than the cap. */
+export function listUsers(on: Reader, after: After | null): Promise<UserRow[]> {
+  return on.all<UserRow>(
+    dynamic(on, (db) => {
+      const query = db
+        .selectFrom("users")
+        .selectAll()
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(LIST_MAX + 1);
+      return after ? query.where(behind<"users">(after)) : query;
+    }),
+  );
+}

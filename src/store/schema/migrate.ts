@@ -1,0 +1,130 @@
+// Applies migrations/NNNN_name.sql (and its .sqlite.sql / .postgres.sql part, where one cannot be helped), forward only,
+// all pending ones in one transaction. A changed past or a newer schema is refused: it would mean guessing.
+import { createHash } from "node:crypto";
+import { listFiles, readText } from "../../files.ts";
+import type { Driver } from "../engine/driver.ts";
+import type { Dialect } from "../engine/statement.ts";
+
+export type Migration = { version: number; name: string; checksum: string; sql: string };
+
+/** The database is not one that this build may use; the message says what to do. */
+export class SchemaRefused extends Error {}
+
+const WORDS: Record<Dialect, Record<string, string>> = {
+  sqlite: {
+    id: "text",
+    int: "integer",
+    real: "real",
+    bytes: "blob",
+    table: "strict",
+    rowless: "strict, without rowid",
+  },
+  postgres: {
+    id: 'text collate "C"',
+    int: "bigint",
+    real: "double precision",
+    bytes: "bytea",
+    table: "",
+    rowless: "",
+  },
+};
+
+export function expand(sql: string, dialect: Dialect): string {
+  return sql
+    .replace(/\{json:(\w+)\}/g, dialect === "sqlite" ? "check ($1 is null or json_valid($1))" : "")
+    .replace(/\{(\w+)\}/g, (_all, word: string) => {
+      const text = WORDS[dialect][word];
+      if (text === undefined) throw new Error(`unknown word {${word}} in a migration`);
+      return text;
+    });
+}
+
+export function loadMigrations(dialect: Dialect): Migration[] {
+  const files = listFiles("migrations");
+  const names = files.filter((file) => /^\d{4}_[a-z0-9_]+\.sql$/.test(file));
+  return names.map((file) => {
+    const name = file.slice(0, -".sql".length);
+    const own = files.filter((other) => other.startsWith(`${name}.`) && other !== file);
+    const texts = [file, ...own].map((part) => readText(`migrations/${part}`));
+    const mine = own.filter((part) => part === `${name}.${dialect}.sql`).map((part) => readText(`migrations/${part}`));
+    return {
+      version: Number(name.slice(0, 4)),
+      name,
+      checksum: createHash("sha256").update(texts.join("\n")).digest("hex"),
+      sql: [expand(texts[0] ?? "", dialect), ...mine].join("\n"),
+    };
+  });
+}
+
+type Applied = { version: number; name: string; checksum: string };
+
+const HISTORY = `create table if not exists schema_migrations (
+  version bigint not null primary key, name text not null, checksum text not null, applied_at bigint not null)`;
+
+const PAST = { sql: "select version, name, checksum from schema_migrations order by version", values: [] };
+
+/** For a database that must not be written to. */
+export async function assertMigrated(driver: Driver): Promise<void> {
+  const [pending] = pendingAfter(await driver.reader.all<Applied>(PAST), loadMigrations(driver.dialect));
+  if (pending) throw new SchemaRefused(`Migration ${pending.name} is pending, and a read-only start applies none.`);
+}
+
+/** Brings the schema up to date; answers what was applied. `execScript` runs several statements at once. */
+export async function migrate(
+  driver: Driver,
+  execScript: (sql: string) => Promise<void>,
+  now: number,
+  known: Migration[] = loadMigrations(driver.dialect),
+): Promise<string[]> {
+  await driver.begin();
+  try {
+    if (driver.dialect === "postgres") {
+      await execScript(
+        "set local statement_timeout = 0; set local lock_timeout = 0; select pg_advisory_xact_lock(1263682379)",
+      );
+    }
+    await execScript(driver.dialect === "sqlite" ? HISTORY.replaceAll("bigint", "integer") : HISTORY);
+    const past = await driver.writer.all<Applied>(PAST);
+    const pending = pendingAfter(past, known);
+    for (const migration of pending) await apply(driver, execScript, migration, now);
+    await driver.writer.exec("commit");
+    return pending.map(({ name }) => name);
+  } catch (error) {
+    await driver.writer.exec("rollback").catch(() => {});
+    throw error;
+  }
+}
+
+function pendingAfter(past: Applied[], known: Migration[]): Migration[] {
+  for (const done of past) {
+    const ours = known.find(({ version }) => version === done.version);
+    if (!ours) {
+      throw new SchemaRefused(
+        `The database has schema ${done.version} (${done.name}), which is newer than this version of Keyrack. Use a newer Keyrack, or restore a backup.`,
+      );
+    }
+    if (ours.checksum !== done.checksum) {
+      throw new SchemaRefused(`Migration ${done.name} differs from the one that was applied to this database.`);
+    }
+  }
+  const newest = past.at(-1)?.version ?? 0;
+  const pending = known.filter(({ version }) => !past.some((done) => done.version === version));
+  const skipped = pending.find(({ version }) => version < newest);
+  if (skipped) throw new SchemaRefused(`The database is at schema ${newest} but never had migration ${skipped.name}.`);
+  return pending;
+}
+
+async function apply(
+  driver: Driver,
+  execScript: (sql: string) => Promise<void>,
+  { version, name, checksum, sql }: Migration,
+  now: number,
+): Promise<void> {
+  await execScript(sql);
+  const [a, b, c, d] = driver.dialect === "sqlite" ? ["?", "?", "?", "?"] : ["$1", "$2", "$3", "$4"];
+  await driver.writer.run({
+    sql: `insert into schema_migrations (version, name, checksum, applied_at) values (${a}, ${b}, ${c}, ${d})`,
+    values: [version, name, checksum, now],
+  });
+  if (driver.dialect === "sqlite") await execScript(`pragma user_version = ${version}`);
+}

@@ -1,0 +1,210 @@
+// The rows as they stand in the database, spelled as on the wire where they have the same meaning.
+// Booleans are 0 or 1, times are integer milliseconds, JSON columns are text: both dialects give the same values.
+import type { Env } from "../../kernel/credentials.ts";
+import type {
+  IdempotencyQuotaRow,
+  IdempotencyRecordRow,
+  IngestBatchRow,
+  IngestBudgetRow,
+  RateCounterRow,
+  UsageDayRow,
+  UsageTenantMonthRow,
+} from "./tables-machine.ts";
+import type {
+  LoginFailureRow,
+  LoginNetworkRow,
+  MembershipRow,
+  OneTimeTokenRow,
+  OutboxRow,
+  SessionRow,
+  UserRow,
+  WorkspaceInviteRow,
+} from "./tables-people.ts";
+
+export type * from "./tables-machine.ts";
+export type * from "./tables-people.ts";
+
+export type DeploymentTable = { name: string; value: string };
+
+export type WorkspaceRow = {
+  id: string;
+  name: string;
+  slug: string;
+  billing_email: string | null;
+  embed_origins: string;
+  tenant_count: number;
+  created_at: number;
+  updated_at: number;
+};
+
+export type ProjectRow = {
+  id: string;
+  workspace_id: string;
+  name: string;
+  slug: string;
+  policy_version: number;
+  min_delta_version: number;
+  default_rate_limits: string;
+  created_at: number;
+  updated_at: number;
+  deleted_at: number | null;
+};
+
+export type TenantRow = {
+  id: string;
+  workspace_id: string;
+  external_id: string;
+  name: string | null;
+  meta: string;
+  embed_epoch: number;
+  created_at: number;
+  updated_at: number;
+  deleted_at: number | null;
+};
+
+export type RevokedCause = "revoked" | "tenant_deleted" | "project_deleted";
+
+export type ApiKeyRow = {
+  id: string;
+  workspace_id: string;
+  project_id: string;
+  tenant_id: string;
+  env: Env;
+  lookup_hash: string;
+  display_prefix: string;
+  name: string | null;
+  scopes: string;
+  meta: string;
+  rate_limits: string | null;
+  expires_at: number | null;
+  requested_expires_at: number | null;
+  revoked_at: number | null;
+  revoked_reason: string | null;
+  revoked_cause: RevokedCause | null;
+  quarantined_at: number | null;
+  quarantine_reason: string | null;
+  rotated_from: string | null;
+  created_at: number;
+  last_used_at: number | null;
+  policy_version: number;
+};
+
+export type SecretKeyRow = {
+  id: string;
+  workspace_id: string;
+  env: Env;
+  lookup_hash: string;
+  display_prefix: string;
+  name: string | null;
+  meta: string;
+  owner_scope: number;
+  expires_at: number | null;
+  requested_expires_at: number | null;
+  revoked_at: number | null;
+  revoked_reason: string | null;
+  quarantined_at: number | null;
+  quarantine_reason: string | null;
+  rotated_from: string | null;
+  created_at: number;
+  last_used_at: number | null;
+};
+
+export type PolicyVersionRow = { project_id: string; version: number; changed_at: number };
+
+export type EnvScope = Env | "all";
+
+export type PolicyNodeRow = {
+  project_id: string;
+  node_id: string;
+  env_scope: EnvScope;
+  version: number;
+  last_seen_at: number;
+};
+
+export type ActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system";
+
+export type AuditLogRow = {
+  workspace_id: string;
+  seq: number;
+  id: string;
+  occurred_at: number;
+  actor_type: ActorType;
+  actor_id: string | null;
+  action: string;
+  target_type: string;
+  target_id: string | null;
+  payload: string;
+  prev_hash: string;
+  hash: string;
+};
+
+export type AuditHeadRow = { workspace_id: string; seq: number; hash: string; occurred_at: number };
+
+export type AuditCheckpointRow = {
+  workspace_id: string;
+  seq: number;
+  note: string;
+  frontier: string;
+  created_at: number;
+};
+
+export type SigningKeyRow = {
+  id: string;
+  purpose: "checkpoint" | "embed";
+  kid: string;
+  public_key: string;
+  sealed_private_key: Uint8Array | null;
+  created_at: number;
+  published_at: number;
+  active_from: number | null;
+  retired_at: number | null;
+  removed_at: number | null;
+};
+
+/** `origin` in the spelling browsers send. */
+export type EmbedOriginRow = { origin: string; workspace_id: string };
+
+export type KeptAnswerRow = {
+  key_hash: string;
+  fingerprint: string;
+  status: number;
+  sealed_body: Uint8Array;
+  created_at: number;
+  expires_at: number;
+};
+
+/** A test credential that was reported leaked, and when its owners were told. */
+export type LeakNoticeRow = { credential_id: string; workspace_id: string; noticed_at: number };
+
+export type Tables = {
+  deployment: DeploymentTable;
+  workspaces: WorkspaceRow;
+  projects: ProjectRow;
+  tenants: TenantRow;
+  api_keys: ApiKeyRow;
+  secret_keys: SecretKeyRow;
+  policy_versions: PolicyVersionRow;
+  policy_nodes: PolicyNodeRow;
+  audit_log: AuditLogRow;
+  audit_heads: AuditHeadRow;
+  audit_checkpoints: AuditCheckpointRow;
+  signing_keys: SigningKeyRow;
+  embed_origins: EmbedOriginRow;
+  leak_notices: LeakNoticeRow;
+  kept_answers: KeptAnswerRow;
+  users: UserRow;
+  memberships: MembershipRow;
+  sessions: SessionRow;
+  workspace_invites: WorkspaceInviteRow;
+  one_time_tokens: OneTimeTokenRow;
+  login_failures: LoginFailureRow;
+  login_networks: LoginNetworkRow;
+  outbox: OutboxRow;
+  idempotency_records: IdempotencyRecordRow;
+  idempotency_quotas: IdempotencyQuotaRow;
+  ingest_budgets: IngestBudgetRow;
+  ingest_batches: IngestBatchRow;
+  usage_days: UsageDayRow;
+  usage_tenant_months: UsageTenantMonthRow;
+  rate_counters: RateCounterRow;
+};

@@ -1,0 +1,42 @@
+// One process owns a data dir: `keyrack.lock` is a SQLite file held in an exclusive transaction.
+// Node has no flock; SQLite's lock is the kernel's, so it goes with the process however it dies.
+import { statfsSync } from "node:fs";
+import { join } from "node:path";
+import { connectSqlite } from "./open.ts";
+
+export class DataDirInUse extends Error {}
+
+export type DataDirLock = { release(): void };
+
+export function lockDataDir(dir: string): DataDirLock {
+  return holdLock(join(dir, "keyrack.lock"), `Another Keyrack process is using the data dir ${dir}.`);
+}
+
+/** For a database file outside the data dir: two data dirs must not share it either. */
+export function lockDatabaseFile(file: string): DataDirLock {
+  return holdLock(`${file}.lock`, `Another Keyrack process is using the database ${file}.`);
+}
+
+function holdLock(path: string, inUse: string): DataDirLock {
+  const db = connectSqlite(path, { timeout: 0 });
+  try {
+    db.exec("begin exclusive");
+  } catch (error) {
+    db.close();
+    if (!String((error as { code?: string }).code).startsWith("SQLITE_BUSY")) throw error;
+    throw new DataDirInUse(inUse);
+  }
+  return { release: () => db.close() };
+}
+
+const NETWORK_FILE_SYSTEMS = new Map([
+  [0x6969, "NFS"],
+  [0x517b, "SMB"],
+  [0xff534d42, "CIFS"],
+  [0xfe534d42, "SMB2"],
+]);
+
+/** The network file system a folder is on, if it is: SQLite's locks do not hold there. */
+export function networkFileSystem(dir: string): string | undefined {
+  return NETWORK_FILE_SYSTEMS.get(statfsSync(dir).type >>> 0);
+}

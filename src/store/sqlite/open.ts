@@ -1,0 +1,12 @@
+// The one place that opens a SQLite file, in every thread: it knows where the native part lies in the single binary.
+import Database from "better-sqlite3";
+import { nativeAddon } from "../../native.ts";
+
+export type Connection = Database.Database;
+export type Statement = Database.Statement;
+
+export function connectSqlite(file: string, options: { readonly?: boolean; timeout: number }): Connection {
+  const addon = nativeAddon("better-sqlite3");
+  // The package takes the addon itself as well as a path; its types know only the path.
+  return new Database(file, addon ? { ...options, nativeBinding: addon as string } : options);
+}
