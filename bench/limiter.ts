@@ -3,9 +3,9 @@
 // all of them apart; a peer that is handed a bare key id does less. Both are shown, held to the same target.
 import { randomBytes, randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
-import type { CheckRequest, Counter } from "../src/counter/counter.ts";
-import { MemoryCounter } from "../src/counter/memory.ts";
-import { RedisCounter } from "../src/counter/redis.ts";
+import type { CheckRequest, Counter } from "../src/ratelimit/counter.ts";
+import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
+import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
 import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
 import { median, type Row } from "./report.ts";
 

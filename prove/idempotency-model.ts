@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import * as fc from "fast-check";
-import { RedisClaims } from "../src/counter/idempotency.ts";
+import { RedisClaims } from "../src/ratelimit/redis/claims.ts";
 import type { SecretKeyActor } from "../src/domain/actor.ts";
 import type { Ctx, Rack } from "../src/domain/context.ts";
 import { claim, complete, heartbeat, release } from "../src/domain/idempotency.ts";

@@ -1,6 +1,6 @@
 // Seeded traffic for the limiter: Poisson arrivals at half to five times the limit, bursts, and attacks that aim at
 // window and sub-window boundaries, over several rules, subjects and costs.
-import type { CheckRequest } from "../src/counter/counter.ts";
+import type { CheckRequest } from "../src/ratelimit/counter.ts";
 import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
 import { seeded, type Random } from "./random.ts";
 

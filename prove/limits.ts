@@ -1,8 +1,8 @@
 // The limiter against the exact log: nothing over a limit in any true window, no denial without a reason; and the same
 // decisions from Redis as from memory, field for field.
-import type { Counter, Verdict } from "../src/counter/counter.ts";
-import { MemoryCounter } from "../src/counter/memory.ts";
-import { RedisCounter } from "../src/counter/redis.ts";
+import type { Counter, Verdict } from "../src/ratelimit/counter.ts";
+import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
+import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
 import { deleteKeys, findRedis, ownPrefix } from "../test/support/redis.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { Oracle } from "./limiter-oracle.ts";

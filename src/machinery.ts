@@ -59,7 +59,7 @@ async function openClaims({ store, clock, settings, log, clockIsInjected }: Base
   const { idempotency_store, redis_url } = settings;
   if (idempotency_store === "database") return databaseClaims({ store, clock });
   if (!redis_url) throw new BadSetting(`KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`);
-  const { RedisClaims } = await import("./counter/idempotency.ts");
+  const { RedisClaims } = await import("./ratelimit/redis/claims.ts");
   const { claims, refused } = await RedisClaims.open({
     urls: redis_url,
     forced: idempotency_store === "redis-forced",

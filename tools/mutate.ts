@@ -22,7 +22,7 @@ const kernel = (name: string, ...more: string[]): Area =>
   area("kernel", [`kernel/${name}`], [`kernel/${name}`, ...more]);
 const limiter = (name: string, ...tests: string[]): Area =>
   area("limiter", [name], [...tests, ...LIMITER.filter((test) => !tests.includes(test))]);
-const LIMITER = ["counter/contract", "counter/bounds", "counter/slab", "counter/saved", "counter/lease"];
+const LIMITER = ["counter/contract", "counter/bounds", "ratelimit/memory/rows", "ratelimit/memory/saved-counter", "ratelimit/memory/leases"];
 
 /** What is lied to, and the tests that should notice: those that know it best first, the slow ones last. */
 const AREAS: Area[] = [
@@ -35,13 +35,13 @@ const AREAS: Area[] = [
   ),
   area("auth", ["domain/actor"], ["domain/actor", "http/resources"]),
   limiter("kernel/ratelimit/window", "kernel/ratelimit/window"),
-  limiter("counter/slab", "counter/slab"),
-  limiter("counter/saved", "counter/saved"),
-  limiter("counter/ledger", "counter/saved"),
-  limiter("counter/memory"),
-  limiter("counter/lease"),
-  limiter("counter/roster"),
-  limiter("counter/rules"),
+  limiter("ratelimit/memory/rows", "ratelimit/memory/rows"),
+  limiter("ratelimit/memory/saved-counter", "ratelimit/memory/saved-counter"),
+  limiter("ratelimit/memory/dirty-rows", "ratelimit/memory/saved-counter"),
+  limiter("ratelimit/memory/counter"),
+  limiter("ratelimit/memory/leases"),
+  limiter("ratelimit/memory/row-index"),
+  limiter("ratelimit/memory/rule-index"),
   area("idempotency", ["domain/kept-answers"], ["http/kept-answers"]),
   area(
     "idempotency",

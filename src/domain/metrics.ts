@@ -1,6 +1,6 @@
 // What /metrics tells of an instance beside its requests. Most of it is read from memory; what stands in the database
 // is left out while that is away, and keyrack_database_up says so.
-import { FallbackCounter } from "../counter/fallback.ts";
+import { FallbackCounter } from "../ratelimit/fallback.ts";
 import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
 import { headOf } from "../store/queries/audit.ts";

@@ -1,8 +1,8 @@
 // Rate-limit checks and leases. The counters answer without a relational read; what this file adds is the environment
 // rule, and keeping the in-process counters with windows of a minute and more over a restart (decision 133).
-import type { CheckRequest, Counter, LeaseRequest, Verdict } from "../counter/counter.ts";
-import { FallbackCounter, NO_REDIS, type RedisState } from "../counter/fallback.ts";
-import { MemoryCounter } from "../counter/memory.ts";
+import type { CheckRequest, Counter, LeaseRequest, Verdict } from "../ratelimit/counter.ts";
+import { FallbackCounter, NO_REDIS, type RedisState } from "../ratelimit/fallback.ts";
+import { MemoryCounter } from "../ratelimit/memory/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../store/queries/rate-counters.ts";
 import type { SecretKeyActor } from "./actor.ts";
 import { coverEnv } from "./boundary.ts";
@@ -31,7 +31,7 @@ export type CountersOptions = {
 export async function openCounters({ now, redisUrls, onRedisFailure, redisByNow }: CountersOptions): Promise<Counters> {
   const memory = new MemoryCounter({ now });
   if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
-  const { RedisCounter } = await import("../counter/redis.ts"); // most instances never load ioredis
+  const { RedisCounter } = await import("../ratelimit/redis/counter.ts"); // most instances never load ioredis
   const redis = new RedisCounter({ urls: redisUrls, ...(redisByNow && { now }) });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
   await redis.ready(REDIS_READY_WITHIN_MS);

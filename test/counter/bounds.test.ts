@@ -1,7 +1,7 @@
 // Decision 134: forged ids exhaust neither memory nor other people's limits.
 import { describe, expect, it } from "vitest";
-import { LEASES_MAX, LEASES_PER_WORKSPACE_MAX, LeaseBook } from "../../src/counter/lease.ts";
-import { MemoryCounter } from "../../src/counter/memory.ts";
+import { LEASES_MAX, LEASES_PER_WORKSPACE_MAX, LeaseBook } from "../../src/ratelimit/memory/leases.ts";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { ask, handClock, sliding } from "./support.ts";
 
 const rule = sliding(5, 60_000);

@@ -3,11 +3,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { Breaker } from "../../src/counter/breaker.ts";
-import { classify } from "../../src/counter/redis-error.ts";
-import { FallbackCounter } from "../../src/counter/fallback.ts";
-import { MemoryCounter } from "../../src/counter/memory.ts";
-import { RedisCounter } from "../../src/counter/redis.ts";
+import { Breaker } from "../../src/ratelimit/redis/circuit-breaker.ts";
+import { classify } from "../../src/ratelimit/redis/error.ts";
+import { FallbackCounter } from "../../src/ratelimit/fallback.ts";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import { Failure } from "../../src/kernel/errors.ts";
 import { type OwnRedis, startRedis, until } from "../support/redis.ts";
 import { ask, handClock, sliding } from "./support.ts";

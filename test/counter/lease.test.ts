@@ -1,7 +1,7 @@
 // Leases (decision 191) against the log of what was really spent, on both stores and on a clock turned by hand.
 import { describe, expect, it } from "vitest";
-import type { Counter, Lease } from "../../src/counter/counter.ts";
-import { MemoryCounter } from "../../src/counter/memory.ts";
+import type { Counter, Lease } from "../../src/ratelimit/counter.ts";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import { ask, between, fixed, handClock, pick, seeded, sliding, START, stores } from "./support.ts";
 

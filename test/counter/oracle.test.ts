@@ -1,6 +1,6 @@
 // Test 15 of the plan: the limiter against the exact log. `npm run prove -- limits` runs the long version.
 import { describe, expect, it } from "vitest";
-import { MemoryCounter } from "../../src/counter/memory.ts";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { Oracle } from "../../prove/limiter-oracle.ts";
 import { traffic } from "../../prove/limiter-traffic.ts";
 import { compareScenario, DECISIONS_A_ROUND, judgeScenario } from "../../prove/limits.ts";

@@ -1,7 +1,7 @@
 // What only the Redis store promises: how its keys look, when they go, and that a cluster serves them.
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import { RedisCounter } from "../../src/counter/redis.ts";
+import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import { deleteKeys, findRedis, ownPrefix, startCluster } from "../support/redis.ts";
 import { ask, fixed, sliding } from "./support.ts";
 

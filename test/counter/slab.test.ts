@@ -1,7 +1,7 @@
 // Counter rows against a plain map of spans: what is booked, taken back, forgotten, and handed to the next holder.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Slab } from "../../src/counter/slab.ts";
+import { Slab } from "../../src/ratelimit/memory/rows.ts";
 import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../src/kernel/ratelimit/window.ts";
 
 describe("a row", () => {

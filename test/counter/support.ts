@@ -1,8 +1,8 @@
 // What the counter tests share: a seeded random source, a clock to turn by hand, a request, and both stores by name.
 import { afterAll } from "vitest";
-import type { CheckRequest, Counter } from "../../src/counter/counter.ts";
-import { MemoryCounter } from "../../src/counter/memory.ts";
-import { RedisCounter } from "../../src/counter/redis.ts";
+import type { CheckRequest, Counter } from "../../src/ratelimit/counter.ts";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import * as random from "../../prove/random.ts";
 import { deleteKeys, findRedis, ownPrefix } from "../support/redis.ts";

@@ -1,7 +1,7 @@
 // The look by hand admits nothing that the schema would refuse, and makes of it what the schema would make.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MemoryCounter } from "../../src/counter/memory.ts";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import { plainCheck, writeResult } from "../../src/planes/machine/plain-check.ts";
 import { ratelimitCheck } from "../../src/planes/machine/ratelimit.ts";

@@ -4,7 +4,7 @@
 // n body stored (0 or 1), b sealed answer in base64. Redis deletes it at `e`; until then `e` is what decides.
 // `bytes` is the sum of stored answers, `ends` a sorted set of "<bytes>:<record>" by the time each ends.
 import { createHash } from "node:crypto";
-import { TTL_MS_MAX } from "../kernel/idempotency.ts";
+import { TTL_MS_MAX } from "../../kernel/idempotency.ts";
 import type { Script } from "./scripts.ts";
 
 /** Redis names scripts by SHA-1; nothing here is secret. */

@@ -1,10 +1,10 @@
 // What changed since it was last saved, and how rows become saved counters and back (decision 133). No I/O here.
 // The trap: handing a row out makes it clean; when saving it fails it has to be requeued, or a crash forgets more
 // than the last pass.
-import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../kernel/ratelimit/window.ts";
-import type { Subject } from "./counter.ts";
-import { OVERFLOW, OVERFLOW_SUBJECT, OWN, type Roster, SHUT } from "./roster.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
+import type { Subject } from "../counter.ts";
+import { OVERFLOW, OVERFLOW_SUBJECT, OWN, type Roster, SHUT } from "./row-index.ts";
 import {
   type CounterName,
   formatWindows,
@@ -13,7 +13,7 @@ import {
   parseWindows,
   SAVED_WINDOW_MIN_MS,
   type SavedCounter,
-} from "./saved.ts";
+} from "./saved-counter.ts";
 
 export class Ledger {
   readonly #roster: Roster;

@@ -3,7 +3,7 @@
 // The trap: a call that was not answered has decided nothing, so it is a 503 and never an `execute`.
 import { hash } from "node:crypto";
 import { Cluster, type Redis } from "ioredis";
-import { fail } from "../kernel/errors.ts";
+import { fail } from "../../kernel/errors.ts";
 import {
   LOCK_MS,
   STORED_BYTES_MAX,
@@ -14,9 +14,9 @@ import {
   type Completion,
   type RecordOutcome,
   type Scope,
-} from "../kernel/idempotency.ts";
+} from "../../kernel/idempotency.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
-import { CLAIM, COMPLETE, HEARTBEAT, RELEASE } from "./idempotency-scripts.ts";
+import { CLAIM, COMPLETE, HEARTBEAT, RELEASE } from "./claim-scripts.ts";
 import type { Script } from "./scripts.ts";
 
 const ANSWER_WITHIN_MS = 2_000;

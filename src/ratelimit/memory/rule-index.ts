@@ -1,7 +1,7 @@
 // The rules a workspace is counting by, found without building a key: by project, then id, then everything else.
 // The trap: a rule lives only as long as one of its counters; whoever drops the last row drops the rule too.
-import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import type { Subject } from "./counter.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import type { Subject } from "../counter.ts";
 
 /** When a sweep can find something at the earliest. Rows only ever live longer, so the bound holds until then. */
 export type Sweep = { due: number; ranAt: number };

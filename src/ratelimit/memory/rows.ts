@@ -5,7 +5,7 @@
 // A row is 72 Int32: `base` as a double over the first two, its position in the ring, the total, then 67 cells (60
 // counted spans, the partial oldest one, 6 that leases book ahead) and one of padding. A check mostly touches the
 // first cache line and one cell. Counts fit: everything a row holds passed a limit of at most 1e9.
-import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../kernel/ratelimit/window.ts";
+import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 
 const CELLS = SUB_WINDOWS + 1 + SUB_WINDOWS_AHEAD;
 const POS = 2;

@@ -2,7 +2,7 @@
 // The trap: a check looks at every rule before it charges any (all or nothing), so between `#look` and `#charge`
 // nothing may run that moves the clock or the rows.
 import { randomUUID } from "node:crypto";
-import type { RateLimit } from "../kernel/ratelimit/rule.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import {
   lapsesAt,
   leaseEnd,
@@ -11,7 +11,7 @@ import {
   remainingOf,
   resetMs,
   spanAt,
-} from "../kernel/ratelimit/window.ts";
+} from "../../kernel/ratelimit/window.ts";
 import {
   type CheckRequest,
   type Counter,
@@ -21,11 +21,11 @@ import {
   type Subject,
   type Verdict,
   verdictOf,
-} from "./counter.ts";
-import { Ledger } from "./ledger.ts";
-import { LeaseBook } from "./lease.ts";
-import { BOUNDS, type Bounds, OVERFLOW, OWN, Roster, SHUT } from "./roster.ts";
-import { SAVED_WINDOW_MIN_MS, type SavedCounter } from "./saved.ts";
+} from "../counter.ts";
+import { Ledger } from "./dirty-rows.ts";
+import { LeaseBook } from "./leases.ts";
+import { BOUNDS, type Bounds, OVERFLOW, OWN, Roster, SHUT } from "./row-index.ts";
+import { SAVED_WINDOW_MIN_MS, type SavedCounter } from "./saved-counter.ts";
 
 export type MemoryOptions = { now: () => number; bounds?: Partial<Bounds> };
 

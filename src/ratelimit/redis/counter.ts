@@ -1,10 +1,10 @@
 // The shared counter: checks by script, on Redis' clock, so that every process counts together.
 // The trap: it throws when Redis does not answer in time; only fallback.ts may be handed to the server.
 import { hash, randomUUID } from "node:crypto";
-import type { RateLimit } from "../kernel/ratelimit/rule.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { type Batch, Batcher } from "./batch.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
-import { classify, type RedisError } from "./redis-error.ts";
+import { classify, type RedisError } from "./error.ts";
 import {
   type CheckRequest,
   type Counter,
@@ -15,8 +15,8 @@ import {
   subjectOf,
   type Verdict,
   verdictOf,
-} from "./counter.ts";
-import { keyOf } from "./saved.ts";
+} from "../counter.ts";
+import { keyOf } from "../memory/saved-counter.ts";
 import { CHECK, GIVE_BACK, LEASE, type Script } from "./scripts.ts";
 
 export type RedisCounterOptions = {

@@ -2,11 +2,11 @@
 // The trap: the two stores share nothing, so while Redis is away each process counts alone; `store` says so on every
 // answer, and an operator who would rather refuse sets `error`.
 import { fail } from "../kernel/errors.ts";
-import { Breaker } from "./breaker.ts";
-import { classify, type RedisError } from "./redis-error.ts";
+import { Breaker } from "./redis/circuit-breaker.ts";
+import { classify, type RedisError } from "./redis/error.ts";
 import type { CheckRequest, Counter, Lease, LeaseRequest, Verdict } from "./counter.ts";
-import type { MemoryCounter } from "./memory.ts";
-import type { RedisCounter } from "./redis.ts";
+import type { MemoryCounter } from "./memory/counter.ts";
+import type { RedisCounter } from "./redis/counter.ts";
 
 /** The `redis` object of /healthz and /readyz. */
 export type RedisState = { configured: boolean; ready: boolean; error: RedisError | null };

@@ -1,8 +1,8 @@
 // Who holds which row: counter names (decision 131) to slots, and the bounds of decision 134.
 // The trap: a name with no row is not free. `seat` says what it would get, and counts the rows that earlier rules of
 // the same request will take, so that the last free row is never promised twice.
-import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import { type Subject, subjectOf } from "./counter.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { type Subject, subjectOf } from "../counter.ts";
 import {
   addRule,
   dropRule,
@@ -13,8 +13,8 @@ import {
   type Rule,
   type Sweep,
   type Workspace,
-} from "./rules.ts";
-import { Slab } from "./slab.ts";
+} from "./rule-index.ts";
+import { Slab } from "./rows.ts";
 
 export type Bounds = {
   perWorkspace: number;

@@ -3,7 +3,7 @@
 //
 // `key` is the counter key of decision 131, parts joined by "/". `windows` is the first span's index, ":", then the
 // counts of consecutive spans joined by ",", all in base 36, a zero left empty: "1tn8q0:5,,a" is 5, 0 and 10 units.
-import { LIMIT_MAX } from "../kernel/ratelimit/rule.ts";
+import { LIMIT_MAX } from "../../kernel/ratelimit/rule.ts";
 
 /** One counter as it is saved. After `lapses_at` (ms since the epoch) it holds nothing and its row may be deleted. */
 export type SavedCounter = { key: string; lapses_at: number; windows: string };

@@ -8,7 +8,7 @@
 // all of them are read only after a span lapsed, or to deny. The key expires when its newest span lapses.
 // A lease is a string, "granted end key span key span …", that Redis deletes at the lease's end.
 import { createHash } from "node:crypto";
-import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../kernel/ratelimit/window.ts";
+import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 
 export type Script = { text: string; sha: string };
 
