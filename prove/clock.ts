@@ -1,7 +1,7 @@
 // A wall clock that jumps under load: an hour or a day, forwards and back, with restarts in between. The audit log must
 // stay in order, what has expired must stay expired, and no window of a limit may admit more than the limit.
 import { setTimeout as sleep } from "node:timers/promises";
-import { createClock, systemSources, type Clock } from "../src/domain/clock.ts";
+import { createClock, systemSources, type Clock } from "../src/domain/core/clock.ts";
 import { openRaw, type Raw } from "../test/support/raw-sql.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";

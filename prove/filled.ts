@@ -1,9 +1,9 @@
 // A deployment with many keys, filled in this process: for campaigns that are not about how it got there.
 import { startApp, type App } from "../src/app.ts";
 import type { Settings } from "../src/config.ts";
-import { createKey } from "../src/domain/keys.ts";
-import { createProject } from "../src/domain/projects.ts";
-import { createTenant } from "../src/domain/tenants.ts";
+import { createKey } from "../src/domain/keys/keys.ts";
+import { createProject } from "../src/domain/workspaces/projects.ts";
+import { createTenant } from "../src/domain/workspaces/tenants.ts";
 import { createLog } from "../src/log.ts";
 import { vendorOf } from "./lite.ts";
 

@@ -1,11 +1,11 @@
 // Tampering with the audit log: whatever somebody with the database changes must be found, and what the chain alone
 // cannot show (its newest rows gone, or all of it hashed again) must be found against a checkpoint saved elsewhere.
 import { hash as digest } from "node:crypto";
-import { verifyChain } from "../src/domain/audit.ts";
-import { expectedByCheckpoint, latestCheckpoint } from "../src/domain/checkpoints.ts";
-import { createKey, revokeKey } from "../src/domain/keys.ts";
-import { createProject } from "../src/domain/projects.ts";
-import { createTenant } from "../src/domain/tenants.ts";
+import { verifyChain } from "../src/domain/audit/audit.ts";
+import { expectedByCheckpoint, latestCheckpoint } from "../src/domain/audit/checkpoints.ts";
+import { createKey, revokeKey } from "../src/domain/keys/keys.ts";
+import { createProject } from "../src/domain/workspaces/projects.ts";
+import { createTenant } from "../src/domain/workspaces/tenants.ts";
 import { auditPreimage, GENESIS_HASH, type AuditRow } from "../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../src/kernel/timestamps.ts";
 import { openSource } from "../src/store/offline/source.ts";

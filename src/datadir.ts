@@ -16,10 +16,10 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "./config.ts";
 import { syncFolder } from "./domain/backup-files.ts";
-import { sha256 } from "./domain/context.ts";
-import { readsAsOther } from "./domain/credentials.ts";
-import { mint } from "./domain/material.ts";
-import { createVault, type Vault } from "./domain/vault.ts";
+import { sha256 } from "./domain/core/context.ts";
+import { readsAsOther } from "./domain/auth/credentials.ts";
+import { mint } from "./domain/auth/new-credentials.ts";
+import { createVault, type Vault } from "./domain/vault/vault.ts";
 import { claimFact, readFact, writeFact, type Fact } from "./store/queries/deployment.ts";
 import type { Store } from "./store/database.ts";
 

@@ -1,17 +1,17 @@
 // What runs beside requests: checkpoints, mail, key rotation, backups and reaping. One loop; a job that fails is logged and tried
 // again. Of several processes on one PostgreSQL the leader alone runs it, but for what only the process itself can do.
 import { runDueBackup, runDueRestoreTest } from "./domain/backup-state.ts";
-import { runCheckpoints } from "./domain/checkpoints.ts";
-import type { Rack } from "./domain/context.ts";
-import { maintainEmbedKeys } from "./domain/embed-signing-keys.ts";
-import { CONSECUTIVE_MAX } from "./domain/login-guard.ts";
-import { record } from "./domain/mutate.ts";
-import { reapDeltaLog, reapSilentNodes } from "./domain/retention.ts";
-import { deliverDue, reapOutbox } from "./domain/outbox.ts";
-import { reapIdempotency } from "./domain/idempotency.ts";
-import { reapIngest } from "./domain/ingest.ts";
-import { flushAllCounters, flushCounters, reapSavedCounters } from "./domain/ratelimit.ts";
-import { reapUsage } from "./domain/usage.ts";
+import { runCheckpoints } from "./domain/audit/checkpoints.ts";
+import type { Rack } from "./domain/core/context.ts";
+import { maintainEmbedKeys } from "./domain/embed/signing-keys.ts";
+import { CONSECUTIVE_MAX } from "./domain/auth/login-throttle.ts";
+import { record } from "./domain/core/mutate.ts";
+import { reapDeltaLog, reapSilentNodes } from "./domain/policy/retention.ts";
+import { deliverDue, reapOutbox } from "./domain/mail/outbox.ts";
+import { reapIdempotency } from "./domain/limits/idempotency.ts";
+import { reapIngest } from "./domain/usage/ingest.ts";
+import { flushAllCounters, flushCounters, reapSavedCounters } from "./domain/limits/ratelimit.ts";
+import { reapUsage } from "./domain/usage/usage.ts";
 import { reapKeptAnswers } from "./store/queries/idempotency-replays.ts";
 import { reapLoginFailures, reapLoginNetworks } from "./store/queries/logins.ts";
 import { reapTokens } from "./store/queries/one-time-tokens.ts";

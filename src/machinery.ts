@@ -1,14 +1,14 @@
 // What the machine plane stands on: rate-limit counters, idempotency claims, and the caches of the hot path.
 import { BadSetting, type Settings } from "./config.ts";
-import type { Clock } from "./domain/clock.ts";
-import type { Rack } from "./domain/context.ts";
-import { Feed } from "./domain/feed.ts";
-import { HotAuth } from "./domain/hot-auth.ts";
-import { databaseClaims } from "./domain/idempotency.ts";
-import { KnownIds } from "./domain/known-ids.ts";
-import { NodeBook } from "./domain/nodes.ts";
-import { openCounters } from "./domain/ratelimit.ts";
-import { fetchedKeys, keysInFile, ScannerKeys } from "./domain/scanner-keys.ts";
+import type { Clock } from "./domain/core/clock.ts";
+import type { Rack } from "./domain/core/context.ts";
+import { Feed } from "./domain/policy/feed.ts";
+import { HotAuth } from "./domain/auth/credential-cache.ts";
+import { databaseClaims } from "./domain/limits/idempotency.ts";
+import { KnownIds } from "./domain/usage/known-ids.ts";
+import { NodeBook } from "./domain/policy/nodes.ts";
+import { openCounters } from "./domain/limits/ratelimit.ts";
+import { fetchedKeys, keysInFile, ScannerKeys } from "./domain/keys/scanner-keys.ts";
 import type { ClaimStore } from "./kernel/idempotency.ts";
 import type { Log } from "./log.ts";
 import type { Store } from "./store/database.ts";

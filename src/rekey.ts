@@ -3,7 +3,7 @@
 import { resolve } from "node:path";
 import { BadSetting, type Settings } from "./config.ts";
 import { draftMasterKey } from "./datadir.ts";
-import { reseal, type Resealed } from "./domain/master-key.ts";
+import { reseal, type Resealed } from "./domain/vault/master-key.ts";
 import { databaseTarget, openOffline, toStartRefused } from "./instance.ts";
 import type { Log } from "./log.ts";
 import { assertUnused } from "./store/postgres/restore.ts";

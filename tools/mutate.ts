@@ -22,18 +22,24 @@ const kernel = (name: string, ...more: string[]): Area =>
   area("kernel", [`kernel/${name}`], [`kernel/${name}`, ...more]);
 const limiter = (name: string, ...tests: string[]): Area =>
   area("limiter", [name], [...tests, ...LIMITER.filter((test) => !tests.includes(test))]);
-const LIMITER = ["counter/contract", "counter/bounds", "ratelimit/memory/rows", "ratelimit/memory/saved-counter", "ratelimit/memory/leases"];
+const LIMITER = [
+  "counter/contract",
+  "counter/bounds",
+  "ratelimit/memory/rows",
+  "ratelimit/memory/saved-counter",
+  "ratelimit/memory/leases",
+];
 
 /** What is lied to, and the tests that should notice: those that know it best first, the slow ones last. */
 const AREAS: Area[] = [
   area("auth", ["http/access"], ["http/access", "http/matrix"]),
-  area("auth", ["domain/hot-auth"], ["http/hot-auth"]),
+  area("auth", ["domain/auth/credential-cache"], ["http/hot-auth"]),
   area(
     "auth",
-    ["domain/credentials"],
-    ["domain/credentials", "http/sessions", "http/resources", "http/matrix", "http/embed-tokens"],
+    ["domain/auth/credentials"],
+    ["domain/auth/credentials", "http/sessions", "http/resources", "http/matrix", "http/embed-tokens"],
   ),
-  area("auth", ["domain/actor"], ["domain/actor", "http/resources"]),
+  area("auth", ["domain/core/actor"], ["domain/core/actor", "http/resources"]),
   limiter("kernel/ratelimit/window", "kernel/ratelimit/window"),
   limiter("ratelimit/memory/rows", "ratelimit/memory/rows"),
   limiter("ratelimit/memory/saved-counter", "ratelimit/memory/saved-counter"),
@@ -42,10 +48,10 @@ const AREAS: Area[] = [
   limiter("ratelimit/memory/leases"),
   limiter("ratelimit/memory/row-index"),
   limiter("ratelimit/memory/rule-index"),
-  area("idempotency", ["domain/kept-answers"], ["http/kept-answers"]),
+  area("idempotency", ["domain/limits/idempotency-replays"], ["http/kept-answers"]),
   area(
     "idempotency",
-    ["domain/idempotency", "store/queries/idempotency", "kernel/idempotency"],
+    ["domain/limits/idempotency", "store/queries/idempotency", "kernel/idempotency"],
     ["http/idempotency", "domain/idempotency-model"],
   ),
   area("audit", ["kernel/audit/chain"], ["kernel/audit/chain"]),
@@ -55,18 +61,22 @@ const AREAS: Area[] = [
   area(
     "audit",
     ["store/engine/audit-ledger"],
-    ["store/engine/audit-ledger", "store/engine/group-commit", "domain/audit"],
+    ["store/engine/audit-ledger", "store/engine/group-commit", "domain/audit/audit"],
   ),
-  area("audit", ["domain/checkpoints"], ["domain/checkpoints", "domain/audit"]),
-  area("audit", ["domain/audit", "store/queries/audit"], ["domain/audit", "domain/checkpoints"]),
-  area("feed", ["domain/policy-pages"], ["domain/policy-pages", "http/policy"]),
+  area("audit", ["domain/audit/checkpoints"], ["domain/audit/checkpoints", "domain/audit/audit"]),
+  area("audit", ["domain/audit/audit", "store/queries/audit"], ["domain/audit/audit", "domain/audit/checkpoints"]),
+  area("feed", ["domain/policy/page-cache"], ["domain/policy/page-cache", "http/policy"]),
   area(
     "feed",
     ["store/engine/policy-versions"],
     ["store/engine/policy-versions", "store/engine/group-commit", "http/policy"],
   ),
-  area("feed", ["domain/feed"], ["domain/feed", "http/policy-waiting", "http/policy"]),
-  area("feed", ["domain/policy", "domain/policy-cursor"], ["http/policy", "http/policy-waiting", "domain/policy"]),
+  area("feed", ["domain/policy/feed"], ["domain/policy/feed", "http/policy-waiting", "http/policy"]),
+  area(
+    "feed",
+    ["domain/policy/policy", "domain/policy/cursor"],
+    ["http/policy", "http/policy-waiting", "domain/policy/policy"],
+  ),
   kernel("keyformat"),
   kernel("canonical", "kernel/audit/chain"),
   kernel("timestamps"),

@@ -3,7 +3,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { BadSetting, loadSettings, type Settings } from "../config.ts";
-import type { Rack } from "../domain/context.ts";
+import type { Rack } from "../domain/core/context.ts";
 import type { Args, Operation, OperationName, Result } from "../operator/operations.ts";
 import { ExitError, out, settingFlags } from "./shell.ts";
 

@@ -1,6 +1,6 @@
 // `keyrack signing-key list/rotate`: the keys that sign embed tokens.
 import type { Command } from "commander";
-import type { SigningKeyView } from "../domain/embed-signing-keys.ts";
+import type { SigningKeyView } from "../domain/embed/signing-keys.ts";
 import { operate, operatorFlags, show, type OperatorOptions } from "./operator.ts";
 import { table } from "./shell.ts";
 

@@ -2,8 +2,8 @@
 import { readFact, type Fact } from "../store/queries/deployment.ts";
 import { findBackup, backupDir } from "./backup-files.ts";
 import { createBackup, pruneBackups } from "./backups.ts";
-import type { Rack } from "./context.ts";
-import type { BackupState } from "./status.ts";
+import type { Rack } from "./core/context.ts";
+import type { BackupState } from "./health/status.ts";
 import { testBackup } from "./restore-test.ts";
 
 const HOUR_MS = 3_600_000;

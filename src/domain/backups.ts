@@ -7,7 +7,7 @@ import { differences, type Contents } from "../store/offline/contents.ts";
 import { writeFact } from "../store/queries/deployment.ts";
 import { inspect, type Tell } from "../store/offline/inspect.ts";
 import { BackupBusy, dumpPostgres, listDump, toolVersion } from "../store/postgres/tools.ts";
-import { SYSTEM } from "./actor.ts";
+import { SYSTEM } from "./core/actor.ts";
 import {
   backupDir,
   BackupRefused,
@@ -26,9 +26,9 @@ import {
 import { runHook, type HookResult } from "./backup-hook.ts";
 import { stoppable } from "./backup-work.ts";
 import { kept } from "./backup-retention.ts";
-import { runCheckpoints } from "./checkpoints.ts";
-import type { Rack } from "./context.ts";
-import { mutate } from "./mutate.ts";
+import { runCheckpoints } from "./audit/checkpoints.ts";
+import type { Rack } from "./core/context.ts";
+import { mutate } from "./core/mutate.ts";
 import { VERSION } from "../version.ts";
 
 /** Where backups lie; enough to look at them without an instance. */

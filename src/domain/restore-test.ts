@@ -11,8 +11,8 @@ import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/
 import { restoreDump } from "../store/postgres/restore.ts";
 import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./backup-files.ts";
 import { stoppable } from "./backup-work.ts";
-import type { Rack } from "./context.ts";
-import { record } from "./mutate.ts";
+import type { Rack } from "./core/context.ts";
+import { record } from "./core/mutate.ts";
 
 export type RestoreTest = {
   object: "restore_test";

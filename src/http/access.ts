@@ -8,7 +8,7 @@ import type {
   SecretKeyActor,
   SessionActor,
   Vendor,
-} from "../domain/actor.ts";
+} from "../domain/core/actor.ts";
 import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
 
 export const COLUMNS = [

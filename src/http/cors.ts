@@ -1,7 +1,7 @@
 // Cross-origin access (decision 162). Only the embed plane, the JWKS and the portal's script may be read from another
 // origin, and credentials mode is never allowed: authority is in the token alone.
-import type { Rack } from "../domain/context.ts";
-import { isRegisteredOrigin } from "../domain/embed.ts";
+import type { Rack } from "../domain/core/context.ts";
+import { isRegisteredOrigin } from "../domain/embed/embed.ts";
 import { fail } from "../kernel/errors.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
 import { Answer, type Incoming } from "./message.ts";

@@ -1,11 +1,11 @@
 // One declaration per endpoint. Router, validation, OpenAPI, docs table, CLI and typed client all read it.
 import type { z } from "zod";
-import type { Action } from "../domain/events.ts";
-import type { Ctx } from "../domain/context.ts";
-import type { Throttle } from "../domain/throttle.ts";
+import type { Action } from "../domain/core/events.ts";
+import type { Ctx } from "../domain/core/context.ts";
+import type { Throttle } from "../domain/auth/throttle.ts";
 import type { FailureName } from "../kernel/errors.ts";
 import type { AccessName, ActorOf } from "./access.ts";
-import type { EmbedScope } from "../domain/embed-rules.ts";
+import type { EmbedScope } from "../domain/embed/rules.ts";
 import type { Cors } from "./cors.ts";
 import type { Answer, Incoming } from "./message.ts";
 

@@ -1,8 +1,8 @@
 // /metrics on a listener of its own: it tells how busy the vendor is, so it never shares the public one.
 import { createServer, type Server } from "node:http";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { Rack } from "../domain/context.ts";
-import { gather } from "../domain/metrics.ts";
+import type { Rack } from "../domain/core/context.ts";
+import { gather } from "../domain/health/metrics.ts";
 import { counter, expose, gauge, MEDIA, type Family, type Format } from "../kernel/exposition.ts";
 import { VERSION } from "../version.ts";
 import type { Meter } from "./meter.ts";

@@ -2,12 +2,12 @@
 // The order is decision 18's; nothing else in the program decides it.
 import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { actorColumns, NOBODY, type Actor } from "../domain/actor.ts";
-import type { Ctx, Origin, Rack } from "../domain/context.ts";
-import { resolveBearer } from "../domain/credentials.ts";
-import { resolveHot } from "../domain/hot-auth.ts";
-import { mustComeFrom, mustHaveScope } from "../domain/embed-rules.ts";
-import { keepAnswer, type KeptAnswer } from "../domain/kept-answers.ts";
+import { actorColumns, NOBODY, type Actor } from "../domain/core/actor.ts";
+import type { Ctx, Origin, Rack } from "../domain/core/context.ts";
+import { resolveBearer } from "../domain/auth/credentials.ts";
+import { resolveHot } from "../domain/auth/credential-cache.ts";
+import { mustComeFrom, mustHaveScope } from "../domain/embed/rules.ts";
+import { keepAnswer, type KeptAnswer } from "../domain/limits/idempotency-replays.ts";
 import { fail, Failure, failField } from "../kernel/errors.ts";
 import type { Soon } from "../kernel/maybe-promise.ts";
 import { access, refusal } from "./access.ts";

@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import { H3, type H3Event } from "h3";
 import { toNodeHandler } from "srvx/node";
-import type { Rack } from "../domain/context.ts";
+import type { Rack } from "../domain/core/context.ts";
 import { fail } from "../kernel/errors.ts";
 import { LAST, rawAnswer, refuseBroken, type Answering } from "./broken.ts";
 import type { Connections } from "./connections.ts";

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import { createSecureContext } from "node:tls";
-import type { Rack } from "../domain/context.ts";
+import type { Rack } from "../domain/core/context.ts";
 
 /** Throws one sentence that names the setting at fault; a key's text is never part of it. */
 export function readCertificate(certFile: string, keyFile: string): { cert: string; key: string } {

@@ -6,7 +6,7 @@ import type { ApiKeyRow } from "../../src/store/schema/tables.ts";
 import { insertKey } from "../../src/store/queries/keys.ts";
 import { insertProject } from "../../src/store/queries/projects.ts";
 import { insertTenant } from "../../src/store/queries/tenants.ts";
-import { record } from "../../src/domain/mutate.ts";
+import { record } from "../../src/domain/core/mutate.ts";
 import { backends } from "../support/backends.ts";
 import { rackLite, START, vendorOf } from "../support/rack-lite.ts";
 

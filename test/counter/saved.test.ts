@@ -1,7 +1,13 @@
 // Decision 133: what a restart keeps.
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
-import { formatWindows, keyOf, parseKey, parseWindows, type SavedCounter } from "../../src/ratelimit/memory/saved-counter.ts";
+import {
+  formatWindows,
+  keyOf,
+  parseKey,
+  parseWindows,
+  type SavedCounter,
+} from "../../src/ratelimit/memory/saved-counter.ts";
 import { LIMIT_MAX } from "../../src/kernel/ratelimit/rule.ts";
 import { ask, between, decision, fixed, handClock, pick, seeded, sliding, START } from "./support.ts";
 

@@ -1,6 +1,6 @@
 // What is read off an actor: how it stands in an audit row, where it is confined, and whose authority it may hand on.
 import { describe, expect, it } from "vitest";
-import { actorColumns, confinedTo, hasOwnerScope, NOBODY, SYSTEM, type Actor } from "../../src/domain/actor.ts";
+import { actorColumns, confinedTo, hasOwnerScope, NOBODY, SYSTEM, type Actor } from "../../src/domain/core/actor.ts";
 
 const key = { kind: "secret_key", id: "k", workspace_id: "w", owner_scope: false, expires_at: null } as const;
 const session = { kind: "session", id: "s", user_id: "u", workspace_id: "w" } as const;

@@ -1,17 +1,17 @@
 // The audit log as it is read, and the verdict on a chain that somebody has tampered with.
 import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { NOBODY, type SecretKeyActor } from "../../src/domain/actor.ts";
-import { listAudit, listDeploymentAudit, verifyChain } from "../../src/domain/audit.ts";
-import { latestCheckpoint } from "../../src/domain/checkpoints.ts";
-import type { Ctx } from "../../src/domain/context.ts";
-import type { Event } from "../../src/domain/events.ts";
-import { createKey } from "../../src/domain/keys.ts";
-import { mutate } from "../../src/domain/mutate.ts";
-import { createProject } from "../../src/domain/projects.ts";
-import { createSecretKey } from "../../src/domain/secret-keys.ts";
-import { createTenant } from "../../src/domain/tenants.ts";
-import { signUp } from "../../src/domain/users.ts";
+import { NOBODY, type SecretKeyActor } from "../../src/domain/core/actor.ts";
+import { listAudit, listDeploymentAudit, verifyChain } from "../../src/domain/audit/audit.ts";
+import { latestCheckpoint } from "../../src/domain/audit/checkpoints.ts";
+import type { Ctx } from "../../src/domain/core/context.ts";
+import type { Event } from "../../src/domain/core/events.ts";
+import { createKey } from "../../src/domain/keys/keys.ts";
+import { mutate } from "../../src/domain/core/mutate.ts";
+import { createProject } from "../../src/domain/workspaces/projects.ts";
+import { createSecretKey } from "../../src/domain/keys/secret-keys.ts";
+import { createTenant } from "../../src/domain/workspaces/tenants.ts";
+import { signUp } from "../../src/domain/auth/users.ts";
 import { auditPreimage, GENESIS_HASH, NIL_WORKSPACE, type AuditRow } from "../../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import { backends } from "../support/backends.ts";

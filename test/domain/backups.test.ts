@@ -7,9 +7,9 @@ import { backupDir, findBackup, listBackups, writeManifest } from "../../src/dom
 import { backupStateOf, readBackupLog, runDueBackup, runDueRestoreTest } from "../../src/domain/backup-state.ts";
 import { stopBackups } from "../../src/domain/backup-work.ts";
 import { createBackup, pruneBackups, verifyBackup, viewBackups } from "../../src/domain/backups.ts";
-import type { Rack } from "../../src/domain/context.ts";
-import { backupHealth } from "../../src/domain/status.ts";
-import { createTenant } from "../../src/domain/tenants.ts";
+import type { Rack } from "../../src/domain/core/context.ts";
+import { backupHealth } from "../../src/domain/health/status.ts";
+import { createTenant } from "../../src/domain/workspaces/tenants.ts";
 import { testBackup } from "../../src/domain/restore-test.ts";
 import { connection, dumpPostgres } from "../../src/store/postgres/tools.ts";
 import { backends } from "../support/backends.ts";

@@ -3,18 +3,23 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { verifyChain } from "../../src/domain/audit.ts";
+import { verifyChain } from "../../src/domain/audit/audit.ts";
 import {
   BrokenChain,
   checkpointOrigin,
   latestCheckpoint,
   makeCheckpoint,
   runCheckpoints,
-} from "../../src/domain/checkpoints.ts";
-import type { Rack } from "../../src/domain/context.ts";
-import { ensureCheckpointKey, loadCheckpointSigner, openSigner, verifyEd25519 } from "../../src/domain/signing-keys.ts";
-import { createTenant } from "../../src/domain/tenants.ts";
-import { createVault } from "../../src/domain/vault.ts";
+} from "../../src/domain/audit/checkpoints.ts";
+import type { Rack } from "../../src/domain/core/context.ts";
+import {
+  ensureCheckpointKey,
+  loadCheckpointSigner,
+  openSigner,
+  verifyEd25519,
+} from "../../src/domain/vault/signing-keys.ts";
+import { createTenant } from "../../src/domain/workspaces/tenants.ts";
+import { createVault } from "../../src/domain/vault/vault.ts";
 import { fromHex, toBase64 } from "../../src/kernel/crypto/bytes.ts";
 import { NIL_WORKSPACE } from "../../src/kernel/audit/chain.ts";
 import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";

@@ -1,7 +1,7 @@
 // Time that never runs backwards in one process, whatever the wall clock does.
 import { array, assert, integer, property, record } from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createClock } from "../../src/domain/clock.ts";
+import { createClock } from "../../src/domain/core/clock.ts";
 
 function sources(start = 1_000_000) {
   const state = { wall: start, monotonic: 500, jumps: [] as number[] };

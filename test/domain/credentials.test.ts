@@ -1,13 +1,13 @@
 // From a bearer's text to its actor, without HTTP: each kind at its edges, and the last use that is written beside it.
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { sha256 } from "../../src/domain/context.ts";
-import type { Rack } from "../../src/domain/context.ts";
-import { readsAsOther, resolveBearer } from "../../src/domain/credentials.ts";
-import { record } from "../../src/domain/mutate.ts";
-import { logIn } from "../../src/domain/sessions.ts";
-import { signUp } from "../../src/domain/users.ts";
-import { createWorkspace } from "../../src/domain/workspaces.ts";
+import { sha256 } from "../../src/domain/core/context.ts";
+import type { Rack } from "../../src/domain/core/context.ts";
+import { readsAsOther, resolveBearer } from "../../src/domain/auth/credentials.ts";
+import { record } from "../../src/domain/core/mutate.ts";
+import { logIn } from "../../src/domain/auth/sessions.ts";
+import { signUp } from "../../src/domain/auth/users.ts";
+import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
 import { formatCredential, type CredentialKind } from "../../src/kernel/credentials.ts";
 import { backends } from "../support/backends.ts";
 import { sharedRack } from "../support/rack-lite.ts";

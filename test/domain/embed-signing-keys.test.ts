@@ -1,6 +1,6 @@
 // The life of the keys that sign embed tokens, with the clock in hand: published before use, kept after, standby always.
 import { describe, expect, it } from "vitest";
-import { SYSTEM } from "../../src/domain/actor.ts";
+import { SYSTEM } from "../../src/domain/core/actor.ts";
 import {
   ensureEmbedKeys,
   listSigningKeys,
@@ -11,8 +11,8 @@ import {
   remakeEmbedKeys,
   ROTATE_EVERY_MS,
   rotateSigningKey,
-} from "../../src/domain/embed-signing-keys.ts";
-import { thumbprint } from "../../src/domain/signing-keys.ts";
+} from "../../src/domain/embed/signing-keys.ts";
+import { thumbprint } from "../../src/domain/vault/signing-keys.ts";
 import { backends } from "../support/backends.ts";
 import { rackLite, type RackLite } from "../support/rack-lite.ts";
 

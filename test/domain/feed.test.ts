@@ -1,7 +1,7 @@
 // The feed's memory by itself: which heads it may remember, and who waits, on a store that answers what the test says.
 import { describe, expect, it } from "vitest";
-import { Feed } from "../../src/domain/feed.ts";
-import { NEVER_GONE } from "../../src/domain/waiter.ts";
+import { Feed } from "../../src/domain/policy/feed.ts";
+import { NEVER_GONE } from "../../src/domain/core/waiter.ts";
 import type { Store } from "../../src/store/database.ts";
 
 const row = { workspace_id: "w", policy_version: 3, min_delta_version: 1, default_rate_limits: "[]", deleted_at: null };

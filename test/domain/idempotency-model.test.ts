@@ -11,10 +11,10 @@ import {
   sequences,
   type Store,
 } from "../../prove/idempotency-model.ts";
-import { claim, complete, reapIdempotency, release } from "../../src/domain/idempotency.ts";
+import { claim, complete, reapIdempotency, release } from "../../src/domain/limits/idempotency.ts";
 import { claimRecord, completeRecord } from "../../src/store/queries/idempotency.ts";
 import type { Tx } from "../../src/store/engine/statement.ts";
-import { record } from "../../src/domain/mutate.ts";
+import { record } from "../../src/domain/core/mutate.ts";
 import { backends, type Backend } from "../support/backends.ts";
 import { rackLite, vendorOf, type RackLite } from "../support/rack-lite.ts";
 

@@ -1,10 +1,10 @@
 // What ingest remembers of ids: bounded, and never forgotten under a batch that counts on it.
 import { describe, expect, it } from "vitest";
-import { KnownIds } from "../../src/domain/known-ids.ts";
+import { KnownIds } from "../../src/domain/usage/known-ids.ts";
 import type { Reader } from "../../src/store/engine/statement.ts";
-import { createTenant } from "../../src/domain/tenants.ts";
-import { createProject } from "../../src/domain/projects.ts";
-import { ingest } from "../../src/domain/ingest.ts";
+import { createTenant } from "../../src/domain/workspaces/tenants.ts";
+import { createProject } from "../../src/domain/workspaces/projects.ts";
+import { ingest } from "../../src/domain/usage/ingest.ts";
 import { backends } from "../support/backends.ts";
 import { rackLite, vendorOf } from "../support/rack-lite.ts";
 

@@ -1,7 +1,7 @@
 // Passwords: what may be chosen, how they are hashed, and the gate before the hashing.
 import { describe, expect, it } from "vitest";
-import { Gate, Passwords, PASSWORD_COST } from "../../src/domain/password.ts";
-import { passwordProblem } from "../../src/domain/password-policy.ts";
+import { Gate, Passwords, PASSWORD_COST } from "../../src/domain/auth/password.ts";
+import { passwordProblem } from "../../src/domain/auth/password-policy.ts";
 import { readText } from "../../src/files.ts";
 import { Failure } from "../../src/kernel/errors.ts";
 import { account, logIn } from "../support/people.ts";

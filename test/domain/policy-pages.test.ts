@@ -1,7 +1,7 @@
 // The feed's kept pages: bounded by bytes, built once, and the same bytes however they are kept.
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { describe, expect, it, vi } from "vitest";
-import { PolicyPages, type Page } from "../../src/domain/policy-pages.ts";
+import { PolicyPages, type Page } from "../../src/domain/policy/page-cache.ts";
 
 function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
   const chunks = [Buffer.alloc(bytes - 1, tag), Buffer.from("!")];

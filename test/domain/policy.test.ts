@@ -1,9 +1,9 @@
 // Snapshots of as many keys as are read at a time, and one more or less: JSON with every key in it, once.
 import { describe, expect, it } from "vitest";
-import { createKey } from "../../src/domain/keys.ts";
-import { policySnapshot } from "../../src/domain/policy.ts";
-import { createProject } from "../../src/domain/projects.ts";
-import { createTenant } from "../../src/domain/tenants.ts";
+import { createKey } from "../../src/domain/keys/keys.ts";
+import { policySnapshot } from "../../src/domain/policy/policy.ts";
+import { createProject } from "../../src/domain/workspaces/projects.ts";
+import { createTenant } from "../../src/domain/workspaces/tenants.ts";
 import { backends } from "../support/backends.ts";
 import { rackLite, vendorOf } from "../support/rack-lite.ts";
 

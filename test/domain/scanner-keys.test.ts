@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { loadSettings, type SettingName } from "../../src/config.ts";
-import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../src/domain/scanner-keys.ts";
+import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../src/domain/keys/scanner-keys.ts";
 import { silentLog } from "../../src/log.ts";
 import { startApp } from "../../src/app.ts";
 import { tempDir } from "../support/cli.ts";

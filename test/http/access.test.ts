@@ -1,6 +1,6 @@
 // Which refusal each kind of credential is told: the one that says what to do about it.
 import { describe, expect, it } from "vitest";
-import type { Actor } from "../../src/domain/actor.ts";
+import type { Actor } from "../../src/domain/core/actor.ts";
 import { access, refusal, type AccessName } from "../../src/http/access.ts";
 
 const key = { kind: "secret_key", id: "k", workspace_id: "w", expires_at: null } as const;

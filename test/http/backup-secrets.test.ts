@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { createBackup } from "../../src/domain/backups.ts";
-import { listMail, showMail } from "../../src/domain/outbox.ts";
+import { listMail, showMail } from "../../src/domain/mail/outbox.ts";
 import { displayPrefix } from "../../src/kernel/credentials.ts";
 import { backends, type Backend } from "../support/backends.ts";
 import { account, freshEmail, logIn } from "../support/people.ts";

@@ -2,9 +2,9 @@
 import { createPublicKey, verify } from "node:crypto";
 import { createLocalJWKSet, jwtVerify } from "jose";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { EMBED_TYP } from "../../src/domain/embed-tokens.ts";
-import { PUBLISH_MS, rotateSigningKey } from "../../src/domain/embed-signing-keys.ts";
-import { SYSTEM } from "../../src/domain/actor.ts";
+import { EMBED_TYP } from "../../src/domain/embed/tokens.ts";
+import { PUBLISH_MS, rotateSigningKey } from "../../src/domain/embed/signing-keys.ts";
+import { SYSTEM } from "../../src/domain/core/actor.ts";
 import { backends } from "../support/backends.ts";
 import {
   ALL_SCOPES,

@@ -1,6 +1,6 @@
 // A flood of log-ins at the real cost of hashing: refused early, known and unknown alike, and nobody else notices.
 import { describe, expect, it } from "vitest";
-import { PASSWORD_COST } from "../../src/domain/password.ts";
+import { PASSWORD_COST } from "../../src/domain/auth/password.ts";
 import { backends } from "../support/backends.ts";
 import { account, freshEmail, logIn } from "../support/people.ts";
 import { rack, type Reply } from "../support/rack.ts";

@@ -1,6 +1,6 @@
 // The hot-auth cache (decision 144): one resolution a period, and never a key that is known to be gone.
 import { describe, expect, it } from "vitest";
-import { HotAuth, resolveHot } from "../../src/domain/hot-auth.ts";
+import { HotAuth, resolveHot } from "../../src/domain/auth/credential-cache.ts";
 import { backends } from "../support/backends.ts";
 import { testClock } from "../support/rack-lite.ts";
 import { expectRefusal, rack, type Reply, type TestRack, type Workspace } from "../support/rack.ts";

@@ -1,7 +1,7 @@
 // API keys over HTTP, on every database.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseCredential } from "../../src/kernel/credentials.ts";
-import { sha256 } from "../../src/domain/context.ts";
+import { sha256 } from "../../src/domain/core/context.ts";
 import { backends } from "../support/backends.ts";
 import { expectRefusal, rack, type TestRack, type Workspace } from "../support/rack.ts";
 

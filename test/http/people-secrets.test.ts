@@ -15,7 +15,7 @@ for (const back of backends) {
       const secrets: Record<string, string> = { password: PLANTED };
       // Nothing can be delivered, so every message stays sealed in the outbox: its token is read from there.
       const tokens = async (): Promise<string[]> => {
-        const { listMail, showMail } = await import("../../src/domain/outbox.ts");
+        const { listMail, showMail } = await import("../../src/domain/mail/outbox.ts");
         const list = await listMail(r.app.rack, {});
         const bodies = await Promise.all(list.data.map(({ id }) => showMail(r.app.rack, id, true)));
         return bodies.flatMap(({ text = "" }) => /token=(\S+)/.exec(text)?.[1] ?? []);

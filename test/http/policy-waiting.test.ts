@@ -1,6 +1,6 @@
 // Waiting on the policy feed: polls that stay open, nodes that acknowledge, and revocations that wait for them.
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { reapSilentNodes } from "../../src/domain/retention.ts";
+import { reapSilentNodes } from "../../src/domain/policy/retention.ts";
 import { backends } from "../support/backends.ts";
 import { policyFeed, type Body } from "../support/policy-feed.ts";
 import { rack, type TestRack, type Workspace } from "../support/rack.ts";

@@ -3,7 +3,7 @@ import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { request } from "node:http";
 import { hash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
-import { reapDeltaLog } from "../../src/domain/retention.ts";
+import { reapDeltaLog } from "../../src/domain/policy/retention.ts";
 import { PolicyDelta, PolicySnapshot } from "../../src/planes/machine/policy-shapes.ts";
 import { backends } from "../support/backends.ts";
 import { policyFeed, type Body } from "../support/policy-feed.ts";

@@ -1,6 +1,6 @@
 // Rate-limit checks and leases over HTTP, on both stores; the limiter's own arithmetic has suites of its own.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { flushCounters } from "../../src/domain/ratelimit.ts";
+import { flushCounters } from "../../src/domain/limits/ratelimit.ts";
 import { backends } from "../support/backends.ts";
 import { expectRefusal, rack, type Json, type TestRack, type Workspace } from "../support/rack.ts";
 import { startRedis, until, type OwnRedis } from "../support/redis.ts";

@@ -1,7 +1,7 @@
 // What callers of the machine plane see while Redis or PostgreSQL is hurt under them: limits answer, polls go on.
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Feed } from "../../src/domain/feed.ts";
+import { Feed } from "../../src/domain/policy/feed.ts";
 import { postgresUrl } from "../support/backends.ts";
 import { rack, type Reply, type TestRack, type Workspace } from "../support/rack.ts";
 import { startCluster, startRedis, until, type OwnRedis } from "../support/redis.ts";

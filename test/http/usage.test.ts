@@ -1,7 +1,7 @@
 // Usage and billing figures: zero-filled, in UTC, in their order, and within the test boundary.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { reapIngest } from "../../src/domain/ingest.ts";
-import { reapUsage } from "../../src/domain/usage.ts";
+import { reapIngest } from "../../src/domain/usage/ingest.ts";
+import { reapUsage } from "../../src/domain/usage/usage.ts";
 import { backends } from "../support/backends.ts";
 import { expectRefusal, rack, type Json, type TestRack, type Workspace } from "../support/rack.ts";
 import { testClock } from "../support/rack-lite.ts";

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { fileTransport } from "../../src/mail/file.ts";
+import { fileTransport } from "../../src/domain/mail/file.ts";
 import { parseLetter } from "../support/people.ts";
 
 const DATE = Date.UTC(2026, 10, 14, 12);

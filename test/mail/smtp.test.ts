@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { SMTPServer } from "smtp-server";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { deliverDue, listMail, mailState, retryMail, showMail } from "../../src/domain/outbox.ts";
+import { deliverDue, listMail, mailState, retryMail, showMail } from "../../src/domain/mail/outbox.ts";
 import { backends } from "../support/backends.ts";
 import { account, freshEmail, PASSWORD } from "../support/people.ts";
 import { rack, type TestRack } from "../support/rack.ts";

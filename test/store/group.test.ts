@@ -1,12 +1,12 @@
 // The group commit: one durable commit for many mutations, and none of them feels another's failure.
 import { describe, expect, it, vi } from "vitest";
-import { verifyChain } from "../../src/domain/audit.ts";
-import type { Ctx } from "../../src/domain/context.ts";
-import type { SecretKeyActor } from "../../src/domain/actor.ts";
-import { createKey, editKey, revokeKey } from "../../src/domain/keys.ts";
-import { mutate, record, unchanged } from "../../src/domain/mutate.ts";
-import { createProject, editProject } from "../../src/domain/projects.ts";
-import { createTenant, editTenant } from "../../src/domain/tenants.ts";
+import { verifyChain } from "../../src/domain/audit/audit.ts";
+import type { Ctx } from "../../src/domain/core/context.ts";
+import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
+import { createKey, editKey, revokeKey } from "../../src/domain/keys/keys.ts";
+import { mutate, record, unchanged } from "../../src/domain/core/mutate.ts";
+import { createProject, editProject } from "../../src/domain/workspaces/projects.ts";
+import { createTenant, editTenant } from "../../src/domain/workspaces/tenants.ts";
 import { fail, Failure } from "../../src/kernel/errors.ts";
 import { insertTenant } from "../../src/store/queries/tenants.ts";
 import type { TenantRow } from "../../src/store/schema/tables.ts";

@@ -2,13 +2,13 @@
 // loses or halves a mutation.
 import { Client } from "pg";
 import { describe, expect, it } from "vitest";
-import { verifyChain } from "../../src/domain/audit.ts";
-import type { Ctx } from "../../src/domain/context.ts";
-import type { SecretKeyActor } from "../../src/domain/actor.ts";
-import { createKey } from "../../src/domain/keys.ts";
-import { mutate, record, unchanged } from "../../src/domain/mutate.ts";
-import { createProject } from "../../src/domain/projects.ts";
-import { createTenant } from "../../src/domain/tenants.ts";
+import { verifyChain } from "../../src/domain/audit/audit.ts";
+import type { Ctx } from "../../src/domain/core/context.ts";
+import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
+import { createKey } from "../../src/domain/keys/keys.ts";
+import { mutate, record, unchanged } from "../../src/domain/core/mutate.ts";
+import { createProject } from "../../src/domain/workspaces/projects.ts";
+import { createTenant } from "../../src/domain/workspaces/tenants.ts";
 import { openStore } from "../../src/store/database.ts";
 import { insertTenant } from "../../src/store/queries/tenants.ts";
 import type { Tx } from "../../src/store/engine/statement.ts";

@@ -1,7 +1,7 @@
 // Sealed records: only the right master key, table and row open them, and only unchanged.
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { createVault, open, seal } from "../../src/domain/vault.ts";
+import { createVault, open, seal } from "../../src/domain/vault/vault.ts";
 
 const master = Buffer.alloc(32, 7);
 const plain = Buffer.from("a private key");

@@ -1,7 +1,7 @@
 // A workspace whose tenant's browser holds a token, and tokens made by hand for refusal tests.
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { SignJWT, type JWTHeaderParameters } from "jose";
-import { openPrivateKey } from "../../src/domain/signing-keys.ts";
+import { openPrivateKey } from "../../src/domain/vault/signing-keys.ts";
 import { signingKeyById } from "../../src/store/queries/signing-keys.ts";
 import type { Json, Reply, TestRack, Workspace } from "./rack.ts";
 

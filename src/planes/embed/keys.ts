@@ -7,7 +7,7 @@ import {
   listEmbedKeys,
   revokeEmbedKey,
   rotateEmbedKey,
-} from "../../domain/embed.ts";
+} from "../../domain/embed/embed.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import {
   ById,

@@ -1,6 +1,6 @@
 // Minting embed tokens: a call from the vendor's backend, never from a browser and never from the hot-auth cache.
 import { z } from "zod";
-import { mintEmbedToken } from "../../domain/embed-tokens.ts";
+import { mintEmbedToken } from "../../domain/embed/tokens.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Env, text, Timestamp, Uuid } from "../shapes.ts";
 

@@ -1,6 +1,6 @@
 // Idempotency coordination: four calls, and every verdict is a 200.
 import { z } from "zod";
-import { claim, complete, heartbeat, release } from "../../domain/idempotency.ts";
+import { claim, complete, heartbeat, release } from "../../domain/limits/idempotency.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
 import { Env, Sha256Hex, text } from "../shapes.ts";

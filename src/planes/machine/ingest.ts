@@ -1,6 +1,6 @@
 // Telemetry ingest. The body is read unparsed, after the budget was looked at; the schema here only documents.
 import { z } from "zod";
-import { ingest } from "../../domain/ingest.ts";
+import { ingest } from "../../domain/usage/ingest.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { jsonAnswer } from "../../http/send.ts";
 import { Env, NodeId, text, Timestamp, Uuid } from "../shapes.ts";

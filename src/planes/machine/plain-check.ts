@@ -1,7 +1,7 @@
 // The body of a rate-limit check as nearly every caller sends it, looked at by hand (http/plain.ts), and its answer written
 // by hand: reading and writing JSON costs more than the check.
 import { hasOnly, isObject } from "../../http/plain.ts";
-import type { LimitsResult } from "../../domain/ratelimit.ts";
+import type { LimitsResult } from "../../domain/limits/ratelimit.ts";
 import { isUuid } from "../../kernel/ids.ts";
 import {
   LIMIT_MAX,

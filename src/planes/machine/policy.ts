@@ -1,9 +1,9 @@
 // The policy feed. Answers come serialised from the domain, so they are sent as bytes, never rebuilt.
 import { z } from "zod";
-import type { Rack } from "../../domain/context.ts";
-import { policyDelta, policySnapshot, type Fed } from "../../domain/policy.ts";
-import type { Encoding, Page } from "../../domain/policy-pages.ts";
-import type { OnGone } from "../../domain/waiter.ts";
+import type { Rack } from "../../domain/core/context.ts";
+import { policyDelta, policySnapshot, type Fed } from "../../domain/policy/policy.ts";
+import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
+import type { OnGone } from "../../domain/core/waiter.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Answer, type Incoming } from "../../http/message.ts";
 import { JSON_TYPE } from "../../http/send.ts";

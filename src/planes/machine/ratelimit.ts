@@ -1,6 +1,6 @@
 // Rate limits: a check, and leases of units for a library that limits without asking each time. Every verdict is a 200.
 import { z } from "zod";
-import { checkLimits, leaseLimits, returnLease } from "../../domain/ratelimit.ts";
+import { checkLimits, leaseLimits, returnLease } from "../../domain/limits/ratelimit.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { plainly } from "../../http/plain.ts";
 import { Env, RateLimits, Uuid } from "../shapes.ts";

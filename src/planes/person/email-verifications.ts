@@ -1,6 +1,6 @@
 // Proving one's address.
 import { z } from "zod";
-import { consumeVerification, requestVerification } from "../../domain/email-verifications.ts";
+import { consumeVerification, requestVerification } from "../../domain/auth/email-verifications.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Nothing } from "../shapes.ts";
 import { OneTimeToken } from "./shapes.ts";

@@ -1,6 +1,6 @@
 // Accepting an invitation.
 import { z } from "zod";
-import { acceptInvite } from "../../domain/invites.ts";
+import { acceptInvite } from "../../domain/workspaces/invites.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Uuid } from "../shapes.ts";
 import { OneTimeToken, Role } from "./shapes.ts";

@@ -1,6 +1,6 @@
 // Forgotten passwords.
 import { z } from "zod";
-import { consumeReset, requestReset } from "../../domain/password-resets.ts";
+import { consumeReset, requestReset } from "../../domain/auth/password-resets.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Email } from "../shapes.ts";
 import { NewPassword, OneTimeToken } from "./shapes.ts";

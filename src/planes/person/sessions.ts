@@ -1,6 +1,6 @@
 // Sessions: logging in and out, and the workspace one acts in.
 import { z } from "zod";
-import { listSessions, logIn, revokeSession, switchWorkspace } from "../../domain/sessions.ts";
+import { listSessions, logIn, revokeSession, switchWorkspace } from "../../domain/auth/sessions.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { ById, Email, listOf, Uuid } from "../shapes.ts";
 import { PresentedPassword, Session, SessionSummary } from "./shapes.ts";

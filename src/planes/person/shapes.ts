@@ -1,6 +1,6 @@
 // What the person plane asks for and answers.
 import { z } from "zod";
-import { ROLES } from "../../domain/actor.ts";
+import { ROLES } from "../../domain/core/actor.ts";
 import { text, Timestamp, Uuid } from "../shapes.ts";
 
 const PASSWORD_CHARS = 256;

@@ -1,6 +1,6 @@
 // Accounts: signing up, and one's own.
 import { z } from "zod";
-import { changePassword, renameMe, showMe, signUp } from "../../domain/users.ts";
+import { changePassword, renameMe, showMe, signUp } from "../../domain/auth/users.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Email, Name, Uuid } from "../shapes.ts";
 import { Membership, NewPassword, PresentedPassword, User } from "./shapes.ts";

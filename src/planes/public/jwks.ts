@@ -1,6 +1,6 @@
 // The public keys of embed tokens. Everyone may read and keep them for five minutes.
 import { z } from "zod";
-import { publishedKeys } from "../../domain/embed-signing-keys.ts";
+import { publishedKeys } from "../../domain/embed/signing-keys.ts";
 import { endpoint } from "../../http/endpoint.ts";
 
 export const jwksShow = endpoint("GET /.well-known/jwks.json", {

@@ -2,7 +2,7 @@
 // only credential, and nothing of the body is looked at before it was checked.
 import type { IncomingHttpHeaders } from "node:http";
 import { z } from "zod";
-import { parseReports, reportLeaks } from "../../domain/leaks.ts";
+import { parseReports, reportLeaks } from "../../domain/keys/leaks.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { fail } from "../../kernel/errors.ts";
 

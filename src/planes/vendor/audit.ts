@@ -1,7 +1,7 @@
 // The audit log, its verification, and its signed checkpoint.
 import { z } from "zod";
-import { listAudit, verifyChain } from "../../domain/audit.ts";
-import { latestCheckpoint } from "../../domain/checkpoints.ts";
+import { listAudit, verifyChain } from "../../domain/audit/audit.ts";
+import { latestCheckpoint } from "../../domain/audit/checkpoints.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Answer } from "../../http/message.ts";
 import { listOf, Timestamp, Uuid } from "../shapes.ts";

@@ -1,6 +1,6 @@
 // Invitations into the workspace.
 import { z } from "zod";
-import { createInvite, listInvites, revokeInvite } from "../../domain/invites.ts";
+import { createInvite, listInvites, revokeInvite } from "../../domain/workspaces/invites.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Role } from "../person/shapes.ts";
 import { AfterQuery, ById, Email, listOf, Nothing, Timestamp, Uuid } from "../shapes.ts";

@@ -1,6 +1,6 @@
 // Members of the workspace.
 import { z } from "zod";
-import { changeRole, listMembers, removeMember } from "../../domain/members.ts";
+import { changeRole, listMembers, removeMember } from "../../domain/workspaces/members.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Role } from "../person/shapes.ts";
 import { listOf, Timestamp, Uuid } from "../shapes.ts";

@@ -1,6 +1,12 @@
 // Projects.
 import { z } from "zod";
-import { createProject, deleteProject, editProject, listProjects, showProject } from "../../domain/projects.ts";
+import {
+  createProject,
+  deleteProject,
+  editProject,
+  listProjects,
+  showProject,
+} from "../../domain/workspaces/projects.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { AfterQuery, ById, listOf, Name, RateLimits, Slug, Uuid } from "../shapes.ts";
 import { Project } from "./shapes.ts";

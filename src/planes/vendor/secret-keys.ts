@@ -6,7 +6,7 @@ import {
   revokeSecretKey,
   rotateSecretKey,
   showSecretKey,
-} from "../../domain/secret-keys.ts";
+} from "../../domain/keys/secret-keys.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { AfterQuery, ById, Env, listOf, Meta, Name, OverlapHours, Reason, Timestamp, toMs } from "../shapes.ts";
 import { MintedSecretKey, RotatedSecretKey, SecretKey } from "./shapes.ts";

@@ -7,7 +7,7 @@ import {
   listTenants,
   revokeEmbedTokens,
   showTenant,
-} from "../../domain/tenants.ts";
+} from "../../domain/workspaces/tenants.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { AfterQuery, ById, listOf, Meta, Name, Nothing, text, Uuid } from "../shapes.ts";
 import { Tenant } from "./shapes.ts";

@@ -1,6 +1,6 @@
 // Usage and billing figures.
 import { z } from "zod";
-import { billing, keyUsage, tenantActivity } from "../../domain/usage.ts";
+import { billing, keyUsage, tenantActivity } from "../../domain/usage/usage.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { ById, Day, Env, listOf, Timestamp, Usage, UsageDays, Uuid } from "../shapes.ts";
 

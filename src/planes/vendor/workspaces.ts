@@ -1,6 +1,6 @@
 // Workspaces.
 import { z } from "zod";
-import { createWorkspace, editWorkspace, showWorkspace } from "../../domain/workspaces.ts";
+import { createWorkspace, editWorkspace, showWorkspace } from "../../domain/workspaces/workspaces.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Email, Env, Name, Slug } from "../shapes.ts";
 import { EmbedOrigins } from "./origins.ts";

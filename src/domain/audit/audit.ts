@@ -1,0 +1,105 @@
+// The audit log as it is read: the list, filtered for test principals, and the verdict on the whole chain.
+import type { Json } from "../../kernel/audit/canonical.ts";
+import { NIL_WORKSPACE, type BreakReason } from "../../kernel/audit/chain.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { listAuditRows } from "../../store/queries/audit.ts";
+import type { AuditLogRow } from "../../store/schema/tables.ts";
+import { usersByIds } from "../../store/queries/users.ts";
+import { confinedTo, type Vendor } from "../core/actor.ts";
+import { expectedByCheckpoint } from "./checkpoints.ts";
+import type { Ctx, Rack } from "../core/context.ts";
+import { PRODUCT_STATE } from "../core/events.ts";
+import { listOf, type List } from "../core/views.ts";
+
+export type AuditActor = { id: string; email: string; email_verified: boolean; name: string | null };
+
+export type AuditLog = {
+  object: "audit_log";
+  id: string;
+  seq: number;
+  occurred_at: string;
+  actor_type: AuditLogRow["actor_type"];
+  actor_id: string | null;
+  /** Not there at all for a test principal. */
+  actor?: AuditActor | null;
+  action: string;
+  target_type: string;
+  target_id: string | null;
+  payload: { [key: string]: Json };
+  prev_hash: string;
+  hash: string;
+};
+
+export type AuditQuery = { after_seq?: number | undefined; limit: number };
+
+export async function listAudit(ctx: Ctx<Vendor>, query: AuditQuery): Promise<List<AuditLog>> {
+  const { workspace_id } = ctx.actor;
+  const env = confinedTo(ctx.actor);
+  const after_seq = query.after_seq ?? 0;
+  const rows = await listAuditRows(ctx.rack.store.read, { workspace_id, after_seq, limit: query.limit, env });
+  if (env) return listOf(rows, query.limit, viewConfined);
+  const people = await resolveActors(ctx.rack, rows);
+  return listOf(rows, query.limit, (row) => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null }));
+}
+
+/** The people behind the `user` rows, by id. */
+async function resolveActors(rack: Rack, rows: AuditLogRow[]): Promise<Map<string, AuditActor>> {
+  const ids = rows.flatMap(({ actor_type, actor_id }) => (actor_type === "user" && actor_id ? [actor_id] : []));
+  const people = await usersByIds(rack.store.read, [...new Set(ids)]);
+  return new Map(
+    people.map(({ id, email, email_verified_at, name }) => [
+      id,
+      { id, email, email_verified: email_verified_at !== null, name },
+    ]),
+  );
+}
+
+/** The deployment's own chain: what people and operators did. For the operator's eyes only (decision 100). */
+export async function listDeploymentAudit(rack: Rack, query: AuditQuery): Promise<List<AuditLog>> {
+  const after_seq = query.after_seq ?? 0;
+  const filter = { workspace_id: NIL_WORKSPACE, after_seq, limit: query.limit, env: null };
+  const rows = await listAuditRows(rack.store.read, filter);
+  const people = await resolveActors(rack, rows);
+  return listOf(rows, query.limit, (row) => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null }));
+}
+
+export function viewAudit(row: AuditLogRow): AuditLog {
+  return {
+    object: "audit_log",
+    id: row.id,
+    seq: row.seq,
+    occurred_at: formatTimestamp(row.occurred_at),
+    actor_type: row.actor_type,
+    actor_id: row.actor_id,
+    action: row.action,
+    target_type: row.target_type,
+    target_id: row.target_id,
+    payload: JSON.parse(row.payload) as AuditLog["payload"],
+    prev_hash: row.prev_hash,
+    hash: row.hash,
+  };
+}
+
+function viewConfined(row: AuditLogRow): AuditLog {
+  const view = viewAudit(row);
+  return PRODUCT_STATE.has(row.target_type) ? view : { ...view, payload: {} };
+}
+
+export type AuditChain = {
+  object: "audit_chain";
+  verified: boolean;
+  checked: number;
+  head_seq: number;
+  head_hash: string;
+  broken_seq: number | null;
+  reason: BreakReason | null;
+};
+
+/** Recomputes every hash of a chain, off the main thread, and holds it against the newest signed checkpoint. */
+export async function verifyChain(rack: Rack, workspace_id: string): Promise<AuditChain> {
+  // The checkpoint is read before the chain: read after it, rows added in between would look like missing ones.
+  const expected = await expectedByCheckpoint(rack, workspace_id);
+  const { checked, head_seq, head_hash, broken_seq, reason } = await rack.store.verify(workspace_id, expected);
+  await rack.store.durable();
+  return { object: "audit_chain", verified: reason === null, checked, head_seq, head_hash, broken_seq, reason };
+}

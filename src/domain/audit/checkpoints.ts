@@ -1,0 +1,168 @@
+// Signed checkpoints of the audit chains (docs/audit-format.md): what shows that newest rows were taken away.
+// The trap: a smaller or different tree must never be signed after a larger one, whatever stands in the database.
+import { fromBase64, fromHex, toBase64, utf8 } from "../../kernel/crypto/bytes.ts";
+import { GENESIS_HASH, type ChainHead } from "../../kernel/audit/chain.ts";
+import { MerkleTree } from "../../kernel/crypto/merkle.ts";
+import {
+  checkpointText,
+  formatNote,
+  keyId,
+  openNote,
+  parseCheckpoint,
+  vkey,
+  type Checkpoint,
+} from "../../kernel/crypto/signed-note.ts";
+import { hashesBetween, headOf } from "../../store/queries/audit.ts";
+import { chainsAhead, newestCheckpoint, storeCheckpoint } from "../../store/queries/checkpoints.ts";
+import { claimFact, readFact } from "../../store/queries/deployment.ts";
+import type { AuditCheckpointRow } from "../../store/schema/tables.ts";
+import type { Expected } from "../../store/offline/verifier.ts";
+import { appendCheckpoint } from "./checkpoint-files.ts";
+import type { Rack } from "../core/context.ts";
+import { record } from "../core/mutate.ts";
+import { loadCheckpointSigner, verifyEd25519, type Signer } from "../vault/signing-keys.ts";
+import { sha256Bytes } from "../../store/offline/digest.ts";
+
+const PAGE = 1_000;
+
+export type SignedCheckpoint = { size: number; note: string; vkey: string };
+
+/** The chain in the database does not extend what was signed; nothing is signed any more until a person has looked. */
+export class BrokenChain extends Error {}
+
+/** `<host>/audit/<workspace_id>`. The host is fixed at first use: a renamed server still extends its old checkpoints. */
+export async function checkpointOrigin(rack: Rack, workspace_id: string): Promise<string> {
+  return `${await originHost(rack)}/audit/${workspace_id}`;
+}
+
+async function originHost(rack: Rack): Promise<string> {
+  const name = "audit_origin_host";
+  const fixed = await readFact.first(rack.store.read, { name });
+  if (fixed) return fixed.value;
+  const { public_url } = rack.settings;
+  const value = public_url ? new URL(public_url).hostname : rack.settings.host;
+  await record(rack, (tx) => claimFact.run(tx, { name, value }));
+  return (await readFact.first(rack.store.read, { name }))?.value ?? value;
+}
+
+/** Signs the chain as it stands and keeps the note. */
+export async function makeCheckpoint(rack: Rack, workspace_id: string): Promise<SignedCheckpoint> {
+  const signer = await loadCheckpointSigner(rack);
+  const origin = await checkpointOrigin(rack, workspace_id);
+  // The checkpoint is read before the head: another process may add both in between.
+  const newest = await newestCheckpoint.first(rack.store.read, { workspace_id });
+  const head = (await headOf.first(rack.store.read, { workspace_id })) ?? { seq: 0, hash: GENESIS_HASH };
+  const signed = newest ? openCheckpoint(newest, origin, signer) : null;
+  if (newest && newest.seq > head.seq)
+    throw new BrokenChain(`the chain has ${head.seq} rows, and ${newest.seq} were signed`);
+  const tree = await growTree(rack, workspace_id, head, restoreTree(newest, signed), signed);
+  const text = checkpointText(origin, tree.size, tree.root());
+  const note = formatNote(text, origin, keyId(origin, signer.publicKey, sha256Bytes), signer.sign(utf8(text)));
+  await keepCheckpoint(rack, workspace_id, note, head, tree);
+  return { size: tree.size, note, vkey: vkey(origin, signer.publicKey, sha256Bytes) };
+}
+
+/** What a stored note says, or null unless our key signed it for this chain and this size. */
+function openCheckpoint(row: AuditCheckpointRow, origin: string, signer: Signer): Checkpoint | null {
+  const key = { name: origin, keyId: keyId(origin, signer.publicKey, sha256Bytes), publicKey: signer.publicKey };
+  const text = openNote(row.note, key, verifyEd25519);
+  const said = text === null ? null : parseCheckpoint(text);
+  return said && said.origin === origin && said.size === row.seq ? said : null;
+}
+
+/** The tree of the newest checkpoint, so that only new rows cost; an empty one where the kept frontier is not what was signed. */
+function restoreTree(newest: AuditCheckpointRow | undefined, signed: Checkpoint | null): MerkleTree {
+  if (newest && signed) {
+    try {
+      const frontier = (JSON.parse(newest.frontier) as string[]).map((root) => fromBase64(root));
+      const tree = new MerkleTree(sha256Bytes, { size: newest.seq, frontier });
+      if (toBase64(tree.root()) === toBase64(signed.root)) return tree;
+    } catch {
+      // Not a frontier at all: the rows are read again from the first.
+    }
+  }
+  return new MerkleTree(sha256Bytes);
+}
+
+async function growTree(
+  rack: Rack,
+  workspace_id: string,
+  head: ChainHead,
+  tree: MerkleTree,
+  signed: Checkpoint | null,
+): Promise<MerkleTree> {
+  let hash = head.hash;
+  while (tree.size < head.seq) {
+    const rows = await hashesBetween.all(rack.store.read, {
+      workspace_id,
+      after: tree.size,
+      upTo: head.seq,
+      limit: PAGE,
+    });
+    for (const row of rows) {
+      if (row.seq !== tree.size + 1) break;
+      tree.append(fromHex(row.hash));
+      hash = row.hash;
+      if (tree.size === signed?.size && toBase64(tree.root()) !== toBase64(signed.root))
+        throw new BrokenChain(`the first ${tree.size} rows are not those that were signed`);
+    }
+    if (rows.at(-1)?.seq !== tree.size) throw new BrokenChain(`row ${tree.size + 1} is missing`);
+    await new Promise((resolve) => setImmediate(resolve)); // a first checkpoint of a long chain must not stop requests
+  }
+  if (hash !== head.hash) throw new BrokenChain(`row ${head.seq} is not the head`);
+  return tree;
+}
+
+async function keepCheckpoint(
+  rack: Rack,
+  workspace_id: string,
+  note: string,
+  head: ChainHead,
+  tree: MerkleTree,
+): Promise<void> {
+  const frontier = JSON.stringify(tree.frontier().map((root) => toBase64(root)));
+  const row = { workspace_id, seq: tree.size, note, frontier, created_at: rack.clock.now() };
+  // Whatever was read is durable once this commit is: one log, in order.
+  const stored = await record(rack, (tx) => storeCheckpoint.run(tx, row));
+  if (stored === 0) return;
+  await appendCheckpoint(rack, workspace_id, note);
+  rack.log.info("audit_checkpoint", { workspace_id, head_seq: head.seq, head_hash: head.hash });
+}
+
+/** The newest note, made now when none is as new as the head. */
+export async function latestCheckpoint(rack: Rack, workspace_id: string): Promise<SignedCheckpoint> {
+  const signer = await loadCheckpointSigner(rack);
+  const origin = await checkpointOrigin(rack, workspace_id);
+  const newest = await newestCheckpoint.first(rack.store.read, { workspace_id });
+  const head = await headOf.first(rack.store.read, { workspace_id });
+  const signed = newest ? openCheckpoint(newest, origin, signer) : null;
+  // A chain shorter than what was signed has no newer truth to tell: the signed note is the evidence.
+  if (newest && signed && signed.size >= (head?.seq ?? 0)) {
+    await rack.store.durable();
+    return { size: signed.size, note: newest.note, vkey: vkey(origin, signer.publicKey, sha256Bytes) };
+  }
+  return makeCheckpoint(rack, workspace_id);
+}
+
+/** For the job loop: signs every chain that has at least so many rows which no checkpoint stands for. */
+export async function runCheckpoints(rack: Rack, { rows = 1 }: { rows?: number } = {}): Promise<number> {
+  let made = 0;
+  for (const { workspace_id } of await chainsAhead.all(rack.store.read, { rows })) {
+    try {
+      await makeCheckpoint(rack, workspace_id);
+      made++;
+    } catch (error) {
+      rack.log.error("audit_checkpoint_failed", { workspace_id, error: (error as Error).message });
+    }
+  }
+  return made;
+}
+
+/** What the newest stored checkpoint lets a verifier expect; one that we did not sign is met by no chain. */
+export async function expectedByCheckpoint(rack: Rack, workspace_id: string): Promise<Expected[]> {
+  const newest = await newestCheckpoint.first(rack.store.read, { workspace_id });
+  if (!newest) return [];
+  const origin = await checkpointOrigin(rack, workspace_id);
+  const signed = openCheckpoint(newest, origin, await loadCheckpointSigner(rack));
+  return [{ size: newest.seq, root: signed ? toBase64(signed.root) : null }];
+}

@@ -1,0 +1,52 @@
+// Proving that an address is one's own. Only a token from the mailbox does.
+import { endTokens } from "../../store/queries/one-time-tokens.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import { markVerified } from "../../store/queries/users.ts";
+import type { Nobody, SessionActor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import type { Event } from "../core/events.ts";
+import { verificationLetter } from "../mail/templates.ts";
+import { mutate, record } from "../core/mutate.ts";
+import { issueToken, liveToken } from "./one-time-tokens.ts";
+import { queueMail } from "../mail/outbox.ts";
+import { liveUser } from "./users.ts";
+
+const VERIFICATION_MAILS = { name: "verification_mail", limit: 5, windowMs: 3_600_000 };
+
+/** Sends another link; nothing when the address is verified or five went out within the hour. */
+export async function requestVerification({ rack, actor }: Ctx<SessionActor>) {
+  const answer = { object: "email_verification" as const, accepted: true as const };
+  const user = await liveUser(rack.store.read, actor.user_id);
+  if (user.email_verified_at !== null || rack.throttles.tryTake(VERIFICATION_MAILS, user.id)) return answer;
+  await record(rack, async (tx) => {
+    const token = await issueToken(rack, tx, user.id, "email_verification");
+    await queueMail(rack, tx, user.email, verificationLetter(rack, token.text), token.expires_at);
+  });
+  rack.mail.wake();
+  return answer;
+}
+
+export async function consumeVerification(ctx: Ctx<Nobody>, token: string) {
+  const { rack, from } = ctx;
+  const { user_id } = await liveToken(ctx, rack.store.read, token, "email_verification");
+  const asUser: Ctx = { rack, actor: { kind: "user", user_id }, from };
+  return mutate(asUser, { workspace_id: null }, async (tx) => {
+    await liveToken(ctx, tx, token, "email_verification");
+    const now = rack.clock.now();
+    await verifyAddress(tx, user_id, now);
+    return {
+      value: { object: "email_verification" as const, verified: true as const },
+      events: [emailVerified(user_id)],
+    };
+  });
+}
+
+/** Marks the address verified and ends whatever verification tokens are about. Answers whether it was not yet. */
+export async function verifyAddress(tx: Tx, user_id: string, now: number): Promise<boolean> {
+  await endTokens.run(tx, { user_id, purpose: "email_verification", now });
+  return (await markVerified.run(tx, { id: user_id, now })) > 0;
+}
+
+export function emailVerified(user_id: string): Event {
+  return { action: "user.email_verified", target_id: user_id, payload: {} };
+}

@@ -1,0 +1,41 @@
+// Tokens that work once, sent by mail: `krev_` verifies an address, `krpr_` sets a password. A newer one of a purpose
+// ends the older ones.
+import { fail } from "../../kernel/errors.ts";
+import { parseCredential } from "../../kernel/credentials.ts";
+import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-time-tokens.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { OneTimeTokenRow, TokenPurpose } from "../../store/schema/tables.ts";
+import { sha256, type Ctx, type Rack } from "../core/context.ts";
+import { mint } from "./new-credentials.ts";
+
+const LIFE_MS: Record<TokenPurpose, number> = {
+  email_verification: 24 * 3_600_000,
+  password_reset: 30 * 60_000,
+};
+
+export type IssuedToken = { text: string; expires_at: number };
+
+export async function issueToken(rack: Rack, tx: Tx, user_id: string, purpose: TokenPurpose): Promise<IssuedToken> {
+  const now = rack.clock.now();
+  const { text, stored } = mint(purpose);
+  const expires_at = now + LIFE_MS[purpose];
+  await endTokens.run(tx, { user_id, purpose, now });
+  await insertToken.run(tx, {
+    token_hash: stored.lookup_hash,
+    user_id,
+    purpose,
+    created_at: now,
+    expires_at,
+    ended_at: null,
+  });
+  return { text, expires_at };
+}
+
+/** The live token with this text. Unknown, used and expired ones are answered alike. */
+export async function liveToken(ctx: Ctx, on: Reader, text: string, purpose: TokenPurpose): Promise<OneTimeTokenRow> {
+  if (parseCredential(text)?.kind !== purpose) throw fail("invalid_token");
+  const row = await tokenByHash.first(on, { token_hash: sha256(text), purpose });
+  if (row?.ended_at) ctx.rack.log.warn("token reuse", { purpose, user_id: row.user_id, ...ctx.from });
+  if (!row || row.ended_at !== null || row.expires_at <= ctx.rack.clock.now()) throw fail("invalid_token");
+  return row;
+}

@@ -1,0 +1,163 @@
+// Sessions: a signed-in person. The token is in the answer to the log-in and nowhere else; the workspace a session
+// acts in is part of it, never of a request.
+import { emailKey } from "../../kernel/emails.ts";
+import { fail } from "../../kernel/errors.ts";
+import { membershipsOfUser, membershipOf } from "../../store/queries/memberships.ts";
+import {
+  insertSession,
+  liveSessionById,
+  liveSessions,
+  revokeSessionRow,
+  setActiveWorkspace,
+} from "../../store/queries/sessions.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { SessionRow, UserRow } from "../../store/schema/tables.ts";
+import { noteLogin, setLastWorkspace, userByEmailKey, userById } from "../../store/queries/users.ts";
+import type { Nobody, SessionActor } from "../core/actor.ts";
+import type { Ctx, Rack } from "../core/context.ts";
+import type { Event } from "../core/events.ts";
+import { guardedCheck, type LoginTry } from "./login-throttle.ts";
+import { freshOnHashClash, mint, withFreshMaterial } from "./new-credentials.ts";
+import { mutate, record } from "../core/mutate.ts";
+import { listOf, viewSession, viewUserFields, type Membership } from "../core/views.ts";
+
+const HOUR_MS = 3_600_000;
+export const IDLE_MS = 12 * HOUR_MS;
+const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
+export const SESSIONS_MAX = 50;
+
+export type LogIn = { email: string; password: string; workspace_id?: string | undefined };
+
+/** The stored hash changed between the check and the commit: somebody reset the password, or another log-in rehashed it. */
+class PasswordMoved extends Error {}
+
+export async function logIn(ctx: Ctx<Nobody>, want: LogIn) {
+  const { rack, from } = ctx;
+  const email_key = emailKey(want.email);
+  for (let attempt = 1; ; attempt++) {
+    const user = await userByEmailKey.first(rack.store.read, { email_key });
+    const subject = { email_key, phc: user?.password_phc ?? null, password: want.password, from };
+    const entered = await guardedCheck(rack, subject, "invalid_credentials");
+    if (!user) throw fail("invalid_credentials");
+    try {
+      return await openSession(ctx, user, want, entered);
+    } catch (error) {
+      if (!(error instanceof PasswordMoved) || attempt > 1) throw error;
+    }
+  }
+}
+
+async function openSession(ctx: Ctx<Nobody>, user: UserRow, want: LogIn, entered: LoginTry) {
+  const { rack, from } = ctx;
+  const password_phc = await rehashed(rack, user.password_phc, want.password);
+  return withFreshMaterial(async () => {
+    const minted = mint("session");
+    const row = newSession(rack, user.id, minted.stored);
+    const asUser: Ctx = { rack, actor: { kind: "user", user_id: user.id }, from };
+    const value = await mutate(asUser, { workspace_id: null, clash: freshOnHashClash }, async (tx) => {
+      const current = await userById.first(tx, { id: user.id });
+      if (!current || current.password_phc !== user.password_phc) throw new PasswordMoved();
+      const memberships = await membershipsOfUser.all(tx, { user_id: user.id });
+      row.active_workspace_id = chooseWorkspace(memberships, want.workspace_id, current.last_workspace_id);
+      const ended = await endOldest(tx, user.id, row.created_at);
+      await insertSession.run(tx, row);
+      const last_workspace_id = row.active_workspace_id ?? current.last_workspace_id;
+      await noteLogin.run(tx, { id: user.id, last_workspace_id, password_phc, now: row.created_at });
+      await entered.succeeded(tx);
+      const created: Event = {
+        action: "session.created",
+        target_id: row.id,
+        payload: { display_prefix: row.display_prefix },
+      };
+      const person = viewUserFields({ ...current, last_login_at: row.created_at });
+      return {
+        value: { object: "session" as const, token: minted.text, ...viewSession(row), user: person, memberships },
+        events: [created, ...ended],
+      };
+    });
+    rack.log.info("login", { user_id: user.id, session: row.display_prefix, ...from });
+    return value;
+  });
+}
+
+/** New parameters reach an old hash when its password is at hand. A busy gate is no reason to refuse the log-in. */
+async function rehashed(rack: Rack, phc: string, password: string): Promise<string> {
+  if (!rack.passwords.isStale(phc)) return phc;
+  return rack.passwords.hash(password).catch(() => phc);
+}
+
+function newSession(rack: Rack, user_id: string, stored: { lookup_hash: string; display_prefix: string }): SessionRow {
+  const now = rack.clock.now();
+  return {
+    id: rack.newId(),
+    user_id,
+    ...stored,
+    active_workspace_id: null,
+    created_at: now,
+    last_seen_at: now,
+    expires_at: now + IDLE_MS,
+    absolute_expires_at: now + ABSOLUTE_MS,
+    revoked_at: null,
+  };
+}
+
+/** The one asked for; else the last active one if still a member; else the only one (decision 67). */
+function chooseWorkspace(memberships: Membership[], asked: string | undefined, last: string | null): string | null {
+  const isIn = (id: string | null): boolean => memberships.some(({ workspace_id }) => workspace_id === id);
+  if (asked !== undefined) {
+    if (!isIn(asked)) throw fail("not_a_member");
+    return asked;
+  }
+  if (last !== null && isIn(last)) return last;
+  return memberships.length === 1 ? (memberships[0]?.workspace_id ?? null) : null;
+}
+
+/** Makes room for one more: at most fifty live sessions a person. */
+async function endOldest(tx: Tx, user_id: string, now: number): Promise<Event[]> {
+  const live = await liveSessions.all(tx, { user_id, now });
+  const surplus = live.slice(SESSIONS_MAX - 1);
+  for (const { id } of surplus) await revokeSessionRow.run(tx, { id, now });
+  return surplus.map((session) => sessionRevoked(session, "too many sessions"));
+}
+
+export function sessionRevoked(
+  { id, display_prefix }: Pick<SessionRow, "id" | "display_prefix">,
+  reason: string,
+): Event {
+  return { action: "session.revoked", target_id: id, payload: { display_prefix, reason } };
+}
+
+export async function listSessions(ctx: Ctx<SessionActor>) {
+  const { rack, actor } = ctx;
+  const rows = await liveSessions.all(rack.store.read, { user_id: actor.user_id, now: rack.clock.now() });
+  return listOf(rows, rows.length, (row) => ({ ...viewSession(row), current: row.id === actor.id }));
+}
+
+export async function revokeSession(ctx: Ctx<SessionActor>, id: string) {
+  const { rack, actor } = ctx;
+  const ended = await mutate(ctx, { workspace_id: null }, async (tx) => {
+    const now = rack.clock.now();
+    const row = await liveSessionById.first(tx, { id, user_id: actor.user_id, now });
+    if (!row) throw fail("session_not_found");
+    await revokeSessionRow.run(tx, { id, now });
+    return { value: row, events: [sessionRevoked(row, id === actor.id ? "logged out" : "ended by its person")] };
+  });
+  rack.log.info("session ended", { user_id: actor.user_id, session: ended.display_prefix, ...ctx.from });
+  return { object: "session" as const, id, revoked: true as const };
+}
+
+/** Moves the session to another workspace; one the person is not in is simply not there. */
+export async function switchWorkspace(ctx: Ctx<SessionActor>, workspace_id: string) {
+  const { id, user_id } = ctx.actor;
+  return record(ctx.rack, async (tx) => {
+    if (!(await membershipOf.first(tx, { workspace_id, user_id }))) throw fail("workspace_not_found");
+    await enterWorkspace(tx, ctx.actor, workspace_id);
+    return { object: "session" as const, id, active_workspace_id: workspace_id };
+  });
+}
+
+/** Makes a workspace the session's active one, and the one the next log-in starts in. */
+export async function enterWorkspace(tx: Tx, actor: SessionActor, workspace_id: string): Promise<void> {
+  await setActiveWorkspace.run(tx, { id: actor.id, workspace_id });
+  await setLastWorkspace.run(tx, { id: actor.user_id, workspace_id });
+}

@@ -1,0 +1,83 @@
+// Throttles: fixed windows in this process, keyed by what is throttled and whom. They slow abuse down; they are not
+// the customers' rate limits (those never over-admit and live in src/counter).
+import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
+import type { Clock } from "../core/clock.ts";
+
+export type Throttle = { name: string; limit: number; windowMs: number };
+type Window = { start: number; used: number };
+
+const SUBJECTS_MAX = 200_000;
+
+export class Throttles {
+  readonly #clock: Clock;
+  readonly #enabled: boolean;
+  readonly #windows = new Map<string, Window>();
+
+  constructor(clock: Clock, enabled: boolean) {
+    this.#clock = clock;
+    this.#enabled = enabled;
+  }
+
+  /** Counts one use and refuses it when the window is spent. */
+  take(throttle: Throttle, subject: string): void {
+    const refusal = this.tryTake(throttle, subject);
+    if (refusal) throw refusal;
+  }
+
+  tryTake(throttle: Throttle, subject: string, cost = 1): Failure | undefined {
+    if (!this.#enabled || throttle.limit === 0) return undefined;
+    const window = this.#window(throttle, subject);
+    if (window.used + cost > throttle.limit) return this.refusal(throttle, window);
+    window.used += cost;
+    return undefined;
+  }
+
+  /** Returns what was taken for something that is not to count after all. */
+  giveBack(throttle: Throttle, subject: string): void {
+    const window = this.#windows.get(`${throttle.name} ${subject}`);
+    if (window && window.used > 0) window.used--;
+  }
+
+  /** Opens every window whose subject holds this key. */
+  forget(key: string): void {
+    for (const name of this.#windows.keys()) if (name.split(" ").includes(key)) this.#windows.delete(name);
+  }
+
+  /** A 429 with the three headers of decision 175. */
+  refusal(
+    throttle: Throttle,
+    window: Window = { start: this.#clock.now(), used: throttle.limit },
+    name: FailureName = "rate_limited",
+  ): Failure {
+    const seconds = Math.max(1, Math.ceil((window.start + throttle.windowMs - this.#clock.now()) / 1000));
+    return fail(name, {
+      retryAfterSeconds: seconds,
+      headers: {
+        ratelimit: `"${throttle.name}";r=${Math.max(0, throttle.limit - window.used)};t=${seconds}`,
+        "ratelimit-policy": `"${throttle.name}";q=${throttle.limit};w=${Math.ceil(throttle.windowMs / 1000)}`,
+      },
+    });
+  }
+
+  #window(throttle: Throttle, subject: string): Window {
+    const now = this.#clock.now();
+    const start = now - (now % throttle.windowMs);
+    const key = `${throttle.name} ${subject}`;
+    const found = this.#windows.get(key);
+    if (found && found.start === start) return found;
+    const fresh = { start, used: 0 };
+    this.#windows.delete(key);
+    if (this.#windows.size >= SUBJECTS_MAX) this.#dropOldest();
+    this.#windows.set(key, fresh);
+    return fresh;
+  }
+
+  /** A Map keeps insertion order, so the first entries are the oldest windows. */
+  #dropOldest(): void {
+    let drop = SUBJECTS_MAX / 10;
+    for (const key of this.#windows.keys()) {
+      if (drop-- <= 0) return;
+      this.#windows.delete(key);
+    }
+  }
+}

@@ -1,0 +1,106 @@
+// What every operation gets handed: the running instance, and who asks. Nothing here is global.
+import { createHash, createHmac, hash as digest, randomBytes } from "node:crypto";
+import type { Settings } from "../../config.ts";
+import { digestShort } from "../../kernel/crypto/key-digest.ts";
+import type { ClaimStore } from "../../kernel/idempotency.ts";
+import { createIds } from "../../kernel/ids.ts";
+import { DIGEST } from "../../kernel/crypto/sha256-block.ts";
+import type { Store } from "../../store/database.ts";
+import type { Log } from "../../log.ts";
+import type { Actor } from "./actor.ts";
+import type { Clock } from "./clock.ts";
+import type { Feed } from "../policy/feed.ts";
+import type { HotAuth } from "../auth/credential-cache.ts";
+import type { KeptAnswer } from "../limits/idempotency-replays.ts";
+import type { NodeBook } from "../policy/nodes.ts";
+import type { MailDoor } from "../mail/outbox.ts";
+import type { Passwords } from "../auth/password.ts";
+import type { KnownIds } from "../usage/known-ids.ts";
+import type { Counters } from "../limits/ratelimit.ts";
+import type { ScannerKeys } from "../keys/scanner-keys.ts";
+import type { BackupState, StatusCache } from "../health/status.ts";
+import type { Tally } from "../health/tally.ts";
+import type { Throttles } from "../auth/throttle.ts";
+import type { Vault } from "../vault/vault.ts";
+
+/** The running instance. */
+export type Rack = {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly settings: Settings;
+  readonly vault: Vault;
+  readonly log: Log;
+  newId(): string;
+  /** The address people and browsers use; the listening one unless set. */
+  publicUrl: string;
+  readonly throttles: Throttles;
+  readonly passwords: Passwords;
+  readonly mail: MailDoor;
+  /** SHA-256 of the bootstrap token; null when the door is closed. */
+  bootstrapHash(): string | null;
+  /** When a credential's last use was last written, by record id. */
+  readonly touched: Map<string, number>;
+  /** Idempotency-Keys whose first request is still running in this process. */
+  readonly inFlight: Set<string>;
+  /** Secret keys resolved a moment ago. */
+  readonly hotAuth: HotAuth;
+  /** Heads, pages and waiting polls of the policy feed. */
+  readonly feed: Feed;
+  /** The nodes that poll it. */
+  readonly nodes: NodeBook;
+  /** Rate-limit counters. */
+  readonly counters: Counters;
+  /** Where idempotency claims live. */
+  readonly claims: ClaimStore;
+  /** Projects, tenants and keys that ingest has already seen to belong to a workspace. */
+  readonly knownIds: KnownIds;
+  /** Public keys of the secret scanner; null when none is configured. */
+  readonly scannerKeys: ScannerKeys | null;
+  /** How the jobs of this process fare; the worker writes it. */
+  readonly worker: WorkerState;
+  /** What is known of backups; absent where nothing makes any. */
+  backups?: () => Promise<BackupState>;
+  readonly statusCache: StatusCache;
+  /** What happened since the start, counted for /metrics. */
+  readonly tally: Tally;
+};
+
+/** `leads`: of all processes on this database, this one runs the jobs. `failing`: those whose last run failed. */
+export type WorkerState = { leads: boolean; readonly failing: Set<string> };
+
+/** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */
+export type Ctx<A extends Actor = Actor> = {
+  readonly rack: Rack;
+  readonly actor: A;
+  readonly keep?: KeptAnswer | undefined;
+  /** Where the request came from, for throttles and the log; absent for what did not come over HTTP. */
+  readonly from?: Origin | undefined;
+};
+
+/** The caller's network (/24 or /64) and the id of the request. */
+export type Origin = { readonly network: string; readonly request_id: string };
+
+/** Time-ordered ids that strictly increase within this process. */
+export function createIdMaker(clock: Clock): () => string {
+  const next = createIds((n) => randomBytes(n));
+  return () => next(clock.now());
+}
+
+const shortDigest = Buffer.alloc(32);
+
+/**
+ * SHA-256 in lower hex: how every credential is looked up. One of ours fits in a block, and is hashed here: on the way to
+ * a request's answer, calling OpenSSL costs several times what it costs in a loop.
+ */
+export function sha256(text: string | Uint8Array): string {
+  if (typeof text === "string" && digestShort(text)) {
+    for (let i = 0; i < 8; i++) shortDigest.writeInt32BE(DIGEST[i] as number, 4 * i);
+    return shortDigest.toString("hex");
+  }
+  return typeof text === "string" ? digest("sha256", text) : createHash("sha256").update(text).digest("hex");
+}
+
+/** What a throttle or a count remembers of an address or a network: no list of who tried to log in is kept. */
+export function throttleKey(rack: Rack, text: string): string {
+  return createHmac("sha256", rack.vault.derive("throttle keys")).update(text).digest("hex");
+}

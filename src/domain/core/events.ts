@@ -1,0 +1,66 @@
+// The audit actions: a closed list (decisions 99, 100), each with the type of thing it is about.
+// Rows of a workspace go to its own chain; what people and operators do goes to the deployment's chain.
+import type { Json } from "../../kernel/audit/canonical.ts";
+
+export const workspaceActions = {
+  "workspace.created": "workspace",
+  "workspace.updated": "workspace",
+  "workspace_member.joined": "workspace_member",
+  "workspace_member.role_changed": "workspace_member",
+  "workspace_member.removed": "workspace_member",
+  "workspace_invite.created": "workspace_invite",
+  "workspace_invite.revoked": "workspace_invite",
+  "workspace_invite.accepted": "workspace_invite",
+  "project.created": "project",
+  "project.updated": "project",
+  "project.deleted": "project",
+  "tenant.created": "tenant",
+  "tenant.updated": "tenant",
+  "tenant.deleted": "tenant",
+  "tenant.embed_tokens_revoked": "tenant",
+  "api_key.created": "api_key",
+  "api_key.updated": "api_key",
+  "api_key.rotated": "api_key",
+  "api_key.revoked": "api_key",
+  "api_key.quarantined": "api_key",
+  "secret_key.created": "secret_key",
+  "secret_key.rotated": "secret_key",
+  "secret_key.revoked": "secret_key",
+  "secret_key.quarantined": "secret_key",
+} as const;
+
+export const deploymentActions = {
+  "user.created": "user",
+  "user.updated": "user",
+  "user.password_changed": "user",
+  "user.password_reset": "user",
+  "user.email_verified": "user",
+  "session.created": "session",
+  "session.revoked": "session",
+  "signing_key.rotated": "signing_key",
+  "backup.created": "backup",
+  "backup.restored": "backup",
+  "config.changed": "config",
+} as const;
+
+export const actions = { ...workspaceActions, ...deploymentActions };
+export type WorkspaceAction = keyof typeof workspaceActions;
+export type DeploymentAction = keyof typeof deploymentActions;
+export type Action = WorkspaceAction | DeploymentAction;
+
+/** Something that happened, before it has its row. */
+export type Event = { action: Action; target_id: string | null; payload: Json };
+
+export function isDeploymentAction(action: Action): action is DeploymentAction {
+  return action in deploymentActions;
+}
+
+/** Target types whose payload a test principal may read (decision 102); every other is served as {}. */
+export const PRODUCT_STATE: ReadonlySet<string> = new Set(["workspace", "project", "tenant", "api_key", "secret_key"]);
+
+/** `{field: {old, new}}` for the fields that differ; null when none does. */
+export function changes<T extends Record<string, Json>>(before: T, after: T): Record<string, Json> | null {
+  const differing = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  if (differing.length === 0) return null;
+  return Object.fromEntries(differing.map((name) => [name, { old: before[name] ?? null, new: after[name] ?? null }]));
+}

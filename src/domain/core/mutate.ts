@@ -1,0 +1,86 @@
+// The one write path. `mutate` locks the audit heads, does the work, appends its audit rows, bumps policy, commits.
+// A callback must return at least one event, or `unchanged(value)`, which rolls its writes back.
+import type { Failure } from "../../kernel/errors.ts";
+import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
+import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
+import type { Outcome } from "../../store/engine/job.ts";
+import type { Entry } from "../../store/engine/audit-ledger.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import { actorColumns } from "./actor.ts";
+import type { Ctx, Rack } from "./context.ts";
+import { actions, isDeploymentAction, type Event } from "./events.ts";
+import { findKept, storeKept } from "../limits/idempotency-replays.ts";
+
+export type Changed<T> = { value: T; events: readonly [Event, ...Event[]] };
+export type Unchanged<T> = { value: T; events: null };
+export type Done<T> = Changed<T> | Unchanged<T>;
+
+/** Nothing was changed: no audit row, no version, and whatever the callback wrote is rolled back. */
+export function unchanged<T>(value: T): Unchanged<T> {
+  return { value, events: null };
+}
+
+export type Where = {
+  /** The workspace whose chain records it; null for what only the deployment's chain records. */
+  workspace_id: string | null;
+  /** True when deployment actions are recorded too. */
+  deployment?: boolean;
+  /** May run beside others of its kind: it decides on nothing that they write. */
+  batch?: boolean;
+  /** Which refusal a violated unique index stands for; undefined = an error of ours. */
+  clash?: (target: string) => Failure | undefined;
+};
+
+export async function mutate<T>(ctx: Ctx, where: Where, work: (tx: Tx) => Promise<Done<T>>): Promise<T> {
+  const { rack, keep } = ctx;
+  const chains = [where.workspace_id, where.deployment || where.workspace_id === null ? NIL_WORKSPACE : null];
+  let done: Done<T> | undefined;
+  const job = {
+    chains: chains.filter((id) => id !== null),
+    batch: where.batch ?? false,
+    work: async (tx: Tx): Promise<Outcome<T>> => {
+      const kept = keep && (await findKept(tx, keep, rack.clock.now()));
+      if (kept) return { value: kept.value as T, entries: [], unchanged: true };
+      done = await work(tx);
+      if (!done.events) return { value: done.value, entries: [], unchanged: true };
+      if (keep) await storeKept(tx, keep, done.value, rack.clock.now());
+      return { value: done.value, entries: done.events.map((event) => toEntry(ctx, where, event)) };
+    },
+  };
+  try {
+    const value = await rack.store.write(job);
+    for (const { action } of done?.events ?? []) rack.tally.mutations[action]++;
+    if (keep && !keep.replayed && done && !done.events)
+      await record(rack, (tx) => storeKept(tx, keep, value, rack.clock.now()));
+    return value;
+  } catch (error) {
+    throw (isUniqueError(error) && where.clash?.(uniqueTarget(error))) || error;
+  }
+}
+
+/** For what is not a control-plane mutation (counters, last-used times, kept answers): no chain, the same commit. */
+export function record<T>(
+  rack: Pick<Rack, "store">,
+  work: (tx: Tx) => Promise<T>,
+  options: { batch?: boolean } = {},
+): Promise<T> {
+  return rack.store.write({
+    chains: [],
+    batch: options.batch ?? false,
+    work: async (tx) => ({ value: await work(tx), entries: [] }),
+  });
+}
+
+function toEntry(ctx: Ctx, where: Where, event: Event): Entry {
+  const workspace_id = isDeploymentAction(event.action) ? NIL_WORKSPACE : where.workspace_id;
+  if (workspace_id === null) throw new Error(`${event.action} needs a workspace`);
+  return {
+    workspace_id,
+    id: ctx.rack.newId(),
+    ...actorColumns(ctx.actor),
+    action: event.action,
+    target_type: actions[event.action],
+    target_id: event.target_id,
+    payload: ctx.actor.kind === "embed_token" ? { ...(event.payload as object), jti: ctx.actor.jti } : event.payload,
+  };
+}

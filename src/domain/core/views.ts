@@ -1,0 +1,182 @@
+// The wire shapes of records, field by field: what is not named here never leaves the process.
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import type { Json } from "../../kernel/audit/canonical.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import type {
+  ApiKeyRow,
+  ProjectRow,
+  Role,
+  SecretKeyRow,
+  SessionRow,
+  TenantRow,
+  UserRow,
+  WorkspaceInviteRow,
+  WorkspaceRow,
+} from "../../store/schema/tables.ts";
+
+export type Meta = { [key: string]: Json };
+
+const time = (ms: number | null): string | null => (ms === null ? null : formatTimestamp(ms));
+
+export function viewWorkspace(row: WorkspaceRow) {
+  return {
+    object: "workspace" as const,
+    id: row.id,
+    name: row.name,
+    slug: row.slug,
+    billing_email: row.billing_email,
+    embed_origins: JSON.parse(row.embed_origins) as string[],
+    created_at: formatTimestamp(row.created_at),
+    updated_at: formatTimestamp(row.updated_at),
+  };
+}
+
+export function viewProject(row: ProjectRow) {
+  return {
+    object: "project" as const,
+    id: row.id,
+    name: row.name,
+    slug: row.slug,
+    policy_version: row.policy_version,
+    default_rate_limits: JSON.parse(row.default_rate_limits) as RateLimit[],
+    created_at: formatTimestamp(row.created_at),
+    updated_at: formatTimestamp(row.updated_at),
+  };
+}
+
+export function viewTenant(row: TenantRow) {
+  return {
+    object: "tenant" as const,
+    id: row.id,
+    external_id: row.external_id,
+    name: row.name,
+    meta: JSON.parse(row.meta) as Meta,
+    embed_epoch: row.embed_epoch,
+    created_at: formatTimestamp(row.created_at),
+    updated_at: formatTimestamp(row.updated_at),
+  };
+}
+
+export function viewKey(row: ApiKeyRow) {
+  return {
+    object: "api_key" as const,
+    id: row.id,
+    project_id: row.project_id,
+    tenant_id: row.tenant_id,
+    env: row.env,
+    display_prefix: row.display_prefix,
+    name: row.name,
+    scopes: JSON.parse(row.scopes) as string[],
+    meta: JSON.parse(row.meta) as Meta,
+    rate_limits: row.rate_limits === null ? null : (JSON.parse(row.rate_limits) as RateLimit[]),
+    expires_at: time(row.expires_at),
+    revoked_at: time(row.revoked_at),
+    revoked_reason: row.revoked_reason,
+    quarantined_at: time(row.quarantined_at),
+    quarantine_reason: row.quarantine_reason,
+    rotated_from: row.rotated_from,
+    created_at: formatTimestamp(row.created_at),
+    last_used_at: time(row.last_used_at),
+  };
+}
+
+export function viewSecretKey(row: SecretKeyRow) {
+  return {
+    object: "secret_key" as const,
+    id: row.id,
+    env: row.env,
+    display_prefix: row.display_prefix,
+    name: row.name,
+    meta: JSON.parse(row.meta) as Meta,
+    expires_at: time(row.expires_at),
+    revoked_at: time(row.revoked_at),
+    revoked_reason: row.revoked_reason,
+    quarantined_at: time(row.quarantined_at),
+    quarantine_reason: row.quarantine_reason,
+    rotated_from: row.rotated_from,
+    created_at: formatTimestamp(row.created_at),
+    last_used_at: time(row.last_used_at),
+  };
+}
+
+/** A person as a part of another record; a record of its own says what it is. */
+export function viewUserFields(row: UserRow) {
+  return {
+    id: row.id,
+    email: row.email,
+    email_verified: row.email_verified_at !== null,
+    name: row.name,
+    created_at: formatTimestamp(row.created_at),
+    last_login_at: time(row.last_login_at),
+  };
+}
+
+export function viewUser(row: UserRow) {
+  return { object: "user" as const, ...viewUserFields(row) };
+}
+
+export type Membership = { workspace_id: string; role: Role; name: string; slug: string };
+
+export function viewSession(row: SessionRow) {
+  return {
+    id: row.id,
+    display_prefix: row.display_prefix,
+    active_workspace_id: row.active_workspace_id,
+    created_at: formatTimestamp(row.created_at),
+    last_seen_at: formatTimestamp(row.last_seen_at),
+    expires_at: formatTimestamp(row.expires_at),
+    absolute_expires_at: formatTimestamp(row.absolute_expires_at),
+  };
+}
+
+export type MemberRow = Pick<UserRow, "email" | "email_verified_at" | "name"> & {
+  user_id: string;
+  role: Role;
+  created_at: number;
+  updated_at: number;
+};
+
+export function viewMember(row: MemberRow) {
+  return {
+    object: "workspace_member" as const,
+    user_id: row.user_id,
+    email: row.email,
+    email_verified: row.email_verified_at !== null,
+    name: row.name,
+    role: row.role,
+    created_at: formatTimestamp(row.created_at),
+    updated_at: formatTimestamp(row.updated_at),
+  };
+}
+
+export function viewInvite(row: WorkspaceInviteRow) {
+  return {
+    object: "workspace_invite" as const,
+    id: row.id,
+    email: row.email,
+    role: row.role,
+    invited_by: row.invited_by,
+    created_at: formatTimestamp(row.created_at),
+    expires_at: formatTimestamp(row.expires_at),
+    accepted_at: time(row.accepted_at),
+    revoked_at: time(row.revoked_at),
+  };
+}
+
+export type ApiKey = ReturnType<typeof viewKey>;
+export type SecretKey = ReturnType<typeof viewSecretKey>;
+export type Minted<T> = T & { key: string; key_shown_once: true };
+export type Rotated<T> = Minted<T> & { previous_key: T };
+
+/** A record together with the credential that is shown this once. */
+export function withKey<T extends object>(view: T, text: string): Minted<T> {
+  return { ...view, key: text, key_shown_once: true };
+}
+
+export type List<T> = { object: "list"; data: T[]; has_more?: true };
+
+/** `rows` holds one more than `max` when there are more. */
+export function listOf<R, T>(rows: R[], max: number, view: (row: R) => T): List<T> {
+  const data = rows.slice(0, max).map((row) => view(row));
+  return rows.length > max ? { object: "list", data, has_more: true } : { object: "list", data };
+}

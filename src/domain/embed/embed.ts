@@ -1,0 +1,86 @@
+// What a tenant's browser may do with its own keys (decisions 156-158). Project, tenant and environment come from the
+// token alone. Every answer has `meta: {}`: the vendor's notes are not for the customer's browser.
+import { fail, Failure } from "../../kernel/errors.ts";
+import { normalizeOrigin } from "../../kernel/origins.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { findEmbedOrigin } from "../../store/queries/embed-origins.ts";
+import { keyById, listKeys } from "../../store/queries/keys.ts";
+import type { EmbedActor } from "../core/actor.ts";
+import type { Ctx, Rack } from "../core/context.ts";
+import { holds, mustGrant } from "./rules.ts";
+import { createKey, revokeKey, rotateKey } from "../keys/keys.ts";
+import { liveProject } from "../workspaces/projects.ts";
+import { liveTenant } from "../workspaces/tenants.ts";
+import { usageOf } from "../usage/usage.ts";
+import { listOf, viewKey, type ApiKey } from "../core/views.ts";
+
+/** Whether any workspace registers this origin: all that can be known before a token is seen. */
+export async function isRegisteredOrigin(rack: Rack, origin: string | undefined): Promise<boolean> {
+  const normal = origin === undefined ? null : normalizeOrigin(origin);
+  return normal !== null && (await findEmbedOrigin.first(rack.store.read, { origin: normal })) !== undefined;
+}
+
+export async function embedSession(ctx: Ctx<EmbedActor>) {
+  const { rack, actor } = ctx;
+  const { read } = rack.store;
+  const [project, tenant] = await stillThere(() =>
+    Promise.all([
+      liveProject(read, actor.workspace_id, actor.project_id),
+      liveTenant(read, actor.workspace_id, actor.tenant_id),
+    ]),
+  );
+  return {
+    object: "embed_session" as const,
+    project: { id: project.id, name: project.name, slug: project.slug },
+    env: actor.env,
+    test_mode: actor.env === "test",
+    tenant: { id: tenant.id, external_id: tenant.external_id, name: tenant.name },
+    scopes: [...actor.scopes],
+    expires_at: formatTimestamp(actor.expires_at),
+    expires_in: Math.max(0, Math.floor((actor.expires_at - rack.clock.now()) / 1000)),
+  };
+}
+
+export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revoked: boolean; limit: number }) {
+  const { workspace_id, project_id, tenant_id, env } = ctx.actor;
+  const filter = { ...query, workspace_id, project_id, tenant_id, env, after: null };
+  return listOf(await listKeys(ctx.rack.store.read, filter), query.limit, (row) => withoutMeta(viewKey(row)));
+}
+
+type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
+
+/** A key of the token's project, tenant and environment: no expiry, the project's limits, at most the granted scopes. */
+export async function createEmbedKey(ctx: Ctx<EmbedActor>, want: NewEmbedKey) {
+  const { project_id, tenant_id, env } = ctx.actor;
+  mustGrant(ctx.actor, want.scopes ?? []);
+  return withoutMeta(await stillThere(() => createKey(ctx, { ...want, project_id, tenant_id, env })));
+}
+
+export async function rotateEmbedKey(ctx: Ctx<EmbedActor>, id: string, overlap_hours: number) {
+  const rotated = await rotateKey(ctx, id, overlap_hours);
+  return { ...withoutMeta(rotated), previous_key: withoutMeta(rotated.previous_key) };
+}
+
+export async function revokeEmbedKey(ctx: Ctx<EmbedActor>, id: string, reason: string | undefined) {
+  return withoutMeta((await revokeKey(ctx, id, reason)).key);
+}
+
+export async function embedKeyUsage(ctx: Ctx<EmbedActor>, id: string, days: number) {
+  const row = await keyById.first(ctx.rack.store.read, { workspace_id: ctx.actor.workspace_id, id });
+  if (!row || !holds(ctx.actor, row)) throw fail("key_not_found");
+  return usageOf(ctx, id, days);
+}
+
+function withoutMeta<T extends ApiKey>(view: T): T {
+  return { ...view, meta: {} };
+}
+
+/** A tenant or project that went away under a request is a token that no longer stands. */
+async function stillThere<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const gone = error instanceof Failure && ["project_not_found", "tenant_not_found"].includes(error.failure);
+    throw gone ? fail("invalid_embed_token") : error;
+  }
+}

@@ -1,0 +1,203 @@
+// Embed tokens: five-minute JWTs that let a tenant's browser manage its own keys (decisions 159-161). Nothing of a
+// token is stored, so every request asks the database anew whether tenant, project, epoch and origins still stand.
+import type { KeyObject } from "node:crypto";
+import { compactVerify, decodeProtectedHeader, SignJWT } from "jose";
+import { fail, failField } from "../../kernel/errors.ts";
+import { parseUuid } from "../../kernel/ids.ts";
+import { ENVS, type Env } from "../../kernel/credentials.ts";
+import { normalizeOrigin } from "../../kernel/origins.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { liveProjectById } from "../../store/queries/projects.ts";
+import { liveTenantById } from "../../store/queries/tenants.ts";
+import { workspaceById } from "../../store/queries/workspaces.ts";
+import type { EmbedActor, SecretKeyActor } from "../core/actor.ts";
+import { coverEnv } from "../core/env-access.ts";
+import type { Ctx, Rack } from "../core/context.ts";
+import { EMBED_ALG, embedKeyAt, loadEmbedSigner } from "./signing-keys.ts";
+import { liveProject } from "../workspaces/projects.ts";
+import { liveTenant } from "../workspaces/tenants.ts";
+import { originsOf } from "../workspaces/workspaces.ts";
+
+export const EMBED_TYP = "keyrack-embed+jwt";
+const LIFE_S = 300;
+const REFRESH_AFTER_S = 240;
+const NBF_LEEWAY_S = 5;
+/** A request's headers hold 16 KiB in all: a longer token could be minted but never presented. */
+const TOKEN_CHARS_MAX = 12 * 1024;
+
+export type NewEmbedToken = {
+  project_id: string;
+  tenant_id: string;
+  env: Env;
+  scopes: string[];
+  origins?: string[] | undefined;
+};
+
+/** Signs a token. It writes nothing: no audit row, no lock. */
+export async function mintEmbedToken(ctx: Ctx<SecretKeyActor>, want: NewEmbedToken) {
+  const { rack, actor } = ctx;
+  coverEnv(actor, want.env);
+  const { read } = rack.store;
+  const project = await liveProject(read, actor.workspace_id, want.project_id);
+  const tenant = await liveTenant(read, actor.workspace_id, want.tenant_id);
+  const audience = await audienceFor(rack, actor.workspace_id, want.origins);
+  const signer = await loadEmbedSigner(rack);
+  if (!signer) throw fail("unavailable", { retryAfterSeconds: 5 });
+  const iat = Math.floor(rack.clock.now() / 1000);
+  const claims: Claims = {
+    iss: rack.publicUrl,
+    aud: audience,
+    sub: tenant.id,
+    jti: rack.newId(),
+    iat,
+    nbf: iat,
+    exp: iat + LIFE_S,
+    wid: actor.workspace_id,
+    pid: project.id,
+    env: want.env,
+    ext: tenant.external_id,
+    epoch: tenant.embed_epoch,
+    scopes: want.scopes,
+  };
+  const header = { alg: EMBED_ALG, kid: signer.kid, typ: EMBED_TYP };
+  const token = await new SignJWT(claims).setProtectedHeader(header).sign(signer.key);
+  if (token.length > TOKEN_CHARS_MAX)
+    throw failField("invalid_body", "scopes", "make the token too long for a request header: grant fewer or shorter");
+  return viewToken(token, signer.kid, claims);
+}
+
+function viewToken(token: string, kid: string, claims: Claims) {
+  return {
+    object: "embed_token" as const,
+    token,
+    jti: claims.jti,
+    kid,
+    project_id: claims.pid,
+    env: claims.env,
+    tenant_id: claims.sub,
+    tenant_external_id: claims.ext,
+    scopes: claims.scopes,
+    audience: claims.aud,
+    epoch: claims.epoch,
+    issued_at: formatTimestamp(claims.iat * 1000),
+    expires_at: formatTimestamp(claims.exp * 1000),
+    expires_in: LIFE_S,
+    refresh_after: formatTimestamp((claims.iat + REFRESH_AFTER_S) * 1000),
+  };
+}
+
+/** The origins asked for, all of them registered; every registered one when none was named. Never none. */
+async function audienceFor(rack: Rack, workspace_id: string, asked: string[] | undefined): Promise<string[]> {
+  const row = await workspaceById.first(rack.store.read, { id: workspace_id });
+  if (!row) throw fail("workspace_not_found");
+  const registered = originsOf(row);
+  if (registered.length === 0)
+    throw failField("invalid_body", "origins", "need at least one origin registered on the workspace (embed_origins)");
+  if (!asked) return registered;
+  const audience = asked.map((origin) => normalizeOrigin(origin));
+  if (audience.length === 0 || !audience.every((origin) => origin !== null && registered.includes(origin)))
+    throw failField("invalid_body", "origins", "must be origins registered on the workspace");
+  return [...new Set(audience as string[])];
+}
+
+type Claims = {
+  iss: string;
+  aud: string[];
+  sub: string;
+  jti: string;
+  iat: number;
+  nbf: number;
+  exp: number;
+  wid: string;
+  pid: string;
+  env: Env;
+  ext: string;
+  epoch: number;
+  scopes: string[];
+};
+
+/** Whether a bearer set out to be a JWT; anything else is no embed token at all. */
+export function looksLikeJwt(text: string): boolean {
+  return /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*$/.test(text);
+}
+
+/** The actor a token stands for. Every refusal is the same one: which check failed is nobody's business. */
+export async function resolveEmbedToken(rack: Rack, token: string): Promise<EmbedActor> {
+  const claims = token.length <= TOKEN_CHARS_MAX ? await verified(rack, token) : null;
+  const actor = claims && (await standing(rack, claims));
+  if (!actor) throw fail("invalid_embed_token");
+  return actor;
+}
+
+const HEADER = ["alg", "kid", "typ"];
+
+/** The claims of a token that we signed, that says it is an embed token, and whose time is now. */
+async function verified(rack: Rack, token: string): Promise<Claims | null> {
+  const unproven = readUnproven(token);
+  if (!unproven) return null;
+  const key = await embedKeyAt(rack, unproven.kid, unproven.claims.iat * 1000 + 999);
+  if (!key || !(await isSignedBy(key, token))) return null;
+  const { claims } = unproven;
+  const now = Math.floor(rack.clock.now() / 1000);
+  if (claims.iss !== rack.publicUrl || claims.exp <= now || claims.nbf > now + NBF_LEEWAY_S) return null;
+  return claims;
+}
+
+/** Reads the parts of a token that has exactly our own header: a key or its address (jwk, jku, x5u) is never taken from one. */
+function readUnproven(token: string): { kid: string; claims: Claims } | null {
+  try {
+    const header = decodeProtectedHeader(token);
+    if (header.typ !== EMBED_TYP || header.alg !== EMBED_ALG || typeof header.kid !== "string") return null;
+    if (Object.keys(header).some((name) => !HEADER.includes(name))) return null;
+    const claims = readClaims(Buffer.from(token.split(".")[1] ?? "", "base64url"));
+    return claims && { kid: header.kid, claims };
+  } catch {
+    return null;
+  }
+}
+
+async function isSignedBy(key: KeyObject, token: string): Promise<boolean> {
+  try {
+    await compactVerify(token, key, { algorithms: [EMBED_ALG] });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readClaims(payload: Uint8Array): Claims | null {
+  const claims = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload)) as Claims | null;
+  if (typeof claims !== "object" || claims === null) return null;
+  const { aud, scopes, env } = claims;
+  const ids = [claims.sub, claims.wid, claims.pid, claims.jti].every((id) => typeof id === "string" && parseUuid(id));
+  const numbers = [claims.iat, claims.nbf, claims.exp, claims.epoch].every((n) => Number.isSafeInteger(n));
+  return ids && numbers && isTexts(aud) && isTexts(scopes) && ENVS.includes(env) ? claims : null;
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
+}
+
+/** What the token speaks of, as it is now: alive, and of the epoch the token was minted in. */
+async function standing(rack: Rack, claims: Claims): Promise<EmbedActor | null> {
+  const { read } = rack.store;
+  const workspace_id = claims.wid;
+  const [workspace, project, tenant] = await Promise.all([
+    workspaceById.first(read, { id: workspace_id }),
+    liveProjectById.first(read, { workspace_id, id: claims.pid }),
+    liveTenantById.first(read, { workspace_id, id: claims.sub }),
+  ]);
+  if (!workspace || !project || !tenant || tenant.embed_epoch !== claims.epoch) return null;
+  const registered = originsOf(workspace);
+  return {
+    kind: "embed_token",
+    workspace_id,
+    project_id: project.id,
+    tenant_id: tenant.id,
+    env: claims.env,
+    scopes: claims.scopes,
+    origins: claims.aud.filter((origin) => registered.includes(origin)),
+    jti: claims.jti,
+    expires_at: claims.exp * 1000,
+  };
+}

@@ -1,0 +1,114 @@
+// What /status shows (decisions 165, 166): each component in one word, and the worst of them. It always answers, and looks
+// at the database at most once in five seconds, however often it is asked.
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import type { Rack } from "../core/context.ts";
+import { mailState } from "../mail/outbox.ts";
+
+export const HEALTHS = ["ok", "degraded", "down", "disabled", "unknown"] as const;
+export type Health = (typeof HEALTHS)[number];
+
+/** What is known of backups, as times in milliseconds; null = never. Whoever makes backups answers it. */
+export type BackupState = {
+  readonly lastSuccessAt: number | null;
+  /** The last try failed. */
+  readonly failing?: boolean;
+  readonly restoreTest: {
+    readonly lastRunAt: number | null;
+    readonly pass: boolean | null;
+    readonly backupId: string | null;
+  };
+};
+
+export const NO_BACKUPS: BackupState = {
+  lastSuccessAt: null,
+  restoreTest: { lastRunAt: null, pass: null, backupId: null },
+};
+
+export type Status = {
+  status: "ok" | "degraded" | "down";
+  components: { api: Health; database: Health; redis: Health; worker: Health; backup: Health };
+  restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
+};
+
+/** The last answer, kept by the instance. */
+export type StatusCache = { until: number; answer: Promise<Status> | undefined };
+
+const KEPT_MS = 5_000;
+const DATABASE_WAIT_MS = 3_000;
+const BACKLOG_HIGH = 1_000;
+const RESTORE_TEST_AGE_MAX_MS = 8 * 86_400_000;
+
+export function showStatus(rack: Rack): Promise<Status> {
+  const { statusCache: cache, clock } = rack;
+  if (!cache.answer || clock.now() >= cache.until) {
+    cache.answer = lookAround(rack);
+    cache.until = clock.now() + KEPT_MS;
+  }
+  return cache.answer;
+}
+
+async function lookAround(rack: Rack): Promise<Status> {
+  const database = await databaseHealth(rack);
+  const backups = await backupState(rack);
+  const components = {
+    api: rack.store.backlog >= BACKLOG_HIGH ? "degraded" : "ok",
+    database,
+    redis: redisHealth(rack),
+    worker: database === "ok" ? await workerHealth(rack) : "unknown",
+    backup: backups ? backupHealth(rack, backups) : "unknown",
+  } as const;
+  const { lastRunAt, pass, backupId } = (backups ?? NO_BACKUPS).restoreTest;
+  const restoreTest = { lastRunAt: lastRunAt === null ? null : formatTimestamp(lastRunAt), pass, backupId };
+  return { status: worstOf(Object.values(components)), components, restoreTest };
+}
+
+function worstOf(all: readonly Health[]): Status["status"] {
+  return all.includes("down") ? "down" : all.includes("degraded") ? "degraded" : "ok";
+}
+
+async function databaseHealth({ store }: Rack): Promise<Health> {
+  try {
+    await store.ping(DATABASE_WAIT_MS);
+    return "ok";
+  } catch {
+    return "down";
+  }
+}
+
+/** Where the counters in this process step in, the service goes on; where they may not, rate limits are refused. */
+function redisHealth({ counters, settings }: Rack): Health {
+  const { configured, ready } = counters.redisState();
+  if (!configured) return "disabled";
+  return ready ? "ok" : settings.ratelimit_on_redis_failure === "local" ? "degraded" : "down";
+}
+
+async function workerHealth(rack: Rack): Promise<Health> {
+  try {
+    const { dead } = await mailState(rack);
+    return dead > 0 || rack.worker.failing.size > 0 ? "degraded" : "ok";
+  } catch {
+    return "unknown";
+  }
+}
+
+/** Undefined when it cannot be told. */
+export async function backupState(rack: Rack): Promise<BackupState | undefined> {
+  try {
+    return rack.backups ? await rack.backups() : NO_BACKUPS;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A backup is only what has been restored: without a good test of this week it does not count as one. */
+export function backupHealth({ settings, clock }: Rack, { lastSuccessAt, restoreTest, failing }: BackupState): Health {
+  const { backup_every, restore_test_every } = settings;
+  if (backup_every === null) return "disabled";
+  if (failing) return "degraded";
+  if (lastSuccessAt === null) return "unknown";
+  const now = clock.now();
+  if (now - lastSuccessAt > 2 * backup_every || restoreTest.pass === false) return "degraded";
+  const { lastRunAt } = restoreTest;
+  if (restore_test_every === null || lastRunAt === null) return "ok";
+  return now - lastRunAt > RESTORE_TEST_AGE_MAX_MS ? "degraded" : "ok";
+}

@@ -1,0 +1,226 @@
+// API keys: what the vendor's customers present. The text of a key is returned once, at creation or rotation.
+import { fail, failField } from "../../kernel/errors.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { after, type Soon } from "../../kernel/maybe-promise.ts";
+import {
+  insertKey,
+  keyById,
+  listKeys as listKeyRows,
+  revokeKeyRow,
+  shortenKey,
+  updateKey,
+} from "../../store/queries/keys.ts";
+import type { ApiKeyRow } from "../../store/schema/tables.ts";
+import type { EmbedActor, Vendor } from "../core/actor.ts";
+import { coverEnv, manageable, placeAfter, readable, visibleEnv } from "../core/env-access.ts";
+import type { Ctx } from "../core/context.ts";
+import { holds, mustBeRotatable, mustHavePlace } from "../embed/rules.ts";
+import { changes, type Event } from "../core/events.ts";
+import { freshOnHashClash, mint, withFreshMaterial, type Minted as Material } from "../auth/new-credentials.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { liveProject } from "../workspaces/projects.ts";
+import { overlapEnd, successorColumns } from "./rotation.ts";
+import { liveTenant } from "../workspaces/tenants.ts";
+import { listOf, viewKey, withKey, type ApiKey, type Meta, type Minted, type Rotated } from "../core/views.ts";
+
+export type NewKey = {
+  project_id: string;
+  tenant_id: string;
+  env: Env;
+  name?: string | undefined;
+  scopes?: string[] | undefined;
+  meta?: Meta | undefined;
+  rate_limits?: RateLimit[] | null | undefined;
+  expires_at?: number | undefined;
+};
+
+type Holder = Ctx<Vendor | EmbedActor>;
+
+/** Mints a key. Its text is returned this once; afterwards only its hash exists. */
+export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
+  coverEnv(ctx.actor, want.env);
+  mustBeFuture(ctx, want.expires_at);
+  const { actor } = ctx;
+  const { workspace_id } = actor;
+  const embed = actor.kind === "embed_token" ? actor : null;
+  return withFreshMaterial(() => {
+    const minted = mint("api_key", want.env); // before the transaction: it holds the only writer
+    return mutate(ctx, { workspace_id, clash: freshOnHashClash, batch: !embed }, async (tx) => {
+      const [project, tenant] = await Promise.all([
+        liveProject(tx, workspace_id, want.project_id),
+        liveTenant(tx, workspace_id, want.tenant_id),
+      ]);
+      if (embed) await mustHavePlace(tx, embed, ctx.rack.clock.now());
+      const policy_version = await tx.bump(project.id);
+      const row = newKeyRow(ctx, want, minted.stored, { project, tenant, policy_version });
+      await insertKey.gather(tx, row);
+      return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row, want.scopes ?? [])] };
+    });
+  });
+}
+
+type Place = { project: { id: string }; tenant: { id: string }; policy_version: number };
+
+function newKeyRow(ctx: Holder, key: NewKey, stored: Material["stored"], place: Place): ApiKeyRow {
+  return {
+    id: ctx.rack.newId(),
+    workspace_id: ctx.actor.workspace_id,
+    project_id: place.project.id,
+    tenant_id: place.tenant.id,
+    env: key.env,
+    lookup_hash: stored.lookup_hash,
+    display_prefix: stored.display_prefix,
+    name: key.name ?? null,
+    scopes: JSON.stringify(key.scopes ?? []),
+    meta: JSON.stringify(key.meta ?? {}),
+    rate_limits: key.rate_limits ? JSON.stringify(key.rate_limits) : null,
+    expires_at: key.expires_at ?? null,
+    requested_expires_at: key.expires_at ?? null,
+    revoked_at: null,
+    revoked_reason: null,
+    revoked_cause: null,
+    quarantined_at: null,
+    quarantine_reason: null,
+    rotated_from: null,
+    created_at: ctx.rack.clock.now(),
+    last_used_at: null,
+    policy_version: place.policy_version,
+  };
+}
+
+function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
+  const { env, display_prefix, name } = row;
+  const payload = { env, display_prefix, name, scopes };
+  return { action: "api_key.created", target_id: row.id, payload };
+}
+
+function mustBeFuture(ctx: Ctx, expires_at: number | null | undefined): void {
+  if (typeof expires_at === "number" && expires_at <= ctx.rack.clock.now()) {
+    throw failField("invalid_body", "expires_at", "must be in the future");
+  }
+}
+
+export type KeyQuery = {
+  project_id?: string | undefined;
+  tenant_id?: string | undefined;
+  env?: Env | undefined;
+  include_revoked: boolean;
+  limit: number;
+  after?: string | undefined;
+};
+
+export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
+  const { read } = ctx.rack.store;
+  const { workspace_id } = ctx.actor;
+  const env = visibleEnv(ctx.actor, query.env);
+  const after = query.after
+    ? placeAfter(ctx.actor, await keyById.first(read, { workspace_id, id: query.after }))
+    : null;
+  return listOf(await listKeyRows(read, { ...query, workspace_id, env, after }), query.limit, viewKey);
+}
+
+export function showKey({ rack, actor }: Ctx<Vendor>, id: string): Soon<ApiKey> {
+  const found = keyById.soon(rack.store.read, { workspace_id: actor.workspace_id, id });
+  return after(found, (row) => viewKey(readable(actor, row, "key_not_found")));
+}
+
+export type KeyEdit = {
+  name?: string | null | undefined;
+  scopes?: string[] | undefined;
+  meta?: Meta | undefined;
+  rate_limits?: RateLimit[] | null | undefined;
+  expires_at?: number | null | undefined;
+};
+
+export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<ApiKey> {
+  mustBeFuture(ctx, edit.expires_at);
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = manageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");
+    if (row.revoked_at !== null) throw fail("revoked_not_editable");
+    if (extendsQuarantine(row, edit.expires_at)) throw fail("quarantine_not_extendable");
+    const after = applyEdit(row, edit);
+    const differing = changes(auditable(row), auditable(after));
+    const metaChanged = row.meta !== after.meta;
+    if (!differing && !metaChanged) return unchanged(viewKey(row));
+    after.policy_version = await tx.bump(row.project_id);
+    await updateKey.run(tx, after);
+    const payload = { env: row.env, ...differing, ...(metaChanged && { meta: { changed: true } }) };
+    return { value: viewKey(after), events: [{ action: "api_key.updated", target_id: id, payload }] };
+  });
+}
+
+/** Quarantine pulled the expiry in; nothing moves it out again. */
+function extendsQuarantine(row: ApiKeyRow, expires_at: number | null | undefined): boolean {
+  if (row.quarantined_at === null || expires_at === undefined || row.expires_at === null) return false;
+  return expires_at === null || expires_at > row.expires_at;
+}
+
+function applyEdit(row: ApiKeyRow, edit: KeyEdit): ApiKeyRow {
+  const limits = edit.rate_limits === null ? null : JSON.stringify(edit.rate_limits);
+  return {
+    ...row,
+    name: edit.name === undefined ? row.name : edit.name,
+    scopes: edit.scopes ? JSON.stringify(edit.scopes) : row.scopes,
+    meta: edit.meta ? JSON.stringify(edit.meta) : row.meta,
+    rate_limits: edit.rate_limits === undefined ? row.rate_limits : (limits ?? null),
+    expires_at: edit.expires_at === undefined ? row.expires_at : edit.expires_at,
+    requested_expires_at: edit.expires_at === undefined ? row.requested_expires_at : edit.expires_at,
+  };
+}
+
+function auditable(row: ApiKeyRow) {
+  const { name, scopes, rate_limits, expires_at } = viewKey(row);
+  return { name, scopes, rate_limits, expires_at };
+}
+
+/** A key that this actor may manage; somebody else's is simply not there. */
+function held({ actor }: Holder, row: ApiKeyRow | undefined): ApiKeyRow {
+  return manageable(actor, row && holds(actor, row) ? row : undefined, "key_not_found");
+}
+
+export function rotateKey(ctx: Holder, id: string, overlap_hours: number): Promise<Rotated<ApiKey>> {
+  const { workspace_id } = ctx.actor;
+  return withFreshMaterial(() =>
+    mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
+      const row = held(ctx, await keyById.first(tx, { workspace_id, id }));
+      if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
+      const now = ctx.rack.clock.now();
+      if (ctx.actor.kind === "embed_token") await mustBeRotatable(tx, ctx.actor, row, now);
+      const minted = mint("api_key", row.env);
+      const policy_version = await tx.bump(row.project_id);
+      const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours), policy_version };
+      const fresh = successorColumns(row, ctx.rack.newId(), now);
+      const successor: ApiKeyRow = { ...row, ...fresh, ...minted.stored, policy_version };
+      await shortenKey.run(tx, previous);
+      await insertKey.run(tx, successor);
+      const payload = { env: row.env, successor_id: successor.id, overlap_hours };
+      return {
+        value: { ...withKey(viewKey(successor), minted.text), previous_key: viewKey(previous) },
+        events: [{ action: "api_key.rotated", target_id: id, payload }],
+      };
+    }),
+  );
+}
+
+export type Revoked = { key: ApiKey; project_id: string; version: number };
+
+/** Ends a key. Doing it again changes nothing and says so by writing nothing. */
+export function revokeKey(ctx: Holder, id: string, reason: string | undefined): Promise<Revoked> {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = held(ctx, await keyById.first(tx, { workspace_id, id }));
+    const { project_id } = row;
+    if (row.revoked_at !== null) return unchanged({ key: viewKey(row), project_id, version: row.policy_version });
+    const now = ctx.rack.clock.now();
+    const version = await tx.bump(project_id);
+    await revokeKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null, policy_version: version });
+    const after = { ...row, revoked_at: now, revoked_reason: reason ?? null };
+    const payload = { env: row.env, reason: reason ?? null };
+    return {
+      value: { key: viewKey(after), project_id, version },
+      events: [{ action: "api_key.revoked", target_id: id, payload }],
+    };
+  });
+}

@@ -1,0 +1,132 @@
+// Leaked credentials, as a secret scanner reports them (decisions 168, 169, 188). Every token has a transaction of its
+// own and every action may be repeated, so a report that failed half-way is simply sent again. What the scanner says of
+// the place goes into a reason and a letter, and may hold the key itself: it is masked first.
+import { fail, failField } from "../../kernel/errors.ts";
+import { parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
+import { endTokens, tokenByHash } from "../../store/queries/one-time-tokens.ts";
+import { revokeSessionRow, sessionByHash } from "../../store/queries/sessions.ts";
+import type { TokenPurpose } from "../../store/schema/tables.ts";
+import type { ScannerActor } from "../core/actor.ts";
+import { sha256, type Ctx } from "../core/context.ts";
+import { mutate, record, unchanged } from "../core/mutate.ts";
+import { quarantine } from "./quarantine.ts";
+import { sessionRevoked } from "../auth/sessions.ts";
+
+const TOKENS_MAX = 1_000;
+const AT_ONCE = 50;
+
+type Scanner = Ctx<ScannerActor>;
+export type LeakReport = { token: string; type: string; place: string };
+export type Label = { token_hash: string; token_type: string; label: "true_positive" | "false_positive" };
+
+/** The sender is another's program: fields we do not know are left alone, and only the token must be there. */
+export function parseReports(bytes: Uint8Array): LeakReport[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(bytes).toString("utf8"));
+  } catch {
+    throw fail("invalid_body");
+  }
+  if (!Array.isArray(value)) throw failField("invalid_body", "", "must be an array");
+  if (value.length > TOKENS_MAX) throw fail("payload_too_large");
+  return value.map((one: Record<string, unknown> | null, i) => {
+    if (typeof one?.token !== "string") throw failField("invalid_body", `[${i}].token`, "must be of type string");
+    const { token, type } = one;
+    return { token, type: typeof type === "string" ? type : "", place: placeOf(one) };
+  });
+}
+
+const CREDENTIAL = /(kr(?:sk|ses|boot|ev|pr)?_(?:live_|test_)?[A-Za-z0-9_-]{6})[A-Za-z0-9_-]{20,}/g;
+
+function placeOf({ source, url }: Record<string, unknown>): string {
+  const words = [source, url].filter((word) => typeof word === "string").map((word) => word.trim());
+  return words
+    .filter(Boolean)
+    .join(" ")
+    .toWellFormed()
+    .replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ")
+    .replace(CREDENTIAL, "$1…")
+    .trim();
+}
+
+/** Labels every token, in the order it came in. One that could not be dealt with fails the whole answer, never the others. */
+export async function reportLeaks(ctx: Scanner, reports: readonly LeakReport[]): Promise<Label[]> {
+  const labels: Label[] = [];
+  const failed: unknown[] = [];
+  for (let at = 0; at < reports.length; at += AT_ONCE) {
+    const some = reports.slice(at, at + AT_ONCE);
+    for (const result of await Promise.allSettled(some.map((report) => labelOne(ctx, report)))) {
+      if (result.status === "fulfilled") labels.push(result.value);
+      else failed.push(result.reason);
+    }
+  }
+  ctx.rack.mail.wake();
+  if (failed.length > 0) throw failed[0];
+  return labels;
+}
+
+async function labelOne(ctx: Scanner, report: LeakReport): Promise<Label> {
+  const token_hash = sha256(report.token);
+  const known = await stopLeak(ctx, report, token_hash);
+  return { token_hash, token_type: report.type, label: known ? "true_positive" : "false_positive" };
+}
+
+type Stop = (ctx: Scanner, hash: string, place: string) => Promise<boolean>;
+
+const stops: Record<CredentialKind, Stop> = {
+  api_key: (ctx, hash, place) => stopKey(ctx, "api_key", hash, place),
+  secret_key: (ctx, hash, place) => stopKey(ctx, "secret_key", hash, place),
+  session: stopSession,
+  bootstrap: async () => false, // it may have any form: looked at before the others
+  email_verification: (ctx, hash) => stopOneTimeToken(ctx, hash, "email_verification"),
+  password_reset: (ctx, hash) => stopOneTimeToken(ctx, hash, "password_reset"),
+};
+
+/** True when the token is, or was, a credential of ours. */
+function stopLeak(ctx: Scanner, report: LeakReport, hash: string): Promise<boolean> {
+  if (hash === ctx.rack.bootstrapHash()) {
+    logLeak(ctx, "bootstrap", { hint: "replace it: this server cannot" });
+    return Promise.resolve(true);
+  }
+  const parsed = parseCredential(report.token);
+  return parsed ? stops[parsed.kind](ctx, hash, report.place) : Promise.resolve(false);
+}
+
+function logLeak({ rack, from }: Scanner, kind: CredentialKind, fields: Record<string, string | undefined>): void {
+  rack.log.warn("a leaked credential was reported", { kind, ...fields, ...from });
+}
+
+async function stopKey(ctx: Scanner, kind: "api_key" | "secret_key", hash: string, place: string): Promise<boolean> {
+  const found = await quarantine(ctx, kind, hash, place);
+  if (found) logLeak(ctx, kind, { workspace_id: found.workspace_id, id: found.id, env: found.env });
+  return found !== undefined;
+}
+
+/** A session is usable at once, so it ends at once. */
+async function stopSession(ctx: Scanner, lookup_hash: string): Promise<boolean> {
+  const { rack } = ctx;
+  const found = await sessionByHash.first(rack.store.read, { lookup_hash });
+  if (!found) return false;
+  await mutate(ctx, { workspace_id: null }, async (tx) => {
+    const now = rack.clock.now();
+    const row = await sessionByHash.first(tx, { lookup_hash });
+    if (!row || row.revoked_at !== null || Math.min(row.expires_at, row.absolute_expires_at) <= now)
+      return unchanged(null);
+    await revokeSessionRow.run(tx, { id: row.id, now });
+    return { value: null, events: [sessionRevoked(row, "reported as leaked")] };
+  });
+  logLeak(ctx, "session", { user_id: found.user_id, id: found.id });
+  return true;
+}
+
+/** A leaked link must not be used by whoever finds it; its person asks for another. */
+async function stopOneTimeToken(ctx: Scanner, token_hash: string, purpose: TokenPurpose): Promise<boolean> {
+  const { rack } = ctx;
+  const found = await tokenByHash.first(rack.store.read, { token_hash, purpose });
+  if (!found) return false;
+  const { user_id } = found;
+  if (found.ended_at === null)
+    await record(rack, (tx) => endTokens.run(tx, { user_id, purpose, now: rack.clock.now() }));
+  logLeak(ctx, purpose, { user_id });
+  return true;
+}

@@ -1,0 +1,150 @@
+// Secret keys: the vendor's own credentials against this service.
+import { fail, failField } from "../../kernel/errors.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import { LIST_MAX } from "../../store/queries/page.ts";
+import {
+  countSecretKeys,
+  insertSecretKey,
+  listSecretKeys as listSecretKeyRows,
+  revokeSecretKeyRow,
+  secretKeyById,
+  shortenSecretKey,
+} from "../../store/queries/secret-keys.ts";
+import type { SecretKeyRow } from "../../store/schema/tables.ts";
+import { confinedTo, hasOwnerScope, type Vendor } from "../core/actor.ts";
+import { coverEnv, manageable, placeAfter, readable } from "../core/env-access.ts";
+import type { Ctx } from "../core/context.ts";
+import type { Event } from "../core/events.ts";
+import { forgetSecretKey } from "../auth/credential-cache.ts";
+import { freshOnHashClash, mint, withFreshMaterial } from "../auth/new-credentials.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { overlapEnd, successorColumns } from "./rotation.ts";
+import { listOf, viewSecretKey, withKey, type Meta, type Minted, type Rotated, type SecretKey } from "../core/views.ts";
+
+export const SECRET_KEYS_MAX = 1_000;
+
+export type NewSecretKey = {
+  env: Env;
+  name?: string | undefined;
+  meta?: Meta | undefined;
+  expires_at?: number | undefined;
+};
+
+type FreshRow = NewSecretKey &
+  Pick<SecretKeyRow, "workspace_id" | "lookup_hash" | "display_prefix"> & { owner_scope: boolean };
+
+export function newSecretKeyRow(ctx: Ctx, key: FreshRow): SecretKeyRow {
+  return {
+    id: ctx.rack.newId(),
+    workspace_id: key.workspace_id,
+    env: key.env,
+    lookup_hash: key.lookup_hash,
+    display_prefix: key.display_prefix,
+    name: key.name ?? null,
+    meta: JSON.stringify(key.meta ?? {}),
+    owner_scope: key.owner_scope ? 1 : 0,
+    expires_at: key.expires_at ?? null,
+    requested_expires_at: key.expires_at ?? null,
+    revoked_at: null,
+    revoked_reason: null,
+    quarantined_at: null,
+    quarantine_reason: null,
+    rotated_from: null,
+    created_at: ctx.rack.clock.now(),
+    last_used_at: null,
+  };
+}
+
+export function secretKeyCreated({ id, env, display_prefix, name }: SecretKeyRow): Event {
+  return { action: "secret_key.created", target_id: id, payload: { env, display_prefix, name } };
+}
+
+export async function createSecretKey(ctx: Ctx<Vendor>, want: NewSecretKey): Promise<Minted<SecretKey>> {
+  coverEnv(ctx.actor, want.env);
+  if (want.expires_at !== undefined && want.expires_at <= ctx.rack.clock.now()) {
+    throw failField("invalid_body", "expires_at", "must be in the future");
+  }
+  const { workspace_id } = ctx.actor;
+  const made = await withFreshMaterial(() => {
+    const minted = mint("secret_key", want.env);
+    const owner_scope = hasOwnerScope(ctx.actor);
+    const row = newSecretKeyRow(ctx, { ...want, ...minted.stored, workspace_id, owner_scope });
+    return mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
+      const [count] = await countSecretKeys.all(tx, { workspace_id });
+      if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw fail("quota_reached");
+      await insertSecretKey.run(tx, row);
+      return { value: withKey(viewSecretKey(row), minted.text), events: [secretKeyCreated(row)] };
+    });
+  });
+  if (ctx.actor.kind === "session") {
+    const { id: secret_key_id, display_prefix } = made;
+    const line = { workspace_id, user_id: ctx.actor.user_id, secret_key_id, display_prefix, ...ctx.from };
+    ctx.rack.log.info("secret key minted by a person", line);
+  }
+  return made;
+}
+
+export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
+  const { read } = ctx.rack.store;
+  const { workspace_id } = ctx.actor;
+  const after = query.after
+    ? placeAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
+    : null;
+  const rows = await listSecretKeyRows(read, { workspace_id, env: confinedTo(ctx.actor), after });
+  return listOf(rows, LIST_MAX, viewSecretKey);
+}
+
+export async function showSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKey> {
+  const row = await secretKeyById.first(ctx.rack.store.read, { workspace_id: ctx.actor.workspace_id, id });
+  return viewSecretKey(readable(ctx.actor, row, "secret_key_not_found"));
+}
+
+export async function rotateSecretKey(
+  ctx: Ctx<Vendor>,
+  id: string,
+  overlap_hours: number,
+): Promise<Rotated<SecretKey>> {
+  const { workspace_id } = ctx.actor;
+  const rotated = await withFreshMaterial(() =>
+    mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
+      const row = manageable(ctx.actor, await secretKeyById.first(tx, { workspace_id, id }), "secret_key_not_found");
+      if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
+      const now = ctx.rack.clock.now();
+      const minted = mint("secret_key", row.env);
+      const successor: SecretKeyRow = {
+        ...row,
+        ...successorColumns(row, ctx.rack.newId(), now),
+        ...minted.stored,
+        // Rotation hands out material, so it hands out no more authority than the actor or the old key has.
+        owner_scope: row.owner_scope === 1 && hasOwnerScope(ctx.actor) ? 1 : 0,
+      };
+      const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours) };
+      await shortenSecretKey.run(tx, previous);
+      await insertSecretKey.run(tx, successor);
+      const payload = { env: row.env, successor_id: successor.id, overlap_hours };
+      return {
+        value: { ...withKey(viewSecretKey(successor), minted.text), previous_key: viewSecretKey(previous) },
+        events: [{ action: "secret_key.rotated", target_id: id, payload }],
+      };
+    }),
+  );
+  await forgetSecretKey(ctx.rack, id);
+  return rotated;
+}
+
+export async function revokeSecretKey(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<SecretKey> {
+  const { workspace_id } = ctx.actor;
+  const revoked = await mutate(ctx, { workspace_id }, async (tx) => {
+    const row = manageable(ctx.actor, await secretKeyById.first(tx, { workspace_id, id }), "secret_key_not_found");
+    if (row.revoked_at !== null) return unchanged(viewSecretKey(row));
+    const now = ctx.rack.clock.now();
+    await revokeSecretKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null });
+    const payload = { env: row.env, reason: reason ?? null };
+    return {
+      value: viewSecretKey({ ...row, revoked_at: now, revoked_reason: reason ?? null }),
+      events: [{ action: "secret_key.revoked", target_id: id, payload }],
+    };
+  });
+  await forgetSecretKey(ctx.rack, id);
+  return revoked;
+}

@@ -1,0 +1,170 @@
+// Idempotency coordination (decisions 135 to 142): one caller executes, the others wait, replay or are told apart.
+// The trap: an answer of `execute` is a promise that nobody else got one, so whatever cannot be decided is a 503.
+import { randomBytes } from "node:crypto";
+import {
+  BODY_BYTES_MAX,
+  LOCK_MS,
+  TTL_MS_DEFAULT,
+  type ClaimStore,
+  type RecordOutcome,
+  type Scope,
+} from "../../kernel/idempotency.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import {
+  claimRecord,
+  completeRecord,
+  heartbeatRecord,
+  reapRecords,
+  releaseRecord,
+} from "../../store/queries/idempotency.ts";
+import type { SecretKeyActor } from "../core/actor.ts";
+import { coverEnv } from "../core/env-access.ts";
+import { sha256, type Ctx, type Rack } from "../core/context.ts";
+import { record } from "../core/mutate.ts";
+import type { Vault } from "../vault/vault.ts";
+
+const TOKEN_BYTES = 24;
+const RETRY_MS_MIN = 100;
+const REAP_ROWS = 1_000;
+const TABLE = "idempotency_records";
+
+type Machine = Ctx<SecretKeyActor>;
+type Named = { scope_hash: string; env: Env };
+
+/** Claims in the relational database: concurrent ones share a durable group commit. */
+export function databaseClaims(rack: Pick<Rack, "store" | "clock">): ClaimStore {
+  const now = (): number => rack.clock.now();
+  const batch = { batch: true };
+  return {
+    claim: (scope, claim) => record(rack, (tx) => claimRecord(tx, scope, claim, now()), batch),
+    complete: (scope, completion) => record(rack, (tx) => completeRecord(tx, scope, completion, now()), batch),
+    release: (scope, token_hash) => record(rack, (tx) => releaseRecord(tx, scope, token_hash, now()), batch),
+    heartbeat: (scope, token_hash) => record(rack, (tx) => heartbeatRecord(tx, scope, token_hash, now()), batch),
+    close: () => {},
+  };
+}
+
+/** Deletes what has expired, a thousand at a time, so that no claim waits behind a long transaction. */
+export async function reapIdempotency(rack: Rack): Promise<number> {
+  for (let total = 0; ; ) {
+    const gone = await record(rack, (tx) => reapRecords(tx, rack.clock.now(), REAP_ROWS));
+    total += gone;
+    if (gone < REAP_ROWS) return total;
+  }
+}
+
+function scopeOf({ actor }: Machine, { env, scope_hash }: Named): Scope {
+  coverEnv(actor, env);
+  return { workspace_id: actor.workspace_id, env, scope_hash };
+}
+
+export type NewClaim = Named & { fingerprint: string; ttl_ms?: number | undefined };
+
+export async function claim(ctx: Machine, want: NewClaim) {
+  const scope = scopeOf(ctx, want);
+  const lock_token = randomBytes(TOKEN_BYTES).toString("base64url");
+  const { fingerprint, ttl_ms = TTL_MS_DEFAULT } = want;
+  const claimed = await ctx.rack.claims.claim(scope, { fingerprint, ttl_ms, token_hash: sha256(lock_token) });
+  const answer = {
+    object: "idempotency_claim" as const,
+    state: claimed.state,
+    lock_token: null as string | null,
+    lock_ms: LOCK_MS,
+    stolen: false,
+    retry_after_ms: null as number | null,
+    response: null as KeptResponse | null,
+    max_body_bytes: BODY_BYTES_MAX,
+  };
+  if (claimed.state === "execute") return { ...answer, lock_token, stolen: claimed.stolen };
+  if (claimed.state === "in_progress") {
+    return { ...answer, retry_after_ms: Math.min(LOCK_MS, Math.max(RETRY_MS_MIN, claimed.lease_left_ms)) };
+  }
+  if (claimed.state === "mismatch") return answer;
+  const { status, body_stored } = claimed;
+  const kept = claimed.sealed ? unsealResponse(ctx.rack.vault, scope, claimed.sealed) : { headers: {}, body: null };
+  const body = body_stored && kept.body ? kept.body.toString("base64") : null;
+  return { ...answer, response: { status, headers: kept.headers, body, body_stored } };
+}
+
+type Headers = Record<string, string>;
+export type KeptResponse = { status: number; headers: Headers; body: string | null; body_stored: boolean };
+
+export type Completing = Named & {
+  lock_token: string;
+  status: number;
+  headers: Headers;
+  body: string | null;
+  ttl_ms?: number | undefined;
+};
+
+export async function complete(ctx: Machine, want: Completing) {
+  const scope = scopeOf(ctx, want);
+  const headers = keptHeaders(want.headers);
+  const body = want.body === null ? null : Buffer.from(want.body, "base64");
+  const fits = body !== null && body.length <= BODY_BYTES_MAX;
+  const { outcome, body_stored } = await ctx.rack.claims.complete(scope, {
+    token_hash: sha256(want.lock_token),
+    status: want.status,
+    ttl_ms: want.ttl_ms ?? null,
+    whole: fits ? sealResponse(ctx.rack.vault, scope, headers, body) : null,
+    bare: sealResponse(ctx.rack.vault, scope, headers, null),
+  });
+  return { object: "idempotency_record" as const, outcome, body_stored };
+}
+
+type Held = Named & { lock_token: string };
+
+export async function release(ctx: Machine, want: Held) {
+  return recordAnswer(await ctx.rack.claims.release(scopeOf(ctx, want), sha256(want.lock_token)));
+}
+
+export async function heartbeat(ctx: Machine, want: Held) {
+  return recordAnswer(await ctx.rack.claims.heartbeat(scopeOf(ctx, want), sha256(want.lock_token)));
+}
+
+function recordAnswer(outcome: RecordOutcome) {
+  return { object: "idempotency_record" as const, outcome };
+}
+
+/** Headers of one connection, and cookies, must not be replayed to another. */
+const DROPPED = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "set-cookie",
+  "set-cookie2",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+function keptHeaders(headers: Headers): Headers {
+  const entries = Object.entries(headers);
+  const named = entries
+    .filter(([name]) => name.toLowerCase() === "connection")
+    .flatMap(([, value]) => value.split(","));
+  const dropped = new Set([...DROPPED, ...named.map((name) => name.trim().toLowerCase())]);
+  return Object.fromEntries(entries.filter(([name]) => !dropped.has(name.toLowerCase())));
+}
+
+// A sealed answer in the clear: 4 bytes big endian length of the headers, the headers as JSON, the body. A stored empty
+// body and a body that was not stored differ in the record's body_stored.
+function sealResponse(vault: Vault, scope: Scope, headers: Headers, body: Buffer | null): Uint8Array {
+  const head = Buffer.from(JSON.stringify(headers));
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(head.length);
+  return vault.seal(TABLE, rowId(scope), Buffer.concat([length, head, body ?? Buffer.alloc(0)]));
+}
+
+function unsealResponse(vault: Vault, scope: Scope, sealed: Uint8Array): { headers: Headers; body: Buffer } {
+  const plain = Buffer.from(vault.open(TABLE, rowId(scope), sealed));
+  const end = 4 + plain.readUInt32BE(0);
+  return { headers: JSON.parse(plain.toString("utf8", 4, end)) as Headers, body: plain.subarray(end) };
+}
+
+function rowId({ workspace_id, env, scope_hash }: Scope): string {
+  return `${workspace_id}/${env}/${scope_hash}`;
+}

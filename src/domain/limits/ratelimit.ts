@@ -1,0 +1,102 @@
+// Rate-limit checks and leases. The counters answer without a relational read; what this file adds is the environment
+// rule, and keeping the in-process counters with windows of a minute and more over a restart (decision 133).
+import type { CheckRequest, Counter, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
+import { FallbackCounter, NO_REDIS, type RedisState } from "../../ratelimit/fallback.ts";
+import { MemoryCounter } from "../../ratelimit/memory/counter.ts";
+import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
+import type { SecretKeyActor } from "../core/actor.ts";
+import { coverEnv } from "../core/env-access.ts";
+import type { Ctx, Rack } from "../core/context.ts";
+import { record } from "../core/mutate.ts";
+
+const FLUSH_ROWS_MAX = 5_000;
+const REDIS_READY_WITHIN_MS = 1_000;
+
+/** The counters of this process: Redis first where it is configured, and always the ones in memory. */
+export type Counters = {
+  readonly counter: Counter;
+  readonly memory: MemoryCounter;
+  redisState(): RedisState;
+};
+
+export type CountersOptions = {
+  now: () => number;
+  redisUrls: readonly string[] | null;
+  onRedisFailure: "local" | "error";
+  /** Tests only: Redis counts by `now` instead of its own clock. */
+  redisByNow?: boolean;
+};
+
+/** Opens the counters; a Redis that does not answer yet is taken up when it does. */
+export async function openCounters({ now, redisUrls, onRedisFailure, redisByNow }: CountersOptions): Promise<Counters> {
+  const memory = new MemoryCounter({ now });
+  if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
+  const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // most instances never load ioredis
+  const redis = new RedisCounter({ urls: redisUrls, ...(redisByNow && { now }) });
+  const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
+  await redis.ready(REDIS_READY_WITHIN_MS);
+  return { counter, memory, redisState: () => counter.redisState() };
+}
+
+type Machine = Ctx<SecretKeyActor>;
+
+/** Not an async function: counters in this process answer at once, and a promise for that costs as much as the check. */
+export function checkLimits({ rack, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
+  coverEnv(actor, want.env);
+  const { project_id, env, key_id, tenant_id, cost, limits } = want; // field by field: a spread costs more than the check
+  const { workspace_id } = actor;
+  const verdict = rack.counters.counter.check({ workspace_id, project_id, env, key_id, tenant_id, cost, limits });
+  return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
+}
+
+export type LimitsResult = { object: "ratelimit_result" } & Verdict;
+
+function resultOf(verdict: Verdict): LimitsResult {
+  const { allowed, limited_policy, retry_after_seconds, store, policies } = verdict;
+  return { object: "ratelimit_result", allowed, limited_policy, retry_after_seconds, store, policies };
+}
+
+export async function leaseLimits({ rack, actor }: Machine, want: Omit<LeaseRequest, "workspace_id">) {
+  coverEnv(actor, want.env);
+  const lease = await rack.counters.counter.lease({ workspace_id: actor.workspace_id, ...want });
+  return { object: "ratelimit_lease" as const, ...lease };
+}
+
+export async function returnLease({ rack, actor }: Machine, want: { lease_id: string; unused: number }) {
+  const returned = await rack.counters.counter.giveBack(actor.workspace_id, want.lease_id, want.unused);
+  return { object: "ratelimit_return" as const, returned };
+}
+
+/** Saves one pass of what changed; answers how many counters that were. */
+export async function flushCounters(rack: Pick<Rack, "store" | "counters">): Promise<number> {
+  const { memory } = rack.counters;
+  const rows = memory.dirtyRows(FLUSH_ROWS_MAX);
+  if (rows.length === 0) return 0;
+  try {
+    await record(rack, (tx) => saveCounters(tx, rows));
+  } catch (error) {
+    memory.requeue(rows);
+    throw error;
+  }
+  return rows.length;
+}
+
+/** Everything that changed: at shutdown. */
+export async function flushAllCounters(rack: Pick<Rack, "store" | "counters">): Promise<void> {
+  while ((await flushCounters(rack)) > 0);
+}
+
+/** Takes up what an earlier process saved; once, before the first check. */
+export async function loadCounters({ store, clock, counters }: Pick<Rack, "store" | "clock" | "counters">) {
+  let key = "";
+  for (;;) {
+    const rows = await countersAfter.all(store.read, { key, now: clock.now(), limit: FLUSH_ROWS_MAX });
+    counters.memory.load(rows);
+    if (rows.length < FLUSH_ROWS_MAX) return;
+    key = rows.at(-1)?.key ?? "";
+  }
+}
+
+export function reapSavedCounters(rack: Rack): Promise<number> {
+  return record(rack, (tx) => reapCounters.run(tx, { now: rack.clock.now() }));
+}

@@ -1,0 +1,185 @@
+// Mail on its way out. A message is queued in the transaction that causes it, sealed, and sent afterwards; a crash
+// between sending and saying so sends it twice under one Message-ID, never not at all.
+import { randomInt } from "node:crypto";
+import { fail } from "../../kernel/errors.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { MailRefused, type Mail, type MailTransport } from "./message.ts";
+import {
+  claimMail,
+  countDeadMailSince,
+  countMail,
+  delayMail,
+  deleteMail,
+  dueMail,
+  insertMail,
+  listMail as listMailRows,
+  mailById,
+  markMailDead,
+  markMailSent,
+  reapMail,
+  requeueMail,
+} from "../../store/queries/outbox.ts";
+import { LIST_MAX } from "../../store/queries/page.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
+import type { Rack } from "../core/context.ts";
+import type { Letter } from "./templates.ts";
+import { record } from "../core/mutate.ts";
+import { listOf } from "../core/views.ts";
+
+/** What the instance has for mail: the transport, and a bell for the worker. */
+export type MailDoor = { readonly transport: MailTransport; wake: () => void };
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const GIVE_UP_MS = 72 * HOUR_MS;
+const FIRST_RETRY_MS = 30_000;
+const LEASE_MS = 2 * 60_000;
+const AT_ONCE = 5;
+const KEEP_SENT_MS = 7 * DAY_MS;
+const KEEP_DEAD_MS = 30 * DAY_MS;
+const ERROR_CHARS = 200;
+
+/** Queues one message. `until` is when its token expires: a dead link is not worth sending. */
+export async function queueMail(rack: Rack, tx: Tx, to: string, letter: Letter, until?: number): Promise<string> {
+  const now = rack.clock.now();
+  const id = rack.newId();
+  const { kind, subject, text } = letter;
+  const message_id = `<${id}@${new URL(rack.publicUrl || "http://localhost").hostname}>`;
+  await insertMail.run(tx, {
+    id,
+    kind,
+    recipient: to,
+    message_id,
+    sealed_message: rack.vault.seal("outbox", id, Buffer.from(JSON.stringify({ subject, text }))),
+    state: "queued",
+    attempts: 0,
+    created_at: now,
+    next_at: now,
+    give_up_at: Math.min(until ?? Number.MAX_SAFE_INTEGER, now + GIVE_UP_MS),
+    settled_at: null,
+    last_error: null,
+  });
+  return id;
+}
+
+/** The work of queueing and nothing to show for it: an address without an account must not answer faster. */
+export async function pretendMail(rack: Rack, tx: Tx, to: string, letter: Letter): Promise<void> {
+  await deleteMail.run(tx, { id: await queueMail(rack, tx, to, letter) });
+}
+
+/** Sends what is due until nothing is. Runs beside requests; several processes may run it at once. */
+export async function deliverDue(rack: Rack): Promise<void> {
+  for (;;) {
+    const rows = await dueMail.all(rack.store.read, { now: rack.clock.now(), limit: AT_ONCE });
+    if (rows.length === 0) return;
+    await Promise.all(rows.map((row) => deliverOne(rack, row)));
+  }
+}
+
+async function deliverOne(rack: Rack, row: OutboxRow): Promise<void> {
+  const { id } = row;
+  const now = rack.clock.now();
+  if (now >= row.give_up_at) return bury(rack, row, row.last_error ?? "it was too late to send");
+  const claimed = await record(rack, (tx) => claimMail.run(tx, { id, now, until: now + LEASE_MS }));
+  if (claimed === 0) return;
+  try {
+    await rack.mail.transport.deliver(openMail(rack, row));
+  } catch (error) {
+    const reason = oneLine((error as Error).message);
+    if (error instanceof MailRefused) return bury(rack, row, reason);
+    return postpone(rack, row, reason);
+  }
+  await record(rack, (tx) => markMailSent.run(tx, { id, now: rack.clock.now() }));
+  rack.log.info("mail sent", { mail_id: id, kind: row.kind, attempt: row.attempts + 1 });
+}
+
+function openMail(rack: Rack, row: OutboxRow): Mail {
+  const { id, message_id, recipient: to, created_at: date } = row;
+  if (!row.sealed_message) throw new MailRefused("the message is gone");
+  const plain = Buffer.from(rack.vault.open("outbox", id, row.sealed_message)).toString("utf8");
+  return { id, message_id, to, date, ...(JSON.parse(plain) as { subject: string; text: string }) };
+}
+
+async function postpone(rack: Rack, row: OutboxRow, last_error: string): Promise<void> {
+  const delay = Math.min(HOUR_MS, FIRST_RETRY_MS * 2 ** row.attempts);
+  const jittered = Math.round(delay * (1 + randomInt(-100, 101) / 1_000));
+  const next_at = Math.min(rack.clock.now() + jittered, row.give_up_at);
+  rack.log.warn("mail delayed", { mail_id: row.id, kind: row.kind, attempt: row.attempts + 1, error: last_error });
+  await record(rack, (tx) => delayMail.run(tx, { id: row.id, next_at, last_error }));
+}
+
+async function bury(rack: Rack, row: OutboxRow, last_error: string): Promise<void> {
+  rack.log.error("mail given up; see keyrack mail list --state dead", {
+    mail_id: row.id,
+    kind: row.kind,
+    error: last_error,
+  });
+  await record(rack, (tx) => markMailDead.run(tx, { id: row.id, now: rack.clock.now(), last_error }));
+}
+
+/** What a server says may be long, and may hold anything. */
+function oneLine(text: string): string {
+  return text.replace(/[\u0000-\u001f\u007f]+/g, " ").slice(0, ERROR_CHARS);
+}
+
+/** House-keeping: what went out is forgotten after a week, what could not after a month. */
+export async function reapOutbox(rack: Rack): Promise<void> {
+  const now = rack.clock.now();
+  await record(rack, async (tx) => {
+    await reapMail.run(tx, { state: "sent", before: now - KEEP_SENT_MS });
+    await reapMail.run(tx, { state: "dead", before: now - KEEP_DEAD_MS });
+  });
+  await rack.mail.transport.tidy();
+}
+
+/** For /status: the worker is degraded while a message of the last day could not be delivered. */
+export async function mailState(rack: Rack): Promise<{ queued: number; dead: number }> {
+  const { read } = rack.store;
+  const [queued, dead] = await Promise.all([
+    countMail.first(read, { state: "queued" }),
+    countDeadMailSince.first(read, { since: rack.clock.now() - DAY_MS }),
+  ]);
+  return { queued: queued?.n ?? 0, dead: dead?.n ?? 0 };
+}
+
+function viewMail(row: OutboxRow) {
+  return {
+    object: "mail" as const,
+    id: row.id,
+    kind: row.kind,
+    to: row.recipient,
+    state: row.state,
+    attempts: row.attempts,
+    created_at: formatTimestamp(row.created_at),
+    next_at: row.state === "queued" ? formatTimestamp(row.next_at) : null,
+    settled_at: row.settled_at === null ? null : formatTimestamp(row.settled_at),
+    last_error: row.last_error,
+    message_id: row.message_id,
+  };
+}
+
+export type MailView = ReturnType<typeof viewMail> & { subject?: string; text?: string };
+
+export async function listMail(rack: Rack, query: { state?: OutboxState | undefined }) {
+  return listOf(await listMailRows(rack.store.read, query.state ?? null), LIST_MAX, viewMail);
+}
+
+/** The body holds a live link: it is opened only when asked for. */
+export async function showMail(rack: Rack, id: string, withBody: boolean): Promise<MailView> {
+  const row = await mailById.first(rack.store.read, { id });
+  if (!row) throw fail("mail_not_found");
+  if (!withBody || !row.sealed_message) return viewMail(row);
+  const { subject, text } = openMail(rack, row);
+  return { ...viewMail(row), subject, text };
+}
+
+export async function retryMail(rack: Rack, id: string): Promise<MailView> {
+  const now = rack.clock.now();
+  const moved = await record(rack, (tx) => requeueMail.run(tx, { id, now, give_up_at: now + GIVE_UP_MS }));
+  const row = await mailById.first(rack.store.read, { id });
+  if (!row) throw fail("mail_not_found");
+  if (moved === 0) throw fail("mail_not_retryable");
+  rack.mail.wake();
+  return viewMail(row);
+}

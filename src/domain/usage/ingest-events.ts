@@ -1,0 +1,224 @@
+// The validator of telemetry events, by hand: a schema library costs more than parsing the batch does. Unknown fields
+// pass (decision 10); every failure is named by its path, and no message echoes a value.
+import type { Detail } from "../../kernel/errors.ts";
+import { parseUuid } from "../../kernel/ids.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import { parseTimestamp } from "../../kernel/timestamps.ts";
+import type { KeyPlace } from "../../store/queries/ingest.ts";
+import type { Known, Missing } from "./known-ids.ts";
+
+export const DETAILS_MAX = 20;
+const SAMPLE_RATE_MIN = 0.0001;
+
+/** An event that passed, as far as the figures need it. */
+export type WireEvent = {
+  ts: string;
+  project_id: string;
+  env: Env;
+  tenant_id?: string | null;
+  key_id?: string | null;
+  status: number;
+  denial_reason?: string | null;
+  request_id: string;
+  sample_rate?: number;
+};
+
+export type Batch = { events: WireEvent[]; sample_rate: number; events_dropped: number };
+
+/** What one pass over the events found out. */
+export type Findings = {
+  problems: Detail[];
+  /** Milliseconds of each event's ts. */
+  times: Float64Array;
+  /** The key of each event, where it is known already. */
+  places: (KeyPlace | undefined)[];
+  /** The events that are not simply of a known key, in its project and environment: whose they are must be looked at. */
+  doubtful: number[];
+  missing: Missing;
+  live: boolean;
+};
+
+type Fields = Record<string, unknown>;
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Text of min to max code points; code units bound them, so most texts need no walk. */
+function isText(value: unknown, min: number, max: number): boolean {
+  if (typeof value !== "string" || value.length < min) return false;
+  return value.length <= max || (value.length <= 2 * max && [...value].length <= max);
+}
+
+function isTextOrNull(value: unknown, max: number): boolean {
+  return value === null || value === undefined || isText(value, 0, max);
+}
+
+function isSampleRate(value: unknown): boolean {
+  return value === undefined || (typeof value === "number" && value >= SAMPLE_RATE_MIN && value <= 1);
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+class Problems {
+  readonly list: Detail[] = [];
+
+  say(path: string, value: unknown, message: string): void {
+    if (this.list.length >= DETAILS_MAX) return;
+    this.list.push({ path, message: value === undefined ? "is required" : message });
+  }
+
+  at(i: number, name: string, value: unknown, message: string): void {
+    this.say(`events[${i}].${name}`, value, message);
+  }
+
+  get full(): boolean {
+    return this.list.length >= DETAILS_MAX;
+  }
+}
+
+/** The batch around the events. `eventsMax` is what one batch may hold. */
+export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | null; problems: Detail[] } {
+  const problems = new Problems();
+  if (!isObject(value)) return { batch: null, problems: [{ path: "", message: "must be an object" }] };
+  const { object, protocol_version, node_id, sdk, events, events_dropped = 0, sample_rate = 1 } = value;
+  const say = problems.say.bind(problems);
+  if (object !== "ingest_batch") say("object", object, "must be ingest_batch");
+  if (protocol_version !== 1) say("protocol_version", protocol_version, "must be 1");
+  if (typeof node_id !== "string" || !/^[A-Za-z0-9._:-]{1,128}$/.test(node_id)) {
+    say("node_id", node_id, "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
+  }
+  if (!isObject(sdk)) say("sdk", sdk, "must be an object");
+  else {
+    if (!isText(sdk.name, 1, 64)) say("sdk.name", sdk.name, "must have 1 to 64 characters");
+    if (!isText(sdk.version, 1, 64)) say("sdk.version", sdk.version, "must have 1 to 64 characters");
+  }
+  if (!Array.isArray(events)) say("events", events, "must be an array");
+  else if (events.length > eventsMax) say("events", events, `must have at most ${eventsMax} entries`);
+  if (!isCount(events_dropped)) say("events_dropped", events_dropped, "must be a whole number from 0");
+  if (!isSampleRate(sample_rate)) say("sample_rate", sample_rate, "must be from 0.0001 to 1");
+  const batch = { events, sample_rate, events_dropped } as Batch;
+  return { batch: Array.isArray(events) && events.length <= eventsMax ? batch : null, problems: problems.list };
+}
+
+/** Checks the shape of every event, and which of its ids still have to be looked up. */
+export function checkEvents(events: readonly unknown[], known: Known): Findings {
+  const problems = new Problems();
+  const findings: Findings = {
+    problems: problems.list,
+    times: new Float64Array(events.length),
+    places: [],
+    doubtful: [],
+    missing: { keys: new Set(), projects: new Set(), tenants: new Set() },
+    live: false,
+  };
+  for (let i = 0; i < events.length && !problems.full; i++) {
+    const event = events[i];
+    if (!isObject(event)) {
+      problems.say(`events[${i}]`, event, "must be an object");
+      continue;
+    }
+    const time = typeof event.ts === "string" ? timeOf(event.ts) : null;
+    if (time === null) problems.at(i, "ts", event.ts, "must be an ISO 8601 date-time");
+    else findings.times[i] = time;
+    checkRequest(event, i, problems);
+    checkContext(event, i, problems);
+    checkIds(event, i, problems, findings, known);
+    if (event.env === "live") findings.live = true;
+  }
+  return findings;
+}
+
+function checkRequest(event: Fields, i: number, problems: Problems): void {
+  const { method, path, route, status, duration_ms, request_id } = event;
+  if (!isText(method, 1, 16)) problems.at(i, "method", method, "must have 1 to 16 characters");
+  if (!isText(path, 0, 2048)) problems.at(i, "path", path, "must have at most 2048 characters");
+  if (route !== null && !isText(route, 0, 512))
+    problems.at(i, "route", route, "must be null or have at most 512 characters");
+  if (!(Number.isInteger(status) && (status as number) >= 100 && (status as number) <= 599)) {
+    problems.at(i, "status", status, "must be a whole number from 100 to 599");
+  }
+  if (!(typeof duration_ms === "number" && duration_ms >= 0 && duration_ms < Infinity)) {
+    problems.at(i, "duration_ms", duration_ms, "must be a number from 0");
+  }
+  if (!isText(request_id, 1, 128)) problems.at(i, "request_id", request_id, "must have 1 to 128 characters");
+}
+
+function checkContext(event: Fields, i: number, problems: Problems): void {
+  const { env, degraded, display_prefix, denial_reason, sample_rate } = event;
+  if (env !== "live" && env !== "test") problems.at(i, "env", env, "must be one of live, test");
+  if (typeof degraded !== "boolean") problems.at(i, "degraded", degraded, "must be true or false");
+  if (!isTextOrNull(display_prefix, 128))
+    problems.at(i, "display_prefix", display_prefix, "must be null or have at most 128 characters");
+  if (!isTextOrNull(denial_reason, 64))
+    problems.at(i, "denial_reason", denial_reason, "must be null or have at most 64 characters");
+  if (!isSampleRate(sample_rate)) problems.at(i, "sample_rate", sample_rate, "must be from 0.0001 to 1");
+}
+
+/** An event need not name its key's tenant. */
+export function isOf(place: KeyPlace, tenant_id: unknown): boolean {
+  return tenant_id === place.tenant_id || tenant_id === null || tenant_id === undefined;
+}
+
+/** An id that is known is well formed: only others are read. They are put in lower case for the lookup. */
+function checkIds(event: Fields, i: number, problems: Problems, findings: Findings, known: Known): void {
+  const { key_id, project_id, tenant_id, env } = event;
+  const place = typeof key_id === "string" ? known.keys.get(key_id) : undefined;
+  findings.places[i] = place;
+  if (place && place.project_id === project_id && place.env === env && isOf(place, tenant_id)) return;
+  findings.doubtful.push(i);
+  if (!place && key_id !== null && key_id !== undefined) need(event, "key_id", i, problems, findings.missing.keys);
+  if (place?.project_id !== project_id && !known.projects.has(project_id as string)) {
+    need(event, "project_id", i, problems, findings.missing.projects);
+  }
+  if (tenant_id === null || tenant_id === undefined || place?.tenant_id === tenant_id) return;
+  if (!known.tenants.has(tenant_id as string)) need(event, "tenant_id", i, problems, findings.missing.tenants);
+}
+
+function need(event: Fields, name: string, i: number, problems: Problems, missing: Set<string>): void {
+  const value = event[name];
+  const id = typeof value === "string" ? parseUuid(value) : null;
+  if (id === null) problems.at(i, name, value, "must be a UUID");
+  else {
+    event[name] = id;
+    missing.add(id);
+  }
+}
+
+let dayText = "";
+let dayStart = 0;
+
+/** Most timestamps are `YYYY-MM-DDTHH:MM:SS.sssZ` of one day: its date is parsed once, its time by hand. */
+export function timeOf(text: string): number | null {
+  if (text.length === 24 && text.charCodeAt(23) === 90 && dayText !== "" && text.startsWith(dayText)) {
+    const ms = clockOf(text);
+    if (ms >= 0) return dayStart + ms;
+  }
+  const time = parseTimestamp(text);
+  if (time !== null && text.length === 24 && text.endsWith("Z")) {
+    dayText = text.slice(0, 11);
+    dayStart = time - (time % 86_400_000);
+  }
+  return time;
+}
+
+/** Milliseconds of HH:MM:SS.sss from the 12th character on; negative when it is anything else. */
+function clockOf(text: string): number {
+  if (text.charCodeAt(13) !== 58 || text.charCodeAt(16) !== 58 || text.charCodeAt(19) !== 46) return -1;
+  const hours = twoDigits(text, 11);
+  const minutes = twoDigits(text, 14);
+  const seconds = twoDigits(text, 17);
+  const hundredths = twoDigits(text, 20);
+  const last = text.charCodeAt(22) - 48;
+  if (!(hours < 24 && minutes < 60 && seconds < 60 && hundredths < 100 && last >= 0 && last < 10)) return -1;
+  return ((hours * 60 + minutes) * 60 + seconds) * 1000 + hundredths * 10 + last;
+}
+
+/** 100 or more when it is not two digits. */
+function twoDigits(text: string, at: number): number {
+  const tens = text.charCodeAt(at) - 48;
+  const ones = text.charCodeAt(at + 1) - 48;
+  return tens >= 0 && tens < 10 && ones >= 0 && ones < 10 ? tens * 10 + ones : 100;
+}

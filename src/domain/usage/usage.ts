@@ -1,0 +1,88 @@
+// Usage and billing figures (decisions 151 to 155). Days and months are UTC; lists are filled with zeros so that a
+// chart has no gaps. Sums have fractions where a fleet samples and are rounded here, once.
+import type { Env } from "../../kernel/credentials.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { keyById } from "../../store/queries/keys.ts";
+import { LIST_MAX } from "../../store/queries/page.ts";
+import type { UsageTenantMonthRow } from "../../store/schema/tables.ts";
+import { activeTenants, keyDays, reapDays, tenantMonths } from "../../store/queries/usage.ts";
+import type { EmbedActor, Vendor } from "../core/actor.ts";
+import { readable, visibleEnv } from "../core/env-access.ts";
+import type { Ctx, Rack } from "../core/context.ts";
+import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
+import { record } from "../core/mutate.ts";
+import { listOf, type List } from "../core/views.ts";
+
+const DAYS_KEPT = 400;
+
+function dayText(day: number): string {
+  return formatTimestamp(day * DAY_MS).slice(0, 10);
+}
+
+function monthText(month: number): string {
+  return formatTimestamp(Date.UTC(1970, month, 1)).slice(0, 10);
+}
+
+/** Requests and errors of one key, oldest day first, today last. */
+export async function keyUsage(ctx: Ctx<Vendor>, key_id: string, days: number) {
+  const { workspace_id } = ctx.actor;
+  readable(ctx.actor, await keyById.first(ctx.rack.store.read, { workspace_id, id: key_id }), "key_not_found");
+  return usageOf(ctx, key_id, days);
+}
+
+/** The figures alone, for a caller that has already seen that the key is theirs. */
+export async function usageOf({ rack, actor }: Ctx<Vendor | EmbedActor>, key_id: string, days: number) {
+  const { workspace_id } = actor;
+  const to = dayOf(rack.clock.now());
+  const from = to - days + 1;
+  const rows = await keyDays.all(rack.store.read, { workspace_id, key_id, from, to });
+  const byDay = new Map(rows.map((row) => [row.day, row]));
+  const data = Array.from({ length: days }, (_, i) => {
+    const { requests = 0, errors = 0 } = byDay.get(from + i) ?? {};
+    return { day: dayText(from + i), requests: Math.round(requests), errors: Math.round(errors) };
+  });
+  return { object: "usage" as const, key_id, days, data };
+}
+
+export type BillableTenantMonth = { object: "billable_tenant_month"; month: string; active_tenants: number };
+
+/** Live tenants with an admitted event, newest month first. */
+export async function billing({ rack, actor }: Ctx<Vendor>, months: number): Promise<List<BillableTenantMonth>> {
+  const to = monthOf(rack.clock.now());
+  const from = to - months + 1;
+  const rows = await activeTenants.all(rack.store.read, { workspace_id: actor.workspace_id, from, to });
+  const byMonth = new Map(rows.map((row) => [row.month, row.active_tenants]));
+  const data = Array.from({ length: months }, (_, i) => ({
+    object: "billable_tenant_month" as const,
+    month: monthText(to - i),
+    active_tenants: byMonth.get(to - i) ?? 0,
+  }));
+  return { object: "list", data };
+}
+
+export async function tenantActivity(ctx: Ctx<Vendor>, query: { months: number; env?: Env | undefined }) {
+  const { rack, actor } = ctx;
+  const env = visibleEnv(actor, query.env);
+  const to = monthOf(rack.clock.now());
+  const from = to - query.months + 1;
+  const rows = await tenantMonths(rack.store.read, { workspace_id: actor.workspace_id, env, from, to });
+  return listOf(rows, LIST_MAX, viewTenantMonth);
+}
+
+function viewTenantMonth(row: UsageTenantMonthRow) {
+  return {
+    object: "tenant_activity_month" as const,
+    tenant_id: row.tenant_id,
+    project_id: row.project_id,
+    env: row.env,
+    month: monthText(row.month),
+    request_count: Math.round(row.requests),
+    first_seen_at: formatTimestamp(row.first_seen_at),
+    last_seen_at: formatTimestamp(row.last_seen_at),
+  };
+}
+
+/** Daily figures are kept for 400 days, months for ever. */
+export function reapUsage(rack: Rack): Promise<number> {
+  return record(rack, (tx) => reapDays.run(tx, { before: dayOf(rack.clock.now()) - DAYS_KEPT }));
+}

@@ -1,0 +1,90 @@
+// Ed25519 signing keys, the private part sealed by the master key. The checkpoint key is made once for a database:
+// two processes that start together on one must end up with the same one.
+import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, verify, type KeyObject } from "node:crypto";
+import { canonical } from "../../kernel/audit/canonical.ts";
+import { claimFact, readFact } from "../../store/queries/deployment.ts";
+import { insertSigningKey, signingKeyById } from "../../store/queries/signing-keys.ts";
+import type { SigningKeyRow } from "../../store/schema/tables.ts";
+import { sha256, type Rack } from "../core/context.ts";
+import { record } from "../core/mutate.ts";
+
+const TABLE = "signing_keys";
+/** The DER in front of the 32 bytes of a raw Ed25519 public key (RFC 8410). */
+const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
+
+export type Signer = {
+  readonly kid: string;
+  /** The raw 32 bytes. */
+  readonly publicKey: Uint8Array;
+  sign(message: Uint8Array): Uint8Array;
+};
+
+/** A new pair as its row, not yet stored. It may sign from `active_from` on (null = it is a standby). */
+export function newSigningKeyRow(
+  rack: Rack,
+  purpose: SigningKeyRow["purpose"],
+  active_from: number | null,
+): SigningKeyRow {
+  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+  const id = rack.newId();
+  const now = rack.clock.now();
+  const x = publicKey.export({ format: "jwk" }).x ?? "";
+  return {
+    id,
+    purpose,
+    kid: thumbprint(x),
+    public_key: x,
+    sealed_private_key: rack.vault.seal(TABLE, id, privateKey.export({ format: "der", type: "pkcs8" })),
+    created_at: now,
+    published_at: now,
+    active_from,
+    retired_at: null,
+    removed_at: null,
+  };
+}
+
+/** RFC 7638 of an Ed25519 key, in base64url. */
+export function thumbprint(x: string): string {
+  return Buffer.from(sha256(canonical({ crv: "Ed25519", kty: "OKP", x })), "hex").toString("base64url");
+}
+
+export function openPrivateKey(rack: Rack, row: SigningKeyRow): KeyObject {
+  if (!row.sealed_private_key) throw new Error(`signing key ${row.kid} has no private part any more`);
+  const der = rack.vault.open(TABLE, row.id, row.sealed_private_key);
+  return createPrivateKey({ key: Buffer.from(der), format: "der", type: "pkcs8" });
+}
+
+/** The public key is taken from the opened private one: the column beside it is for those who hold no master key. */
+export function openSigner(rack: Rack, row: SigningKeyRow): Signer {
+  const key = openPrivateKey(rack, row);
+  const publicKey = rawPublicKey(createPublicKey(key));
+  return { kid: row.kid, publicKey, sign: (message) => sign(null, message, key) };
+}
+
+function rawPublicKey(key: KeyObject): Uint8Array {
+  return new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(SPKI_HEAD.length));
+}
+
+export function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
+  const der = Buffer.concat([SPKI_HEAD, publicKey]);
+  return verify(null, message, createPublicKey({ key: der, format: "der", type: "spki" }), signature);
+}
+
+/** Makes the key that signs audit checkpoints, unless this database has one. */
+export async function ensureCheckpointKey(rack: Rack): Promise<void> {
+  if (await readFact.first(rack.store.read, { name: "checkpoint_key_id" })) return;
+  const row = newSigningKeyRow(rack, "checkpoint", rack.clock.now());
+  await record(rack, async (tx) => {
+    // Whoever names the key first has made it; the other's pair is dropped unused.
+    const claimed = await claimFact.run(tx, { name: "checkpoint_key_id", value: row.id });
+    if (claimed === 1) await insertSigningKey.run(tx, row);
+  });
+}
+
+export async function loadCheckpointSigner(rack: Rack): Promise<Signer> {
+  await ensureCheckpointKey(rack);
+  const fact = await readFact.first(rack.store.read, { name: "checkpoint_key_id" });
+  const row = fact && (await signingKeyById.first(rack.store.read, { id: fact.value }));
+  if (!row) throw new Error("the checkpoint key is missing from the database");
+  return openSigner(rack, row);
+}

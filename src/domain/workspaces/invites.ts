@@ -1,0 +1,169 @@
+// Invitations. One has two tokens: the API's answer carries one, the mail the other. Either lets a verified person in,
+// whatever their address; only the mailed one proves the mailbox it was sent to (decision 61).
+import { emailKey } from "../../kernel/emails.ts";
+import { fail } from "../../kernel/errors.ts";
+import { parseInviteToken } from "../../kernel/credentials.ts";
+import {
+  countPendingInvites,
+  insertInvite,
+  inviteByHash,
+  inviteById,
+  listInvites as listInviteRows,
+  markInviteAccepted,
+  markInviteRevoked,
+  pendingInviteFor,
+} from "../../store/queries/invites.ts";
+import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../../store/queries/memberships.ts";
+import { LIST_MAX } from "../../store/queries/page.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { UserRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
+import { workspaceById } from "../../store/queries/workspaces.ts";
+import type { Role, SessionActor, Vendor } from "../core/actor.ts";
+import { placeAfter } from "../core/env-access.ts";
+import { sha256, type Ctx } from "../core/context.ts";
+import { emailVerified, verifyAddress } from "../auth/email-verifications.ts";
+import type { Event } from "../core/events.ts";
+import { inviteLetter } from "../mail/templates.ts";
+import { freshOnHashClash, mintInvite, withFreshMaterial } from "../auth/new-credentials.ts";
+import { MEMBERS_MAX, noteOwner } from "./members.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { queueMail } from "../mail/outbox.ts";
+import { enterWorkspace } from "../auth/sessions.ts";
+import { liveUser } from "../auth/users.ts";
+import { listOf, viewInvite } from "../core/views.ts";
+
+const INVITE_MS = 7 * 24 * 3_600_000;
+export const PENDING_INVITES_MAX = 500;
+
+export type NewInvite = { email: string; role: Role };
+
+export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
+  const { rack, actor } = ctx;
+  const { workspace_id } = actor;
+  const made = await withFreshMaterial(() => {
+    const shown = mintInvite(workspace_id);
+    const mailed = mintInvite(workspace_id);
+    const now = rack.clock.now();
+    const row: WorkspaceInviteRow = {
+      id: rack.newId(),
+      workspace_id,
+      email: want.email,
+      email_key: emailKey(want.email),
+      role: want.role,
+      invited_by: actor.kind === "session" ? actor.user_id : null,
+      token_hash: shown.token_hash,
+      mailed_token_hash: mailed.token_hash,
+      created_at: now,
+      expires_at: now + INVITE_MS,
+      accepted_at: null,
+      revoked_at: null,
+    };
+    return mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
+      const workspace = await workspaceById.first(tx, { id: workspace_id });
+      if (!workspace) throw fail("workspace_not_found");
+      await checkInvitable(tx, row);
+      await insertInvite.run(tx, row);
+      await queueMail(rack, tx, row.email, inviteLetter(rack, workspace.name, row.role, mailed.text), row.expires_at);
+      const payload = { email: row.email, role: row.role };
+      return {
+        value: { ...viewInvite(row), token: shown.text, token_shown_once: true as const },
+        events: [{ action: "workspace_invite.created", target_id: row.id, payload }],
+      };
+    });
+  });
+  rack.mail.wake();
+  if (want.role === "owner") rack.log.info("owner role offered", { workspace_id, invite_id: made.id, ...ctx.from });
+  return made;
+}
+
+/** Exactly one live credential for an address (decision 59), and no more than so many in all. */
+async function checkInvitable(tx: Tx, { workspace_id, email_key, created_at: now }: WorkspaceInviteRow): Promise<void> {
+  if (await memberByEmailKey.first(tx, { workspace_id, email_key })) throw fail("already_member");
+  if (await pendingInviteFor.first(tx, { workspace_id, email_key, now })) throw fail("already_invited");
+  const pending = await countPendingInvites.first(tx, { workspace_id, now });
+  if ((pending?.n ?? 0) >= PENDING_INVITES_MAX) throw fail("quota_reached");
+}
+
+export async function listInvites(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
+  const { read } = ctx.rack.store;
+  const { workspace_id } = ctx.actor;
+  const after = query.after
+    ? placeAfter(ctx.actor, await inviteById.first(read, { workspace_id, id: query.after }))
+    : null;
+  return listOf(await listInviteRows(read, workspace_id, after), LIST_MAX, viewInvite);
+}
+
+export function revokeInvite(ctx: Ctx<Vendor>, id: string) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await inviteById.first(tx, { workspace_id, id });
+    if (!row) throw fail("invite_not_found");
+    if (row.accepted_at !== null) throw fail("invite_accepted");
+    if (row.revoked_at !== null) return unchanged(viewInvite(row));
+    const now = ctx.rack.clock.now();
+    await markInviteRevoked.run(tx, { workspace_id, id, now });
+    return {
+      value: viewInvite({ ...row, revoked_at: now }),
+      events: [{ action: "workspace_invite.revoked", target_id: id, payload: { email: row.email, role: row.role } }],
+    };
+  });
+}
+
+/** The live invitation with this token; accepted, revoked, expired and unknown ones are answered alike. */
+async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<WorkspaceInviteRow & { mailed: boolean }> {
+  const parsed = parseInviteToken(token);
+  if (!parsed) throw fail("invalid_token");
+  const token_hash = sha256(token);
+  const row = await inviteByHash.first(on, { workspace_id: parsed.workspace_id, token_hash });
+  if (row && (row.accepted_at ?? row.revoked_at) !== null) {
+    ctx.rack.log.warn("token reuse", { purpose: "workspace_invite", invite_id: row.id, ...ctx.from });
+    throw fail("invalid_token");
+  }
+  if (!row || row.expires_at <= ctx.rack.clock.now()) throw fail("invalid_token");
+  return { ...row, mailed: row.mailed_token_hash === token_hash };
+}
+
+export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
+  const { rack, actor } = ctx;
+  const { user_id } = actor;
+  // Looked up before anything is locked: a made-up token touches no workspace.
+  const { workspace_id } = await liveInvite(ctx, rack.store.read, token);
+  const joined = await mutate(ctx, { workspace_id, deployment: true }, async (tx) => {
+    const invite = await liveInvite(ctx, tx, token);
+    const user = await liveUser(tx, user_id);
+    const now = rack.clock.now();
+    const verified = await proveAddress(tx, user, invite, now);
+    if (await membershipOf.first(tx, { workspace_id, user_id })) throw fail("already_member");
+    const members = await countMembers.first(tx, { workspace_id });
+    if ((members?.n ?? 0) >= MEMBERS_MAX) throw fail("quota_reached");
+    const { role } = invite;
+    await insertMembership.run(tx, { workspace_id, user_id, role, created_at: now, updated_at: now });
+    await markInviteAccepted.run(tx, { workspace_id, id: invite.id, now });
+    const active = actor.workspace_id === null;
+    if (active) await enterWorkspace(tx, actor, workspace_id);
+    const payload = { role, email: user.email, invited_to: invite.email };
+    return {
+      value: { object: "workspace_member" as const, workspace_id, user_id, role, active },
+      events: [
+        { action: "workspace_invite.accepted", target_id: invite.id, payload: { email: invite.email, role } },
+        { action: "workspace_member.joined", target_id: user_id, payload },
+        ...verified,
+      ],
+    };
+  });
+  if (joined.role === "owner") noteOwner(ctx, workspace_id, user_id);
+  return joined;
+}
+
+/** Only a verified person gets in; the mailed token itself verifies the address it was sent to. */
+async function proveAddress(
+  tx: Tx,
+  user: UserRow,
+  invite: WorkspaceInviteRow & { mailed: boolean },
+  now: number,
+): Promise<Event[]> {
+  if (user.email_verified_at !== null) return [];
+  if (!invite.mailed || invite.email_key !== user.email_key) throw fail("email_unverified");
+  await verifyAddress(tx, user.id, now);
+  return [emailVerified(user.id)];
+}

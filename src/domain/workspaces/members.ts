@@ -1,0 +1,68 @@
+// Members of a workspace. All changes run under the lock on its audit head, so that two owners who demote each other
+// at once are served one after the other, and the second is refused.
+import { fail } from "../../kernel/errors.ts";
+import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../../store/queries/memberships.ts";
+import { leaveWorkspace } from "../../store/queries/sessions.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { Role, Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { listOf, viewMember, type MemberRow } from "../core/views.ts";
+
+export const MEMBERS_MAX = 500;
+
+export async function listMembers({ rack, actor }: Ctx<Vendor>) {
+  const rows = await membersOf.all(rack.store.read, { workspace_id: actor.workspace_id });
+  return listOf(rows, rows.length, viewMember);
+}
+
+async function liveMember(tx: Tx, workspace_id: string, user_id: string): Promise<MemberRow> {
+  const row = await memberOf.first(tx, { workspace_id, user_id });
+  if (!row) throw fail("member_not_found");
+  return row;
+}
+
+async function keepAnOwner(tx: Tx, workspace_id: string, leaving: MemberRow): Promise<void> {
+  if (leaving.role !== "owner") return;
+  const owners = await countOwners.first(tx, { workspace_id });
+  if ((owners?.n ?? 0) <= 1) throw fail("last_owner");
+}
+
+export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) {
+  const { rack, actor } = ctx;
+  const { workspace_id } = actor;
+  const { member, changed } = await mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await liveMember(tx, workspace_id, user_id);
+    if (row.role === role) return unchanged({ member: viewMember(row), changed: false });
+    await keepAnOwner(tx, workspace_id, row);
+    const now = rack.clock.now();
+    await setRole.run(tx, { workspace_id, user_id, role, now });
+    const payload = { role: { old: row.role, new: role } };
+    return {
+      value: { member: viewMember({ ...row, role, updated_at: now }), changed: true },
+      events: [{ action: "workspace_member.role_changed", target_id: user_id, payload }],
+    };
+  });
+  if (changed && role === "owner") noteOwner(ctx, workspace_id, user_id);
+  return member;
+}
+
+/** A new owner is worth a line in the log, whichever way they became one (decision 198: not a message). */
+export function noteOwner({ rack, from }: Ctx, workspace_id: string, user_id: string): void {
+  rack.log.info("owner role granted", { workspace_id, user_id, ...from });
+}
+
+/** Takes effect with the person's next request. */
+export function removeMember(ctx: Ctx<Vendor>, user_id: string) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await liveMember(tx, workspace_id, user_id);
+    await keepAnOwner(tx, workspace_id, row);
+    await deleteMembership.run(tx, { workspace_id, user_id });
+    await leaveWorkspace.run(tx, { workspace_id, user_id });
+    return {
+      value: { object: "workspace_member" as const, user_id, removed: true as const },
+      events: [{ action: "workspace_member.removed", target_id: user_id, payload: { role: row.role } }],
+    };
+  });
+}

@@ -1,0 +1,119 @@
+// A project: one API the vendor protects. Its policy_version counts every change that verifiers must learn of.
+import { fail, failField } from "../../kernel/errors.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { revokeKeysOfProject } from "../../store/queries/keys.ts";
+import { LIST_MAX } from "../../store/queries/page.ts";
+import {
+  countProjects,
+  insertProject,
+  listProjects as listProjectRows,
+  liveProjectById,
+  projectPlace,
+  markProjectDeleted,
+  updateProject,
+} from "../../store/queries/projects.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import type { ProjectRow } from "../../store/schema/tables.ts";
+import type { Vendor } from "../core/actor.ts";
+import { placeAfter } from "../core/env-access.ts";
+import type { Ctx } from "../core/context.ts";
+import { changes } from "../core/events.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { listOf, viewProject } from "../core/views.ts";
+
+export const PROJECTS_MAX = 1_000;
+
+/** No job of a batch changes a project that another could know. */
+export async function liveProject(on: Reader, workspace_id: string, id: string): Promise<ProjectRow> {
+  const row = await liveProjectById.shared(on, { workspace_id, id });
+  if (!row) throw fail("project_not_found");
+  return row;
+}
+
+export type NewProject = { name: string; slug: string; default_rate_limits?: RateLimit[] | undefined };
+
+export function createProject(ctx: Ctx<Vendor>, want: NewProject) {
+  const { workspace_id } = ctx.actor;
+  const now = ctx.rack.clock.now();
+  const row: ProjectRow = {
+    id: ctx.rack.newId(),
+    workspace_id,
+    name: want.name,
+    slug: want.slug,
+    policy_version: 1,
+    min_delta_version: 1,
+    default_rate_limits: JSON.stringify(want.default_rate_limits ?? []),
+    created_at: now,
+    updated_at: now,
+    deleted_at: null,
+  };
+  const clash = () => failField("slug_taken", "slug", "is already in use");
+  return mutate(ctx, { workspace_id, clash }, async (tx) => {
+    const [count] = await countProjects.all(tx, { workspace_id });
+    if ((count?.n ?? 0) >= PROJECTS_MAX) throw fail("quota_reached");
+    await insertProject.run(tx, row);
+    const payload = { name: row.name, slug: row.slug };
+    return { value: viewProject(row), events: [{ action: "project.created", target_id: row.id, payload }] };
+  });
+}
+
+export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
+  const { read } = ctx.rack.store;
+  const { workspace_id } = ctx.actor;
+  const after = query.after
+    ? placeAfter(ctx.actor, await projectPlace.first(read, { workspace_id, id: query.after }))
+    : null;
+  return listOf(await listProjectRows(read, workspace_id, after), LIST_MAX, viewProject);
+}
+
+export async function showProject(ctx: Ctx<Vendor>, id: string) {
+  return viewProject(await liveProject(ctx.rack.store.read, ctx.actor.workspace_id, id));
+}
+
+export type ProjectEdit = { name?: string | undefined; default_rate_limits?: RateLimit[] | undefined };
+
+export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await liveProject(tx, workspace_id, id);
+    const limits = edit.default_rate_limits ? JSON.stringify(edit.default_rate_limits) : row.default_rate_limits;
+    const after = {
+      ...row,
+      name: edit.name ?? row.name,
+      default_rate_limits: limits,
+      updated_at: ctx.rack.clock.now(),
+    };
+    const payload = changes(auditable(row), auditable(after));
+    if (!payload) return unchanged(viewProject(row));
+    // New defaults change every key that inherits them: the next poll of each node must be a whole snapshot.
+    if ("default_rate_limits" in payload) after.policy_version = await tx.bump(id, { forgetDeltas: true });
+    await updateProject.run(tx, after);
+    return { value: viewProject(after), events: [{ action: "project.updated", target_id: id, payload }] };
+  });
+}
+
+function auditable(row: ProjectRow) {
+  return { name: row.name, default_rate_limits: JSON.parse(row.default_rate_limits) as RateLimit[] };
+}
+
+export function deleteProject(ctx: Ctx<Vendor>, id: string) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    await liveProject(tx, workspace_id, id);
+    const now = ctx.rack.clock.now();
+    const policy_version = await tx.bump(id);
+    const revoked_keys = await revokeKeysOfProject(tx, {
+      workspace_id,
+      project_id: id,
+      now,
+      reason: "project deleted",
+      cause: "project_deleted",
+      policy_version,
+    });
+    await markProjectDeleted.run(tx, { workspace_id, id, now });
+    return {
+      value: { object: "project" as const, id, deleted: true as const, revoked_keys },
+      events: [{ action: "project.deleted", target_id: id, payload: { revoked_keys } }],
+    };
+  });
+}

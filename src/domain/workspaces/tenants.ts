@@ -1,0 +1,137 @@
+// A tenant: one customer organisation of the vendor.
+import { fail, failField } from "../../kernel/errors.ts";
+import { projectsOfTenant, revokeKeysOfTenant } from "../../store/queries/keys.ts";
+import { LIST_MAX } from "../../store/queries/page.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { TenantRow } from "../../store/schema/tables.ts";
+import {
+  insertTenant,
+  listTenants as listTenantRows,
+  liveTenantById,
+  markTenantDeleted,
+  tenantPlace,
+  updateTenant,
+} from "../../store/queries/tenants.ts";
+import { giveTenantPlaceBack, takeTenantPlace } from "../../store/queries/workspaces.ts";
+import type { Vendor } from "../core/actor.ts";
+import { placeAfter } from "../core/env-access.ts";
+import type { Ctx } from "../core/context.ts";
+import { changes } from "../core/events.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { listOf, viewTenant, type Meta } from "../core/views.ts";
+
+export const TENANTS_MAX = 1_000_000;
+
+/** No job of a batch changes a tenant that another could know. */
+export async function liveTenant(on: Reader, workspace_id: string, id: string): Promise<TenantRow> {
+  const row = await liveTenantById.shared(on, { workspace_id, id });
+  if (!row) throw fail("tenant_not_found");
+  return row;
+}
+
+export type NewTenant = { external_id: string; name?: string | undefined; meta?: Meta | undefined };
+
+export function createTenant(ctx: Ctx<Vendor>, want: NewTenant) {
+  const { workspace_id } = ctx.actor;
+  const now = ctx.rack.clock.now();
+  const row: TenantRow = {
+    id: ctx.rack.newId(),
+    workspace_id,
+    external_id: want.external_id,
+    name: want.name ?? null,
+    meta: JSON.stringify(want.meta ?? {}),
+    embed_epoch: 1,
+    created_at: now,
+    updated_at: now,
+    deleted_at: null,
+  };
+  const clash = () => failField("external_id_taken", "external_id", "is already in use");
+  return mutate(ctx, { workspace_id, clash, batch: true }, async (tx) => {
+    if ((await takeTenantPlace.run(tx, { id: workspace_id, max: TENANTS_MAX })) === 0) throw fail("quota_reached");
+    await insertTenant.run(tx, row);
+    const payload = { external_id: row.external_id, name: row.name };
+    return { value: viewTenant(row), events: [{ action: "tenant.created", target_id: row.id, payload }] };
+  });
+}
+
+export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
+  const { read } = ctx.rack.store;
+  const { workspace_id } = ctx.actor;
+  const after = query.after
+    ? placeAfter(ctx.actor, await tenantPlace.first(read, { workspace_id, id: query.after }))
+    : null;
+  return listOf(await listTenantRows(read, workspace_id, after), LIST_MAX, viewTenant);
+}
+
+export async function showTenant(ctx: Ctx<Vendor>, id: string) {
+  return viewTenant(await liveTenant(ctx.rack.store.read, ctx.actor.workspace_id, id));
+}
+
+export type TenantEdit = { name?: string | null | undefined; meta?: Meta | undefined };
+
+export function editTenant(ctx: Ctx<Vendor>, id: string, edit: TenantEdit) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await liveTenant(tx, workspace_id, id);
+    const after: TenantRow = {
+      ...row,
+      name: edit.name === undefined ? row.name : edit.name,
+      meta: edit.meta ? JSON.stringify(edit.meta) : row.meta,
+      updated_at: ctx.rack.clock.now(),
+    };
+    const named = changes({ name: row.name }, { name: after.name });
+    const metaChanged = row.meta !== after.meta;
+    if (!named && !metaChanged) return unchanged(viewTenant(row));
+    await updateTenant.run(tx, after);
+    const payload = { ...named, ...(metaChanged && { meta: { changed: true } }) };
+    return { value: viewTenant(after), events: [{ action: "tenant.updated", target_id: id, payload }] };
+  });
+}
+
+/** Refuses every outstanding embed token of the tenant from its next request on. */
+export function revokeEmbedTokens(ctx: Ctx<Vendor>, id: string) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await liveTenant(tx, workspace_id, id);
+    const after = { ...row, embed_epoch: row.embed_epoch + 1, updated_at: ctx.rack.clock.now() };
+    await updateTenant.run(tx, after);
+    const { embed_epoch } = after;
+    return {
+      value: { object: "tenant" as const, id, embed_epoch, embed_tokens_revoked: true as const },
+      events: [{ action: "tenant.embed_tokens_revoked", target_id: id, payload: { embed_epoch } }],
+    };
+  });
+}
+
+export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    await liveTenant(tx, workspace_id, id);
+    const now = ctx.rack.clock.now();
+    const revoked_keys = await revokeAllOf(tx, workspace_id, id, now);
+    await markTenantDeleted.run(tx, { workspace_id, id, now });
+    await giveTenantPlaceBack.run(tx, { id: workspace_id });
+    return {
+      value: { object: "tenant" as const, id, deleted: true as const, revoked_keys },
+      events: [{ action: "tenant.deleted", target_id: id, payload: { revoked_keys } }],
+    };
+  });
+}
+
+async function revokeAllOf(tx: Tx, workspace_id: string, tenant_id: string, now: number): Promise<number> {
+  let revoked = 0;
+  for (const { project_id } of await projectsOfTenant.all(tx, { workspace_id, tenant_id })) {
+    const policy_version = await tx.bump(project_id);
+    const cause = "tenant_deleted";
+    revoked += await revokeKeysOfTenant(tx, {
+      workspace_id,
+      tenant_id,
+      project_id,
+      now,
+      reason: "tenant deleted",
+      cause,
+      policy_version,
+    });
+  }
+  return revoked;
+}

@@ -1,0 +1,122 @@
+// The vendor's account.
+import { fail, failField } from "../../kernel/errors.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import { insertMembership } from "../../store/queries/memberships.ts";
+import { isPlainRemote, normalizeOrigin } from "../../kernel/origins.ts";
+import { dropEmbedOrigins, insertEmbedOrigin } from "../../store/queries/embed-origins.ts";
+import { insertSecretKey } from "../../store/queries/secret-keys.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { WorkspaceRow } from "../../store/schema/tables.ts";
+import { insertWorkspace, updateWorkspace, workspaceById } from "../../store/queries/workspaces.ts";
+import type { BootstrapActor, SessionActor, Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { changes, type Event } from "../core/events.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { newSecretKeyRow, secretKeyCreated } from "../keys/secret-keys.ts";
+import { freshOnHashClash, mint, withFreshMaterial } from "../auth/new-credentials.ts";
+import { enterWorkspace } from "../auth/sessions.ts";
+import { liveUser } from "../auth/users.ts";
+import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
+
+export type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
+
+/** Makes a workspace and its first secret key. With the bootstrap token it has no members. */
+export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, want: NewWorkspace) {
+  return withFreshMaterial(async () => {
+    const minted = mint("secret_key", want.env);
+    const id = ctx.rack.newId();
+    const now = ctx.rack.clock.now();
+    const row: WorkspaceRow = {
+      id,
+      name: want.name,
+      slug: want.slug,
+      billing_email: want.billing_email ?? null,
+      embed_origins: "[]",
+      tenant_count: 0,
+      created_at: now,
+      updated_at: now,
+    };
+    return mutate(ctx, { workspace_id: id, clash: slugClash }, async (tx) => {
+      await insertWorkspace.run(tx, row);
+      const key = newSecretKeyRow(ctx, { workspace_id: id, env: want.env, owner_scope: true, ...minted.stored });
+      await insertSecretKey.run(tx, key);
+      const owner = ctx.actor.kind === "session" ? await joinAsOwner(tx, ctx.actor, row) : null;
+      const created: Event = { action: "workspace.created", target_id: id, payload: { slug: row.slug } };
+      return {
+        value: {
+          workspace: viewWorkspace(row),
+          secret_key: withKey(viewSecretKey(key), minted.text),
+          membership: owner?.membership ?? null,
+        },
+        events: [created, ...(owner ? [owner.event] : []), secretKeyCreated(key)],
+      };
+    });
+  });
+}
+
+/** The person who makes a workspace owns it, and is moved there only from nowhere. */
+async function joinAsOwner(tx: Tx, actor: SessionActor, { id: workspace_id, created_at }: WorkspaceRow) {
+  const { user_id } = actor;
+  const role = "owner" as const;
+  const { email } = await liveUser(tx, user_id);
+  await insertMembership.run(tx, { workspace_id, user_id, role, created_at, updated_at: created_at });
+  if (actor.workspace_id === null) await enterWorkspace(tx, actor, workspace_id);
+  const event: Event = { action: "workspace_member.joined", target_id: user_id, payload: { role, email } };
+  return { membership: { user_id, role }, event };
+}
+
+function slugClash(target: string) {
+  return target.includes("slug") ? failField("slug_taken", "slug", "is already in use") : freshOnHashClash(target);
+}
+
+export async function showWorkspace(ctx: Ctx<Vendor>) {
+  const row = await workspaceById.first(ctx.rack.store.read, { id: ctx.actor.workspace_id });
+  if (!row) throw fail("workspace_not_found");
+  return viewWorkspace(row);
+}
+
+export type WorkspaceEdit = {
+  name?: string | undefined;
+  billing_email?: string | null | undefined;
+  embed_origins?: string[] | undefined;
+};
+
+export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
+  const { workspace_id } = ctx.actor;
+  for (const origin of edit.embed_origins?.filter(isPlainRemote) ?? [])
+    ctx.rack.log.warn("an embed origin is plain http: anyone on its network can read what it shows", { origin });
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await workspaceById.first(tx, { id: workspace_id });
+    if (!row) throw fail("workspace_not_found");
+    const after: WorkspaceRow = {
+      ...row,
+      name: edit.name ?? row.name,
+      billing_email: edit.billing_email === undefined ? row.billing_email : edit.billing_email,
+      embed_origins: edit.embed_origins ? JSON.stringify(edit.embed_origins) : row.embed_origins,
+      updated_at: ctx.rack.clock.now(),
+    };
+    const differing = changes(auditable(row), auditable(after));
+    const emailChanged = row.billing_email !== after.billing_email;
+    if (!differing && !emailChanged) return unchanged(viewWorkspace(row));
+    await updateWorkspace.run(tx, after);
+    if (row.embed_origins !== after.embed_origins) await registerOrigins(tx, workspace_id, originsOf(after));
+    // An address in the chain could never be erased: only that it changed is recorded.
+    const payload = { ...differing, ...(emailChanged && { billing_email: { changed: true } }) };
+    return { value: viewWorkspace(after), events: [{ action: "workspace.updated", target_id: row.id, payload }] };
+  });
+}
+
+function auditable(row: WorkspaceRow) {
+  return { name: row.name, embed_origins: JSON.parse(row.embed_origins) as string[] };
+}
+
+/** The workspace's origins in the spelling browsers send. */
+export function originsOf(row: Pick<WorkspaceRow, "embed_origins">): string[] {
+  const listed = JSON.parse(row.embed_origins) as string[];
+  return listed.map((origin) => normalizeOrigin(origin)).filter((origin) => origin !== null);
+}
+
+async function registerOrigins(tx: Tx, workspace_id: string, origins: readonly string[]): Promise<void> {
+  await dropEmbedOrigins.run(tx, { workspace_id });
+  for (const origin of origins) await insertEmbedOrigin.run(tx, { origin, workspace_id });
+}
