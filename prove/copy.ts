@@ -1,7 +1,7 @@
 // A whole deployment from SQLite to PostgreSQL and back: equal in every value, its chains verified, timed.
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { copyDatabase } from "../src/copy.ts";
+import { copyDatabase } from "../src/backup/database-copy.ts";
 import { sumDifferences, sumRows, type Sums } from "../src/store/offline/copy.ts";
 import { openCopySource } from "../src/store/offline/copy-ends.ts";
 import type { DatabaseTarget } from "../src/store/database.ts";

@@ -2,7 +2,7 @@
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { createBackup, verifyBackup } from "../src/domain/backups.ts";
+import { createBackup, verifyBackup } from "../src/backup/create.ts";
 import { inspect } from "../src/store/offline/inspect.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";

@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "./config.ts";
-import { syncFolder } from "./domain/backup-files.ts";
+import { syncFolder } from "./backup/files.ts";
 import { sha256 } from "./domain/core/context.ts";
 import { readsAsOther } from "./domain/auth/credentials.ts";
 import { mint } from "./domain/auth/new-credentials.ts";

@@ -4,7 +4,7 @@ import { existsSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "./config.ts";
 import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./datadir.ts";
-import { backupStateOf } from "./domain/backup-state.ts";
+import { backupStateOf } from "./backup/schedule.ts";
 import { createClock, systemSources, type Clock } from "./domain/core/clock.ts";
 import { createIdMaker, type Rack } from "./domain/core/context.ts";
 import { Passwords, type PasswordCost } from "./domain/auth/password.ts";

@@ -1,6 +1,6 @@
 // What runs beside requests: checkpoints, mail, key rotation, backups and reaping. One loop; a job that fails is logged and tried
 // again. Of several processes on one PostgreSQL the leader alone runs it, but for what only the process itself can do.
-import { runDueBackup, runDueRestoreTest } from "./domain/backup-state.ts";
+import { runDueBackup, runDueRestoreTest } from "./backup/schedule.ts";
 import { runCheckpoints } from "./domain/audit/checkpoints.ts";
 import type { Rack } from "./domain/core/context.ts";
 import { maintainEmbedKeys } from "./domain/embed/signing-keys.ts";

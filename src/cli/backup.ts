@@ -2,8 +2,8 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Settings } from "../config.ts";
-import type { BackupView, Made, Pruned, Verified } from "../domain/backups.ts";
-import type { RestoreTest } from "../domain/restore-test.ts";
+import type { BackupView, Made, Pruned, Verified } from "../backup/create.ts";
+import type { RestoreTest } from "../backup/restore-test.ts";
 import type { Args, OperationName } from "../operator/operations.ts";
 import { operate, operatorFlags, operatorSettings, show, type OperatorOptions } from "./operator.ts";
 import { createSteps } from "./progress-steps.ts";
@@ -91,7 +91,7 @@ async function create(options: Options): Promise<void> {
 
 async function list(options: Options): Promise<void> {
   const data = await look<BackupView[]>(options, "backup.list", {}, async (settings) =>
-    (await import("../domain/backups.ts")).viewBackups({ settings }),
+    (await import("../backup/create.ts")).viewBackups({ settings }),
   );
   const time = (text: string | null): string => text?.slice(0, 16).concat("Z") ?? "-";
   const rows = data.map((each) => [
@@ -115,7 +115,7 @@ async function list(options: Options): Promise<void> {
 
 async function verify(id: string | undefined, options: Options): Promise<void> {
   const checked = await look<Verified>(options, "backup.verify", { id: named(id) }, async (settings, tell) =>
-    (await import("../domain/backups.ts")).verifyBackup({ settings }, id, tell),
+    (await import("../backup/create.ts")).verifyBackup({ settings }, id, tell),
   );
   const { findings } = checked;
   show(options, {
@@ -129,7 +129,7 @@ async function verify(id: string | undefined, options: Options): Promise<void> {
 async function prune(options: Options & { dryRun?: true }): Promise<void> {
   const dryRun = options.dryRun === true;
   const pruned = await look<Pruned>(options, "backup.prune", { dry_run: dryRun }, async (settings) =>
-    (await import("../domain/backups.ts")).pruneBackups({ settings }, { dryRun }),
+    (await import("../backup/create.ts")).pruneBackups({ settings }, { dryRun }),
   );
   const { kept, removed } = pruned;
   const what = dryRun ? "Would remove" : "Removed";

@@ -1,7 +1,7 @@
 // `keyrack db migrate/check/copy`.
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import type { Copied } from "../copy.ts";
+import type { Copied } from "../backup/database-copy.ts";
 import { readers, type DatabaseSetting } from "../settings/kinds.ts";
 import {
   operatorFlags,
@@ -57,7 +57,7 @@ async function copy(options: CopyOptions): Promise<void> {
   const to = readTarget(options.to);
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "copy it");
-  const { copyDatabase } = await import("../copy.ts");
+  const { copyDatabase } = await import("../backup/database-copy.ts");
   const steps = createSteps();
   let copied: Copied;
   try {

@@ -1,7 +1,7 @@
 // `keyrack restore`: puts a backup in the place of the database. Refused while a server runs.
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import type { Restored } from "../restore.ts";
+import type { Restored } from "../backup/restore.ts";
 import { operatorFlags, operatorSettings, refuseWhileRunning, show, type OperatorOptions } from "./operator.ts";
 import { createSteps } from "./progress-steps.ts";
 
@@ -23,7 +23,7 @@ export function addRestoreCommand(program: Command): void {
 async function restore(id: string | undefined, options: Options): Promise<void> {
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "restore");
-  const [{ restoreBackup }, { createLog }] = await Promise.all([import("../restore.ts"), import("../log.ts")]);
+  const [{ restoreBackup }, { createLog }] = await Promise.all([import("../backup/restore.ts"), import("../log.ts")]);
   const steps = createSteps();
   try {
     const restored = await restoreBackup({

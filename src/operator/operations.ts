@@ -11,7 +11,7 @@ export type Operation = (rack: Rack, args: Args, progress: (step: unknown) => vo
 
 const people = () => import("../domain/workspaces/operators.ts");
 const outbox = () => import("../domain/mail/outbox.ts");
-const backups = () => import("../domain/backups.ts");
+const backups = () => import("../backup/create.ts");
 const signing = () => import("../domain/embed/signing-keys.ts");
 
 /** Arguments come from another process, so they are looked at before they are used. */
@@ -63,7 +63,7 @@ export const operations = {
   "backup.verify": async (rack, args, progress) => (await backups()).verifyBackup(rack, optional(args, "id"), progress),
   "backup.prune": async (rack, args) => (await backups()).pruneBackups(rack, { dryRun: args.dry_run === true }),
   "backup.test": async (rack, args, progress) => {
-    const { testBackup } = await import("../domain/restore-test.ts");
+    const { testBackup } = await import("../backup/restore-test.ts");
     return testBackup(rack, optional(args, "id"), progress);
   },
   "signing-key.list": async (rack) => (await signing()).listSigningKeys(rack),

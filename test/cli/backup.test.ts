@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import Database from "better-sqlite3";
 import { beforeAll, describe, expect, it, afterAll } from "vitest";
-import { createBackup } from "../../src/domain/backups.ts";
+import { createBackup } from "../../src/backup/create.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
 import { FIXTURE_MASTER_KEY } from "../../tools/fixtures.ts";
 import { freshDatabase, postgresUrl } from "../support/backends.ts";

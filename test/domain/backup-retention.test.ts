@@ -1,6 +1,6 @@
 // Which backups stay: 7 days, 4 weeks, 12 months, counted in periods that have one.
 import { describe, expect, it } from "vitest";
-import { kept, type Dated } from "../../src/domain/backup-retention.ts";
+import { kept, type Dated } from "../../src/backup/retention.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const NOW = Date.UTC(2026, 10, 15, 3);

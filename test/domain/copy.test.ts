@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { copyDatabase } from "../../src/copy.ts";
+import { copyDatabase } from "../../src/backup/database-copy.ts";
 import { createClient } from "../../src/client.ts";
 import { copyOrder, sumDifferences, sumRows } from "../../src/store/offline/copy.ts";
 import { openCopySource } from "../../src/store/offline/copy-ends.ts";

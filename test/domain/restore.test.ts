@@ -3,10 +3,10 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { backupDir, findBackup, writeManifest } from "../../src/domain/backup-files.ts";
-import { createBackup } from "../../src/domain/backups.ts";
+import { backupDir, findBackup, writeManifest } from "../../src/backup/files.ts";
+import { createBackup } from "../../src/backup/create.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
-import { restoreBackup, type RestoreOptions } from "../../src/restore.ts";
+import { restoreBackup, type RestoreOptions } from "../../src/backup/restore.ts";
 import { inspect } from "../../src/store/offline/inspect.ts";
 import { backends } from "../support/backends.ts";
 import { deployment, openShop, type Deployment } from "../support/deployment.ts";

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { createBackup } from "../../src/domain/backups.ts";
+import { createBackup } from "../../src/backup/create.ts";
 import { listMail, showMail } from "../../src/domain/mail/outbox.ts";
 import { displayPrefix } from "../../src/kernel/credentials.ts";
 import { backends, type Backend } from "../support/backends.ts";

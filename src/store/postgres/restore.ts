@@ -49,7 +49,7 @@ export type RestoreWords = {
   after: string[];
 };
 
-/** For a database that is to be used: it knows that its restore has to be finished (domain/restored.ts). */
+/** For a database that is to be used: it knows that its restore has to be finished (backup/after-restore.ts). */
 export function pendingWords(pending: string, forgetKey: boolean): string[] {
   return [
     `insert into public.deployment (name, value) values ('restore_pending', '${pending.replaceAll("'", "''")}')

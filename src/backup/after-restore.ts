@@ -14,12 +14,12 @@ import {
 } from "../store/queries/restore.ts";
 import { insertSigningKey, moveSigningKey, signingKeyById, wipeSigningKey } from "../store/queries/signing-keys.ts";
 import type { Tx } from "../store/engine/statement.ts";
-import { SYSTEM } from "./core/actor.ts";
-import { runCheckpoints } from "./audit/checkpoints.ts";
-import type { Ctx, Rack } from "./core/context.ts";
-import { remakeEmbedKeys } from "./embed/signing-keys.ts";
-import { mutate, record } from "./core/mutate.ts";
-import { newSigningKeyRow } from "./vault/signing-keys.ts";
+import { SYSTEM } from "../domain/core/actor.ts";
+import { runCheckpoints } from "../domain/audit/checkpoints.ts";
+import type { Ctx, Rack } from "../domain/core/context.ts";
+import { remakeEmbedKeys } from "../domain/embed/signing-keys.ts";
+import { mutate, record } from "../domain/core/mutate.ts";
+import { newSigningKeyRow } from "../domain/vault/signing-keys.ts";
 
 /** What the restore leaves in the database as the fact `restore_pending`. */
 export type PendingRestore = {

@@ -1,9 +1,9 @@
 // What is known of the backups of this deployment, and the schedule that keeps them coming. It lies in the database: on PostgreSQL any process may have made the last one.
 import { readFact, type Fact } from "../store/queries/deployment.ts";
-import { findBackup, backupDir } from "./backup-files.ts";
-import { createBackup, pruneBackups } from "./backups.ts";
-import type { Rack } from "./core/context.ts";
-import type { BackupState } from "./health/status.ts";
+import { findBackup, backupDir } from "./files.ts";
+import { createBackup, pruneBackups } from "./create.ts";
+import type { Rack } from "../domain/core/context.ts";
+import type { BackupState } from "../domain/health/status.ts";
 import { testBackup } from "./restore-test.ts";
 
 const HOUR_MS = 3_600_000;

@@ -2,21 +2,21 @@
 // one step, so that a restore that is cut short leaves the old database as it was. Never under a running instance.
 // On PostgreSQL the step comes before the check, and is undone when that finds anything.
 import { statSync } from "node:fs";
-import type { Settings } from "./config.ts";
-import { findVault, openDataDir } from "./datadir.ts";
-import { assertChecksum, backupDir, BackupRefused, extract, findBackup, type Backup } from "./domain/backup-files.ts";
-import { settleRestored, type PendingRestore, type Settled } from "./domain/restored.ts";
-import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "./instance.ts";
-import type { Log } from "./log.ts";
-import { preferNativeFolders } from "./native.ts";
-import { openStore, type DatabaseTarget } from "./store/database.ts";
-import { dropFact, writeFact } from "./store/queries/deployment.ts";
-import { inspect, type Tell } from "./store/offline/inspect.ts";
-import { loadMigrations } from "./store/schema/migrate.ts";
-import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "./store/queries/restore.ts";
-import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "./store/postgres/restore.ts";
-import { openSource } from "./store/offline/source.ts";
-import { removeSqlite, swapSqlite } from "./store/sqlite/swap.ts";
+import type { Settings } from "../config.ts";
+import { findVault, openDataDir } from "../datadir.ts";
+import { assertChecksum, backupDir, BackupRefused, extract, findBackup, type Backup } from "./files.ts";
+import { settleRestored, type PendingRestore, type Settled } from "./after-restore.ts";
+import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "../instance.ts";
+import type { Log } from "../log.ts";
+import { preferNativeFolders } from "../native.ts";
+import { openStore, type DatabaseTarget } from "../store/database.ts";
+import { dropFact, writeFact } from "../store/queries/deployment.ts";
+import { inspect, type Tell } from "../store/offline/inspect.ts";
+import { loadMigrations } from "../store/schema/migrate.ts";
+import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "../store/queries/restore.ts";
+import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "../store/postgres/restore.ts";
+import { openSource } from "../store/offline/source.ts";
+import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 
 export type RestoreOptions = {
   settings: Settings;

@@ -1,7 +1,7 @@
 // The command that takes a finished backup off this host. It gets the folder as its argument; what it does not get is
 // any secret of Keyrack's own. A hook that fails does not undo the backup, but it is told loudly.
 import { spawn } from "node:child_process";
-import type { Rack } from "./core/context.ts";
+import type { Rack } from "../domain/core/context.ts";
 
 export type HookResult = { ok: boolean; code: number | null; message: string | null };
 

@@ -9,10 +9,10 @@ import { writeFact } from "../store/queries/deployment.ts";
 import { inspect, type Tell } from "../store/offline/inspect.ts";
 import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
 import { restoreDump } from "../store/postgres/restore.ts";
-import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./backup-files.ts";
-import { stoppable } from "./backup-work.ts";
-import type { Rack } from "./core/context.ts";
-import { record } from "./core/mutate.ts";
+import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./files.ts";
+import { stoppable } from "./cancellation.ts";
+import type { Rack } from "../domain/core/context.ts";
+import { record } from "../domain/core/mutate.ts";
 
 export type RestoreTest = {
   object: "restore_test";

@@ -2,20 +2,20 @@
 // read; the other is put in its place when every row is there, every value equal and every audit chain verified.
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Settings } from "./config.ts";
-import { BackupRefused } from "./domain/backup-files.ts";
-import { databaseTarget, takeLock, toStartRefused } from "./instance.ts";
-import { preferNativeFolders } from "./native.ts";
-import { appliedMigrations } from "./store/offline/chains.ts";
-import { copyRows, sumDifferences, sumRows, type Sums } from "./store/offline/copy.ts";
-import { openCopySink, openCopySource, type CopySource } from "./store/offline/copy-ends.ts";
-import { openStore, type DatabaseTarget } from "./store/database.ts";
-import { inspect, type Inspection, type Tell } from "./store/offline/inspect.ts";
-import { loadMigrations } from "./store/schema/migrate.ts";
-import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "./store/postgres/copy-target.ts";
-import { assertUnused } from "./store/postgres/restore.ts";
-import { withoutPassword } from "./store/postgres/tools.ts";
-import { removeSqlite, swapSqlite } from "./store/sqlite/swap.ts";
+import type { Settings } from "../config.ts";
+import { BackupRefused } from "./files.ts";
+import { databaseTarget, takeLock, toStartRefused } from "../instance.ts";
+import { preferNativeFolders } from "../native.ts";
+import { appliedMigrations } from "../store/offline/chains.ts";
+import { copyRows, sumDifferences, sumRows, type Sums } from "../store/offline/copy.ts";
+import { openCopySink, openCopySource, type CopySource } from "../store/offline/copy-ends.ts";
+import { openStore, type DatabaseTarget } from "../store/database.ts";
+import { inspect, type Inspection, type Tell } from "../store/offline/inspect.ts";
+import { loadMigrations } from "../store/schema/migrate.ts";
+import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "../store/postgres/copy-target.ts";
+import { assertUnused } from "../store/postgres/restore.ts";
+import { withoutPassword } from "../store/postgres/tools.ts";
+import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 
 export type CopyOptions = {
   settings: Settings;

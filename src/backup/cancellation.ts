@@ -1,7 +1,7 @@
 // Backups and restore tests take minutes on a large database, and a stopping instance does not wait for them: what was
 // being made is dropped, and the next start makes it anew.
 import type { Tell } from "../store/offline/inspect.ts";
-import type { Rack } from "./core/context.ts";
+import type { Rack } from "../domain/core/context.ts";
 
 const controllers = new WeakMap<Rack, AbortController>();
 

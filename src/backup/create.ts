@@ -7,7 +7,7 @@ import { differences, type Contents } from "../store/offline/contents.ts";
 import { writeFact } from "../store/queries/deployment.ts";
 import { inspect, type Tell } from "../store/offline/inspect.ts";
 import { BackupBusy, dumpPostgres, listDump, toolVersion } from "../store/postgres/tools.ts";
-import { SYSTEM } from "./core/actor.ts";
+import { SYSTEM } from "../domain/core/actor.ts";
 import {
   backupDir,
   BackupRefused,
@@ -22,13 +22,13 @@ import {
   type Backup,
   type BrokenBackup,
   type Manifest,
-} from "./backup-files.ts";
-import { runHook, type HookResult } from "./backup-hook.ts";
-import { stoppable } from "./backup-work.ts";
-import { kept } from "./backup-retention.ts";
-import { runCheckpoints } from "./audit/checkpoints.ts";
-import type { Rack } from "./core/context.ts";
-import { mutate } from "./core/mutate.ts";
+} from "./files.ts";
+import { runHook, type HookResult } from "./hook.ts";
+import { stoppable } from "./cancellation.ts";
+import { kept } from "./retention.ts";
+import { runCheckpoints } from "../domain/audit/checkpoints.ts";
+import type { Rack } from "../domain/core/context.ts";
+import { mutate } from "../domain/core/mutate.ts";
 import { VERSION } from "../version.ts";
 
 /** Where backups lie; enough to look at them without an instance. */
