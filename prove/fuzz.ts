@@ -2,7 +2,7 @@
 // the answer is one the document describes, it is the envelope when it refuses, it is never a 5xx but the documented
 // 503, and no credential or password that was sent comes back or reaches the log.
 import { openApiDocument } from "../src/http/openapi.ts";
-import { endpoints } from "../src/planes/index.ts";
+import { endpoints } from "../src/api/index.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { fuzzSocket } from "./fuzz-socket.ts";
 import { seeded, type Random } from "./random.ts";

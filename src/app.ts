@@ -11,16 +11,16 @@ import { ensureEmbedKeys } from "./domain/embed/signing-keys.ts";
 import { settleRestored } from "./backup/after-restore.ts";
 import { ensureCheckpointKey } from "./domain/vault/signing-keys.ts";
 import { clientAddress } from "./http/address.ts";
-import { Meter } from "./http/meter.ts";
+import { Meter } from "./http/request-metrics.ts";
 import { createMetricsServer } from "./http/metrics.ts";
-import { Connections } from "./http/connections.ts";
+import { Connections } from "./http/fast/connections.ts";
 import { createHttpServer } from "./http/server.ts";
 import { readCertificate, renewCertificate } from "./http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
 import { noJobs, startJobs, type Jobs } from "./jobs.ts";
 import { NIL_WORKSPACE } from "./kernel/audit/chain.ts";
 import { openOperatorDoor, type OperatorDoor } from "./operator/serve.ts";
-import { endpoints } from "./planes/index.ts";
+import { endpoints } from "./api/index.ts";
 import type { DataDirLock } from "./store/sqlite/lock.ts";
 
 export type AppOptions = InstanceOptions & {

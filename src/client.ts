@@ -1,6 +1,6 @@
 // A typed client of our own API: the route's text is its name, and its input and answer are typed by the declaration.
 // It takes only types from the server, so it loads nothing of it.
-import type { Api } from "./planes/index.ts";
+import type { Api } from "./api/index.ts";
 
 type Types = NonNullable<Api["_types"]>;
 export type Route = Types["route"];

@@ -7,7 +7,7 @@ import { access, COLUMNS } from "../src/http/access.ts";
 import { failuresOf, openApiDocument } from "../src/http/openapi.ts";
 import type { Endpoint } from "../src/http/endpoint.ts";
 import { failures } from "../src/kernel/errors.ts";
-import { endpoints } from "../src/planes/index.ts";
+import { endpoints } from "../src/api/index.ts";
 import { commandsFile } from "./commands.ts";
 import { helpPage } from "./help.ts";
 

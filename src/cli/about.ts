@@ -25,7 +25,7 @@ export function addOpenapiCommand(program: Command): void {
     .action(async (options: { quiet?: true }) => {
       const [{ openApiDocument }, { endpoints }] = await Promise.all([
         import("../http/openapi.ts"),
-        import("../planes/index.ts"),
+        import("../api/index.ts"),
       ]);
       out(JSON.stringify(openApiDocument(endpoints), null, options.quiet ? 0 : 2));
     });

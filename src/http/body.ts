@@ -3,8 +3,8 @@
 import { isAscii } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { fail, failField, type Failure } from "../kernel/errors.ts";
-import { Pieces } from "./pieces.ts";
-import type { Request, Sink } from "./request.ts";
+import { Pieces } from "./chunks.ts";
+import type { Request, Sink } from "./fast/request.ts";
 
 const DEPTH_MAX = 32;
 

@@ -4,7 +4,7 @@ import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
 import { isCleanText, parseJson, soundJson, textOf } from "./body.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
 import type { Incoming } from "./message.ts";
-import { lookPlainly } from "./plain.ts";
+import { lookPlainly } from "./fast/fast-path.ts";
 
 const DETAILS_MAX = 20;
 const PATH_MAX = 200;

@@ -1,6 +1,6 @@
 // A request and an answer as plain values, the same whether h3 or a hot route carried them.
 import type { IncomingHttpHeaders } from "node:http";
-import type { Request } from "./request.ts";
+import type { Request } from "./fast/request.ts";
 
 export type Incoming = {
   /** Ours, fresh: on the answer and in every log line about this request. */

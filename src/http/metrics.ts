@@ -5,7 +5,7 @@ import type { Rack } from "../domain/core/context.ts";
 import { gather } from "../domain/health/metrics.ts";
 import { counter, expose, gauge, MEDIA, type Family, type Format } from "../kernel/exposition.ts";
 import { VERSION } from "../version.ts";
-import type { Meter } from "./meter.ts";
+import type { Meter } from "./request-metrics.ts";
 
 const NANO = 1e9;
 const LAG_RESOLUTION_MS = 10;

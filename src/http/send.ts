@@ -1,7 +1,7 @@
 // Puts an answer on the wire: the headers every answer carries, the error envelope, and nothing a caller sent unescaped.
 import { Failure } from "../kernel/errors.ts";
 import { Answer } from "./message.ts";
-import { Head, Shape, type Response } from "./response.ts";
+import { Head, Shape, type Response } from "./fast/response.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
 

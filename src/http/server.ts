@@ -6,16 +6,16 @@ import { H3, type H3Event } from "h3";
 import { toNodeHandler } from "srvx/node";
 import type { Rack } from "../domain/core/context.ts";
 import { fail } from "../kernel/errors.ts";
-import { LAST, rawAnswer, refuseBroken, type Answering } from "./broken.ts";
-import type { Connections } from "./connections.ts";
+import { LAST, rawAnswer, refuseBroken, type Answering } from "./parser-errors.ts";
+import type { Connections } from "./fast/connections.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { Guard, type Place } from "./guard.ts";
+import { Guard, type Place } from "./overload-guard.ts";
 import { Answer, type Incoming } from "./message.ts";
-import { Request } from "./request.ts";
-import { Response } from "./response.ts";
-import { Routes, type Params } from "./routes.ts";
-import { run, type RunOptions, type Tell } from "./run.ts";
+import { Request } from "./fast/request.ts";
+import { Response } from "./fast/response.ts";
+import { Routes, type Params } from "./fast/routes.ts";
+import { run, type RunOptions, type Tell } from "./pipeline.ts";
 import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./send.ts";
 
 export type HttpOptions = RunOptions & {

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 import { rows } from "../../tools/commands-map.ts";
 import { commandsFile, unmapped } from "../../tools/commands.ts";
 import { helpPage, leafCommands } from "../../tools/help.ts";

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const LINES_MAX = 300;

@@ -32,7 +32,7 @@ const RULES: Record<string, string[]> = {
   domain: ["kernel", "store", "ratelimit", "files", "version", "types:config", "types:log"],
   backup: ["kernel", "store", "domain", "config", "datadir", "instance", "version", "native", "types:log"],
   http: ["kernel", "domain", "version", "files"],
-  planes: ["kernel", "domain", "http", "files"],
+  api: ["kernel", "domain", "http", "files"],
   settings: [],
   config: ["settings"],
   files: ["native"],
@@ -40,7 +40,7 @@ const RULES: Record<string, string[]> = {
   log: [],
   version: [],
   seed: ["domain"],
-  client: ["types:planes"],
+  client: ["types:api"],
   datadir: ["backup", "config", "domain", "store"],
   jobs: ["backup", "domain", "store", "ratelimit"],
   instance: ["backup", "config", "datadir", "domain", "machinery", "store", "native", "types:log"],
@@ -52,7 +52,7 @@ const RULES: Record<string, string[]> = {
   sdk: ["kernel"],
   gateway: ["sdk"],
   portal: ["types:kernel"],
-  dashboard: ["portal", "types:kernel", "types:planes", "types:client"],
+  dashboard: ["portal", "types:kernel", "types:api", "types:client"],
 };
 
 /** Each outside package has one room that owns it. */
@@ -61,7 +61,7 @@ const PACKAGES: Record<string, string[]> = {
   "better-sqlite3": ["store"],
   pg: ["store"],
   ioredis: ["ratelimit", "domain"],
-  zod: ["planes", "http"],
+  zod: ["api", "http"],
   h3: ["http", "sdk"],
   "srvx/node": ["http"],
   jose: ["domain"],

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { openApiDocument } from "../../src/http/openapi.ts";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 import { apiPage, configurePage } from "../../tools/docs.ts";
 
 const read = (path: string): string => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");

@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { readBody } from "../../src/http/body.ts";
-import { Request } from "../../src/http/request.ts";
+import { Request } from "../../src/http/fast/request.ts";
 
 type Handler = (req: Request, res: ServerResponse) => void;
 

@@ -1,7 +1,7 @@
 // No id of one workspace is good for anything in another: every route that takes one is tried with it.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { access } from "../../src/http/access.ts";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 import { backends } from "../support/backends.ts";
 import { memberOf, team } from "../support/people.ts";
 import { expectRefusal, rack, type TestRack, type Workspace } from "../support/rack.ts";

@@ -3,7 +3,7 @@ import { EventEmitter, once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { LAST, refuseBroken, type Answering } from "../../src/http/broken.ts";
+import { LAST, refuseBroken, type Answering } from "../../src/http/parser-errors.ts";
 
 const ERROR = Object.assign(new Error("bad"), { code: "HPE_INVALID_METHOD" });
 

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { LAST, type Answering } from "../../src/http/broken.ts";
-import { Connections } from "../../src/http/connections.ts";
-import { KEEP_ALIVE_MS } from "../../src/http/response.ts";
+import { LAST, type Answering } from "../../src/http/parser-errors.ts";
+import { Connections } from "../../src/http/fast/connections.ts";
+import { KEEP_ALIVE_MS } from "../../src/http/fast/response.ts";
 
 const LOOK_MS = 5_000;
 const REQUEST = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";

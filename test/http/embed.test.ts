@@ -1,7 +1,7 @@
 // The embed plane: a tenant's own keys and nobody else's, within what the token grants, and readable only from
 // registered origins.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 import { backends } from "../support/backends.ts";
 import { ALL_SCOPES, embed, ORIGIN } from "../support/embed.ts";
 import { expectRefusal, rack, type Reply, type TestRack } from "../support/rack.ts";

@@ -1,8 +1,8 @@
 // The guard on an injected clock: shedding starts after five seconds of lag and ends with it; old requests are answered.
 import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
-import { Guard, type Place } from "../../src/http/guard.ts";
-import type { Response } from "../../src/http/response.ts";
+import { Guard, type Place } from "../../src/http/overload-guard.ts";
+import type { Response } from "../../src/http/fast/response.ts";
 
 function setUp() {
   let now = 0;

@@ -1,7 +1,7 @@
 // What every answer has in common: routes, methods, media, sizes, headers, envelope, and the order of the checks.
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 import { expectRefusal, rack, type TestRack, type Workspace } from "../support/rack.ts";
 
 let r: TestRack;

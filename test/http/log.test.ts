@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { redact } from "../../src/log.ts";
 import { mint } from "../../src/domain/auth/new-credentials.ts";
 import { formatInviteToken } from "../../src/kernel/credentials.ts";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 import { rack, type TestRack, type Workspace } from "../support/rack.ts";
 
 let r: TestRack;

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { access, COLUMNS, type Column } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 import { backends } from "../support/backends.ts";
 import { principals, type Principals } from "../support/principals.ts";
 import { rack, type Reply, type TestRack } from "../support/rack.ts";

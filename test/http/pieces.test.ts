@@ -1,7 +1,7 @@
 // Pieces of a body: the same bytes in the same order, however small and however many, and cheap to hold.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { Pieces } from "../../src/http/pieces.ts";
+import { Pieces } from "../../src/http/chunks.ts";
 import { heldMegabytes } from "../support/held-memory.ts";
 
 it("are joined to what came, in the order in which it came", () => {

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
-import { plainCheck, writeResult } from "../../src/planes/machine/plain-check.ts";
-import { ratelimitCheck } from "../../src/planes/machine/ratelimit.ts";
+import { plainCheck, writeResult } from "../../src/api/machine/fast-check.ts";
+import { ratelimitCheck } from "../../src/api/machine/ratelimit.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
 const rule = { id: "per-minute", limit: 3, window_ms: 60_000, algorithm: "sliding", scope: "key" };

@@ -2,8 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { soundJson } from "../../src/http/body.ts";
-import { keysCreate } from "../../src/planes/vendor/keys.ts";
-import { plainKey } from "../../src/planes/vendor/plain-key.ts";
+import { keysCreate } from "../../src/api/vendor/keys.ts";
+import { plainKey } from "../../src/api/vendor/fast-new-key.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
 const meta = { plan: "pro", seats: 3, trial: false, until: null };

@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { hash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { reapDeltaLog } from "../../src/domain/policy/retention.ts";
-import { PolicyDelta, PolicySnapshot } from "../../src/planes/machine/policy-shapes.ts";
+import { PolicyDelta, PolicySnapshot } from "../../src/api/machine/policy-schemas.ts";
 import { backends } from "../support/backends.ts";
 import { policyFeed, type Body } from "../support/policy-feed.ts";
 import { expectRefusal, type TestRack, type Workspace } from "../support/rack.ts";

@@ -2,9 +2,9 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { Connections } from "../../src/http/connections.ts";
-import { Request } from "../../src/http/request.ts";
-import { Head, KEEP_ALIVE_MS, Response, Shape } from "../../src/http/response.ts";
+import { Connections } from "../../src/http/fast/connections.ts";
+import { Request } from "../../src/http/fast/request.ts";
+import { Head, KEEP_ALIVE_MS, Response, Shape } from "../../src/http/fast/response.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
 const PLAIN = new Shape({ "cache-control": "no-store", "content-type": "application/json; charset=utf-8" });

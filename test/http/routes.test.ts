@@ -1,6 +1,6 @@
 // The straight way from method and path to an endpoint: one spelling per route, and the same answer as h3 for the rest.
 import { describe, expect, it } from "vitest";
-import { Routes } from "../../src/http/routes.ts";
+import { Routes } from "../../src/http/fast/routes.ts";
 
 function table(): Routes<string> {
   const routes = new Routes<string>();

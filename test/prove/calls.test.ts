@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { calls, scannerFlags } from "../../prove/calls.ts";
 import { openRig } from "../../prove/rig.ts";
 import { makePerson, makeWorld } from "../../prove/world.ts";
-import { endpoints } from "../../src/planes/index.ts";
+import { endpoints } from "../../src/api/index.ts";
 
 it("there is one for every route that changes anything", () => {
   const changing = endpoints.filter(({ method }) => method !== "GET").map(({ name }) => name);

@@ -1,0 +1,104 @@
+// The embed plane: a tenant's browser and its own keys. No path, query or body names a tenant, project or environment.
+import { z } from "zod";
+import {
+  createEmbedKey,
+  embedKeyUsage,
+  embedSession,
+  listEmbedKeys,
+  revokeEmbedKey,
+  rotateEmbedKey,
+} from "../../domain/embed/embed.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import {
+  ById,
+  Env,
+  Flag,
+  listOf,
+  Name,
+  OverlapHours,
+  Reason,
+  Scopes,
+  Timestamp,
+  Usage,
+  UsageDays,
+  Uuid,
+} from "../schemas.ts";
+import { ApiKey, MintedApiKey, RotatedApiKey } from "../vendor/schemas.ts";
+
+export const embedSessionShow = endpoint("GET /v1/embed/session", {
+  summary: "What the token is for: project, environment, tenant, scopes, and how long it lasts.",
+  access: "embed.use",
+  cors: "embed",
+  output: z.strictObject({
+    object: z.literal("embed_session"),
+    project: z.strictObject({ id: Uuid, name: z.string(), slug: z.string() }),
+    env: Env,
+    test_mode: z.boolean(),
+    tenant: z.strictObject({ id: Uuid, external_id: z.string(), name: z.string().nullable() }),
+    scopes: z.array(z.string()),
+    expires_at: Timestamp,
+    expires_in: z.int(),
+  }),
+  handle: (ctx) => embedSession(ctx),
+});
+
+export const embedKeysList = endpoint("GET /v1/embed/keys", {
+  summary: "The tenant's keys, newest first.",
+  access: "embed.use",
+  scope: "keys:read",
+  cors: "embed",
+  query: z.strictObject({ include_revoked: Flag.default("false"), limit: z.int().min(1).max(100).default(50) }),
+  output: listOf(ApiKey),
+  handle: (ctx, { query }) => listEmbedKeys(ctx, { ...query, include_revoked: query.include_revoked === "true" }),
+});
+
+export const embedKeysCreate = endpoint("POST /v1/embed/keys", {
+  summary: "Mint a key for the token's tenant. The key is in this answer and nowhere else.",
+  access: "embed.use",
+  scope: "keys:write",
+  cors: "embed",
+  body: z.strictObject({ name: Name.optional(), scopes: Scopes.optional() }),
+  output: MintedApiKey,
+  status: 201,
+  failures: ["embed_keys_cap"],
+  emits: ["api_key.created"],
+  handle: (ctx, { body }) => createEmbedKey(ctx, body),
+});
+
+export const embedKeysRotate = endpoint("POST /v1/embed/keys/{id}/rotate", {
+  summary: "Mint a successor; the old key keeps working for overlap_hours.",
+  access: "embed.use",
+  scope: "keys:write",
+  cors: "embed",
+  params: ById,
+  body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
+  output: RotatedApiKey,
+  failures: ["key_not_found", "revoked_not_rotatable", "expired_not_rotatable", "successor_still_valid"],
+  emits: ["api_key.rotated"],
+  handle: (ctx, { params, body }) => rotateEmbedKey(ctx, params.id, body.overlap_hours),
+});
+
+export const embedKeysRevoke = endpoint("POST /v1/embed/keys/{id}/revoke", {
+  summary: "End a key. Doing it again changes nothing.",
+  access: "embed.use",
+  scope: "keys:write",
+  cors: "embed",
+  params: ById,
+  body: z.strictObject({ reason: Reason.optional() }),
+  output: ApiKey,
+  failures: ["key_not_found"],
+  emits: ["api_key.revoked"],
+  handle: (ctx, { params, body }) => revokeEmbedKey(ctx, params.id, body.reason),
+});
+
+export const embedKeysUsage = endpoint("GET /v1/embed/keys/{id}/usage", {
+  summary: "Requests and errors of a key, one row a UTC day, oldest first.",
+  access: "embed.use",
+  scope: "keys:read",
+  cors: "embed",
+  params: ById,
+  query: UsageDays,
+  output: Usage,
+  failures: ["key_not_found"],
+  handle: (ctx, { params, query }) => embedKeyUsage(ctx, params.id, query.days),
+});

@@ -1,0 +1,42 @@
+// Minting embed tokens: a call from the vendor's backend, never from a browser and never from the hot-auth cache.
+import { z } from "zod";
+import { mintEmbedToken } from "../../domain/embed/tokens.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { Env, text, Timestamp, Uuid } from "../schemas.ts";
+
+const EmbedScope = text(1, 220).refine((scope) => /^(keys:read|keys:write|key_scope:.+)$/s.test(scope), {
+  error: "must be keys:read, keys:write or key_scope:<scope>",
+});
+
+export const embedTokensCreate = endpoint("POST /v1/embed_tokens", {
+  summary: "Mint a five-minute token with which a tenant's browser manages its own keys.",
+  access: "embed_tokens.mint",
+  backendOnly: true,
+  body: z.strictObject({
+    project_id: Uuid,
+    env: Env,
+    tenant_id: Uuid,
+    scopes: z.array(EmbedScope).max(32, { error: "must have at most 32 entries" }).default(["keys:read"]),
+    origins: z.array(text(1, 255)).max(20, { error: "must have at most 20 entries" }).optional(),
+  }),
+  output: z.strictObject({
+    object: z.literal("embed_token"),
+    token: z.string(),
+    jti: Uuid,
+    kid: z.string(),
+    project_id: Uuid,
+    env: Env,
+    tenant_id: Uuid,
+    tenant_external_id: z.string(),
+    scopes: z.array(z.string()),
+    audience: z.array(z.string()),
+    epoch: z.int(),
+    issued_at: Timestamp,
+    expires_at: Timestamp,
+    expires_in: z.int(),
+    refresh_after: Timestamp,
+  }),
+  status: 201,
+  failures: ["project_not_found", "tenant_not_found", "test_cannot_live"],
+  handle: (ctx, { body }) => mintEmbedToken(ctx, body),
+});

@@ -1,0 +1,81 @@
+// The body of a rate-limit check as nearly every caller sends it, looked at by hand (http/fast/fast-path.ts), and its answer written
+// by hand: reading and writing JSON costs more than the check.
+import { hasOnly, isObject } from "../../http/fast/fast-path.ts";
+import type { LimitsResult } from "../../domain/limits/ratelimit.ts";
+import { isUuid } from "../../kernel/ids.ts";
+import {
+  LIMIT_MAX,
+  RATE_LIMITS_MAX,
+  RULE_ID,
+  WINDOW_MS_MAX,
+  WINDOW_MS_MIN,
+  type RateLimit,
+} from "../../kernel/ratelimit/rule.ts";
+
+export const UNITS_MAX = 1_000;
+
+export type PlainCheck = {
+  project_id: string;
+  env: "live" | "test";
+  key_id: string | null;
+  tenant_id: string | null;
+  limits: RateLimit[];
+  cost: number;
+};
+
+export function plainCheck(value: unknown): PlainCheck | undefined {
+  if (!isObject(value)) return undefined;
+  const { project_id, env, key_id, tenant_id, limits, cost } = value;
+  return hasOnly(value, project_id, env, key_id, tenant_id, limits, cost) &&
+    isUuid(project_id) &&
+    (env === "live" || env === "test") &&
+    isIdOrNothing(key_id) &&
+    isIdOrNothing(tenant_id) &&
+    areRules(limits) &&
+    (cost === undefined || isWhole(cost, 0, UNITS_MAX))
+    ? { project_id, env, key_id: key_id ?? null, tenant_id: tenant_id ?? null, limits, cost: cost ?? 1 }
+    : undefined;
+}
+
+function isIdOrNothing(value: unknown): value is string | null | undefined {
+  return value === null || value === undefined || isUuid(value);
+}
+
+function areRules(value: unknown): value is RateLimit[] {
+  if (!Array.isArray(value) || value.length < 1 || value.length > RATE_LIMITS_MAX) return false;
+  for (let i = 0; i < value.length; i++) {
+    if (!isRule(value[i])) return false;
+    for (let before = 0; before < i; before++) if (value[before].id === value[i].id) return false;
+  }
+  return true;
+}
+
+function isRule(value: unknown): value is RateLimit {
+  if (!isObject(value)) return false;
+  const { id, limit, window_ms, algorithm, scope } = value;
+  return (
+    hasOnly(value, id, limit, window_ms, algorithm, scope) &&
+    typeof id === "string" &&
+    RULE_ID.test(id) &&
+    isWhole(limit, 1, LIMIT_MAX) &&
+    isWhole(window_ms, WINDOW_MS_MIN, WINDOW_MS_MAX) &&
+    (algorithm === "sliding" || algorithm === "fixed") &&
+    (scope === "key" || scope === "tenant")
+  );
+}
+
+function isWhole(value: unknown, min: number, max: number): value is number {
+  return typeof value === "number" && Number.isInteger(value) && value >= min && value <= max;
+}
+
+/** A rule's name is of characters that JSON does not escape (RULE_ID). */
+export function writeResult({ allowed, limited_policy, retry_after_seconds, store, policies }: LimitsResult): string {
+  let text = `{"object":"ratelimit_result","allowed":${allowed},"limited_policy":${
+    limited_policy === null ? "null" : `"${limited_policy}"`
+  },"retry_after_seconds":${retry_after_seconds},"store":"${store}","policies":[`;
+  for (let i = 0; i < policies.length; i++) {
+    const { id, limit, window_ms, remaining, reset_ms } = policies[i] as LimitsResult["policies"][number];
+    text += `${i === 0 ? "" : ","}{"id":"${id}","limit":${limit},"window_ms":${window_ms},"remaining":${remaining},"reset_ms":${reset_ms}}`;
+  }
+  return `${text}]}`;
+}

@@ -1,0 +1,107 @@
+// Idempotency coordination: four calls, and every verdict is a 200.
+import { z } from "zod";
+import { claim, complete, heartbeat, release } from "../../domain/limits/idempotency.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
+import { Env, Sha256Hex, text } from "../schemas.ts";
+
+const COMPLETE_BODY_MAX = 8 * 1024 * 1024;
+const BASE64_MAX = 6_291_456;
+const HEADERS_MAX = 64;
+
+const Ttl = z.int().min(TTL_MS_MIN).max(TTL_MS_MAX);
+const LockToken = text(8, 64);
+const Scoped = { scope_hash: Sha256Hex, env: Env };
+
+/** RFC 4648 §4, one spelling per value: what decodes and encodes to itself. */
+function isBase64(value: string): boolean {
+  return value.length % 4 === 0 && Buffer.from(value, "base64").toString("base64") === value;
+}
+
+const Base64 = z
+  .string()
+  .max(BASE64_MAX, { error: `must have at most ${BASE64_MAX} characters`, abort: true })
+  .refine(isBase64, { error: "must be padded base64" })
+  .meta({ contentEncoding: "base64" });
+
+const HeaderMap = z
+  .record(
+    z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, { error: "must have header names of 1 to 128 characters" }),
+    z
+      .string()
+      .max(4096)
+      .regex(/^[^\r\n]*$/, { error: "must be one line" }),
+  )
+  .refine((headers) => Object.keys(headers).length <= HEADERS_MAX, {
+    error: `must have at most ${HEADERS_MAX} headers`,
+  });
+
+export const idempotencyClaim = endpoint("POST /v1/idempotency/claim", {
+  summary:
+    "Claim a request. Exactly one claimant is told to execute; the others wait, replay or are told of a mismatch.",
+  access: "machine.use",
+  hot: true,
+  body: z.strictObject({ ...Scoped, fingerprint: Sha256Hex, ttl_ms: Ttl.optional() }),
+  output: z.strictObject({
+    object: z.literal("idempotency_claim"),
+    state: z.enum(["execute", "replay", "in_progress", "mismatch"]),
+    lock_token: z.string().nullable(),
+    lock_ms: z.int(),
+    stolen: z.boolean(),
+    retry_after_ms: z.int().nullable(),
+    response: z
+      .strictObject({
+        status: z.int(),
+        headers: z.record(z.string(), z.string()),
+        body: z.string().nullable(),
+        body_stored: z.boolean(),
+      })
+      .nullable(),
+    max_body_bytes: z.int(),
+  }),
+  failures: ["test_cannot_live"],
+  handle: (ctx, { body }) => claim(ctx, body),
+});
+
+const Outcome = z.enum(["ok", "lock_lost", "completed", "not_found"]);
+
+export const idempotencyComplete = endpoint("POST /v1/idempotency/complete", {
+  summary: "Store the response of a claimed request, so that retries get it again.",
+  access: "machine.use",
+  hot: true,
+  bodyMax: COMPLETE_BODY_MAX,
+  body: z.strictObject({
+    ...Scoped,
+    lock_token: LockToken,
+    status: z.int().min(100).max(599),
+    headers: HeaderMap.default({}),
+    body: Base64.nullable().default(null),
+    ttl_ms: Ttl.optional(),
+  }),
+  output: z.strictObject({ object: z.literal("idempotency_record"), outcome: Outcome, body_stored: z.boolean() }),
+  failures: ["test_cannot_live"],
+  handle: (ctx, { body }) => complete(ctx, body),
+});
+
+const Held = z.strictObject({ ...Scoped, lock_token: LockToken });
+const Settled = z.strictObject({ object: z.literal("idempotency_record"), outcome: Outcome });
+
+export const idempotencyRelease = endpoint("POST /v1/idempotency/release", {
+  summary: "Give a claim up after a transient failure, so that the retry executes.",
+  access: "machine.use",
+  hot: true,
+  body: Held,
+  output: Settled,
+  failures: ["test_cannot_live"],
+  handle: (ctx, { body }) => release(ctx, body),
+});
+
+export const idempotencyHeartbeat = endpoint("POST /v1/idempotency/heartbeat", {
+  summary: "Keep the lock of a slow request alive.",
+  access: "machine.use",
+  hot: true,
+  body: Held,
+  output: Settled,
+  failures: ["test_cannot_live"],
+  handle: (ctx, { body }) => heartbeat(ctx, body),
+});

@@ -1,0 +1,55 @@
+// Telemetry ingest. The body is read unparsed, after the budget was looked at; the schema here only documents.
+import { z } from "zod";
+import { ingest } from "../../domain/usage/ingest.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { jsonAnswer } from "../../http/send.ts";
+import { Env, NodeId, text, Timestamp, Uuid } from "../schemas.ts";
+
+const INGEST_BODY_MAX = 5 * 1024 * 1024;
+const SampleRate = z.number().min(0.0001).max(1);
+
+const Event = z.looseObject({
+  ts: Timestamp,
+  project_id: Uuid,
+  env: Env,
+  tenant_id: Uuid.nullable().optional(),
+  key_id: Uuid.nullable().optional(),
+  display_prefix: z.string().nullable().optional(),
+  method: text(1, 16),
+  path: text(0, 2048),
+  route: text(0, 512).nullable(),
+  status: z.int().min(100).max(599),
+  duration_ms: z.number().min(0),
+  degraded: z.boolean(),
+  denial_reason: text(0, 64).nullable().optional(),
+  request_id: text(1, 128),
+  sample_rate: SampleRate.optional(),
+});
+
+export const ingestBatch = endpoint("POST /v1/ingest/batch", {
+  summary: "Report what a node served. Charged to the workspace's events a minute first, then validated and counted.",
+  access: "machine.use",
+  hot: true,
+  bodyMax: INGEST_BODY_MAX,
+  rawBody: true,
+  body: z.looseObject({
+    object: z.literal("ingest_batch"),
+    protocol_version: z.literal(1),
+    node_id: NodeId,
+    sdk: z.looseObject({ name: text(1, 64), version: text(1, 64) }),
+    events: z.array(Event).max(5_000),
+    events_dropped: z.int().min(0).optional(),
+    sample_rate: SampleRate.optional(),
+  }),
+  output: z.strictObject({
+    object: z.literal("ingest_receipt"),
+    accepted: z.int(),
+    events_dropped_reported: z.int(),
+  }),
+  status: 202,
+  failures: ["rate_limited", "test_cannot_live"],
+  handle: async (ctx, { raw }) => {
+    const { receipt, headers } = await ingest(ctx, raw);
+    return jsonAnswer(202, receipt, headers);
+  },
+});

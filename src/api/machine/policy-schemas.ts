@@ -1,0 +1,43 @@
+// What the policy feed answers, exactly the fields of the contract.
+import { z } from "zod";
+import { Env, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
+
+const entry = {
+  key_id: Uuid,
+  tenant_id: Uuid,
+  env: Env,
+  lookup_hash: z.string(),
+  display_prefix: z.string(),
+  scopes: Scopes,
+  expires_at: Timestamp.nullable(),
+  rate_limits: RateLimits,
+};
+
+const Removal = z.strictObject({
+  change: z.literal("remove"),
+  key_id: Uuid,
+  tenant_id: Uuid,
+  env: Env,
+  lookup_hash: z.string(),
+  display_prefix: z.string(),
+  reason: z.enum(["revoked", "tenant_deleted", "project_deleted"]),
+});
+
+const about = { workspace_id: Uuid, project_id: Uuid, env: Env.nullable() };
+const state = { version: z.int().min(1), project_deleted: z.boolean(), generated_at: Timestamp };
+
+export const PolicySnapshot = z.strictObject({
+  object: z.literal("policy_snapshot"),
+  ...about,
+  ...state,
+  keys: z.array(z.strictObject(entry)),
+  next_cursor: z.string().nullable(),
+});
+
+export const PolicyDelta = z.strictObject({
+  object: z.literal("policy_delta"),
+  ...about,
+  since: z.int().min(0),
+  ...state,
+  changes: z.array(z.union([z.strictObject({ change: z.literal("upsert"), ...entry }), Removal])),
+});

@@ -1,0 +1,70 @@
+// Rate limits: a check, and leases of units for a library that limits without asking each time. Every verdict is a 200.
+import { z } from "zod";
+import { checkLimits, leaseLimits, returnLease } from "../../domain/limits/ratelimit.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { plainly } from "../../http/fast/fast-path.ts";
+import { Env, RateLimits, Uuid } from "../schemas.ts";
+import { plainCheck, UNITS_MAX, writeResult } from "./fast-check.ts";
+
+const Asked = {
+  project_id: Uuid,
+  env: Env,
+  key_id: Uuid.nullable().default(null),
+  tenant_id: Uuid.nullable().default(null),
+  limits: RateLimits.min(1, { error: "must have at least 1 rule" }),
+};
+
+const Store = z.enum(["memory", "redis"]);
+const Policies = z.array(
+  z.strictObject({
+    id: z.string(),
+    limit: z.int(),
+    window_ms: z.int(),
+    remaining: z.int().min(0),
+    reset_ms: z.int().min(0),
+  }),
+);
+
+export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
+  summary: "Charge a request to its rules: to all of them, or to none. A denial is a 200 with allowed false.",
+  access: "machine.use",
+  hot: true,
+  body: plainly(z.strictObject({ ...Asked, cost: z.int().min(0).max(UNITS_MAX).default(1) }), plainCheck),
+  output: z.strictObject({
+    object: z.literal("ratelimit_result"),
+    allowed: z.boolean(),
+    limited_policy: z.string().nullable(),
+    retry_after_seconds: z.int().min(1).nullable(),
+    store: Store,
+    policies: Policies,
+  }),
+  write: writeResult,
+  failures: ["test_cannot_live"],
+  handle: (ctx, { body }) => checkLimits(ctx, body),
+});
+
+export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
+  summary: "Charge up to `want` units at once, to be spent by the caller before the lease ends.",
+  access: "machine.use",
+  hot: true,
+  body: z.strictObject({ ...Asked, want: z.int().min(1).max(UNITS_MAX) }),
+  output: z.strictObject({
+    object: z.literal("ratelimit_lease"),
+    granted: z.int().min(0),
+    lease_id: z.string().nullable(),
+    expires_in_ms: z.int().min(0),
+    store: Store,
+    policies: Policies,
+  }),
+  failures: ["test_cannot_live"],
+  handle: (ctx, { body }) => leaseLimits(ctx, body),
+});
+
+export const ratelimitReturn = endpoint("POST /v1/ratelimit/return", {
+  summary: "Give back what was not spent of a lease, before it ends. A repeated or late return gives back nothing.",
+  access: "machine.use",
+  hot: true,
+  body: z.strictObject({ lease_id: Uuid, unused: z.int().min(0).max(UNITS_MAX) }),
+  output: z.strictObject({ object: z.literal("ratelimit_return"), returned: z.int().min(0) }),
+  handle: (ctx, { body }) => returnLease(ctx, body),
+});

@@ -1,0 +1,27 @@
+// Forgotten passwords.
+import { z } from "zod";
+import { consumeReset, requestReset } from "../../domain/auth/password-resets.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { Email } from "../schemas.ts";
+import { NewPassword, OneTimeToken } from "./schemas.ts";
+
+export const passwordResetsCreate = endpoint("POST /v1/auth/password_resets", {
+  summary: "Ask for a reset link. Answers the same whether or not the address has an account.",
+  access: "auth.open",
+  perNetwork: { name: "reset", limit: 60, windowMs: 3_600_000 },
+  body: z.strictObject({ email: Email }),
+  output: z.strictObject({ object: z.literal("password_reset"), accepted: z.literal(true) }),
+  status: 202,
+  failures: ["rate_limited"],
+  handle: (ctx, { body }) => requestReset(ctx, body.email),
+});
+
+export const passwordResetsConsume = endpoint("POST /v1/auth/password_resets/consume", {
+  summary: "Set a new password with the token from the mailbox. Ends all sessions and verifies the address.",
+  access: "auth.open",
+  body: z.strictObject({ token: OneTimeToken, password: NewPassword }),
+  output: z.strictObject({ object: z.literal("password_reset"), consumed: z.literal(true) }),
+  failures: ["invalid_token", "overloaded"],
+  emits: ["user.password_reset", "user.email_verified"],
+  handle: (ctx, { body }) => consumeReset(ctx, body),
+});

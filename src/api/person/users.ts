@@ -1,0 +1,51 @@
+// Accounts: signing up, and one's own.
+import { z } from "zod";
+import { changePassword, renameMe, showMe, signUp } from "../../domain/auth/users.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { Email, Name, Uuid } from "../schemas.ts";
+import { Membership, NewPassword, PresentedPassword, User } from "./schemas.ts";
+
+const HOUR_MS = 3_600_000;
+
+export const usersCreate = endpoint("POST /v1/auth/users", {
+  summary: "Sign up. Answers the same whether or not the address has an account; one message goes out either way.",
+  access: "auth.open",
+  perNetwork: { name: "signup", limit: 60, windowMs: HOUR_MS },
+  body: z.strictObject({ email: Email, password: NewPassword, name: Name.optional() }),
+  output: z.strictObject({ object: z.literal("signup"), email: z.string(), accepted: z.literal(true) }),
+  status: 202,
+  failures: ["rate_limited", "overloaded"],
+  emits: ["user.created"],
+  handle: (ctx, { body }) => signUp(ctx, body),
+});
+
+export const meShow = endpoint("GET /v1/auth/me", {
+  summary: "The person behind the session, and their workspaces.",
+  access: "auth.own",
+  output: z.strictObject({
+    object: z.literal("me"),
+    user: z.strictObject({ id: Uuid, email: z.string(), email_verified: z.boolean() }),
+    active_workspace_id: Uuid.nullable(),
+    memberships: z.array(Membership),
+  }),
+  handle: (ctx) => showMe(ctx),
+});
+
+export const meUpdate = endpoint("PATCH /v1/auth/me", {
+  summary: "Change one's name.",
+  access: "auth.own",
+  body: z.strictObject({ name: Name.nullable() }),
+  output: User,
+  emits: ["user.updated"],
+  handle: (ctx, { body }) => renameMe(ctx, body.name),
+});
+
+export const mePasswordChange = endpoint("POST /v1/auth/me/password", {
+  summary: "Change one's password. Ends every other session.",
+  access: "auth.own",
+  body: z.strictObject({ current_password: PresentedPassword, password: NewPassword }),
+  output: z.strictObject({ object: z.literal("password"), changed: z.literal(true) }),
+  failures: ["wrong_current_password", "rate_limited", "overloaded"],
+  emits: ["user.password_changed"],
+  handle: (ctx, { body }) => changePassword(ctx, body),
+});

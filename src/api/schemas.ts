@@ -1,0 +1,146 @@
+// The wire schemas that several planes share. They hold no transform: the same schema validates, and documents.
+import { z } from "zod";
+import { hasOnly, isObject, plainly } from "../http/fast/fast-path.ts";
+import type { Json } from "../kernel/audit/canonical.ts";
+import { ENVS } from "../kernel/credentials.ts";
+import { isUuid, parseUuid } from "../kernel/ids.ts";
+import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/ratelimit/rule.ts";
+import { parseTimestamp } from "../kernel/timestamps.ts";
+
+/** Text measured in code points, as NIST and JSON Schema count (decision 3). */
+export function text(min: number, max: number) {
+  return z
+    .string()
+    .refine(
+      (value) => {
+        // Code units bound code points from above and below: most texts need no walk.
+        if (value.length < min || value.length > max * 2) return false;
+        const length = value.length <= max && value.length >= min * 2 ? value.length : [...value].length;
+        return length >= min && length <= max;
+      },
+      { error: `must have ${min} to ${max} characters` },
+    )
+    .meta({ minLength: min, maxLength: max });
+}
+
+const pattern = (source: string, error: string) => z.string().regex(new RegExp(source), { error });
+
+export const Uuid = z
+  .string()
+  .toLowerCase()
+  .refine((value) => parseUuid(value) !== null, { error: "must be a UUID" })
+  .meta({ format: "uuid" });
+export const Env = z.enum(ENVS);
+export const NAME_MAX = 200;
+export const Name = text(1, NAME_MAX);
+export const Slug = pattern(
+  "^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$",
+  "must be 3 to 63 of a-z, 0-9 and -, starting and ending with a letter or digit",
+);
+export const Timestamp = z
+  .string()
+  .refine((value) => parseTimestamp(value) !== null, { error: "must be an ISO 8601 date-time" })
+  .meta({ format: "date-time" });
+
+/** A validated timestamp as milliseconds. */
+export function toMs(value: string): number;
+export function toMs(value: string | null | undefined): number | null | undefined;
+export function toMs(value: string | null | undefined): number | null | undefined {
+  return typeof value === "string" ? parseTimestamp(value) : value;
+}
+
+// The HTML standard's pattern: what a browser's own field accepts.
+const EMAIL =
+  /^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
+export const Email = z
+  .string()
+  .refine((value) => value.length <= 320 && EMAIL.test(value), { error: "must be an e-mail address" })
+  .meta({ format: "email", maxLength: 320 });
+
+export const SCOPE_MAX = 200;
+export const SCOPES_MAX = 64;
+export const Scopes = z.array(text(1, SCOPE_MAX)).max(SCOPES_MAX, { error: `must have at most ${SCOPES_MAX} entries` });
+
+export const RateLimit = z.strictObject({
+  id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit"),
+  limit: z.int().min(1).max(LIMIT_MAX),
+  window_ms: z.int().min(WINDOW_MS_MIN).max(WINDOW_MS_MAX),
+  algorithm: z.enum(["sliding", "fixed"]),
+  scope: z.enum(["key", "tenant"]),
+});
+
+export const RateLimits = z
+  .array(RateLimit)
+  .max(RATE_LIMITS_MAX, { error: `must have at most ${RATE_LIMITS_MAX} rules` })
+  .refine((rules) => new Set(rules.map(({ id }) => id)).size === rules.length, {
+    error: "rate limit ids must be unique",
+  });
+
+const META_BYTES = 16 * 1024;
+const META_DEPTH = 8;
+const META_KEYS = 100;
+
+type Size = { keys: number; depth: number };
+
+function measure(value: unknown, depth: number, size: Size): void {
+  if (typeof value !== "object" || value === null) return;
+  size.depth = Math.max(size.depth, depth);
+  if (!Array.isArray(value)) size.keys += Object.keys(value).length;
+  for (const item of Object.values(value)) measure(item, depth + 1, size);
+}
+
+function keyTooLong(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const named = !Array.isArray(value) && Object.keys(value).some((key) => key === "" || [...key].length > 200);
+  return named || Object.values(value).some(keyTooLong);
+}
+
+/** Free data of the vendor's, kept verbatim within decision 7's bounds. Not z.record: that drops a `__proto__` field. */
+export const Meta = z
+  .unknown()
+  .superRefine((value, check) => {
+    const say = (message: string) => check.addIssue({ code: "custom", message });
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return say("must be an object");
+    const size: Size = { keys: 0, depth: 1 };
+    measure(value, 1, size);
+    if (size.depth > META_DEPTH) say(`must be at most ${META_DEPTH} levels deep`);
+    if (size.keys > META_KEYS) say(`must have at most ${META_KEYS} keys in all`);
+    if (keyTooLong(value)) say("must have keys of 1 to 200 characters");
+    if (Buffer.byteLength(JSON.stringify(value)) > META_BYTES) say("must be at most 16 KiB as JSON");
+  })
+  .meta({ type: "object", description: "Free data: at most 16 KiB, 8 levels, 100 keys." }) as unknown as z.ZodType<{
+  [key: string]: Json;
+}>;
+
+export const Flag = z.enum(["true", "false"]);
+export const Reason = text(1, 500);
+export const OverlapHours = z.number().min(0).max(168);
+export const NodeId = pattern("^[A-Za-z0-9._:-]{1,128}$", "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
+export const Sha256Hex = z
+  .string()
+  .toLowerCase()
+  .regex(/^[0-9a-f]{64}$/, { error: "must be 64 hex digits" });
+export const Nothing = z.strictObject({});
+export const ById = plainly(z.strictObject({ id: Uuid }), (value) => {
+  if (!isObject(value)) return undefined;
+  const { id } = value;
+  return isUuid(id) && hasOnly(value, id) ? { id } : undefined;
+});
+export const AfterQuery = z.strictObject({ after: Uuid.optional() });
+
+/** `{object: 'list', data: [...]}`, with has_more only where rows were left out. */
+export function listOf<S extends z.ZodType>(item: S) {
+  return z.strictObject({ object: z.literal("list"), data: z.array(item), has_more: z.literal(true).optional() });
+}
+
+/** A UTC day, or the first day of a month. */
+export const Day = z.string().regex(/^\d{4}-\d\d-\d\d$/);
+
+export const Usage = z.strictObject({
+  object: z.literal("usage"),
+  key_id: Uuid,
+  days: z.int(),
+  data: z.array(z.strictObject({ day: Day, requests: z.int(), errors: z.int() })),
+});
+
+export const UsageDays = z.strictObject({ days: z.int().min(1).max(90).default(30) });

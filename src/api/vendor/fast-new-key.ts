@@ -1,0 +1,49 @@
+// The body of a mint as nearly every caller sends it, looked at by hand (http/fast/fast-path.ts).
+import { hasOnly, isObject, isPlainText } from "../../http/fast/fast-path.ts";
+import { isUuid } from "../../kernel/ids.ts";
+import { NAME_MAX, SCOPE_MAX, SCOPES_MAX } from "../schemas.ts";
+
+export type PlainKey = {
+  project_id: string;
+  tenant_id: string;
+  env: "live" | "test";
+  name?: string;
+  scopes?: string[];
+  meta?: Record<string, string | number | boolean | null>;
+};
+
+/** As long as this it stays far below the bounds of free data. */
+const META_KEYS = 20;
+const META_TEXT = 200;
+
+export function plainKey(value: unknown): PlainKey | undefined {
+  if (!isObject(value)) return undefined;
+  const { project_id, tenant_id, env, name, scopes, meta } = value;
+  return hasOnly(value, project_id, tenant_id, env, name, scopes, meta) &&
+    isUuid(project_id) &&
+    isUuid(tenant_id) &&
+    (env === "live" || env === "test") &&
+    (name === undefined || isPlainText(name, NAME_MAX)) &&
+    (scopes === undefined || areScopes(scopes)) &&
+    (meta === undefined || isFlatMeta(meta))
+    ? (value as PlainKey)
+    : undefined;
+}
+
+function areScopes(value: unknown): value is string[] {
+  return Array.isArray(value) && value.length <= SCOPES_MAX && value.every((scope) => isPlainText(scope, SCOPE_MAX));
+}
+
+function isFlatMeta(value: unknown): value is NonNullable<PlainKey["meta"]> {
+  if (!isObject(value) || Array.isArray(value)) return false;
+  let keys = 0;
+  for (const name in value) {
+    if (++keys > META_KEYS || !isPlainText(name, META_TEXT) || name === "__proto__") return false;
+    if (!isFlat(value[name])) return false;
+  }
+  return true;
+}
+
+function isFlat(value: unknown): boolean {
+  return value === null || typeof value === "boolean" || Number.isSafeInteger(value) || isPlainText(value, META_TEXT);
+}

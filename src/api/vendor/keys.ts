@@ -1,0 +1,120 @@
+// API keys.
+import { z } from "zod";
+import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey } from "../../domain/keys/keys.ts";
+import { awaitPropagation } from "../../domain/policy/nodes.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { plainly } from "../../http/fast/fast-path.ts";
+import {
+  ById,
+  Env,
+  Flag,
+  listOf,
+  Meta,
+  Name,
+  OverlapHours,
+  RateLimits,
+  Reason,
+  Scopes,
+  Timestamp,
+  toMs,
+  Uuid,
+} from "../schemas.ts";
+import { plainKey } from "./fast-new-key.ts";
+import { ApiKey, MintedApiKey, RevokedApiKey, RotatedApiKey } from "./schemas.ts";
+
+const NewKey = plainly(
+  z.strictObject({
+    project_id: Uuid,
+    tenant_id: Uuid,
+    env: Env,
+    name: Name.optional(),
+    scopes: Scopes.optional(),
+    meta: Meta.optional(),
+    rate_limits: RateLimits.nullable().optional(),
+    expires_at: Timestamp.optional(),
+  }),
+  plainKey,
+);
+
+export const keysCreate = endpoint("POST /v1/keys", {
+  summary: "Mint a key for a tenant. The key is in this answer and nowhere else.",
+  access: "keys.write",
+  body: NewKey,
+  output: MintedApiKey,
+  status: 201,
+  retryable: true,
+  failures: ["project_not_found", "tenant_not_found", "test_cannot_live"],
+  emits: ["api_key.created"],
+  handle: (ctx, { body }) => createKey(ctx, { ...body, expires_at: toMs(body.expires_at) ?? undefined }),
+});
+
+export const keysList = endpoint("GET /v1/keys", {
+  summary: "Keys, newest first.",
+  access: "keys.read",
+  query: z.strictObject({
+    project_id: Uuid.optional(),
+    tenant_id: Uuid.optional(),
+    env: Env.optional(),
+    include_revoked: Flag.default("false"),
+    limit: z.int().min(1).max(200).default(50),
+    after: Uuid.optional(),
+  }),
+  output: listOf(ApiKey),
+  failures: ["test_cannot_live"],
+  handle: (ctx, { query }) => listKeys(ctx, { ...query, include_revoked: query.include_revoked === "true" }),
+});
+
+export const keysShow = endpoint("GET /v1/keys/{id}", {
+  summary: "One key.",
+  access: "keys.read",
+  params: ById,
+  output: ApiKey,
+  failures: ["key_not_found"],
+  handle: (ctx, { params }) => showKey(ctx, params.id),
+});
+
+export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
+  summary: "Change a key. Each field that is sent replaces the stored value as a whole.",
+  access: "keys.write",
+  params: ById,
+  body: z.strictObject({
+    name: Name.nullable().optional(),
+    scopes: Scopes.optional(),
+    meta: Meta.optional(),
+    rate_limits: RateLimits.nullable().optional(),
+    expires_at: Timestamp.nullable().optional(),
+  }),
+  output: ApiKey,
+  failures: ["key_not_found", "test_cannot_live", "revoked_not_editable", "quarantine_not_extendable"],
+  emits: ["api_key.updated"],
+  handle: (ctx, { params, body }) => editKey(ctx, params.id, { ...body, expires_at: toMs(body.expires_at) }),
+});
+
+export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
+  summary: "Mint a successor; the old key keeps working for overlap_hours.",
+  access: "keys.write",
+  params: ById,
+  body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
+  output: RotatedApiKey,
+  retryable: true,
+  failures: ["key_not_found", "test_cannot_live", "revoked_not_rotatable"],
+  emits: ["api_key.rotated"],
+  handle: (ctx, { params, body }) => rotateKey(ctx, params.id, body.overlap_hours),
+});
+
+export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
+  summary: "End a key. wait=true answers when every live node has acknowledged it.",
+  access: "keys.write",
+  params: ById,
+  query: z.strictObject({ wait: Flag.default("false") }),
+  body: z.strictObject({ reason: Reason.optional() }),
+  output: RevokedApiKey,
+  retryable: true,
+  failures: ["key_not_found", "test_cannot_live"],
+  emits: ["api_key.revoked"],
+  handle: async (ctx, { params, query, body }) => {
+    const revoked = await revokeKey(ctx, params.id, body.reason);
+    if (query.wait !== "true") return revoked.key;
+    return { ...revoked.key, propagation: await awaitPropagation(ctx, revoked) };
+  },
+});

@@ -1,0 +1,62 @@
+// Projects.
+import { z } from "zod";
+import {
+  createProject,
+  deleteProject,
+  editProject,
+  listProjects,
+  showProject,
+} from "../../domain/workspaces/projects.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { AfterQuery, ById, listOf, Name, RateLimits, Slug, Uuid } from "../schemas.ts";
+import { Project } from "./schemas.ts";
+
+export const projectsCreate = endpoint("POST /v1/projects", {
+  summary: "Make a project.",
+  access: "resources.create",
+  body: z.strictObject({ name: Name, slug: Slug, default_rate_limits: RateLimits.optional() }),
+  output: Project,
+  status: 201,
+  retryable: true,
+  failures: ["slug_taken", "quota_reached"],
+  emits: ["project.created"],
+  handle: (ctx, { body }) => createProject(ctx, body),
+});
+
+export const projectsList = endpoint("GET /v1/projects", {
+  summary: "All projects, newest first.",
+  access: "resources.read",
+  query: AfterQuery,
+  output: listOf(Project),
+  handle: (ctx, { query }) => listProjects(ctx, query),
+});
+
+export const projectsShow = endpoint("GET /v1/projects/{id}", {
+  summary: "One project.",
+  access: "resources.read",
+  params: ById,
+  output: Project,
+  failures: ["project_not_found"],
+  handle: (ctx, { params }) => showProject(ctx, params.id),
+});
+
+export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
+  summary: "Change a project. New default limits reach every node with its next poll.",
+  access: "resources.change",
+  params: ById,
+  body: z.strictObject({ name: Name.optional(), default_rate_limits: RateLimits.optional() }),
+  output: Project,
+  failures: ["project_not_found"],
+  emits: ["project.updated"],
+  handle: (ctx, { params, body }) => editProject(ctx, params.id, body),
+});
+
+export const projectsDelete = endpoint("DELETE /v1/projects/{id}", {
+  summary: "Delete a project and revoke its keys.",
+  access: "resources.change",
+  params: ById,
+  output: z.strictObject({ object: z.literal("project"), id: Uuid, deleted: z.literal(true), revoked_keys: z.int() }),
+  failures: ["project_not_found"],
+  emits: ["project.deleted"],
+  handle: (ctx, { params }) => deleteProject(ctx, params.id),
+});

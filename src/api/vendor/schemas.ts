@@ -1,0 +1,97 @@
+// What the vendor plane answers: one schema a record, exactly the fields of the contract.
+import { z } from "zod";
+import { Env, Meta, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
+
+export const Workspace = z.strictObject({
+  object: z.literal("workspace"),
+  id: Uuid,
+  name: z.string(),
+  slug: z.string(),
+  billing_email: z.string().nullable(),
+  embed_origins: z.array(z.string()),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
+
+export const Project = z.strictObject({
+  object: z.literal("project"),
+  id: Uuid,
+  name: z.string(),
+  slug: z.string(),
+  policy_version: z.int().min(1),
+  default_rate_limits: RateLimits,
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
+
+export const Tenant = z.strictObject({
+  object: z.literal("tenant"),
+  id: Uuid,
+  external_id: z.string(),
+  name: z.string().nullable(),
+  meta: Meta,
+  embed_epoch: z.int().min(1),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
+
+const lifecycle = {
+  expires_at: Timestamp.nullable(),
+  revoked_at: Timestamp.nullable(),
+  revoked_reason: z.string().nullable(),
+  quarantined_at: Timestamp.nullable(),
+  quarantine_reason: z.string().nullable(),
+  rotated_from: Uuid.nullable(),
+  created_at: Timestamp,
+  last_used_at: Timestamp.nullable(),
+};
+
+const shown = { key: z.string(), key_shown_once: z.literal(true) };
+
+export const ApiKey = z.strictObject({
+  object: z.literal("api_key"),
+  id: Uuid,
+  project_id: Uuid,
+  tenant_id: Uuid,
+  env: Env,
+  display_prefix: z.string(),
+  name: z.string().nullable(),
+  scopes: Scopes,
+  meta: Meta,
+  rate_limits: RateLimits.nullable(),
+  ...lifecycle,
+});
+export const MintedApiKey = ApiKey.extend(shown);
+export const RotatedApiKey = MintedApiKey.extend({ previous_key: ApiKey });
+
+export const Propagation = z.strictObject({
+  version: z.int(),
+  complete: z.boolean(),
+  waited_ms: z.int(),
+  acked_nodes: z.int(),
+  total_nodes: z.int(),
+  nodes: z.array(
+    z.strictObject({
+      node_id: z.string(),
+      env_scope: z.enum(["live", "test", "all"]),
+      version: z.int(),
+      acked: z.boolean(),
+      last_seen_at: Timestamp,
+    }),
+  ),
+});
+export const RevokedApiKey = ApiKey.extend({ propagation: Propagation.optional() });
+
+export const SecretKey = z.strictObject({
+  object: z.literal("secret_key"),
+  id: Uuid,
+  env: Env,
+  display_prefix: z.string(),
+  name: z.string().nullable(),
+  meta: Meta,
+  ...lifecycle,
+});
+export const MintedSecretKey = SecretKey.extend(shown);
+export const RotatedSecretKey = MintedSecretKey.extend({ previous_key: SecretKey });
+
+export const Environment = z.strictObject({ object: z.literal("environment"), name: Env, billable: z.boolean() });

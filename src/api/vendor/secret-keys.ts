@@ -1,0 +1,70 @@
+// Secret keys.
+import { z } from "zod";
+import {
+  createSecretKey,
+  listSecretKeys,
+  revokeSecretKey,
+  rotateSecretKey,
+  showSecretKey,
+} from "../../domain/keys/secret-keys.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { AfterQuery, ById, Env, listOf, Meta, Name, OverlapHours, Reason, Timestamp, toMs } from "../schemas.ts";
+import { MintedSecretKey, RotatedSecretKey, SecretKey } from "./schemas.ts";
+
+export const secretKeysCreate = endpoint("POST /v1/secret_keys", {
+  summary: "Mint a secret key for the vendor's own backend. The key is in this answer and nowhere else.",
+  access: "secret_keys.write",
+  body: z.strictObject({
+    env: Env,
+    name: Name.optional(),
+    meta: Meta.optional(),
+    expires_at: Timestamp.optional(),
+  }),
+  output: MintedSecretKey,
+  status: 201,
+  retryable: true,
+  failures: ["test_cannot_live", "quota_reached"],
+  emits: ["secret_key.created"],
+  handle: (ctx, { body }) => createSecretKey(ctx, { ...body, expires_at: toMs(body.expires_at) ?? undefined }),
+});
+
+export const secretKeysList = endpoint("GET /v1/secret_keys", {
+  summary: "Secret keys, newest first, revoked and expired ones too.",
+  access: "secret_keys.read",
+  query: AfterQuery,
+  output: listOf(SecretKey),
+  handle: (ctx, { query }) => listSecretKeys(ctx, query),
+});
+
+export const secretKeysShow = endpoint("GET /v1/secret_keys/{id}", {
+  summary: "One secret key.",
+  access: "secret_keys.read",
+  params: ById,
+  output: SecretKey,
+  failures: ["secret_key_not_found"],
+  handle: (ctx, { params }) => showSecretKey(ctx, params.id),
+});
+
+export const secretKeysRotate = endpoint("POST /v1/secret_keys/{id}/rotate", {
+  summary: "Mint a successor; the old secret key keeps working for overlap_hours.",
+  access: "secret_keys.write",
+  params: ById,
+  body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
+  output: RotatedSecretKey,
+  retryable: true,
+  failures: ["secret_key_not_found", "test_cannot_live", "revoked_not_rotatable"],
+  emits: ["secret_key.rotated"],
+  handle: (ctx, { params, body }) => rotateSecretKey(ctx, params.id, body.overlap_hours),
+});
+
+export const secretKeysRevoke = endpoint("POST /v1/secret_keys/{id}/revoke", {
+  summary: "End a secret key.",
+  access: "secret_keys.write",
+  params: ById,
+  body: z.strictObject({ reason: Reason.optional() }),
+  output: SecretKey,
+  retryable: true,
+  failures: ["secret_key_not_found", "test_cannot_live"],
+  emits: ["secret_key.revoked"],
+  handle: (ctx, { params, body }) => revokeSecretKey(ctx, params.id, body.reason),
+});

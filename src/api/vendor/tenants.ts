@@ -1,0 +1,80 @@
+// Tenants.
+import { z } from "zod";
+import {
+  createTenant,
+  deleteTenant,
+  editTenant,
+  listTenants,
+  revokeEmbedTokens,
+  showTenant,
+} from "../../domain/workspaces/tenants.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { AfterQuery, ById, listOf, Meta, Name, Nothing, text, Uuid } from "../schemas.ts";
+import { Tenant } from "./schemas.ts";
+
+export const tenantsCreate = endpoint("POST /v1/tenants", {
+  summary: "Make a tenant: one customer organisation.",
+  access: "resources.create",
+  body: z.strictObject({ external_id: text(1, 200), name: Name.optional(), meta: Meta.optional() }),
+  output: Tenant,
+  status: 201,
+  retryable: true,
+  failures: ["external_id_taken", "quota_reached"],
+  emits: ["tenant.created"],
+  handle: (ctx, { body }) => createTenant(ctx, body),
+});
+
+export const tenantsList = endpoint("GET /v1/tenants", {
+  summary: "All tenants, newest first.",
+  access: "resources.read",
+  query: AfterQuery,
+  output: listOf(Tenant),
+  handle: (ctx, { query }) => listTenants(ctx, query),
+});
+
+export const tenantsShow = endpoint("GET /v1/tenants/{id}", {
+  summary: "One tenant.",
+  access: "resources.read",
+  params: ById,
+  output: Tenant,
+  failures: ["tenant_not_found"],
+  handle: (ctx, { params }) => showTenant(ctx, params.id),
+});
+
+export const tenantsUpdate = endpoint("PATCH /v1/tenants/{id}", {
+  summary: "Change a tenant. meta is replaced as a whole; external_id stays.",
+  access: "resources.change",
+  params: ById,
+  body: z.strictObject({ name: Name.nullable().optional(), meta: Meta.optional() }),
+  output: Tenant,
+  failures: ["tenant_not_found"],
+  emits: ["tenant.updated"],
+  handle: (ctx, { params, body }) => editTenant(ctx, params.id, body),
+});
+
+export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_tokens/revoke", {
+  summary: "Refuse every outstanding embed token of a tenant from now on.",
+  access: "resources.change",
+  params: ById,
+  body: Nothing,
+  output: z.strictObject({
+    object: z.literal("tenant"),
+    id: Uuid,
+    embed_epoch: z.int(),
+    embed_tokens_revoked: z.literal(true),
+  }),
+  retryable: true,
+  failures: ["tenant_not_found"],
+  emits: ["tenant.embed_tokens_revoked"],
+  handle: (ctx, { params }) => revokeEmbedTokens(ctx, params.id),
+});
+
+export const tenantsDelete = endpoint("DELETE /v1/tenants/{id}", {
+  summary: "Delete a tenant and revoke its keys.",
+  access: "resources.change",
+  params: ById,
+  output: z.strictObject({ object: z.literal("tenant"), id: Uuid, deleted: z.literal(true), revoked_keys: z.int() }),
+  failures: ["tenant_not_found"],
+  emits: ["tenant.deleted"],
+  handle: (ctx, { params }) => deleteTenant(ctx, params.id),
+});

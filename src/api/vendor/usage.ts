@@ -1,0 +1,45 @@
+// Usage and billing figures.
+import { z } from "zod";
+import { billing, keyUsage, tenantActivity } from "../../domain/usage/usage.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { ById, Day, Env, listOf, Timestamp, Usage, UsageDays, Uuid } from "../schemas.ts";
+
+const Months = z.int().min(1).max(24);
+
+export const keysUsage = endpoint("GET /v1/keys/{id}/usage", {
+  summary: "Requests and errors of one key by UTC day, oldest first, with a row for every day.",
+  access: "keys.read",
+  params: ById,
+  query: UsageDays,
+  output: Usage,
+  failures: ["key_not_found"],
+  handle: (ctx, { params, query }) => keyUsage(ctx, params.id, query.days),
+});
+
+export const usageBilling = endpoint("GET /v1/usage/billing", {
+  summary: "Billable tenants by UTC month, newest first: live, admitted, counted once across projects.",
+  access: "usage.billing",
+  query: z.strictObject({ months: Months.default(6) }),
+  output: listOf(z.strictObject({ object: z.literal("billable_tenant_month"), month: Day, active_tenants: z.int() })),
+  handle: (ctx, { query }) => billing(ctx, query.months),
+});
+
+export const usageTenants = endpoint("GET /v1/usage/tenants", {
+  summary: "Admitted requests by tenant, project, environment and UTC month; only what had traffic.",
+  access: "usage.tenants",
+  query: z.strictObject({ months: Months.default(1), env: Env.optional() }),
+  output: listOf(
+    z.strictObject({
+      object: z.literal("tenant_activity_month"),
+      tenant_id: Uuid,
+      project_id: Uuid,
+      env: Env,
+      month: Day,
+      request_count: z.int(),
+      first_seen_at: Timestamp,
+      last_seen_at: Timestamp,
+    }),
+  ),
+  failures: ["test_cannot_live"],
+  handle: (ctx, { query }) => tenantActivity(ctx, query),
+});

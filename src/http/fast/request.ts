@@ -1,0 +1,77 @@
+// A request that hands its body on as the parser reads it. Node makes a stream of it, and a stream's turns of the event loop
+// cost a tenth of a small request. Nobody reads a request of ours in any other way.
+// The trap: a connection holds on to its last request until the next one, so a request must not hold on to its body.
+import { IncomingMessage } from "node:http";
+import { Pieces } from "../chunks.ts";
+
+/** Takes a body: its pieces and its end, or that there will be none. */
+export type Sink = { piece(bytes: Buffer): void; end(): void; lost(): void };
+
+/** So much is held of a body that nobody asked for yet; then its sender has to wait. */
+const HELD_MAX = 64 * 1024;
+
+/** Takes what nobody wants any more. */
+const NOBODY: Sink = { piece() {}, end() {}, lost() {} };
+
+export class Request extends IncomingMessage {
+  #sink: Sink | null = null;
+  #held: Pieces | null = null;
+  #lost = false;
+
+  /** To be called once. Where the body is here already, the sink has all of it before this returns. */
+  readTo(sink: Sink): void {
+    if (this.#sink || this.#lost) return sink.lost();
+    const held = this.#held;
+    this.#held = null;
+    this.#sink = sink;
+    if (held) sink.piece(held.joined());
+    if (this.complete) this.#leave().end();
+    else if (held && held.bytes >= HELD_MAX) super._read(0); // the sender may go on
+  }
+
+  /** Its answer is on its way: what was held is let go, and what still comes is dropped. */
+  forget(): void {
+    this.#sink = NOBODY;
+    this.#held = null;
+  }
+
+  /** Called by the parser; false holds the sender up. */
+  override push(piece: Buffer | null): boolean {
+    if (piece === null) {
+      // Node empties a stream that nobody read. This one holds nothing: it is told that somebody reads.
+      if (this.readableFlowing === null) super._read(0);
+      else super.push(null);
+      if (this.#sink) this.#leave().end();
+      return true;
+    }
+    if (this.#sink) {
+      this.#sink.piece(piece);
+      return true;
+    }
+    this.#held ??= new Pieces();
+    this.#held.add(piece);
+    return this.#held.bytes < HELD_MAX;
+  }
+
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    if (!this.complete && !this.#lost) {
+      this.#lost = true;
+      this.#leave().lost();
+      this.#held = null;
+    }
+    super._destroy(error, callback);
+  }
+
+  #leave(): Sink {
+    const sink = this.#sink ?? NOBODY;
+    this.#sink = NOBODY;
+    return sink;
+  }
+}
+
+/** Node lets go of a request that has ended with its answer, and waits for the end of any other one's stream. */
+Object.defineProperty(Request.prototype, "readableEnded", {
+  get(this: Request): boolean {
+    return this.complete;
+  },
+});

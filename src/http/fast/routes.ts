@@ -1,0 +1,54 @@
+// The straight way from method and path to an endpoint, without the request and response objects that h3 makes around
+// each call. h3 keeps what is rare: other methods, other spellings, and what is not there.
+import type { Endpoint } from "../endpoint.ts";
+
+export type Params = Readonly<Record<string, string>>;
+
+/** `null` at the place of a parameter. */
+type Route<T> = { target: T; fixed: readonly (string | null)[]; names: readonly string[] };
+
+type Found<T> = { readonly target: T; readonly params: Params };
+
+const NO_PARAMS: Params = Object.freeze({});
+
+export class Routes<T> {
+  /** By method, then by path: putting the two together first costs more than looking twice. */
+  readonly #exact = new Map<string, Map<string, Found<T>>>();
+  readonly #shaped = new Map<string, Route<T>[]>();
+
+  add({ method, path }: Pick<Endpoint, "method" | "path">, target: T): void {
+    if (!path.includes("{")) {
+      const paths = this.#exact.get(method) ?? new Map<string, Found<T>>();
+      this.#exact.set(method, paths.set(path, { target, params: NO_PARAMS }));
+      return;
+    }
+    const parts = path.split("/");
+    const fixed = parts.map((part) => (part.startsWith("{") ? null : part));
+    const names = parts.map((part) => part.slice(1, -1));
+    const shape = `${method} ${parts.length}`;
+    this.#shaped.set(shape, [...(this.#shaped.get(shape) ?? []), { target, fixed, names }]);
+  }
+
+  /** Nothing for any path but the one spelling of a route: no escapes, no trailing slash, no empty parameter. */
+  find(method: string, path: string): Found<T> | undefined {
+    const exact = this.#exact.get(method)?.get(path);
+    if (exact) return exact;
+    if (path.includes("%")) return undefined;
+    const parts = path.split("/");
+    for (const { target, fixed, names } of this.#shaped.get(`${method} ${parts.length}`) ?? []) {
+      const params = paramsOf(parts, fixed, names);
+      if (params) return { target, params };
+    }
+    return undefined;
+  }
+}
+
+function paramsOf(parts: string[], fixed: Route<unknown>["fixed"], names: readonly string[]): Params | undefined {
+  for (let i = 0; i < parts.length; i++) {
+    const want = fixed[i];
+    if (want === null ? parts[i] === "" || parts[i] === "." || parts[i] === ".." : parts[i] !== want) return undefined;
+  }
+  const params: Record<string, string> = {};
+  for (let i = 0; i < parts.length; i++) if (fixed[i] === null) params[names[i] as string] = parts[i] as string;
+  return params;
+}

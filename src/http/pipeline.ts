@@ -1,0 +1,293 @@
+// One request, straight down and back once: credential, kind and role, throttle, size and media, validation, handler.
+// The order is decision 18's; nothing else in the program decides it.
+import { hash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { actorColumns, NOBODY, type Actor } from "../domain/core/actor.ts";
+import type { Ctx, Origin, Rack } from "../domain/core/context.ts";
+import { resolveBearer } from "../domain/auth/credentials.ts";
+import { resolveHot } from "../domain/auth/credential-cache.ts";
+import { mustComeFrom, mustHaveScope } from "../domain/embed/rules.ts";
+import { keepAnswer, type KeptAnswer } from "../domain/limits/idempotency-replays.ts";
+import { fail, Failure, failField } from "../kernel/errors.ts";
+import type { Soon } from "../kernel/maybe-promise.ts";
+import { access, refusal } from "./access.ts";
+import { networkOf } from "./address.ts";
+import { checkMedia, readBody } from "./body.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { bodyOf, paramsOf, queryOf } from "./input.ts";
+import { Answer, bearerOf, type Incoming } from "./message.ts";
+import type { Meter } from "./request-metrics.ts";
+import { failureAnswer, textAnswer } from "./send.ts";
+
+export type RunOptions = {
+  /** Holds every answer against its schema: on in tests, off in service. */
+  checkOutput: boolean;
+  /** The caller's address, believing only trusted proxies. */
+  addressOf(message: IncomingMessage): string;
+  /** Counts for /metrics, where somebody asks for it. */
+  meter?: Meter | undefined;
+};
+
+const BOOTSTRAP_DOOR = { name: "bootstrap", limit: 60, windowMs: 60_000 };
+const MINUTE_MS = 60_000;
+const EMBED_DOOR = { name: "embed", limit: 120, windowMs: MINUTE_MS };
+const EMBED_WRITES = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
+
+type Bearer = ReturnType<typeof bearerOf>;
+
+/** Takes the one answer of a request. Must not throw. */
+export type Tell = (answer: Answer) => void;
+
+/** One request. Where there is nothing to wait for, the answer is told before this returns: a promise costs a turn. */
+export function run(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell): void {
+  new Run(rack, endpoint, request, options, tell).start();
+}
+
+class Run {
+  readonly #rack: Rack;
+  readonly #endpoint: Endpoint;
+  readonly #request: Incoming;
+  readonly #options: RunOptions;
+  readonly #told: Tell;
+  readonly #bearer: Bearer;
+  readonly #began: number;
+  /** Whom the request turned out to come from, for the log; nobody until the credential was looked at. */
+  #actor: Actor = NOBODY;
+  #keep: KeptAnswer | undefined;
+
+  constructor(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell) {
+    this.#rack = rack;
+    this.#endpoint = endpoint;
+    this.#request = request;
+    this.#options = options;
+    this.#told = tell;
+    this.#bearer = bearerOf(request.headers);
+    this.#began = options.meter ? performance.now() : 0;
+  }
+
+  start(): void {
+    this.#step(() => this.#after(this.#authenticate(), (actor) => this.#admit(actor)));
+  }
+
+  /** Whatever is thrown on the way is the request's refusal. */
+  #step(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  /** Goes on now where the value is there: an await costs a turn even where there is nothing to wait for. */
+  #after<T>(value: Soon<T>, next: (value: T) => void): void {
+    if (!(value instanceof Promise)) return next(value);
+    value.then(
+      (settled) => this.#step(() => next(settled)),
+      (error: unknown) => this.#refuse(error),
+    );
+  }
+
+  #authenticate(): Soon<Actor> {
+    const { access: rule } = this.#endpoint;
+    const { token } = this.#bearer;
+    if (access[rule].open) return NOBODY;
+    if (rule === "workspaces.create" && !token?.startsWith("krses_")) {
+      this.#rack.throttles.take(BOOTSTRAP_DOOR, originOf(this.#request, this.#options).network);
+    }
+    if (token === null) throw fail("unauthenticated");
+    // Minting embed tokens has an access of its own and is never served from memory (decision 144).
+    return rule === "machine.use" ? resolveHot(this.#rack, token) : resolveBearer(this.#rack, token);
+  }
+
+  #admit(actor: Actor): void {
+    this.#actor = actor;
+    const endpoint = this.#endpoint;
+    const refused = refusal(access[endpoint.access], actor);
+    if (refused) throw refused;
+    checkOrigin(endpoint, actor, this.#request.headers.origin);
+    if (endpoint.scope && actor.kind === "embed_token") mustHaveScope(actor, endpoint.scope);
+    throttle(this.#rack, actor, endpoint);
+    if (endpoint.perNetwork) {
+      this.#rack.throttles.take(endpoint.perNetwork, originOf(this.#request, this.#options).network);
+    }
+    if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
+    this.#read(
+      (bytes) => this.#step(() => this.#handle(bytes)),
+      (failure) => this.#refuse(failure),
+    );
+  }
+
+  #read(take: (bytes: Buffer) => void, refuse: (failure: Failure) => void): void {
+    const { message } = this.#request;
+    checkMedia(message, this.#endpoint.bodyMax);
+    readBody(message, this.#endpoint.bodyMax, take, refuse);
+  }
+
+  #handle(bytes: Buffer | undefined): void {
+    const endpoint = this.#endpoint;
+    const request = this.#request;
+    const rack = this.#rack;
+    const params = endpoint.params && paramsOf(endpoint.params, request.params);
+    const query = queryOf(endpoint, request.search);
+    const body = bytes && bodyOf(endpoint, bytes);
+    const keep = endpoint.retryable ? keepFor(endpoint, request, this.#bearer, bytes) : undefined;
+    this.#keep = keep;
+    const ctx = new Asked(rack, this.#actor, keep, request, this.#options);
+    const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
+    const input = { params, query, body, request, raw };
+    const value = keep ? guarded(rack, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
+    this.#after(value, (made) => this.#tell(this.#answerWith(made)));
+  }
+
+  #answerWith(value: unknown): Answer {
+    if (value instanceof Answer) return value;
+    const { output, write, headers, status } = this.#endpoint;
+    if (this.#options.checkOutput) output.parse(value);
+    const text = write ? write(value as never) : JSON.stringify(value);
+    return textAnswer(status, text, this.#keep?.replayed ? { ...headers, "idempotent-replayed": "true" } : headers);
+  }
+
+  /** Nothing stands behind this: whatever it let through would end the process. */
+  #refuse(error: unknown): void {
+    let answer: Answer;
+    try {
+      answer = this.#refusalFor(error);
+    } catch {
+      answer = failureAnswer(fail("internal_error"), this.#bearer.presented);
+    }
+    this.#tell(answer);
+  }
+
+  #refusalFor(error: unknown): Answer {
+    const failure = toFailure(this.#rack, this.#endpoint, this.#request, error);
+    // Refused for who asks or how often: what somebody looking for an intruder looks for (security 16).
+    if (SECURITY_EVENTS.has(failure.status)) {
+      logRefusal(this.#rack, this.#endpoint, this.#request, this.#options, failure, this.#actor);
+    }
+    return failureAnswer(failure, this.#bearer.presented);
+  }
+
+  /** What a read showed must not be told before it is durable; that something is gone or taken is told by a refusal. */
+  #tell(answer: Answer): void {
+    const unsynced = this.#endpoint.access === "public" ? undefined : this.#rack.store.durable(); // probes touch nothing
+    if (!unsynced) return this.#tellNow(answer);
+    unsynced.then(
+      () => this.#tellNow(answer),
+      () => this.#tellNow(failureAnswer(fail("unavailable", { retryAfterSeconds: 1 }), this.#bearer.presented)),
+    );
+  }
+
+  /** Counted as it is told, with the wait for the disk. */
+  #tellNow(answer: Answer): void {
+    this.#options.meter?.count(this.#endpoint, answer.status, this.#began);
+    this.#told(answer);
+  }
+}
+
+function originOf({ id, message }: Incoming, options: RunOptions): Origin {
+  return { network: networkOf(options.addressOf(message)), request_id: id };
+}
+
+function toFailure(rack: Rack, endpoint: Endpoint, request: Incoming, error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  const { name, message, stack } = error as Error;
+  rack.log.error("request failed", {
+    endpoint: endpoint.name,
+    ...correlation(request),
+    error: `${name}: ${message}`,
+    stack: stack ?? "",
+  });
+  return fail("internal_error");
+}
+
+const SECURITY_EVENTS: ReadonlySet<number> = new Set([401, 403, 429]);
+const FOREIGN_ID_MAX = 128;
+
+/** Our own id, and beside it what the caller calls the request: never trusted, never mixed up (decision 20). */
+function correlation({ id, headers }: Incoming): Record<string, string | undefined> {
+  const foreign = (name: string): string | undefined => headers[name]?.toString().slice(0, FOREIGN_ID_MAX);
+  return { request_id: id, x_request_id: foreign("x-request-id"), traceparent: foreign("traceparent") };
+}
+
+function logRefusal(
+  rack: Rack,
+  endpoint: Endpoint,
+  request: Incoming,
+  options: RunOptions,
+  { status, code, failure }: Failure,
+  actor: Actor,
+): void {
+  rack.log.info("refused", {
+    endpoint: endpoint.name,
+    status,
+    code,
+    failure,
+    ...actorColumns(actor),
+    ...originOf(request, options),
+    ...correlation(request),
+  });
+}
+
+/** What the handler gets. A class: to make an object literal with a getter cost a sixth of a request. */
+class Asked implements Ctx {
+  readonly rack: Rack;
+  readonly actor: Actor;
+  readonly keep: KeptAnswer | undefined;
+  readonly #request: Incoming;
+  readonly #options: RunOptions;
+
+  constructor(rack: Rack, actor: Actor, keep: KeptAnswer | undefined, request: Incoming, options: RunOptions) {
+    this.rack = rack;
+    this.actor = actor;
+    this.keep = keep;
+    this.#request = request;
+    this.#options = options;
+  }
+
+  /** Few operations ask where a request came from; hot ones never do. */
+  get from(): Origin {
+    return originOf(this.#request, this.#options);
+  }
+}
+
+/** Minting is never a browser's call (decision 83); an embed token works only where it was meant to (82, 160). */
+function checkOrigin(endpoint: Endpoint, actor: Actor, origin: string | undefined): void {
+  if (endpoint.backendOnly && origin !== undefined) throw fail("origin_not_allowed");
+  if (actor.kind === "embed_token") mustComeFrom(actor, origin);
+}
+
+/** A cap per credential, off unless set (decision 175); the browser-reachable plane always has one (164). */
+function throttle(rack: Rack, actor: Actor, endpoint: Endpoint): void {
+  if (actor.kind === "embed_token") {
+    rack.throttles.take(EMBED_DOOR, actor.tenant_id);
+    if (endpoint.method !== "GET") rack.throttles.take(EMBED_WRITES, actor.tenant_id);
+  }
+  const limit = rack.settings.vendor_per_minute;
+  if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;
+  rack.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
+}
+
+function keepFor(endpoint: Endpoint, request: Incoming, bearer: Bearer, bytes?: Uint8Array): KeptAnswer | undefined {
+  const header = request.headers["idempotency-key"];
+  if (header === undefined || bearer.token === null) return undefined;
+  const text = String(header);
+  const key = /^"(.*)"$/.exec(text)?.[1] ?? text;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw failField("invalid_header", "idempotency-key", "must be 1 to 255 visible ASCII characters");
+  }
+  const query = [...new URLSearchParams(request.search)].map(([name, value]) => `${name}=${value}`).toSorted();
+  const content = hash("sha256", bytes ?? new Uint8Array());
+  const fingerprint = [request.method, request.path, query.join("&"), content].join("\n");
+  return keepAnswer({ bearer: bearer.token, idempotencyKey: key, request: fingerprint, status: endpoint.status });
+}
+
+/** While the first request with an Idempotency-Key runs, a second one is told to wait. */
+async function guarded<T>(rack: Rack, keep: KeptAnswer, work: () => Promise<T>): Promise<T> {
+  if (rack.inFlight.has(keep.key_hash)) throw fail("idempotency_in_flight", { retryAfterSeconds: 1 });
+  rack.inFlight.add(keep.key_hash);
+  try {
+    return await work();
+  } finally {
+    rack.inFlight.delete(keep.key_hash);
+  }
+}
