@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startApp } from "../src/app.ts";
-import { loadSettings } from "../src/config.ts";
+import { startApp } from "../src/server/start.ts";
+import { loadSettings } from "../src/config/settings.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import type { Ctx } from "../src/domain/core/context.ts";
 import { ingest as ingestBatch } from "../src/domain/usage/ingest.ts";
@@ -12,7 +12,7 @@ import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
 import { createTenant } from "../src/domain/workspaces/tenants.ts";
 import { vendorOf } from "../prove/lite.ts";
-import { createLog } from "../src/log.ts";
+import { createLog } from "../src/platform/log.ts";
 import { median, type Row } from "./report.ts";
 
 const EVENTS = 1_000;

@@ -3,9 +3,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startApp, type App } from "../src/app.ts";
-import { loadSettings } from "../src/config.ts";
-import { silentLog } from "../src/log.ts";
+import { startApp, type App } from "../src/server/start.ts";
+import { loadSettings } from "../src/config/settings.ts";
+import { silentLog } from "../src/platform/log.ts";
 import { median, type Row } from "./report.ts";
 
 const TRIES = 200;

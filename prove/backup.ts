@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient, type Client } from "../src/client.ts";
-import { loadSettings, type SettingName, type Settings } from "../src/config.ts";
+import { loadSettings, type SettingName, type Settings } from "../src/config/settings.ts";
 import type { Made } from "../src/backup/create.ts";
-import { createLog } from "../src/log.ts";
-import { askInstance } from "../src/operator/ask.ts";
+import { createLog } from "../src/platform/log.ts";
+import { askInstance } from "../src/server/operator-socket/client.ts";
 import { restoreBackup } from "../src/backup/restore.ts";
 import type { Campaign } from "./campaign.ts";
 import { withScratchDatabase } from "./scratch.ts";

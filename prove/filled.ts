@@ -1,10 +1,10 @@
 // A deployment with many keys, filled in this process: for campaigns that are not about how it got there.
-import { startApp, type App } from "../src/app.ts";
-import type { Settings } from "../src/config.ts";
+import { startApp, type App } from "../src/server/start.ts";
+import type { Settings } from "../src/config/settings.ts";
 import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
 import { createTenant } from "../src/domain/workspaces/tenants.ts";
-import { createLog } from "../src/log.ts";
+import { createLog } from "../src/platform/log.ts";
 import { vendorOf } from "./lite.ts";
 
 const AT_ONCE = 500;

@@ -1,7 +1,7 @@
 // A Rack without HTTP on a given database, with a clock that only its caller moves: for tests of the domain, and for
 // campaigns that need the domain and nothing around it.
 import { tmpdir } from "node:os";
-import { loadSettings, type SettingName } from "../src/config.ts";
+import { loadSettings, type SettingName } from "../src/config/settings.ts";
 import type { SecretKeyActor, Vendor } from "../src/domain/core/actor.ts";
 import { createIdMaker, type Ctx, type Rack } from "../src/domain/core/context.ts";
 import { Feed } from "../src/domain/policy/feed.ts";
@@ -16,7 +16,7 @@ import { Throttles } from "../src/domain/auth/throttle.ts";
 import { createVault } from "../src/domain/vault/vault.ts";
 import { createWorkspace } from "../src/domain/workspaces/workspaces.ts";
 import type { Env } from "../src/kernel/credentials.ts";
-import type { Log } from "../src/log.ts";
+import type { Log } from "../src/platform/log.ts";
 import { openStore, type DatabaseTarget } from "../src/store/database.ts";
 import { rawSql, type Row } from "../test/support/raw-sql.ts";
 

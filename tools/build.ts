@@ -19,7 +19,7 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { build, type BuildOptions, type Plugin } from "esbuild";
-import { VERSION } from "../src/version.ts";
+import { VERSION } from "../src/platform/version.ts";
 import { writeRelease } from "./release.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));

@@ -2,7 +2,7 @@
 // file and the table of commands.
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { fileKey, settingsTable, type SettingName } from "../src/config.ts";
+import { fileKey, settingsTable, type SettingName } from "../src/config/settings.ts";
 import { access, COLUMNS } from "../src/http/access.ts";
 import { failuresOf, openApiDocument } from "../src/http/openapi.ts";
 import type { Endpoint } from "../src/http/endpoint.ts";

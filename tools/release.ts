@@ -6,7 +6,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { VERSION } from "../src/version.ts";
+import { VERSION } from "../src/platform/version.ts";
 import { securityTxt } from "./security-txt.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));

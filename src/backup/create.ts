@@ -29,7 +29,7 @@ import { kept } from "./retention.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Rack } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../platform/version.ts";
 
 /** Where backups lie; enough to look at them without an instance. */
 export type Place = Pick<Rack, "settings">;

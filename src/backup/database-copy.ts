@@ -2,10 +2,10 @@
 // read; the other is put in its place when every row is there, every value equal and every audit chain verified.
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../config/settings.ts";
 import { BackupRefused } from "./files.ts";
-import { databaseTarget, takeLock, toStartRefused } from "../instance.ts";
-import { preferNativeFolders } from "../native.ts";
+import { databaseTarget, takeLock, toStartRefused } from "../server/instance.ts";
+import { preferNativeFolders } from "../platform/native-addons.ts";
 import { appliedMigrations } from "../store/offline/chains.ts";
 import { copyRows, sumDifferences, sumRows, type Sums } from "../store/offline/copy.ts";
 import { openCopySink, openCopySource, type CopySource } from "../store/offline/copy-ends.ts";

@@ -15,7 +15,7 @@ import {
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../config/settings.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import type { Tell } from "../store/offline/inspect.ts";

@@ -2,13 +2,13 @@
 // one step, so that a restore that is cut short leaves the old database as it was. Never under a running instance.
 // On PostgreSQL the step comes before the check, and is undone when that finds anything.
 import { statSync } from "node:fs";
-import type { Settings } from "../config.ts";
-import { findVault, openDataDir } from "../datadir.ts";
+import type { Settings } from "../config/settings.ts";
+import { findVault, openDataDir } from "../server/data-dir.ts";
 import { assertChecksum, backupDir, BackupRefused, extract, findBackup, type Backup } from "./files.ts";
 import { settleRestored, type PendingRestore, type Settled } from "./after-restore.ts";
-import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "../instance.ts";
-import type { Log } from "../log.ts";
-import { preferNativeFolders } from "../native.ts";
+import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "../server/instance.ts";
+import type { Log } from "../platform/log.ts";
+import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openStore, type DatabaseTarget } from "../store/database.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
 import { inspect, type Tell } from "../store/offline/inspect.ts";

@@ -1,6 +1,6 @@
 // `keyrack version` and `keyrack openapi`.
 import type { Command } from "commander";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../platform/version.ts";
 import { out } from "./shell.ts";
 
 export function addVersionCommand(program: Command): void {

@@ -1,10 +1,10 @@
 // `keyrack backup create/list/verify/prune/test`: in the running instance, else here. Looking at backups needs no database.
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../config/settings.ts";
 import type { BackupView, Made, Pruned, Verified } from "../backup/create.ts";
 import type { RestoreTest } from "../backup/restore-test.ts";
-import type { Args, OperationName } from "../operator/operations.ts";
+import type { Args, OperationName } from "../server/operator-socket/operations.ts";
 import { operate, operatorFlags, operatorSettings, show, type OperatorOptions } from "./operator.ts";
 import { createSteps } from "./progress-steps.ts";
 import { ExitError, table } from "./shell.ts";
@@ -55,13 +55,13 @@ async function withSteps<T>(work: (tell: Tell) => Promise<T>): Promise<T> {
 
 /** Asks the instance, which knows its own backup dir; where none runs, looks at the files without opening a database. */
 async function look<T>(options: Options, op: OperationName, args: Args, here: Here<T>): Promise<T> {
-  const { askInstance } = await import("../operator/ask.ts");
+  const { askInstance } = await import("../server/operator-socket/client.ts");
   const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);
   return withSteps(async (tell) => {
     const asked = options.backupDir ? undefined : await askInstance(dir, op, args, tell);
     if (asked) return asked.value as T;
-    const { preferNativeFolders } = await import("../native.ts");
+    const { preferNativeFolders } = await import("../platform/native-addons.ts");
     preferNativeFolders([settings.cache_dir, dir]);
     return here({ ...settings, data_dir: dir }, tell);
   });

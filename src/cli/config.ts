@@ -1,6 +1,6 @@
 // `keyrack config show/check/example`.
 import type { Command } from "commander";
-import { BadSetting, fileKey, loadSettings, settingsTable, type SettingName } from "../config.ts";
+import { BadSetting, fileKey, loadSettings, settingsTable, type SettingName } from "../config/settings.ts";
 import { ExitError, out, settingFlags, table } from "./shell.ts";
 
 const names = Object.keys(settingsTable) as SettingName[];

@@ -1,7 +1,7 @@
 // Tries the connections that settings name, without the libraries that use them later. Null means good.
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../config/settings.ts";
 import { ExitError } from "./shell.ts";
 
 const WAIT_MS = 5_000;

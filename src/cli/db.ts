@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Copied } from "../backup/database-copy.ts";
-import { readers, type DatabaseSetting } from "../settings/kinds.ts";
+import { readers, type DatabaseSetting } from "../config/parsers.ts";
 import {
   operatorFlags,
   operatorSettings,

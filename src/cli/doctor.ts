@@ -2,7 +2,7 @@
 import { existsSync, statfsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../config/settings.ts";
 import { operatorFlags, operatorSettings, show, type OperatorOptions } from "./operator.ts";
 import { ExitError, table } from "./shell.ts";
 
@@ -108,7 +108,7 @@ async function database(options: OperatorOptions): Promise<Finding> {
 }
 
 async function running(dir: string): Promise<Finding> {
-  const { askInstance } = await import("../operator/ask.ts");
+  const { askInstance } = await import("../server/operator-socket/client.ts");
   try {
     const asked = await askInstance(dir, "instance.show", {});
     const { pid } = (asked?.value ?? {}) as { pid?: number };

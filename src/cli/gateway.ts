@@ -2,7 +2,7 @@
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import type { GatewayMode } from "../gateway.ts";
-import type { Level } from "../log.ts";
+import type { Level } from "../platform/log.ts";
 import type { LimitsMode } from "../sdk/guard.ts";
 import type { KeyrackOptions } from "../sdk/options.ts";
 import { ExitError, out } from "./shell.ts";
@@ -62,7 +62,7 @@ async function gateway(options: Options): Promise<void> {
   const [{ startGateway, GATEWAY_MODES }, { createKeyrack }, { createLog }] = await Promise.all([
     import("../gateway.ts"),
     import("../sdk/index.ts"),
-    import("../log.ts"),
+    import("../platform/log.ts"),
   ]);
   const mode = oneOf<GatewayMode>("--mode", options.mode, GATEWAY_MODES);
   const limits = oneOf<LimitsMode>("--limits", options.limits, ["check", "lease", "off"]);

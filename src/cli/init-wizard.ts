@@ -1,7 +1,7 @@
 // The questions of `keyrack init`, on a terminal.
 import * as clack from "@clack/prompts";
-import { settingsTable, type SettingName } from "../config.ts";
-import { readers } from "../settings/kinds.ts";
+import { settingsTable, type SettingName } from "../config/settings.ts";
+import { readers } from "../config/parsers.ts";
 import { ExitError } from "./shell.ts";
 
 type Answers = Partial<Record<SettingName, string>>;

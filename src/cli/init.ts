@@ -2,7 +2,14 @@
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
-import { BadSetting, fileKey, loadSettings, settingsTable, type SettingName, type Settings } from "../config.ts";
+import {
+  BadSetting,
+  fileKey,
+  loadSettings,
+  settingsTable,
+  type SettingName,
+  type Settings,
+} from "../config/settings.ts";
 import { tryConnections } from "./connections.ts";
 import { ExitError, isTerminal, out } from "./shell.ts";
 import { outputFlags, type OutputOptions } from "./target.ts";
@@ -118,9 +125,9 @@ async function makeWorkspace(
   options: InitOptions,
 ): Promise<string> {
   const [{ startApp }, { StartRefused }, { silentLog }] = await Promise.all([
-    import("../app.ts"),
-    import("../instance.ts"),
-    import("../log.ts"),
+    import("../server/start.ts"),
+    import("../server/instance.ts"),
+    import("../platform/log.ts"),
   ]);
   try {
     const app = await startApp({ settings: { ...settings, host: "127.0.0.1", port: 0 }, log: silentLog });

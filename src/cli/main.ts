@@ -1,6 +1,6 @@
 // The command line. Each command loads only its own file: `keyrack key list` must not pay for the server.
 import { Command, CommanderError } from "commander";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../platform/version.ts";
 import { nouns } from "./nouns.ts";
 import { type ExitError, safe } from "./shell.ts";
 import { widenThreadPool } from "./threads.ts";

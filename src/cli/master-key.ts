@@ -18,7 +18,10 @@ export function addMasterKeyCommands(program: Command): void {
 async function rotate(options: OperatorOptions): Promise<void> {
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "rotate its master key");
-  const [{ rotateMasterKey }, { createLog }] = await Promise.all([import("../rekey.ts"), import("../log.ts")]);
+  const [{ rotateMasterKey }, { createLog }] = await Promise.all([
+    import("../server/master-key.ts"),
+    import("../platform/log.ts"),
+  ]);
   const log = createLog({ level: "error", pretty: process.stderr.isTTY });
   const rotated = await rotateMasterKey(settings, log);
   const { signing_keys, outbox, idempotency_records } = rotated.resealed;

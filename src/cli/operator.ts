@@ -2,9 +2,9 @@
 // No credential is asked for: whoever may read the data dir is the operator.
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { BadSetting, loadSettings, type Settings } from "../config.ts";
+import { BadSetting, loadSettings, type Settings } from "../config/settings.ts";
 import type { Rack } from "../domain/core/context.ts";
-import type { Args, Operation, OperationName, Result } from "../operator/operations.ts";
+import type { Args, Operation, OperationName, Result } from "../server/operator-socket/operations.ts";
 import { ExitError, out, settingFlags } from "./shell.ts";
 
 export type OperatorOptions = { config?: string; json?: true; quiet?: true };
@@ -28,18 +28,18 @@ export function operatorSettings(options: OperatorOptions): Settings {
   }
 }
 
-/** Does a named operation of src/operator/operations.ts, in the running instance or here. */
+/** Does a named operation of src/server/operator-socket/operations.ts, in the running instance or here. */
 export async function operate<N extends OperationName>(
   options: OperatorOptions,
   op: N,
   args: Args = {},
   progress: (step: unknown) => void = () => {},
 ): Promise<Result<N>> {
-  const { askInstance } = await import("../operator/ask.ts");
+  const { askInstance } = await import("../server/operator-socket/client.ts");
   const { data_dir } = operatorSettings(options);
   const asked = await askInstance(resolve(data_dir), op, args, progress);
   if (asked) return asked.value as Result<N>;
-  const { operations } = await import("../operator/operations.ts");
+  const { operations } = await import("../server/operator-socket/operations.ts");
   const operation: Operation = operations[op];
   return withRack(options, async (rack) => (await operation(rack, args, progress)) as Result<N>);
 }
@@ -47,8 +47,8 @@ export async function operate<N extends OperationName>(
 /** Opens the instance's database, does the work, closes it again. Refused while a server runs on it. */
 export async function withRack<T>(options: OperatorOptions, work: (rack: Rack) => Promise<T>): Promise<T> {
   const [{ openOffline, StartRefused }, { createLog }, { Failure }] = await Promise.all([
-    import("../instance.ts"),
-    import("../log.ts"),
+    import("../server/instance.ts"),
+    import("../platform/log.ts"),
     import("../kernel/errors.ts"),
   ]);
   const settings = operatorSettings(options);
@@ -68,7 +68,7 @@ export async function withRack<T>(options: OperatorOptions, work: (rack: Rack) =
 }
 
 export async function refuseWhileRunning(dir: string, then: string): Promise<void> {
-  const { askInstance } = await import("../operator/ask.ts");
+  const { askInstance } = await import("../server/operator-socket/client.ts");
   if (await askInstance(dir, "instance.show", {}))
     throw new ExitError(`An instance runs on ${dir}. Stop it first, then ${then}.`, 1);
 }

@@ -23,7 +23,10 @@ export function addRestoreCommand(program: Command): void {
 async function restore(id: string | undefined, options: Options): Promise<void> {
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "restore");
-  const [{ restoreBackup }, { createLog }] = await Promise.all([import("../backup/restore.ts"), import("../log.ts")]);
+  const [{ restoreBackup }, { createLog }] = await Promise.all([
+    import("../backup/restore.ts"),
+    import("../platform/log.ts"),
+  ]);
   const steps = createSteps();
   try {
     const restored = await restoreBackup({

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Command } from "commander";
-import type { App } from "../app.ts";
-import type { Seed } from "../seed.ts";
-import { BadSetting, loadSettings, type Loaded } from "../config.ts";
+import type { App } from "../server/start.ts";
+import type { Seed } from "../server/seed.ts";
+import { BadSetting, loadSettings, type Loaded } from "../config/settings.ts";
 import { ExitError, out, settingFlags } from "./shell.ts";
 
 type ServeOptions = {
@@ -82,9 +82,9 @@ const allowed = (options: ServeOptions): Allowed => ({
 
 async function start(loaded: Loaded, may: Allowed): Promise<App> {
   const [{ startApp }, { StartRefused }, { createLog }] = await Promise.all([
-    import("../app.ts"),
-    import("../instance.ts"),
-    import("../log.ts"),
+    import("../server/start.ts"),
+    import("../server/instance.ts"),
+    import("../platform/log.ts"),
   ]);
   const log = createLog({ level: loaded.settings.log_level, pretty: process.stderr.isTTY });
   for (const warning of loaded.warnings) log.warn(warning);
@@ -124,7 +124,7 @@ async function startThrowaway(options: ServeOptions): Promise<Throwaway> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-ephemeral-"));
   process.on("exit", () => rmSync(dir, { recursive: true, force: true }));
   const app = await start(throwawaySettings(options, dir), allowed(options));
-  const { seedInstance } = await import("../seed.ts");
+  const { seedInstance } = await import("../server/seed.ts");
   const seed = options.seed ? await seedInstance(app.rack) : undefined;
   return { app, dir, seed, undo };
 }

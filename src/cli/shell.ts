@@ -1,5 +1,5 @@
 // What commands share: errors with an exit code, and writing to the terminal. Loads nothing: every command pays for it.
-import type { SettingName } from "../config.ts";
+import type { SettingName } from "../config/settings.ts";
 
 /** Exit codes: 0 done, 1 refused, 2 wrong usage or settings, 3 unreachable, 4 a verification failed, 70 storage. */
 export class ExitError extends Error {

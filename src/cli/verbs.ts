@@ -1,6 +1,6 @@
 // Commands that are one call of the API, built from commands.gen.json. A noun's own file may add to them.
 import { Option, type Command } from "commander";
-import { readText } from "../files.ts";
+import { readText } from "../platform/packaged-files.ts";
 import { present } from "./present.ts";
 import { isRefusal, jsonOf, request, type Answer, type Ask } from "./request.ts";
 import { ExitError, out } from "./shell.ts";

@@ -1,6 +1,6 @@
 // The built pages, as shipped: an index that names its assets, and assets under names that hold their hash. Only names
 // that the build left are served, so no path a caller sends reaches the disk.
-import { listFiles, readBytes, readText } from "../files.ts";
+import { listFiles, readBytes, readText } from "../platform/packaged-files.ts";
 import { failures } from "../kernel/errors.ts";
 import { Answer } from "./message.ts";
 

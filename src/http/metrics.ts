@@ -4,7 +4,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Rack } from "../domain/core/context.ts";
 import { gather } from "../domain/health/metrics.ts";
 import { counter, expose, gauge, MEDIA, type Family, type Format } from "../kernel/exposition.ts";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../platform/version.ts";
 import type { Meter } from "./request-metrics.ts";
 
 const NANO = 1e9;

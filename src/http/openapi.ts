@@ -4,7 +4,7 @@ import { z } from "zod";
 import { failures, type FailureName } from "../kernel/errors.ts";
 import { access, COLUMNS, type AccessName } from "./access.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../platform/version.ts";
 
 type Json = Record<string, unknown>;
 

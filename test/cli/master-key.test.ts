@@ -5,11 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { send } from "../../prove/rig.ts";
-import { startApp, type App } from "../../src/app.ts";
-import { loadSettings, type Settings } from "../../src/config.ts";
-import { StartRefused } from "../../src/instance.ts";
-import { silentLog } from "../../src/log.ts";
-import { rotateMasterKey } from "../../src/rekey.ts";
+import { startApp, type App } from "../../src/server/start.ts";
+import { loadSettings, type Settings } from "../../src/config/settings.ts";
+import { StartRefused } from "../../src/server/instance.ts";
+import { silentLog } from "../../src/platform/log.ts";
+import { rotateMasterKey } from "../../src/server/master-key.ts";
 import { backends, freshDatabase } from "../support/backends.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");

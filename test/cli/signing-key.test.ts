@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startApp } from "../../src/app.ts";
-import { loadSettings } from "../../src/config.ts";
-import { silentLog } from "../../src/log.ts";
+import { startApp } from "../../src/server/start.ts";
+import { loadSettings } from "../../src/config/settings.ts";
+import { silentLog } from "../../src/platform/log.ts";
 
 const BIN = fileURLToPath(new URL("../../bin/keyrack", import.meta.url));
 const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { Gate, Passwords, PASSWORD_COST } from "../../src/domain/auth/password.ts";
 import { passwordProblem } from "../../src/domain/auth/password-policy.ts";
-import { readText } from "../../src/files.ts";
+import { readText } from "../../src/platform/packaged-files.ts";
 import { Failure } from "../../src/kernel/errors.ts";
 import { account, logIn } from "../support/people.ts";
 import { backends } from "../support/backends.ts";

@@ -2,10 +2,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { loadSettings, type SettingName } from "../../src/config.ts";
+import { loadSettings, type SettingName } from "../../src/config/settings.ts";
 import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../src/domain/keys/scanner-keys.ts";
-import { silentLog } from "../../src/log.ts";
-import { startApp } from "../../src/app.ts";
+import { silentLog } from "../../src/platform/log.ts";
+import { startApp } from "../../src/server/start.ts";
 import { tempDir } from "../support/cli.ts";
 import { testClock } from "../support/rack-lite.ts";
 import { IDENTIFIER, keyList, signed } from "../support/scanner.ts";

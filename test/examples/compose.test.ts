@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { loadSettings, settingsTable } from "../../src/config.ts";
+import { loadSettings, settingsTable } from "../../src/config/settings.ts";
 import { backends } from "../support/backends.ts";
 import { rack, type TestRack, type Workspace } from "../support/rack.ts";
 import { findRedis } from "../support/redis.ts";

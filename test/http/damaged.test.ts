@@ -1,7 +1,7 @@
 // A SQLite database that was not closed is looked at before it is written to again; a damaged one is only read.
 import { openSync, readFileSync, writeFileSync, writeSync, closeSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { startApp } from "../../src/app.ts";
+import { startApp } from "../../src/server/start.ts";
 import { createClient } from "../../src/client.ts";
 import { deployment, openShop, type Deployment } from "../support/deployment.ts";
 import { rawSql } from "../support/raw-sql.ts";

@@ -1,6 +1,6 @@
 // What the log says of a request, and what it never says: every kind of credential is planted wherever one can be put.
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { redact } from "../../src/log.ts";
+import { redact } from "../../src/platform/log.ts";
 import { mint } from "../../src/domain/auth/new-credentials.ts";
 import { formatInviteToken } from "../../src/kernel/credentials.ts";
 import { endpoints } from "../../src/api/index.ts";

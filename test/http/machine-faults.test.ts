@@ -1,7 +1,7 @@
 // What the machine plane does when a store is away: limits go on, idempotency refuses, nobody executes twice.
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { StartRefused } from "../../src/instance.ts";
+import { StartRefused } from "../../src/server/instance.ts";
 import { postgresUrl } from "../support/backends.ts";
 import { startDurableRedis } from "../support/claim-stores.ts";
 import { expectRefusal, rack, type Reply, type Workspace } from "../support/rack.ts";

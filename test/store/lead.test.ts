@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { startServer, type Running } from "../../prove/server.ts";
-import { askInstance } from "../../src/operator/ask.ts";
+import { askInstance } from "../../src/server/operator-socket/client.ts";
 import { backends, freshDatabase } from "../support/backends.ts";
 import { tempDir } from "../support/cli.ts";
 import { rackLite, vendorOf } from "../support/rack-lite.ts";

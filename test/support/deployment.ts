@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startApp, type App } from "../../src/app.ts";
+import { startApp, type App } from "../../src/server/start.ts";
 import { createClient, type Client } from "../../src/client.ts";
-import { loadSettings, type SettingName, type Settings } from "../../src/config.ts";
-import { createLog } from "../../src/log.ts";
+import { loadSettings, type SettingName, type Settings } from "../../src/config/settings.ts";
+import { createLog } from "../../src/platform/log.ts";
 import type { DatabaseTarget } from "../../src/store/database.ts";
 import { readyDatabase, type Backend } from "./backends.ts";
 

@@ -1,7 +1,7 @@
 // The portal's script, as the build left it. Pages of any origin may load it; what it can do depends on their token.
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { readText } from "../../files.ts";
+import { readText } from "../../platform/packaged-files.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Answer } from "../../http/message.ts";
 import { fail } from "../../kernel/errors.ts";

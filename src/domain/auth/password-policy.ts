@@ -1,7 +1,7 @@
 // Which passwords may be chosen (decisions 26, 27): long enough, and nothing that a guesser tries first. No composition
 // rules. Never asked when a password is only presented: old ones must still log in.
 import { failField } from "../../kernel/errors.ts";
-import { readText } from "../../files.ts";
+import { readText } from "../../platform/packaged-files.ts";
 import type { Rack } from "../core/context.ts";
 import { normalizePassword } from "./password.ts";
 

@@ -1,12 +1,12 @@
 // What every operation gets handed: the running instance, and who asks. Nothing here is global.
 import { createHash, createHmac, hash as digest, randomBytes } from "node:crypto";
-import type { Settings } from "../../config.ts";
+import type { Settings } from "../../config/settings.ts";
 import { digestShort } from "../../kernel/crypto/key-digest.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import { createIds } from "../../kernel/ids.ts";
 import { DIGEST } from "../../kernel/crypto/sha256-block.ts";
 import type { Store } from "../../store/database.ts";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../platform/log.ts";
 import type { Actor } from "./actor.ts";
 import type { Clock } from "./clock.ts";
 import type { Feed } from "../policy/feed.ts";

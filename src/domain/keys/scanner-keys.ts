@@ -6,7 +6,7 @@ import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { BlockList } from "node:net";
 import { fail } from "../../kernel/errors.ts";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../core/clock.ts";
 
 const FRESH_MS = 3_600_000;

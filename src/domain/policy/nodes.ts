@@ -1,7 +1,7 @@
 // The nodes that hold policy, and which of them have acknowledged a version. A poll never waits for its row: what nodes
 // say is collected and written in one go beside the answers, and only where it is news.
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/database.ts";
 import {
   deleteNode,

@@ -1,7 +1,7 @@
 // The caller's side of long looks at a database: copy, whole inspection, quick check, each in a worker that then ends.
 import { statSync } from "node:fs";
 import { Worker } from "node:worker_threads";
-import { workerSource } from "../../files.ts";
+import { workerSource } from "../../platform/packaged-files.ts";
 import type { Contents } from "./contents.ts";
 import type { DatabaseTarget } from "../database.ts";
 

@@ -1,7 +1,7 @@
 // The main thread's side of chain verification: one run at a time for a workspace, whose answer all callers share,
 // and few at once altogether, so that verifying never takes the machine from the requests.
 import { Worker } from "node:worker_threads";
-import { workerSource } from "../../files.ts";
+import { workerSource } from "../../platform/packaged-files.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { BreakReason } from "../../kernel/audit/chain.ts";
 import type { DatabaseTarget } from "../database.ts";

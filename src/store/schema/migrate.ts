@@ -1,7 +1,7 @@
 // Applies migrations/NNNN_name.sql (and its .sqlite.sql / .postgres.sql part, where one cannot be helped), forward only,
 // all pending ones in one transaction. A changed past or a newer schema is refused: it would mean guessing.
 import { createHash } from "node:crypto";
-import { listFiles, readText } from "../../files.ts";
+import { listFiles, readText } from "../../platform/packaged-files.ts";
 import type { Driver } from "../engine/driver.ts";
 import type { Dialect } from "../engine/statement.ts";
 

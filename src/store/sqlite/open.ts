@@ -1,6 +1,6 @@
 // The one place that opens a SQLite file, in every thread: it knows where the native part lies in the single binary.
 import Database from "better-sqlite3";
-import { nativeAddon } from "../../native.ts";
+import { nativeAddon } from "../../platform/native-addons.ts";
 
 export type Connection = Database.Database;
 export type Statement = Database.Statement;

@@ -1,6 +1,6 @@
 // The main thread's side of the flusher: asks the worker to sync or to checkpoint, one thing at a time.
 import { Worker } from "node:worker_threads";
-import { workerSource } from "../../files.ts";
+import { workerSource } from "../../platform/packaged-files.ts";
 
 type Reply = { id: number; value?: unknown; error?: string; code?: string };
 type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => void };

@@ -1,10 +1,10 @@
 // A workspace with everything needed to try a call: for throwaway instances.
-import type { BootstrapActor, SecretKeyActor } from "./domain/core/actor.ts";
-import type { Ctx, Rack } from "./domain/core/context.ts";
-import { createProject } from "./domain/workspaces/projects.ts";
-import { createSecretKey } from "./domain/keys/secret-keys.ts";
-import { createTenant } from "./domain/workspaces/tenants.ts";
-import { createWorkspace } from "./domain/workspaces/workspaces.ts";
+import type { BootstrapActor, SecretKeyActor } from "../domain/core/actor.ts";
+import type { Ctx, Rack } from "../domain/core/context.ts";
+import { createProject } from "../domain/workspaces/projects.ts";
+import { createSecretKey } from "../domain/keys/secret-keys.ts";
+import { createTenant } from "../domain/workspaces/tenants.ts";
+import { createWorkspace } from "../domain/workspaces/workspaces.ts";
 
 export type Seed = {
   workspace_id: string;

@@ -1,27 +1,27 @@
 // Puts an instance together and takes it down again. The only place that knows all the rooms.
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { BadSetting, type Settings } from "./config.ts";
-import type { Bootstrap } from "./datadir.ts";
-import { stopBackups } from "./backup/cancellation.ts";
-import { checkpointOrigin } from "./domain/audit/checkpoints.ts";
-import { loadCounters } from "./domain/limits/ratelimit.ts";
-import type { Rack } from "./domain/core/context.ts";
-import { ensureEmbedKeys } from "./domain/embed/signing-keys.ts";
-import { settleRestored } from "./backup/after-restore.ts";
-import { ensureCheckpointKey } from "./domain/vault/signing-keys.ts";
-import { clientAddress } from "./http/address.ts";
-import { Meter } from "./http/request-metrics.ts";
-import { createMetricsServer } from "./http/metrics.ts";
-import { Connections } from "./http/fast/connections.ts";
-import { createHttpServer } from "./http/server.ts";
-import { readCertificate, renewCertificate } from "./http/tls.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
+import type { Bootstrap } from "./data-dir.ts";
+import { stopBackups } from "../backup/cancellation.ts";
+import { checkpointOrigin } from "../domain/audit/checkpoints.ts";
+import { loadCounters } from "../domain/limits/ratelimit.ts";
+import type { Rack } from "../domain/core/context.ts";
+import { ensureEmbedKeys } from "../domain/embed/signing-keys.ts";
+import { settleRestored } from "../backup/after-restore.ts";
+import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
+import { clientAddress } from "../http/address.ts";
+import { Meter } from "../http/request-metrics.ts";
+import { createMetricsServer } from "../http/metrics.ts";
+import { Connections } from "../http/fast/connections.ts";
+import { createHttpServer } from "../http/server.ts";
+import { readCertificate, renewCertificate } from "../http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
-import { noJobs, startJobs, type Jobs } from "./jobs.ts";
-import { NIL_WORKSPACE } from "./kernel/audit/chain.ts";
-import { openOperatorDoor, type OperatorDoor } from "./operator/serve.ts";
-import { endpoints } from "./api/index.ts";
-import type { DataDirLock } from "./store/sqlite/lock.ts";
+import { noJobs, startJobs, type Jobs } from "./scheduler.ts";
+import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
+import { openOperatorDoor, type OperatorDoor } from "./operator-socket/server.ts";
+import { endpoints } from "../api/index.ts";
+import type { DataDirLock } from "../store/sqlite/lock.ts";
 
 export type AppOptions = InstanceOptions & {
   /** Holds every answer against its schema. */

@@ -2,28 +2,28 @@
 // vault and what stands on them. The server (app.ts) and the operator's commands both begin here.
 import { existsSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { BadSetting, type Settings } from "./config.ts";
-import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./datadir.ts";
-import { backupStateOf } from "./backup/schedule.ts";
-import { createClock, systemSources, type Clock } from "./domain/core/clock.ts";
-import { createIdMaker, type Rack } from "./domain/core/context.ts";
-import { Passwords, type PasswordCost } from "./domain/auth/password.ts";
-import { newTally } from "./domain/health/tally.ts";
-import { Throttles } from "./domain/auth/throttle.ts";
-import type { Log } from "./log.ts";
-import { openMachinery } from "./machinery.ts";
-import { NativeUnavailable, preferNativeFolders } from "./native.ts";
-import { openTransport, type MailTarget } from "./domain/mail/transport.ts";
-import { openReadOnly, openStore, type DatabaseTarget } from "./store/database.ts";
-import { quickCheck } from "./store/offline/inspect.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
+import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./data-dir.ts";
+import { backupStateOf } from "../backup/schedule.ts";
+import { createClock, systemSources, type Clock } from "../domain/core/clock.ts";
+import { createIdMaker, type Rack } from "../domain/core/context.ts";
+import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
+import { newTally } from "../domain/health/tally.ts";
+import { Throttles } from "../domain/auth/throttle.ts";
+import type { Log } from "../platform/log.ts";
+import { openMachinery } from "./services.ts";
+import { NativeUnavailable, preferNativeFolders } from "../platform/native-addons.ts";
+import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
+import { openReadOnly, openStore, type DatabaseTarget } from "../store/database.ts";
+import { quickCheck } from "../store/offline/inspect.ts";
 import {
   DataDirInUse,
   lockDatabaseFile,
   lockDataDir,
   networkFileSystem,
   type DataDirLock,
-} from "./store/sqlite/lock.ts";
-import { SchemaRefused } from "./store/schema/migrate.ts";
+} from "../store/sqlite/lock.ts";
+import { SchemaRefused } from "../store/schema/migrate.ts";
 
 export type InstanceOptions = {
   settings: Settings;

@@ -1,12 +1,12 @@
 // Rotates the master key of a deployment that nobody runs: the new key on disk, everything sealed anew in one transaction,
 // then the new key in the old one's place. Cut short anywhere, the next start finds the key that fits.
 import { resolve } from "node:path";
-import { BadSetting, type Settings } from "./config.ts";
-import { draftMasterKey } from "./datadir.ts";
-import { reseal, type Resealed } from "./domain/vault/master-key.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
+import { draftMasterKey } from "./data-dir.ts";
+import { reseal, type Resealed } from "../domain/vault/master-key.ts";
 import { databaseTarget, openOffline, toStartRefused } from "./instance.ts";
-import type { Log } from "./log.ts";
-import { assertUnused } from "./store/postgres/restore.ts";
+import type { Log } from "../platform/log.ts";
+import { assertUnused } from "../store/postgres/restore.ts";
 
 export type Rotated = { object: "master_key_rotation"; old_key_file: string; resealed: Resealed };
 

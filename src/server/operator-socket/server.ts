@@ -2,10 +2,10 @@
 import { chmodSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
-import type { Rack } from "../domain/core/context.ts";
-import { Failure } from "../kernel/errors.ts";
+import type { Rack } from "../../domain/core/context.ts";
+import { Failure } from "../../kernel/errors.ts";
 import { operations, type Operation } from "./operations.ts";
-import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Ask } from "./wire.ts";
+import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Ask } from "./protocol.ts";
 
 export type OperatorDoor = { close(): Promise<void> };
 

@@ -3,9 +3,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import * as sea from "node:sea";
-import { nativePath } from "./native.ts";
+import { nativePath } from "./native-addons.ts";
 
-const root = sea.isSea() ? "" : fileURLToPath(new URL("..", import.meta.url));
+const root = sea.isSea() ? "" : fileURLToPath(new URL("../..", import.meta.url));
 
 /** The text of a shipped file, by its path in the checkout ("migrations/0001_vendor.sql"). */
 export function readText(path: string): string {
@@ -35,6 +35,6 @@ export type WorkerSource = {
 /** How to start a worker thread whose source is `src/<path>`: by file in a checkout, from its asset in the binary. */
 export function workerSource(path: string): WorkerSource {
   const data = { native: { "better-sqlite3": nativePath("better-sqlite3") } };
-  if (!sea.isSea()) return { code: new URL(`./${path}`, import.meta.url), eval: false, data };
+  if (!sea.isSea()) return { code: new URL(`../${path}`, import.meta.url), eval: false, data };
   return { code: sea.getAsset(`workers/${path.replace(/\.ts$/, ".js")}`, "utf8"), eval: true, data };
 }

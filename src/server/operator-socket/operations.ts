@@ -1,18 +1,18 @@
 // The operations an operator may ask of an instance, by name: over keyrack.sock while it runs, else on the opened
 // database. One table: whoever adds an operator command adds its line here. Loaded late, so each line costs nothing.
 // The socket is the operator's own door (0600): nothing here asks for a credential.
-import { SYSTEM } from "../domain/core/actor.ts";
-import type { Rack } from "../domain/core/context.ts";
-import { VERSION } from "../version.ts";
+import { SYSTEM } from "../../domain/core/actor.ts";
+import type { Rack } from "../../domain/core/context.ts";
+import { VERSION } from "../../platform/version.ts";
 
 export type Args = Record<string, unknown>;
 /** `progress` may be called with anything JSON while a long operation runs. */
 export type Operation = (rack: Rack, args: Args, progress: (step: unknown) => void) => Promise<unknown>;
 
-const people = () => import("../domain/workspaces/operators.ts");
-const outbox = () => import("../domain/mail/outbox.ts");
-const backups = () => import("../backup/create.ts");
-const signing = () => import("../domain/embed/signing-keys.ts");
+const people = () => import("../../domain/workspaces/operators.ts");
+const outbox = () => import("../../domain/mail/outbox.ts");
+const backups = () => import("../../backup/create.ts");
+const signing = () => import("../../domain/embed/signing-keys.ts");
 
 /** Arguments come from another process, so they are looked at before they are used. */
 function text(args: Args, name: string): string {
@@ -39,11 +39,11 @@ export const operations = {
     commits: rack.store.stats.commits,
   }),
   "checkpoints.run": async (rack) => {
-    const { runCheckpoints } = await import("../domain/audit/checkpoints.ts");
+    const { runCheckpoints } = await import("../../domain/audit/checkpoints.ts");
     return { object: "checkpoints", made: await runCheckpoints(rack) };
   },
   "audit.list": async (rack, args) => {
-    const { listDeploymentAudit } = await import("../domain/audit/audit.ts");
+    const { listDeploymentAudit } = await import("../../domain/audit/audit.ts");
     return listDeploymentAudit(rack, { after_seq: Number(args.after_seq ?? 0), limit: Number(args.limit ?? 50) });
   },
   "user.list": async (rack) => (await people()).listUsers(rack),
@@ -63,7 +63,7 @@ export const operations = {
   "backup.verify": async (rack, args, progress) => (await backups()).verifyBackup(rack, optional(args, "id"), progress),
   "backup.prune": async (rack, args) => (await backups()).pruneBackups(rack, { dryRun: args.dry_run === true }),
   "backup.test": async (rack, args, progress) => {
-    const { testBackup } = await import("../backup/restore-test.ts");
+    const { testBackup } = await import("../../backup/restore-test.ts");
     return testBackup(rack, optional(args, "id"), progress);
   },
   "signing-key.list": async (rack) => (await signing()).listSigningKeys(rack),

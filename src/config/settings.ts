@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse as parseToml } from "smol-toml";
-import { readers, type SettingKind } from "./settings/kinds.ts";
+import { readers, type SettingKind } from "./parsers.ts";
 
 export type Setting = {
   /** How the program calls it; the file key is the environment name without KEYRACK_, in lower case. */

@@ -1,17 +1,17 @@
 // What the machine plane stands on: rate-limit counters, idempotency claims, and the caches of the hot path.
-import { BadSetting, type Settings } from "./config.ts";
-import type { Clock } from "./domain/core/clock.ts";
-import type { Rack } from "./domain/core/context.ts";
-import { Feed } from "./domain/policy/feed.ts";
-import { HotAuth } from "./domain/auth/credential-cache.ts";
-import { databaseClaims } from "./domain/limits/idempotency.ts";
-import { KnownIds } from "./domain/usage/known-ids.ts";
-import { NodeBook } from "./domain/policy/nodes.ts";
-import { openCounters } from "./domain/limits/ratelimit.ts";
-import { fetchedKeys, keysInFile, ScannerKeys } from "./domain/keys/scanner-keys.ts";
-import type { ClaimStore } from "./kernel/idempotency.ts";
-import type { Log } from "./log.ts";
-import type { Store } from "./store/database.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
+import type { Clock } from "../domain/core/clock.ts";
+import type { Rack } from "../domain/core/context.ts";
+import { Feed } from "../domain/policy/feed.ts";
+import { HotAuth } from "../domain/auth/credential-cache.ts";
+import { databaseClaims } from "../domain/limits/idempotency.ts";
+import { KnownIds } from "../domain/usage/known-ids.ts";
+import { NodeBook } from "../domain/policy/nodes.ts";
+import { openCounters } from "../domain/limits/ratelimit.ts";
+import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
+import type { ClaimStore } from "../kernel/idempotency.ts";
+import type { Log } from "../platform/log.ts";
+import type { Store } from "../store/database.ts";
 
 export type Machinery = Pick<Rack, "hotAuth" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys">;
 type Base = { store: Store; clock: Clock; settings: Settings; log: Log; clockIsInjected: boolean };
@@ -59,7 +59,7 @@ async function openClaims({ store, clock, settings, log, clockIsInjected }: Base
   const { idempotency_store, redis_url } = settings;
   if (idempotency_store === "database") return databaseClaims({ store, clock });
   if (!redis_url) throw new BadSetting(`KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`);
-  const { RedisClaims } = await import("./ratelimit/redis/claims.ts");
+  const { RedisClaims } = await import("../ratelimit/redis/claims.ts");
   const { claims, refused } = await RedisClaims.open({
     urls: redis_url,
     forced: idempotency_store === "redis-forced",

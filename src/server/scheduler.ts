@@ -1,21 +1,21 @@
 // What runs beside requests: checkpoints, mail, key rotation, backups and reaping. One loop; a job that fails is logged and tried
 // again. Of several processes on one PostgreSQL the leader alone runs it, but for what only the process itself can do.
-import { runDueBackup, runDueRestoreTest } from "./backup/schedule.ts";
-import { runCheckpoints } from "./domain/audit/checkpoints.ts";
-import type { Rack } from "./domain/core/context.ts";
-import { maintainEmbedKeys } from "./domain/embed/signing-keys.ts";
-import { CONSECUTIVE_MAX } from "./domain/auth/login-throttle.ts";
-import { record } from "./domain/core/mutate.ts";
-import { reapDeltaLog, reapSilentNodes } from "./domain/policy/retention.ts";
-import { deliverDue, reapOutbox } from "./domain/mail/outbox.ts";
-import { reapIdempotency } from "./domain/limits/idempotency.ts";
-import { reapIngest } from "./domain/usage/ingest.ts";
-import { flushAllCounters, flushCounters, reapSavedCounters } from "./domain/limits/ratelimit.ts";
-import { reapUsage } from "./domain/usage/usage.ts";
-import { reapKeptAnswers } from "./store/queries/idempotency-replays.ts";
-import { reapLoginFailures, reapLoginNetworks } from "./store/queries/logins.ts";
-import { reapTokens } from "./store/queries/one-time-tokens.ts";
-import { reapSessions } from "./store/queries/sessions.ts";
+import { runDueBackup, runDueRestoreTest } from "../backup/schedule.ts";
+import { runCheckpoints } from "../domain/audit/checkpoints.ts";
+import type { Rack } from "../domain/core/context.ts";
+import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
+import { CONSECUTIVE_MAX } from "../domain/auth/login-throttle.ts";
+import { record } from "../domain/core/mutate.ts";
+import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
+import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
+import { reapIdempotency } from "../domain/limits/idempotency.ts";
+import { reapIngest } from "../domain/usage/ingest.ts";
+import { flushAllCounters, flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
+import { reapUsage } from "../domain/usage/usage.ts";
+import { reapKeptAnswers } from "../store/queries/idempotency-replays.ts";
+import { reapLoginFailures, reapLoginNetworks } from "../store/queries/logins.ts";
+import { reapTokens } from "../store/queries/one-time-tokens.ts";
+import { reapSessions } from "../store/queries/sessions.ts";
 
 /** A new job is one more line in `jobsOf`. Two leaders may overlap for a moment, so a job must bear to run twice. */
 export type Job = {

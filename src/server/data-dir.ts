@@ -14,14 +14,14 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { BadSetting, type Settings } from "./config.ts";
-import { syncFolder } from "./backup/files.ts";
-import { sha256 } from "./domain/core/context.ts";
-import { readsAsOther } from "./domain/auth/credentials.ts";
-import { mint } from "./domain/auth/new-credentials.ts";
-import { createVault, type Vault } from "./domain/vault/vault.ts";
-import { claimFact, readFact, writeFact, type Fact } from "./store/queries/deployment.ts";
-import type { Store } from "./store/database.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
+import { syncFolder } from "../backup/files.ts";
+import { sha256 } from "../domain/core/context.ts";
+import { readsAsOther } from "../domain/auth/credentials.ts";
+import { mint } from "../domain/auth/new-credentials.ts";
+import { createVault, type Vault } from "../domain/vault/vault.ts";
+import { claimFact, readFact, writeFact, type Fact } from "../store/queries/deployment.ts";
+import type { Store } from "../store/database.ts";
 
 export function openDataDir(settings: Settings): string {
   const dir = resolve(settings.data_dir);

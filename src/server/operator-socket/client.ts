@@ -1,7 +1,7 @@
 // The command's side of keyrack.sock.
 import { connect } from "node:net";
 import { join } from "node:path";
-import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Reply } from "./wire.ts";
+import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Reply } from "./protocol.ts";
 
 export class OperatorRefused extends Error {
   readonly exitCode: number;
