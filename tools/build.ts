@@ -88,7 +88,7 @@ async function bundle(work: string): Promise<{ main: string; workers: Record<str
 /** Everything that is read at run time, by the name it is read under. */
 function assetsOf(target: Target, workers: Record<string, string>, work: string): Record<string, string> {
   const shipped = [...filesUnder("migrations"), ...filesUnder("data"), ...filesUnder("dist/web")];
-  if (existsSync(at("src/cli/commands.gen.json"))) shipped.push("src/cli/commands.gen.json");
+  if (existsSync(at("src/cli/api/commands.gen.json"))) shipped.push("src/cli/api/commands.gen.json");
   const index = join(work, "index.json");
   writeFileSync(index, JSON.stringify(shipped));
   return {

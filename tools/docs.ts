@@ -106,7 +106,7 @@ const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(at("docs/api.md"), apiPage());
   writeFileSync(at("docs/configure.md"), configurePage());
-  writeFileSync(at("src/cli/commands.gen.json"), commandsFile(endpoints));
+  writeFileSync(at("src/cli/api/commands.gen.json"), commandsFile(endpoints));
   writeFileSync(at("test/golden/help.txt"), await helpPage());
   writeFileSync(at("test/golden/openapi.json"), `${JSON.stringify(openApiDocument(endpoints), null, 2)}\n`);
 }

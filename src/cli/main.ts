@@ -2,7 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { VERSION } from "../platform/version.ts";
 import { nouns } from "./nouns.ts";
-import { type ExitError, safe } from "./shell.ts";
+import { type ExitError, safe } from "./ui/output.ts";
 import { widenThreadPool } from "./threads.ts";
 
 widenThreadPool();

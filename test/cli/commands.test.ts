@@ -12,7 +12,7 @@ const read = (path: string): string => readFileSync(fileURLToPath(new URL(`../..
 
 describe("the command table", () => {
   it("is fresh (npm run docs writes it)", () => {
-    expect(commandsFile(endpoints)).toBe(read("src/cli/commands.gen.json"));
+    expect(commandsFile(endpoints)).toBe(read("src/cli/api/commands.gen.json"));
   });
 
   it("every route is a command, or somebody is named who calls it instead", () => {

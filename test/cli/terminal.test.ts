@@ -10,7 +10,7 @@ import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { BIN, cleanEnv } from "../../prove/server.ts";
-import { openAppend } from "../../src/cli/bulk-state.ts";
+import { openAppend } from "../../src/cli/commands/bulk/state.ts";
 import { keyrack, tempDir } from "../support/cli.ts";
 
 it("a reader who has left (`| head`) is no error", async () => {

@@ -1,0 +1,124 @@
+// The audit log straight from the database: beside a running server or without one, with no lock and no credential.
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { NIL_WORKSPACE } from "../../../kernel/audit/chain.ts";
+import { vkey } from "../../../kernel/crypto/signed-note.ts";
+import { formatTimestamp } from "../../../kernel/timestamps.ts";
+import { preferNativeFolders } from "../../../platform/native-addons.ts";
+import { chainRows, checkpointKey, listChains } from "../../../store/offline/chains.ts";
+import { expectedOf } from "../../../store/offline/contents.ts";
+import type { DatabaseTarget } from "../../../store/database.ts";
+import { openSource, type Source } from "../../../store/offline/source.ts";
+import type { AuditLogRow } from "../../../store/schema/tables.ts";
+import { Verifier } from "../../../store/offline/verifier.ts";
+import type { Signed, Verdict } from "./rows.ts";
+import { operatorSettings, type OperatorOptions } from "../../api/operator.ts";
+import { ExitError } from "../../ui/output.ts";
+import { sha256Bytes } from "../../../store/offline/digest.ts";
+
+const PAGE = 1_000;
+
+export type OfflineOptions = OperatorOptions & { workspaceId?: string; deployment?: true };
+
+export async function databaseOf(options: OperatorOptions): Promise<DatabaseTarget> {
+  const { databaseTarget } = await import("../../../server/instance.ts");
+  const settings = operatorSettings(options);
+  const dir = resolve(settings.data_dir);
+  preferNativeFolders([settings.cache_dir, dir]);
+  const target = databaseTarget(settings, dir);
+  if (target.kind === "sqlite" && !existsSync(target.file))
+    throw new ExitError(`There is no database at ${target.file}. Name its data dir with --data-dir.`, 2);
+  return target;
+}
+
+/** Opens the database read-only for `work`; one that cannot be reached is exit 3. */
+export async function withSource<T>(target: DatabaseTarget, work: (source: Source) => Promise<T>): Promise<T> {
+  const { toStartRefused } = await import("../../../server/instance.ts");
+  let source: Source;
+  try {
+    source = await openSource(target);
+  } catch (error) {
+    const refused = toStartRefused(error) as { message: string; exitCode?: number };
+    throw new ExitError(refused.message, refused.exitCode ?? 3);
+  }
+  try {
+    return await work(source);
+  } finally {
+    await source.close();
+  }
+}
+
+const chainOf = (options: OfflineOptions): string | undefined =>
+  options.deployment ? NIL_WORKSPACE : options.workspaceId;
+
+/** The verifier key of a chain, as this database has it. */
+export async function storedVkey(source: Source, workspace_id: string): Promise<string | undefined> {
+  const key = await checkpointKey(source);
+  const publicKey = key && Buffer.from(key.public_key, "base64url");
+  return key && publicKey ? vkey(`${key.host}/audit/${workspace_id}`, publicKey, sha256Bytes) : undefined;
+}
+
+export async function verifyOffline(
+  options: OfflineOptions,
+  given: (source: Source) => Promise<Signed | undefined>,
+): Promise<Verdict[]> {
+  const target = await databaseOf(options);
+  return withSource(target, async (source) => {
+    const signed = await given(source);
+    const wanted = chainOf(options);
+    const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
+    if (wanted && !chains.includes(wanted)) throw new ExitError(`There is no audit chain ${wanted}.`, 2);
+    const verifier = new Verifier(target);
+    const verdicts: Verdict[] = [];
+    for (const workspace_id of wanted ? [wanted] : new Set([...chains, ...(signed ? [signed.workspace_id] : [])])) {
+      const expected = await expectedOf(source, workspace_id);
+      if (signed?.workspace_id === workspace_id) expected.push({ size: signed.size, root: signed.root });
+      const { checked, head_hash, broken_seq, reason } = await verifier.check(workspace_id, expected);
+      const checkpoint_size = signed?.workspace_id === workspace_id ? signed.size : null;
+      verdicts.push({
+        workspace_id,
+        verified: reason === null,
+        checked,
+        head_hash,
+        broken_seq,
+        reason,
+        checkpoint_size,
+      });
+    }
+    await verifier.close();
+    return verdicts;
+  });
+}
+
+/** One line of an export. */
+function exported({ payload, occurred_at, ...row }: AuditLogRow): Record<string, unknown> {
+  return {
+    object: "audit_log",
+    ...row,
+    occurred_at: formatTimestamp(occurred_at),
+    payload: JSON.parse(payload) as unknown,
+  };
+}
+
+/** The rows of the asked-for chain, or of all. */
+export async function readOffline(
+  options: OfflineOptions,
+  page: { after: number; limit: number },
+  take: (row: Record<string, unknown>) => void,
+): Promise<void> {
+  await withSource(await databaseOf(options), async (source) => {
+    const wanted = chainOf(options);
+    const chains = wanted ? [{ workspace_id: wanted }] : await listChains(source);
+    for (const { workspace_id } of chains) {
+      let { after } = page;
+      let left = page.limit;
+      while (left > 0) {
+        const rows = await chainRows(source, workspace_id, after, Math.min(PAGE, left));
+        for (const row of rows) take(exported(row));
+        if (rows.length < Math.min(PAGE, left)) break;
+        left -= rows.length;
+        after = rows.at(-1)?.seq ?? after;
+      }
+    }
+  });
+}

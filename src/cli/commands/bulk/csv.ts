@@ -1,0 +1,27 @@
+// CSV as RFC 4180 has it: commas, double quotes, a quote inside quotes doubled; LF or CRLF; a byte order mark is dropped.
+import { ExitError } from "../../ui/output.ts";
+
+export function parseCsv(text: string): string[][] {
+  const rows: string[][] = [];
+  let row: string[] = [];
+  const field = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/y;
+  const source = text.replace(/^\uFEFF/, "");
+  while (field.lastIndex < source.length) {
+    const at = field.lastIndex;
+    const match = field.exec(source);
+    if (!match) throw new ExitError(`The CSV is not well formed near "${source.slice(at, at + 20)}".`, 2);
+    row.push(match[1] === undefined ? (match[2] ?? "") : match[1].replaceAll('""', '"'));
+    if (match[3] === ",") {
+      if (field.lastIndex === source.length) row.push("");
+      else continue;
+    }
+    rows.push(row);
+    row = [];
+  }
+  return rows.filter((cells) => cells.length > 1 || cells[0] !== "");
+}
+
+export function csvLine(cells: readonly (string | null)[]): string {
+  const quoted = cells.map((cell) => (/[",\r\n]/.test(cell ?? "") ? `"${cell?.replaceAll('"', '""')}"` : (cell ?? "")));
+  return `${quoted.join(",")}\n`;
+}
