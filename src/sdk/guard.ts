@@ -3,7 +3,7 @@
 
 import type { Context, Subject, Verdict } from "./context.ts";
 import { type Answer, type DenialName, denialAnswer } from "./denials.ts";
-import { type Counted, type Limiter, rateLimitHeaders } from "./limits.ts";
+import { type Counted, type Limiter, rateLimitHeaders } from "./limits/check.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
 import type { Reporter } from "./report.ts";
 import type { Ports } from "./runtime.ts";

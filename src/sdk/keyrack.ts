@@ -1,15 +1,15 @@
 // createKeyrack: puts the parts together and owns their life, from the first policy to close().
 // Nothing here may throw after construction: a vendor's process must not end because a control plane did.
 
-import { CacheFile } from "./cachefile.ts";
+import { CacheFile } from "./feed/cache-file.ts";
 import { CallError, Client } from "./client.ts";
 import { DENIED, type Denied, type Verdict } from "./context.ts";
-import { Feed } from "./feed.ts";
+import { Feed } from "./feed/feed.ts";
 import { Guard, type GuardParts } from "./guard.ts";
-import { Held } from "./held.ts";
-import { Idempotency } from "./idempotency.ts";
-import { Leases } from "./leases.ts";
-import { Checker } from "./limits.ts";
+import { Held } from "./feed/policy-state.ts";
+import { Idempotency } from "./idempotency/idempotency.ts";
+import { Leases } from "./limits/leases.ts";
+import { Checker } from "./limits/check.ts";
 import { type KeyrackOptions, readFailMode, readOptions } from "./options.ts";
 import { type Keyrack, PARTS, type VerifyOptions } from "./parts.ts";
 import { Reporter } from "./report.ts";

@@ -3,7 +3,7 @@
 
 import type { Verdict } from "./context.ts";
 import type { Guard, ProtectOptions } from "./guard.ts";
-import type { IdempotentOptions, IdempotentRoute } from "./idempotency.ts";
+import type { IdempotentOptions, IdempotentRoute } from "./idempotency/idempotency.ts";
 import type { FailMode } from "./options.ts";
 
 export type VerifyOptions = { scopes?: readonly string[]; failMode?: FailMode };

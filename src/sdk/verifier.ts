@@ -7,7 +7,7 @@ import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
 import { uuidText } from "../kernel/crypto/word-codec.ts";
 import { type Context, DENIED, type RateLimitState, type Subject, type Verdict } from "./context.ts";
-import type { Held } from "./held.ts";
+import type { Held } from "./feed/policy-state.ts";
 import type { FailMode, Settings } from "./options.ts";
 import type { Log, Ports } from "./runtime.ts";
 

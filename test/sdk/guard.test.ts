@@ -9,7 +9,7 @@ import { protect } from "../../src/sdk/adapters/node.ts";
 import { denialAnswer, denials } from "../../src/sdk/denials.ts";
 import { findKey, type ProtectOptions } from "../../src/sdk/guard.ts";
 import { type Keyrack, partsOf } from "../../src/sdk/parts.ts";
-import { replayHeaders } from "../../src/sdk/replay.ts";
+import { replayHeaders } from "../../src/sdk/idempotency/replay.ts";
 import { rig } from "./support/rig.ts";
 import { until } from "./support/ports.ts";
 

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import type { Context } from "../../src/sdk/index.ts";
 import { partsOf } from "../../src/sdk/parts.ts";
-import { rateLimitHeaders } from "../../src/sdk/limits.ts";
+import { rateLimitHeaders } from "../../src/sdk/limits/check.ts";
 import { Plane } from "./support/plane.ts";
 import { ManualPorts, until } from "./support/ports.ts";
 import { rig, type Rig } from "./support/rig.ts";

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { hmacHexOf, sha256HexOf } from "../../src/sdk/hashing.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
-import { base64Of, bytesOfBase64 } from "../../src/sdk/replay.ts";
+import { base64Of, bytesOfBase64 } from "../../src/sdk/idempotency/replay.ts";
 import { builtin, defaultPorts } from "../../src/sdk/runtime.ts";
 import { idempotent, protect } from "../../src/sdk/adapters/fetch.ts";
 import { Plane } from "./support/plane.ts";

@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
-import type { IdempotentOptions } from "../idempotency.ts";
+import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, partsOf } from "../parts.ts";
 import {
   beginOnNode,
@@ -14,7 +14,7 @@ import {
   onAnswered,
   setHeaders,
   writeAnswer,
-} from "./noderes.ts";
+} from "./node-response.ts";
 
 declare global {
   namespace Express {

@@ -6,9 +6,9 @@ import type { FastifyRequest } from "fastify";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
-import type { IdempotentOptions } from "../idempotency.ts";
+import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, partsOf } from "../parts.ts";
-import { beginOnNode, incomingOf, NodeCapture, type NodeRequest, onAnswered } from "./noderes.ts";
+import { beginOnNode, incomingOf, NodeCapture, type NodeRequest, onAnswered } from "./node-response.ts";
 
 declare module "fastify" {
   interface FastifyRequest {

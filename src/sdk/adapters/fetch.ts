@@ -3,9 +3,9 @@
 
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
-import type { IdempotentOptions } from "../idempotency.ts";
+import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, partsOf } from "../parts.ts";
-import { beginOnWeb, incomingOf, responseOf, runClaimed, withHeaders } from "./webres.ts";
+import { beginOnWeb, incomingOf, responseOf, runClaimed, withHeaders } from "./web-response.ts";
 
 /** `context` is null where `skip` is set. */
 export type Handler<Rest extends unknown[] = unknown[]> = (

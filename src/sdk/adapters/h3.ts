@@ -3,10 +3,10 @@
 
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
-import type { IdempotentOptions } from "../idempotency.ts";
+import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, partsOf } from "../parts.ts";
-import { type PreparedEvent, toResponse } from "./h3res.ts";
-import { beginOnWeb, incomingOf, responseOf, runClaimed } from "./webres.ts";
+import { type PreparedEvent, toResponse } from "./h3-response.ts";
+import { beginOnWeb, incomingOf, responseOf, runClaimed } from "./web-response.ts";
 
 /** What is used of h3's own event, so that its types are not needed here. */
 export type EventLike = PreparedEvent & {

@@ -4,9 +4,9 @@
 import type { Context as HonoContext } from "hono";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
-import type { IdempotentOptions } from "../idempotency.ts";
+import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, partsOf } from "../parts.ts";
-import { beginOnWeb, incomingOf, responseOf, runClaimed } from "./webres.ts";
+import { beginOnWeb, incomingOf, responseOf, runClaimed } from "./web-response.ts";
 
 declare module "hono" {
   interface ContextVariableMap {

@@ -4,9 +4,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
-import type { IdempotentOptions } from "../idempotency.ts";
+import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, partsOf } from "../parts.ts";
-import { beginOnNode, incomingOf, NodeCapture, onAnswered, setHeaders, writeAnswer } from "./noderes.ts";
+import { beginOnNode, incomingOf, NodeCapture, onAnswered, setHeaders, writeAnswer } from "./node-response.ts";
 
 /** A request behind `protect`. `body` and `rawBody` are there behind `idempotent`, which has to read the stream. */
 export type ProtectedRequest = IncomingMessage & { keyrack: Context | null; body?: unknown; rawBody?: Buffer };

@@ -1,7 +1,7 @@
 // Ports under a test's own clock: timers fire only when the test moves time. The network stays real.
 
 import { EventEmitter, once } from "node:events";
-import { LIMITS_TIMEOUT_MS } from "../../../src/sdk/limits.ts";
+import { LIMITS_TIMEOUT_MS } from "../../../src/sdk/limits/check.ts";
 import { defaultPorts, type Ports } from "../../../src/sdk/runtime.ts";
 
 type Timer = { at: number; task: () => void };

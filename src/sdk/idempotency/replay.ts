@@ -1,7 +1,7 @@
 // Which of an answer's headers are kept for its replay, and what is collected of its body. Headers about one connection
 // or one moment stay out, and so do cookies: a replay may go to another client of the same tenant.
 
-import { toBase64 } from "../kernel/crypto/bytes.ts";
+import { toBase64 } from "../../kernel/crypto/bytes.ts";
 
 const DROPPED = new Set([
   "connection",

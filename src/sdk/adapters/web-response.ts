@@ -2,12 +2,12 @@
 // it can be replayed. The last chunk is held back until the answer is stored, so whoever has seen all of an answer can
 // count on its replay.
 
-import type { Claim } from "../claim.ts";
+import type { Claim } from "../idempotency/claim.ts";
 import type { Context } from "../context.ts";
 import type { Incoming } from "../guard.ts";
 import { denialAnswer } from "../denials.ts";
-import type { Begun, FullAnswer, IdempotentRoute } from "../idempotency.ts";
-import { BODY_MAX, BodyCopy } from "../replay.ts";
+import type { Begun, FullAnswer, IdempotentRoute } from "../idempotency/idempotency.ts";
+import { BODY_MAX, BodyCopy } from "../idempotency/replay.ts";
 
 const BODYLESS = new Set([204, 205, 304]);
 

@@ -3,12 +3,12 @@
 // `getHeaders()`, so it has to be watched as well.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Claim } from "../claim.ts";
+import type { Claim } from "../idempotency/claim.ts";
 import type { Context } from "../context.ts";
 import { denialAnswer } from "../denials.ts";
 import type { Incoming } from "../guard.ts";
-import type { Begun, Exchange, FullAnswer, IdempotentRoute } from "../idempotency.ts";
-import { BODY_MAX, BodyCopy } from "../replay.ts";
+import type { Begun, Exchange, FullAnswer, IdempotentRoute } from "../idempotency/idempotency.ts";
+import { BODY_MAX, BodyCopy } from "../idempotency/replay.ts";
 
 /** The parts of a request that frameworks and body parsers add. */
 export type NodeRequest = IncomingMessage & {

@@ -2,9 +2,9 @@
 // sets the wall clock back, and a look at the wall clock each second, which also counts the hours a machine slept.
 // Asking costs two fields: a clock on every decision would cost as much as finding the key.
 
-import type { Policy } from "../kernel/policy/policy.ts";
-import type { Settings } from "./options.ts";
-import type { Ports } from "./runtime.ts";
+import type { Policy } from "../../kernel/policy/policy.ts";
+import type { Settings } from "../options.ts";
+import type { Ports } from "../runtime.ts";
 
 const WATCH_MS = 1000;
 

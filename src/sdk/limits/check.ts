@@ -2,11 +2,11 @@
 // (draft-ietf-httpapi-ratelimit-headers-11). The 250 ms rule: counters that do not answer in time admit the request,
 // marked degraded, in both fail modes. A limit protects a service; it must not be what takes it down.
 
-import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import type { Client } from "./client.ts";
-import type { Context, RateLimitState } from "./context.ts";
-import type { Settings } from "./options.ts";
-import type { Log } from "./runtime.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import type { Client } from "../client.ts";
+import type { Context, RateLimitState } from "../context.ts";
+import type { Settings } from "../options.ts";
+import type { Log } from "../runtime.ts";
 
 export const LIMITS_TIMEOUT_MS = 250;
 

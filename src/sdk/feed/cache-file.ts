@@ -5,12 +5,12 @@
 // The HMAC under the secret key covers all after its line, so a torn, edited or foreign file is no policy at all. It is
 // written beside its place (0600) and renamed; a change is written within a second or so, never once per change.
 
-import { KeyTable, PROFILE, ROW, TENANT } from "../kernel/policy/key-table.ts";
-import { Policy } from "../kernel/policy/policy.ts";
-import { hmacHexOf } from "./hashing.ts";
-import type { Held } from "./held.ts";
-import type { Settings } from "./options.ts";
-import { builtin, type Log, type Ports, randomHex } from "./runtime.ts";
+import { KeyTable, PROFILE, ROW, TENANT } from "../../kernel/policy/key-table.ts";
+import { Policy } from "../../kernel/policy/policy.ts";
+import { hmacHexOf } from "../hashing.ts";
+import type { Held } from "./policy-state.ts";
+import type { Settings } from "../options.ts";
+import { builtin, type Log, type Ports, randomHex } from "../runtime.ts";
 
 const MAGIC = "keyrack-policy-1";
 const HEAD = MAGIC.length + 1 + 64 + 1;

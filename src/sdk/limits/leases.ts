@@ -2,12 +2,12 @@
 // left is returned before the lease ends. A lease's time counts from before it was asked for, and nothing is spent after
 // its end: the control plane has booked the units at that end, which is what keeps the total under the limit.
 
-import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import { CallError, type Client } from "./client.ts";
-import type { Context, RateLimitState } from "./context.ts";
-import { type Counted, isCount, LIMITS_TIMEOUT_MS, type Limiter, readStates, subjectOf } from "./limits.ts";
-import type { Settings } from "./options.ts";
-import type { Log, Ports } from "./runtime.ts";
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { CallError, type Client } from "../client.ts";
+import type { Context, RateLimitState } from "../context.ts";
+import { type Counted, isCount, LIMITS_TIMEOUT_MS, type Limiter, readStates, subjectOf } from "./check.ts";
+import type { Settings } from "../options.ts";
+import type { Log, Ports } from "../runtime.ts";
 
 type Lease = { id: string; left: number; granted: number; askedAt: number; endsAt: number; states: RateLimitState[] };
 

@@ -2,12 +2,12 @@
 // `since` is also this node's acknowledgement, so the next one is asked for at once after a change.
 // It runs for ever, never throws, and only ever replaces a policy by a complete one; a failure just lets it grow old.
 
-import type { Policy } from "../kernel/policy/policy.ts";
-import { applyDelta, PolicyError, SnapshotLoader, type Want } from "../kernel/policy/loader.ts";
-import { type Call, CallError, type Client } from "./client.ts";
-import type { Held } from "./held.ts";
-import type { Settings } from "./options.ts";
-import type { Log, Ports } from "./runtime.ts";
+import type { Policy } from "../../kernel/policy/policy.ts";
+import { applyDelta, PolicyError, SnapshotLoader, type Want } from "../../kernel/policy/loader.ts";
+import { type Call, CallError, type Client } from "../client.ts";
+import type { Held } from "./policy-state.ts";
+import type { Settings } from "../options.ts";
+import type { Log, Ports } from "../runtime.ts";
 
 export type FeedEvents = {
   /** The policy changed or was confirmed. */

@@ -3,9 +3,9 @@
 // An answer that cannot be stored yet is tried again while the heartbeats go on: letting the claim lapse after the
 // handler has run is how a customer is charged twice.
 
-import { CallError, type Client } from "./client.ts";
+import { CallError, type Client } from "../client.ts";
 import { base64Of, replayHeaders } from "./replay.ts";
-import type { Log, Ports } from "./runtime.ts";
+import type { Log, Ports } from "../runtime.ts";
 
 export type ClaimFacts = {
   scope_hash: string;

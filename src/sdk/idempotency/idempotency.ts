@@ -2,17 +2,17 @@
 // plane for a claim before anything runs and answers in the handler's place when there is none to have.
 // Unsure means no: a control plane that cannot be reached, or an answer that makes no sense, is a 503, never a run.
 
-import { canonical, type Json } from "../kernel/audit/canonical.ts";
-import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../kernel/idempotency.ts";
+import { canonical, type Json } from "../../kernel/audit/canonical.ts";
+import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
 import { Claim } from "./claim.ts";
-import type { Client } from "./client.ts";
-import type { Context } from "./context.ts";
-import { type Answer, denialAnswer } from "./denials.ts";
-import { sha256HexOf } from "./hashing.ts";
-import { isCount } from "./limits.ts";
-import { need, type Settings } from "./options.ts";
+import type { Client } from "../client.ts";
+import type { Context } from "../context.ts";
+import { type Answer, denialAnswer } from "../denials.ts";
+import { sha256HexOf } from "../hashing.ts";
+import { isCount } from "../limits/check.ts";
+import { need, type Settings } from "../options.ts";
 import { bytesOfBase64, replayHeaders } from "./replay.ts";
-import type { Log, Ports } from "./runtime.ts";
+import type { Log, Ports } from "../runtime.ts";
 
 export type IdempotentOptions = {
   /** How long the answer is kept: one minute to seven days. The control plane's own default is a day. */
