@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 
 type Entry = { out: string; from: string; gzipMax: number; options?: BuildOptions };
 
-const entries: Entry[] = [{ out: "portal.js", from: "src/portal/portal.ts", gzipMax: 20_000 }];
+const entries: Entry[] = [{ out: "portal.js", from: "src/web/portal/portal.ts", gzipMax: 20_000 }];
 
 /** A style sheet becomes its minified text, for constructed sheets. */
 const cssText: Plugin = {
@@ -39,7 +39,7 @@ async function buildEntry({ out, from, options }: Entry): Promise<void> {
   });
 }
 
-const PAGES = "src/dashboard";
+const PAGES = "src/web/dashboard";
 const PAGES_GZIP_MAX = 12_000;
 
 /** The people's pages: script and sheet under names that hold their hash, and a page that names them. */

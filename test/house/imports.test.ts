@@ -23,8 +23,7 @@ const RULES: Record<string, string[]> = {
   sdk: ["kernel"],
   gateway: ["sdk"],
   client: ["types:api"],
-  portal: ["types:kernel"],
-  dashboard: ["portal", "types:kernel", "types:api", "types:client"],
+  web: ["types:kernel", "types:api", "types:client"],
 };
 
 /** Each outside package has one room that owns it. */

@@ -25,8 +25,8 @@ function oldest(folder: string): number {
 
 export function setup(): void {
   const sources = Math.max(
-    newest("src/portal"),
-    newest("src/dashboard"),
+    newest("src/web/portal"),
+    newest("src/web/dashboard"),
     statSync(`${root}tools/build-web.ts`).mtimeMs,
   );
   const built = oldest("dist/web");

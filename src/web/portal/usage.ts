@@ -1,7 +1,7 @@
 // The usage panel below a key: 30 or 90 days, a chart, its sum in words and as a table.
 import { ApiError, type Api } from "./api.ts";
 import { drawChart, legend, summarise, tableOf } from "./chart.ts";
-import { h } from "./dom.ts";
+import { h } from "../shared/dom.ts";
 import type { Words } from "./text.ts";
 import type { Day } from "./wire.ts";
 

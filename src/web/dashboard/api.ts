@@ -1,6 +1,6 @@
 // Calls to our own API, typed by its declarations. A session is held by whoever logged in, in memory: no cookie, no
 // storage, and it is ended as soon as its page is done or gone.
-import type { Route, RouteInput, RouteOutput } from "../client.ts";
+import type { Route, RouteInput, RouteOutput } from "../../client.ts";
 
 /** The server answered and refused, or did not answer at all (status 0). */
 export class Refused extends Error {

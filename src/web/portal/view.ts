@@ -1,6 +1,6 @@
 // The parts of the portal that only show something: header, banners, alerts, and what stands where no key does.
 import type { ApiError, Trouble } from "./api.ts";
-import { h } from "./dom.ts";
+import { h } from "../shared/dom.ts";
 import type { Strings, Words } from "./text.ts";
 import type { Session } from "./wire.ts";
 

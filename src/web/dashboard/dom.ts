@@ -1,7 +1,7 @@
 // The portal's way of making elements, and what only the pages need.
-import { s } from "../portal/dom.ts";
+import { s } from "../shared/dom.ts";
 
-export { h, type Child, type Props } from "../portal/dom.ts";
+export { h, type Child, type Props } from "../shared/dom.ts";
 
 /** A small drawing that says nothing its neighbour does not. */
 export function icon(name: string, ...paths: string[]): SVGElement {

@@ -1,7 +1,7 @@
 // The dialogs: create, rotate, revoke, and the one that shows a new key. A key's text exists only while that one is
 // open; Escape does not close it, because what it shows cannot be shown again.
 import { ApiError, type Api } from "./api.ts";
-import { h, icon, type Child } from "./dom.ts";
+import { h, icon, type Child } from "../shared/dom.ts";
 import type { Words } from "./text.ts";
 import { grantedScopes, type Key, type NewKey, type Session } from "./wire.ts";
 

@@ -1,5 +1,5 @@
 // Requests and errors a day as bars. Errors are hatched, not only red, and the same figures stand in a table below.
-import { h, s } from "./dom.ts";
+import { h, s } from "../shared/dom.ts";
 import type { Words } from "./text.ts";
 import type { Day } from "./wire.ts";
 

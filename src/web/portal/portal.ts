@@ -2,7 +2,7 @@
 // authority is the embed token that the page hands it, and the server decides every time what that allows.
 import { Api, ApiError } from "./api.ts";
 import { askCreate, askRevoke, askRotate, holdOpen, isHeld, type Desk } from "./dialogs.ts";
-import { adoptEarly, h } from "./dom.ts";
+import { adoptEarly, h } from "../shared/dom.ts";
 import { keyRow, nameOf, type Action } from "./keys.ts";
 import { styles } from "./styles.ts";
 import { Words, type Strings } from "./text.ts";
