@@ -9,7 +9,7 @@ const limits = { pool: "forks", testTimeout: 30_000, hookTimeout: 60_000, restor
 
 // What runs in the test's own process and leaves nothing behind there but its databases. Loading Keyrack anew took
 // about a second of CPU a file; here a process loads it once and takes one file after the other.
-const TOGETHER = ["contract", "counter", "domain", "house", "http", "kernel", "mail", "sdk"];
+const TOGETHER = ["api", "client", "domain", "house", "http", "kernel", "platform", "ratelimit", "sdk"];
 // Hides Node from the library under test.
 const ALONE = ["test/sdk/runtime.test.ts"];
 const together = `test/@(${TOGETHER.join("|")})/**/*.test.ts`;
@@ -19,7 +19,7 @@ const others = `test/!(${TOGETHER.join("|")})/**/*.test.ts`;
 export default defineConfig({
   test: {
     maxWorkers: 3, // two cores, and some files mostly wait
-    globalSetup: ["test/support/services.ts", "test/support/web.ts"],
+    globalSetup: ["harness/services.ts", "harness/web.ts"],
     projects: [
       { test: { name: "together", ...limits, isolate: false, include: [together], exclude: ALONE } },
       { test: { name: "alone", ...limits, include: [others, ...ALONE] } },

@@ -3,9 +3,9 @@
 import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { headersFor, keyList } from "../test/support/scanner.ts";
-import type { CallOptions, Reply } from "./rig.ts";
-import { logIn, mailedToken, makePerson, must, PASSWORD, type Person, type World } from "./world.ts";
+import { headersFor, keyList } from "../harness/scanner.ts";
+import type { CallOptions, Reply } from "../harness/rig.ts";
+import { logIn, mailedToken, makePerson, must, PASSWORD, type Person, type World } from "../harness/world.ts";
 
 export type Request = { bearer: string | null; route: string; body?: unknown; options?: CallOptions };
 export type Scene = {

@@ -2,13 +2,13 @@
 // stay in order, what has expired must stay expired, and no window of a limit may admit more than the limit.
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClock, systemSources, type Clock } from "../src/domain/core/clock.ts";
-import { openRaw, type Raw } from "../test/support/raw-sql.ts";
+import { openRaw, type Raw } from "../harness/raw-sql.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
-import { seeded } from "./random.ts";
-import { openRig, type Call, type Rig } from "./rig.ts";
-import type { Place } from "./scratch.ts";
-import { makePerson, makeWorld, must, type World } from "./world.ts";
+import { seeded } from "../harness/random.ts";
+import { openRig, type Call, type Rig } from "../harness/rig.ts";
+import type { Place } from "../harness/scratch.ts";
+import { makePerson, makeWorld, must, type World } from "../harness/world.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

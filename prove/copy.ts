@@ -8,7 +8,7 @@ import type { DatabaseTarget } from "../src/store/database.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";
-import { withScratchDatabase } from "./scratch.ts";
+import { withScratchDatabase } from "../harness/scratch.ts";
 
 export type CopyReport = {
   keys: number;

@@ -10,10 +10,10 @@ import { createTenant, deleteTenant } from "../src/domain/workspaces/tenants.ts"
 import { NEVER_GONE } from "../src/domain/core/waiter.ts";
 import type { Env } from "../src/kernel/credentials.ts";
 import { formatTimestamp } from "../src/kernel/timestamps.ts";
-import type { Row } from "../test/support/raw-sql.ts";
+import type { Row } from "../harness/raw-sql.ts";
 import { rounds, type Campaign } from "./campaign.ts";
-import { openLite, testClock, vendorOf, type RackLite } from "./lite.ts";
-import { seeded } from "./random.ts";
+import { openLite, testClock, vendorOf, type RackLite } from "../harness/lite.ts";
+import { seeded } from "../harness/random.ts";
 
 const STEPS = 24;
 /** Sequences side by side share commits, and meet each other in the caches. */

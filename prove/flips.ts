@@ -7,7 +7,7 @@ import { inspect } from "../src/store/offline/inspect.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";
-import { seeded, type Random } from "./random.ts";
+import { seeded, type Random } from "../harness/random.ts";
 
 export type FlipReport = { trials: number; inBackups: number; inRows: number; found: number; problems: string[] };
 

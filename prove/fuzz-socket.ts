@@ -2,7 +2,7 @@
 // must still be there for the next one.
 import { connect } from "node:net";
 import type { Tally } from "./campaign.ts";
-import { seeded, type Random } from "./random.ts";
+import { seeded, type Random } from "../harness/random.ts";
 
 const QUIET_MS = 400;
 

@@ -5,10 +5,10 @@ import { openApiDocument } from "../src/http/openapi.ts";
 import { endpoints } from "../src/api/index.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { fuzzSocket } from "./fuzz-socket.ts";
-import { seeded, type Random } from "./random.ts";
-import { openRig, type Rig } from "./rig.ts";
-import { NASTY, problem, spoiled, valueFor, type Schema } from "./schema.ts";
-import { makePerson, makeWorld, must, type World } from "./world.ts";
+import { seeded, type Random } from "../harness/random.ts";
+import { openRig, type Rig } from "../harness/rig.ts";
+import { NASTY, problem, spoiled, valueFor, type Schema } from "../harness/schema.ts";
+import { makePerson, makeWorld, must, type World } from "../harness/world.ts";
 
 type Parameter = { name: string; in: "path" | "query" | "header"; required: boolean; schema: Schema };
 type Content = Record<string, { schema: Schema }>;

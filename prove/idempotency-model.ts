@@ -8,8 +8,8 @@ import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import type { Ctx, Rack } from "../src/domain/core/context.ts";
 import { claim, complete, heartbeat, release } from "../src/domain/limits/idempotency.ts";
 import type { ClaimStore } from "../src/kernel/idempotency.ts";
-import { ownPrefix, startDurableRedis, until, type DurableRedis } from "../test/support/redis.ts";
-import { vendorOf, type RackLite, type TestClock } from "./lite.ts";
+import { ownPrefix, startDurableRedis, until, type DurableRedis } from "../harness/redis.ts";
+import { vendorOf, type RackLite, type TestClock } from "../harness/lite.ts";
 
 export const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 export const LOCK_MS = 30_000;

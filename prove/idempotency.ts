@@ -2,8 +2,8 @@
 import * as fc from "fast-check";
 import { rounds, type Campaign } from "./campaign.ts";
 import { contend, databaseStore, redisStore, runSequence, sequences } from "./idempotency-model.ts";
-import { openLite, testClock } from "./lite.ts";
-import { seeded } from "./random.ts";
+import { openLite, testClock } from "../harness/lite.ts";
+import { seeded } from "../harness/random.ts";
 
 const COMMANDS = 50;
 const CRASH_ONE_IN = 100;

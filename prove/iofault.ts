@@ -4,16 +4,16 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hash } from "node:crypto";
-import { openRaw, type Raw } from "../test/support/raw-sql.ts";
+import { openRaw, type Raw } from "../harness/raw-sql.ts";
 import { calls, scannerFlags, type Request, type Scene } from "./calls.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { callOf, worldOn } from "./crash.ts";
-import { seeded, type Random } from "./random.ts";
-import type { Reply } from "./rig.ts";
-import { startServer, type Running } from "./server.ts";
-import type { Place } from "./scratch.ts";
+import { seeded, type Random } from "../harness/random.ts";
+import type { Reply } from "../harness/rig.ts";
+import { startServer, type Running } from "../harness/server.ts";
+import type { Place } from "../harness/scratch.ts";
 import { buildShim, FaultControl, NO_COMPILER, type Fault } from "./shim.ts";
-import { makePerson, must } from "./world.ts";
+import { makePerson, must } from "../harness/world.ts";
 
 /** A failed sync must have ended the process by then. */
 const GONE_WITHIN_MS = 5_000;

@@ -3,7 +3,7 @@
 import type { Counter, Verdict } from "../src/ratelimit/counter.ts";
 import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
-import { deleteKeys, findRedis, ownPrefix } from "../test/support/redis.ts";
+import { deleteKeys, findRedis, ownPrefix } from "../harness/redis.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { Oracle } from "./limiter-oracle.ts";
 import { START, traffic, type Arrival } from "./limiter-traffic.ts";

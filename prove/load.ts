@@ -3,10 +3,10 @@
 // one change of each record is unanswered.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Raw, Row } from "../test/support/raw-sql.ts";
-import { seeded, type Random } from "./random.ts";
-import type { Call, Reply } from "./rig.ts";
-import type { World } from "./world.ts";
+import type { Raw, Row } from "../harness/raw-sql.ts";
+import { seeded, type Random } from "../harness/random.ts";
+import type { Call, Reply } from "../harness/rig.ts";
+import type { World } from "../harness/world.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 

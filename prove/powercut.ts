@@ -6,9 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { rounds, Tally, type Campaign } from "./campaign.ts";
 import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
-import { seeded } from "./random.ts";
-import { startServer, type Running } from "./server.ts";
-import type { Place } from "./scratch.ts";
+import { seeded } from "../harness/random.ts";
+import { startServer, type Running } from "../harness/server.ts";
+import type { Place } from "../harness/scratch.ts";
 import { buildShim, cutPower, NO_COMPILER, readImage } from "./shim.ts";
 
 const CLIENTS = 8;

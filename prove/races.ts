@@ -3,11 +3,11 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { rounds, type Campaign } from "./campaign.ts";
-import { seeded, type Random } from "./random.ts";
-import { openRaw, type Raw } from "../test/support/raw-sql.ts";
-import { openRig, type Call, type Reply, type Rig } from "./rig.ts";
-import { makePerson, makeWorld, must, type Person, type World } from "./world.ts";
-import type { Place } from "./scratch.ts";
+import { seeded, type Random } from "../harness/random.ts";
+import { openRaw, type Raw } from "../harness/raw-sql.ts";
+import { openRig, type Call, type Reply, type Rig } from "../harness/rig.ts";
+import { makePerson, makeWorld, must, type Person, type World } from "../harness/world.ts";
+import type { Place } from "../harness/scratch.ts";
 
 type Stage = {
   /** A call through one instance or another. */

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { closeSync, openSync, readFileSync, readSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Random } from "./random.ts";
+import type { Random } from "../harness/random.ts";
 
 const SOURCE = fileURLToPath(new URL("./shim.c", import.meta.url));
 const HEAD_BYTES = 20;

@@ -6,9 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Campaign, Tally } from "./campaign.ts";
 import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
-import { seeded, type Random } from "./random.ts";
-import type { Call } from "./rig.ts";
-import { startServer } from "./server.ts";
+import { seeded, type Random } from "../harness/random.ts";
+import type { Call } from "../harness/rig.ts";
+import { startServer } from "../harness/server.ts";
 
 const CLIENTS = 16;
 /** How long the clients run unpaced, to learn the capacity that is then halved; less in a short run. */

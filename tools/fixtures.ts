@@ -1,4 +1,4 @@
-// npm run fixtures: writes test/fixtures/schema-NNNN.db.gz for each migration that has none: a filled database as a release
+// npm run fixtures: writes harness/fixtures/schema-NNNN.db.gz for each migration that has none: a filled database as a release
 // with that schema would have left it. One that is there is never written again: it stands for what is in the field.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import { openCopySink, openCopySource } from "../src/store/offline/copy-ends.ts"
 import { loadMigrations, migrate } from "../src/store/schema/migrate.ts";
 import { SqliteDriver } from "../src/store/sqlite/driver.ts";
 
-const folder = fileURLToPath(new URL("../test/fixtures", import.meta.url));
+const folder = fileURLToPath(new URL("../harness/fixtures", import.meta.url));
 /** Known to the tests, and to nobody's deployment. */
 export const FIXTURE_MASTER_KEY = "07".repeat(32);
 const fileOf = (version: number): string => join(folder, `schema-${String(version).padStart(4, "0")}.db.gz`);

@@ -7,7 +7,7 @@ import { fork, type ChildProcess } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { seeded } from "../prove/random.ts";
+import { seeded } from "../harness/random.ts";
 import { mutantsOf, type Mutant } from "./mutants.ts";
 import type { Order, Verdict } from "./mutate-runner.ts";
 

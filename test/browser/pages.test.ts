@@ -3,11 +3,11 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { hasBrowser, launchBrowser } from "../support/browser.ts";
-import { expectAccessible, guest } from "../support/pages.ts";
-import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person, team } from "../support/people.ts";
-import { expectRefusal, rack, type TestRack } from "../support/rack.ts";
-import { testClock } from "../support/rack-lite.ts";
+import { hasBrowser, launchBrowser } from "../../harness/browser.ts";
+import { expectAccessible, guest } from "../../harness/pages.ts";
+import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person, team } from "../../harness/people.ts";
+import { expectRefusal, rack, type TestRack } from "../../harness/rack.ts";
+import { testClock } from "../../harness/rack-lite.ts";
 
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
 const OTHER = "quite another set of words";

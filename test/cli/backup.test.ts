@@ -7,10 +7,10 @@ import { beforeAll, describe, expect, it, afterAll } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
 import { FIXTURE_MASTER_KEY } from "../../tools/fixtures.ts";
-import { freshDatabase, postgresUrl } from "../support/backends.ts";
-import { keyrack, tempDir, type Ran } from "../support/cli.ts";
-import { deployment } from "../support/deployment.ts";
-import { rawSql } from "../support/raw-sql.ts";
+import { freshDatabase, postgresUrl } from "../../harness/backends.ts";
+import { keyrack, tempDir, type Ran } from "../../harness/cli.ts";
+import { deployment } from "../../harness/deployment.ts";
+import { rawSql } from "../../harness/raw-sql.ts";
 
 const temp = tempDir();
 const dir = join(temp.dir, "data");
@@ -19,7 +19,7 @@ const run = (...args: string[]): Promise<Ran> => keyrack([...args, "--data-dir",
 beforeAll(() => {
   const newest = String(loadMigrations("sqlite").length).padStart(4, "0");
   mkdirSync(dir, { mode: 0o700 });
-  const fixture = new URL(`../fixtures/schema-${newest}.db.gz`, import.meta.url);
+  const fixture = new URL(`../../harness/fixtures/schema-${newest}.db.gz`, import.meta.url);
   writeFileSync(join(dir, "keyrack.db"), gunzipSync(readFileSync(fixture)), { mode: 0o600 });
   writeFileSync(join(dir, "master.key"), FIXTURE_MASTER_KEY, { mode: 0o600 });
   // The fixture grows old; what a restore ends must still be alive.

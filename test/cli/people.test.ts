@@ -2,10 +2,10 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { DatabaseTarget } from "../../src/store/database.ts";
-import { backends } from "../support/backends.ts";
-import { keyrack, type Ran } from "../support/cli.ts";
-import { account, auditRows, freshEmail, PASSWORD } from "../support/people.ts";
-import { rack, type TestRack } from "../support/rack.ts";
+import { backends } from "../../harness/backends.ts";
+import { keyrack, type Ran } from "../../harness/cli.ts";
+import { account, auditRows, freshEmail, PASSWORD } from "../../harness/people.ts";
+import { rack, type TestRack } from "../../harness/rack.ts";
 
 const urlOf = (target: DatabaseTarget): string => (target.kind === "sqlite" ? `sqlite:${target.file}` : target.url);
 

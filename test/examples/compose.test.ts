@@ -6,9 +6,9 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { loadSettings, settingsTable } from "../../src/config/settings.ts";
-import { backends } from "../support/backends.ts";
-import { rack, type TestRack, type Workspace } from "../support/rack.ts";
-import { findRedis } from "../support/redis.ts";
+import { backends } from "../../harness/backends.ts";
+import { rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { findRedis } from "../../harness/redis.ts";
 
 const read = (name: string): string =>
   readFileSync(fileURLToPath(new URL(`../../examples/compose/${name}`, import.meta.url)), "utf8");

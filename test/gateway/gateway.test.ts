@@ -5,10 +5,10 @@ import { describe, expect, it } from "vitest";
 import { type GatewayMode, startGateway } from "../../src/gateway.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import { type Keyrack, PARTS } from "../../src/sdk/parts.ts";
-import { startProcess } from "../../prove/server.ts";
-import { keyrack as run, tempDir } from "../support/cli.ts";
-import { Plane } from "../sdk/support/plane.ts";
-import { type Rig, rig } from "../sdk/support/rig.ts";
+import { startProcess } from "../../harness/server.ts";
+import { keyrack as run, tempDir } from "../../harness/cli.ts";
+import { Plane } from "../../harness/sdk/plane.ts";
+import { type Rig, rig } from "../../harness/sdk/rig.ts";
 
 type Asked = { key?: string; headers?: Record<string, string>; method?: string };
 

@@ -5,10 +5,10 @@ import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startProcess, startServer, type Running } from "../../prove/server.ts";
-import { tempDir } from "../support/cli.ts";
-import { freePort } from "../support/free-port.ts";
-import { nginxVersion, startNginx } from "../support/nginx.ts";
+import { startProcess, startServer, type Running } from "../../harness/server.ts";
+import { tempDir } from "../../harness/cli.ts";
+import { freePort } from "../../harness/free-port.ts";
+import { nginxVersion, startNginx } from "../../harness/nginx.ts";
 
 const example = join(import.meta.dirname, "../../examples/nginx-gateway/keyrack.conf");
 

@@ -1,7 +1,7 @@
 // Edges of lists and cascades: paging over deleted rows, what a test key may learn by paging, and very many keys.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../support/backends.ts";
-import { expectRefusal, rack, type TestRack } from "../support/rack.ts";
+import { backends } from "../../harness/backends.ts";
+import { expectRefusal, rack, type TestRack } from "../../harness/rack.ts";
 
 const KEYS = 40_000;
 

@@ -1,9 +1,9 @@
 // A flood of log-ins at the real cost of hashing: refused early, known and unknown alike, and nobody else notices.
 import { describe, expect, it } from "vitest";
 import { PASSWORD_COST } from "../../src/domain/auth/password.ts";
-import { backends } from "../support/backends.ts";
-import { account, freshEmail, logIn } from "../support/people.ts";
-import { rack, type Reply } from "../support/rack.ts";
+import { backends } from "../../harness/backends.ts";
+import { account, freshEmail, logIn } from "../../harness/people.ts";
+import { rack, type Reply } from "../../harness/rack.ts";
 
 const FLOOD = 120;
 

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
-import { backends } from "../support/backends.ts";
-import { heldMegabytes } from "../support/held-memory.ts";
-import { rack } from "../support/rack.ts";
+import { backends } from "../../harness/backends.ts";
+import { heldMegabytes } from "../../harness/held-memory.ts";
+import { rack } from "../../harness/rack.ts";
 
 const CONNECTIONS = 80;
 const LENGTH = 60_000;

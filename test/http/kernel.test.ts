@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
-import { expectRefusal, rack, type TestRack, type Workspace } from "../support/rack.ts";
+import { expectRefusal, rack, type TestRack, type Workspace } from "../../harness/rack.ts";
 
 let r: TestRack;
 let w: Workspace;

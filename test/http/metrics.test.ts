@@ -7,9 +7,9 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startApp } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/settings.ts";
 import { silentLog } from "../../src/platform/log.ts";
-import { backends } from "../support/backends.ts";
-import { tempDir } from "../support/cli.ts";
-import { rack, type TestRack, type Workspace } from "../support/rack.ts";
+import { backends } from "../../harness/backends.ts";
+import { tempDir } from "../../harness/cli.ts";
+import { rack, type TestRack, type Workspace } from "../../harness/rack.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../docs/monitoring/${name}`, import.meta.url));
 const METRIC = /\b(keyrack|process)_[a-z0-9_]+/g;

@@ -1,8 +1,8 @@
 // What comes over a bare socket: forms of a request that no client library sends, and answers in their order.
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { freshEmail, lastLetter, PASSWORD } from "../support/people.ts";
-import { rack, type TestRack, type Workspace } from "../support/rack.ts";
+import { freshEmail, lastLetter, PASSWORD } from "../../harness/people.ts";
+import { rack, type TestRack, type Workspace } from "../../harness/rack.ts";
 
 let r: TestRack;
 let w: Workspace;

@@ -2,9 +2,9 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Feed } from "../../src/domain/policy/feed.ts";
-import { postgresUrl } from "../support/backends.ts";
-import { rack, type Reply, type TestRack, type Workspace } from "../support/rack.ts";
-import { startCluster, startRedis, until, type OwnRedis } from "../support/redis.ts";
+import { postgresUrl } from "../../harness/backends.ts";
+import { rack, type Reply, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { startCluster, startRedis, until, type OwnRedis } from "../../harness/redis.ts";
 
 const server = await startRedis();
 

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { calls, scannerFlags } from "../../prove/calls.ts";
-import { openRig } from "../../prove/rig.ts";
-import { makePerson, makeWorld } from "../../prove/world.ts";
+import { openRig } from "../../harness/rig.ts";
+import { makePerson, makeWorld } from "../../harness/world.ts";
 import { endpoints } from "../../src/api/index.ts";
 
 it("there is one for every route that changes anything", () => {

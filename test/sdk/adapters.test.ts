@@ -2,9 +2,9 @@
 // plain node:http and fetch.
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type App, apps } from "./support/apps.ts";
-import { until } from "./support/ports.ts";
-import { rig, type Rig } from "./support/rig.ts";
+import { type App, apps } from "../../harness/sdk/apps.ts";
+import { until } from "../../harness/sdk/ports.ts";
+import { rig, type Rig } from "../../harness/sdk/rig.ts";
 
 const rule = { id: "per-minute", limit: 2, window_ms: 60_000, algorithm: "sliding" as const, scope: "key" as const };
 const AUTH = 'Bearer realm="keyrack"';

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { nodes } from "./support/nodes.ts";
+import { nodes } from "../../harness/sdk/nodes.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");

@@ -7,11 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startServer } from "../../prove/server.ts";
+import { startServer } from "../../harness/server.ts";
 import { createClient } from "../../src/client.ts";
-import { freePort } from "../support/free-port.ts";
-import { installSdk, packSdk } from "./support/package.ts";
-import { Plane } from "./support/plane.ts";
+import { freePort } from "../../harness/free-port.ts";
+import { installSdk, packSdk } from "../../harness/sdk/package.ts";
+import { Plane } from "../../harness/sdk/plane.ts";
 
 const root = join(import.meta.dirname, "../..");
 const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));

@@ -1,11 +1,11 @@
 // A feed that lies, stalls or talks nonsense: the vendor's process goes on, and no decision ever gets looser.
 
 import { describe, expect, it } from "vitest";
-import { deltaOf, entryOf, removalOf, snapshotOf } from "./support/feeds.ts";
-import type { Asked, Misbehaviour } from "./support/plane.ts";
-import { Plane } from "./support/plane.ts";
-import { ManualPorts, until } from "./support/ports.ts";
-import { rig } from "./support/rig.ts";
+import { deltaOf, entryOf, removalOf, snapshotOf } from "../../harness/sdk/feeds.ts";
+import type { Asked, Misbehaviour } from "../../harness/sdk/plane.ts";
+import { Plane } from "../../harness/sdk/plane.ts";
+import { ManualPorts, until } from "../../harness/sdk/ports.ts";
+import { rig } from "../../harness/sdk/rig.ts";
 
 type Lie = (asked: Asked, plane: Plane, keys: { good: string; foreign: string }) => Misbehaviour;
 

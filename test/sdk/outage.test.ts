@@ -1,10 +1,10 @@
 // A vendor's app under traffic while the control plane dies and comes back, and a fleet that acknowledges a revocation.
 
 import { describe, expect, it } from "vitest";
-import { apps } from "./support/apps.ts";
-import { Plane } from "./support/plane.ts";
-import { ManualPorts, until } from "./support/ports.ts";
-import { rig } from "./support/rig.ts";
+import { apps } from "../../harness/sdk/apps.ts";
+import { Plane } from "../../harness/sdk/plane.ts";
+import { ManualPorts, until } from "../../harness/sdk/ports.ts";
+import { rig } from "../../harness/sdk/rig.ts";
 
 describe("the control plane dies under a running app", () => {
   it("no request fails that should pass, degraded turns true, and what was revoked meanwhile is refused after", async () => {

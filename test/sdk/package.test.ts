@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { nodes } from "./support/nodes.ts";
-import { installSdk, packSdk } from "./support/package.ts";
-import { Plane } from "./support/plane.ts";
+import { nodes } from "../../harness/sdk/nodes.ts";
+import { installSdk, packSdk } from "../../harness/sdk/package.ts";
+import { Plane } from "../../harness/sdk/plane.ts";
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), "keyrack-sdk-"));
@@ -20,7 +20,7 @@ let tarball = "";
 beforeAll(async () => {
   tarball = await packSdk(folder);
   installSdk(tarball, app);
-  const source = join(import.meta.dirname, "support/installed");
+  const source = join(import.meta.dirname, "../../harness/sdk/installed");
   // Those for the compiler carry .txt here, or this repository's own would read them without the package.
   for (const name of readdirSync(source)) cpSync(join(source, name), join(app, name.replace(/\.txt$/, "")));
 }, 120_000);

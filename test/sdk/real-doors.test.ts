@@ -11,9 +11,9 @@ import { describe, expect, it } from "vitest";
 import { idempotent, protect } from "../../src/sdk/adapters/node.ts";
 import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
-import { backends } from "../support/backends.ts";
-import { rack, type RackOptions } from "../support/rack.ts";
-import { patientPorts } from "./support/ports.ts";
+import { backends } from "../../harness/backends.ts";
+import { rack, type RackOptions } from "../../harness/rack.ts";
+import { patientPorts } from "../../harness/sdk/ports.ts";
 
 async function world(back: (typeof backends)[number], options: RackOptions = {}) {
   const r = await rack(back, options);

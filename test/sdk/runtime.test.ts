@@ -11,8 +11,8 @@ import { createKeyrack } from "../../src/sdk/index.ts";
 import { base64Of, bytesOfBase64 } from "../../src/sdk/idempotency/replay.ts";
 import { builtin, defaultPorts } from "../../src/sdk/runtime.ts";
 import { idempotent, protect } from "../../src/sdk/adapters/fetch.ts";
-import { Plane } from "./support/plane.ts";
-import { until } from "./support/ports.ts";
+import { Plane } from "../../harness/sdk/plane.ts";
+import { until } from "../../harness/sdk/ports.ts";
 
 const sdk = fileURLToPath(new URL("../../src/sdk", import.meta.url));
 

@@ -13,8 +13,8 @@ import * as onFastify from "../../src/sdk/adapters/fastify.ts";
 import * as onFetch from "../../src/sdk/adapters/fetch.ts";
 import * as onHono from "../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../src/sdk/adapters/node.ts";
-import { until } from "./support/ports.ts";
-import { rig } from "./support/rig.ts";
+import { until } from "../../harness/sdk/ports.ts";
+import { rig } from "../../harness/sdk/rig.ts";
 
 async function setup() {
   const r = await rig();

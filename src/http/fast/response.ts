@@ -1,7 +1,7 @@
 // An answer that takes its headers as text. Node checks and joins headers one by one, for every answer anew; ours carry
 // eight, of which only the request's id and the length ever differ. That was a twentieth of a small request.
 // The trap: `_storeHeader` and the fields it fills are node's own, between writeHead and the wire. Node's version is
-// ours to choose, and test/http/response.test.ts holds every byte against what node writes of the same headers.
+// ours to choose, and test/http/fast/response.test.ts holds every byte against what node writes of the same headers.
 import { ServerResponse, validateHeaderName, validateHeaderValue } from "node:http";
 import type { Request } from "./request.ts";
 

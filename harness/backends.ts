@@ -1,0 +1,39 @@
+// The databases a suite runs on: `for (const back of backends) describe(…)`, each test with a fresh one of its own.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inject } from "vitest";
+import { openStore, type DatabaseTarget } from "../src/store/database.ts";
+import { copyTemplate, createDatabase } from "./postgres-databases.ts";
+
+export type Backend = "sqlite" | "postgres";
+export type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<void> };
+
+/** The tests' PostgreSQL server, or null where there is none. */
+export const postgresUrl: string | null = inject("postgres");
+export const backends: readonly Backend[] = postgresUrl ? ["sqlite", "postgres"] : ["sqlite"];
+
+/** A database for an instance that nobody else uses, with the schema in it where making that is dear. */
+export async function readyDatabase(back: Backend): Promise<FreshDatabase> {
+  if (back === "sqlite") return freshDatabase(back);
+  if (!postgresUrl) throw new Error("there is no PostgreSQL in this run");
+  const database = await copyTemplate(postgresUrl, inject("template"), async (url) => {
+    const store = await openStore({ kind: "postgres", url, pool: 1 }, { now: Date.now, fatal: console.error });
+    await store.close();
+  });
+  return { target: { kind: "postgres", url: database.url, pool: 4 }, dispose: () => database.drop() };
+}
+
+/** An empty database that nobody else uses. Dispose after the store on it is closed. */
+export async function freshDatabase(back: Backend): Promise<FreshDatabase> {
+  if (back === "sqlite") {
+    const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+    return {
+      target: { kind: "sqlite", file: join(dir, "keyrack.db") },
+      dispose: async () => rmSync(dir, { recursive: true, force: true }),
+    };
+  }
+  if (!postgresUrl) throw new Error("there is no PostgreSQL in this run");
+  const database = await createDatabase(postgresUrl);
+  return { target: { kind: "postgres", url: database.url, pool: 4 }, dispose: () => database.drop() };
+}

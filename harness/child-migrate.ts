@@ -1,0 +1,33 @@
+// A process that brings a database's schema up to date: at a word, or killed in the middle of it.
+import { once } from "node:events";
+import { PostgresDriver } from "../src/store/postgres/driver.ts";
+import { loadMigrations, migrate } from "../src/store/schema/migrate.ts";
+import { openStore, type DatabaseTarget } from "../src/store/database.ts";
+import { SqliteDriver } from "../src/store/sqlite/driver.ts";
+
+type Args = { target: DatabaseTarget; killAfter?: string };
+const { target, killAfter } = JSON.parse(process.argv[2] ?? "{}") as Args;
+
+/** Ends the process, as hard as can be, right after the statement that holds this text. */
+async function migrateAndDie(text: string): Promise<void> {
+  const driver = target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
+  await driver.open();
+  const script = async (sql: string): Promise<void> => {
+    await driver.script(sql);
+    if (sql.includes(text)) process.kill(process.pid, "SIGKILL");
+  };
+  await migrate(driver, script, Date.now(), [
+    ...loadMigrations(driver.dialect),
+    { version: 9001, name: "9001_later", checksum: "x", sql: "create table later (id text)" },
+  ]);
+}
+
+if (killAfter) await migrateAndDie(killAfter);
+else {
+  console.log("ready");
+  await once(process.stdin, "data");
+  const store = await openStore(target, { now: Date.now, fatal: () => process.exit(70) });
+  console.log(JSON.stringify(store.applied));
+  await store.close();
+  process.exit(0);
+}

@@ -1,0 +1,27 @@
+// Runs bin/keyrack as a user would, with a clean environment.
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { BIN, cleanEnv } from "./server.ts";
+
+export type Ran = { code: number | null; stdout: string; stderr: string };
+
+export function keyrack(
+  args: string[],
+  options: { env?: Record<string, string>; cwd?: string; input?: string } = {},
+): Promise<Ran> {
+  return new Promise((resolve) => {
+    const child = spawn(BIN, args, { env: cleanEnv(options.env), cwd: options.cwd, stdio: ["pipe", "pipe", "pipe"] });
+    const ran: Ran = { code: null, stdout: "", stderr: "" };
+    child.stdout.on("data", (chunk: Buffer) => (ran.stdout += chunk.toString()));
+    child.stderr.on("data", (chunk: Buffer) => (ran.stderr += chunk.toString()));
+    child.on("close", (code) => resolve({ ...ran, code }));
+    child.stdin.end(options.input ?? "");
+  });
+}
+
+export function tempDir(): { dir: string } & Disposable {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+  return { dir, [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }) };
+}

@@ -1,0 +1,99 @@
+// One deployment that a test starts, stops, backs up and restores: a data dir and a database that outlive the process,
+// and an address that stays the same, so that clients find it again.
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startApp, type App } from "../src/server/start.ts";
+import { createClient, type Client } from "../src/client.ts";
+import { loadSettings, type SettingName, type Settings } from "../src/config/settings.ts";
+import { createLog } from "../src/platform/log.ts";
+import type { DatabaseTarget } from "../src/store/database.ts";
+import { readyDatabase, type Backend } from "./backends.ts";
+
+type Flags = Partial<Record<SettingName, string>>;
+
+export type Deployment = AsyncDisposable & {
+  dir: string;
+  target: DatabaseTarget;
+  settings(flags?: Flags): Settings;
+  logs: string[];
+  log: ReturnType<typeof createLog>;
+  start(flags?: Flags): Promise<App>;
+};
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export async function deployment(back: Backend, fixed: Flags = {}): Promise<Deployment> {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+  const fresh = back === "postgres" ? await readyDatabase(back) : null;
+  const target: DatabaseTarget = fresh?.target ?? { kind: "sqlite", file: join(dir, "keyrack.db") };
+  const port = String(await freePort());
+  const logs: string[] = [];
+  const log = createLog({ level: "debug", write: (line) => logs.push(line) });
+  const settings = (flags: Flags = {}): Settings =>
+    loadSettings({
+      env: {},
+      flags: {
+        data_dir: dir,
+        port,
+        throttle: "off",
+        backup_every: "off",
+        restore_test_every: "off",
+        ...(target.kind === "postgres" && { database_url: target.url }),
+        ...fixed,
+        ...flags,
+      },
+      cwd: dir,
+    }).settings;
+  const running = new Set<App>();
+  return {
+    dir,
+    target,
+    settings,
+    logs,
+    log,
+    async start(flags) {
+      const app = await startApp({ settings: settings(flags), log, checkOutput: true });
+      running.add(app);
+      return app;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const app of running) await app.stop();
+      await fresh?.dispose();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export type Shop = {
+  client: Client;
+  secretKey: string;
+  workspace_id: string;
+  project_id: string;
+  tenant_id: string;
+  mint(): Promise<{ id: string; key: string }>;
+};
+
+/** A workspace with a project and a tenant, over HTTP. */
+export async function openShop(app: App, slug: string): Promise<Shop> {
+  const boot = createClient({ url: app.url, bearer: app.bootstrap.token ?? "" });
+  const made = await boot.call("POST /v1/workspaces", { body: { name: "Shop", slug } });
+  const client = createClient({ url: app.url, bearer: made.secret_key.key });
+  const project = await client.call("POST /v1/projects", { body: { name: "P", slug: "ppp" } });
+  const tenant = await client.call("POST /v1/tenants", { body: { external_id: "t" } });
+  const ids = { project_id: project.id, tenant_id: tenant.id };
+  return {
+    client,
+    secretKey: made.secret_key.key,
+    workspace_id: made.workspace.id,
+    ...ids,
+    mint: () => client.call("POST /v1/keys", { body: { ...ids, env: "live" } }),
+  };
+}

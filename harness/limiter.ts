@@ -1,0 +1,71 @@
+// What the counter tests share: a seeded random source, a clock to turn by hand, a request, and both stores by name.
+import { afterAll } from "vitest";
+import type { CheckRequest, Counter } from "../src/ratelimit/counter.ts";
+import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
+import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
+import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
+import * as random from "./random.ts";
+import { deleteKeys, findRedis, ownPrefix } from "./redis.ts";
+
+export { decision, handClock } from "../prove/limits.ts";
+export { START } from "../prove/limiter-traffic.ts";
+
+/** The same numbers for the same seed on every machine. */
+export function seeded(seed: number): () => number {
+  return random.seeded(seed).next;
+}
+
+export function between(random: () => number, low: number, high: number): number {
+  return low + Math.floor(random() * (high - low + 1));
+}
+
+export function pick<T>(random: () => number, from: readonly T[]): T {
+  return from[Math.floor(random() * from.length)]!;
+}
+
+export const sliding = (limit: number, window_ms: number, more: Partial<RateLimit> = {}): RateLimit => ({
+  id: "rule",
+  limit,
+  window_ms,
+  algorithm: "sliding",
+  scope: "key",
+  ...more,
+});
+
+export const fixed = (limit: number, window_ms: number, more: Partial<RateLimit> = {}): RateLimit =>
+  sliding(limit, window_ms, { algorithm: "fixed", ...more });
+
+export function ask(limits: RateLimit[], more: Partial<CheckRequest> = {}): CheckRequest {
+  return { workspace_id: "w1", project_id: "p1", env: "live", key_id: "k1", tenant_id: "t1", cost: 1, limits, ...more };
+}
+
+export type StoreMaker = { name: "memory" | "redis"; make: (now: () => number) => Promise<Counter> };
+
+/** The stores a contract is held against: memory always, Redis wherever one can be found. */
+export async function stores(): Promise<StoreMaker[]> {
+  const makers: StoreMaker[] = [{ name: "memory", make: async (now) => new MemoryCounter({ now }) }];
+  const redis = await findRedis();
+  if (redis === null) return makers;
+  const prefix = ownPrefix();
+  const open: RedisCounter[] = [];
+  afterAll(async () => {
+    for (const counter of open) counter.close();
+    await deleteKeys(redis.url, prefix);
+    await redis.stop();
+  });
+  makers.push({
+    name: "redis",
+    make: async (now) => {
+      const counter = new RedisCounter({
+        urls: [redis.url],
+        prefix: `${prefix}:${open.length}`,
+        timeoutMs: 20_000,
+        now,
+      });
+      open.push(counter);
+      if (!(await counter.ready(5_000))) throw new Error("Redis did not connect");
+      return counter;
+    },
+  });
+  return makers;
+}

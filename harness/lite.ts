@@ -1,0 +1,126 @@
+// A Rack without HTTP on a given database, with a clock that only its caller moves: for tests of the domain, and for
+// campaigns that need the domain and nothing around it.
+import { tmpdir } from "node:os";
+import { loadSettings, type SettingName } from "../src/config/settings.ts";
+import type { SecretKeyActor, Vendor } from "../src/domain/core/actor.ts";
+import { createIdMaker, type Ctx, type Rack } from "../src/domain/core/context.ts";
+import { Feed } from "../src/domain/policy/feed.ts";
+import { HotAuth } from "../src/domain/auth/credential-cache.ts";
+import { NodeBook } from "../src/domain/policy/nodes.ts";
+import { Passwords } from "../src/domain/auth/password.ts";
+import { databaseClaims } from "../src/domain/limits/idempotency.ts";
+import { KnownIds } from "../src/domain/usage/known-ids.ts";
+import { openCounters } from "../src/domain/limits/ratelimit.ts";
+import { newTally } from "../src/domain/health/tally.ts";
+import { Throttles } from "../src/domain/auth/throttle.ts";
+import { createVault } from "../src/domain/vault/vault.ts";
+import { createWorkspace } from "../src/domain/workspaces/workspaces.ts";
+import type { Env } from "../src/kernel/credentials.ts";
+import type { Log } from "../src/platform/log.ts";
+import { openStore, type DatabaseTarget } from "../src/store/database.ts";
+import { rawSql, type Row } from "./raw-sql.ts";
+
+export const START = Date.UTC(2026, 10, 14);
+const MASTER = Buffer.alloc(32, 9);
+
+export type TestClock = { now(): number; advance(ms: number): void; set(ms: number): void };
+export type Logged = { level: keyof Log; event: string; fields: Record<string, unknown> };
+
+export type RackLite = AsyncDisposable & {
+  rack: Rack;
+  target: DatabaseTarget;
+  clock: TestClock;
+  logged: Logged[];
+  /** What the store called fatal; the process would have ended. */
+  fatal: unknown[];
+  /** Reads or writes the database on a connection of its own. */
+  sql(text: string, values?: (string | number)[]): Promise<Row[]>;
+  /** A second process's view: another rack on the same database (by another way, if one is given) and data dir. */
+  another(target?: DatabaseTarget, flags?: Flags): Promise<RackLite>;
+};
+
+export function testClock(start = START): TestClock {
+  let ms = start;
+  return {
+    now: () => ms,
+    advance: (by) => {
+      ms += by;
+    },
+    set: (to) => {
+      ms = to;
+    },
+  };
+}
+
+function recordingLog(logged: Logged[]): Log {
+  const at =
+    (level: keyof Log) =>
+    (event: string, fields: Record<string, unknown> = {}): void => {
+      logged.push({ level, event, fields });
+    };
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}
+
+export type Flags = Partial<Record<SettingName, string>>;
+
+export async function openLite(target: DatabaseTarget, flags: Flags, clock: TestClock): Promise<RackLite> {
+  const { settings } = loadSettings({ env: {}, flags, cwd: tmpdir() });
+  const [logged, fatal]: [Logged[], unknown[]] = [[], []];
+  const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
+  const rack = {
+    store,
+    clock,
+    settings,
+    vault: createVault(MASTER),
+    log: recordingLog(logged),
+    newId: createIdMaker(clock),
+    publicUrl: settings.public_url ?? "http://localhost",
+    throttles: new Throttles(clock, false),
+    passwords: new Passwords({ memoryCost: 64, timeCost: 2, parallelism: 1 }),
+    mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
+    bootstrapHash: () => null,
+    touched: new Map<string, number>(),
+    inFlight: new Set<string>(),
+    hotAuth: new HotAuth(clock, settings.hot_auth_ttl_ms, store),
+    feed: new Feed(store),
+    nodes: new NodeBook(store, clock, recordingLog(logged)),
+    counters: await openCounters({ now: () => clock.now(), redisUrls: null, onRedisFailure: "local" }),
+    claims: databaseClaims({ store, clock }),
+    knownIds: new KnownIds(),
+    scannerKeys: null,
+    worker: { leads: true, failing: new Set<string>() },
+    statusCache: { until: 0, answer: undefined },
+    tally: newTally(),
+  } satisfies Partial<Rack> as Rack; // what the domain alone never touches may be missing
+  return {
+    rack,
+    target,
+    clock,
+    logged,
+    fatal,
+    sql: (text, values) => rawSql(target, text, values),
+    another: (way = target, other = {}) => openLite(way, { ...flags, ...other }, clock),
+    [Symbol.asyncDispose]: () => store.close(),
+  };
+}
+
+/** Makes a workspace and answers what its own secret key may do in it. */
+export async function vendorOf(
+  rack: Rack,
+  env: Env = "live",
+  slug = `w-${rack.newId()}`,
+): Promise<Ctx<SecretKeyActor>> {
+  const made = await createWorkspace({ rack, actor: { kind: "bootstrap" } }, { name: "Acme", slug, env });
+  return { rack, actor: keyActor(made.workspace.id, made.secret_key) };
+}
+
+export function keyActor(workspace_id: string, key: { id: string; env: Env }): SecretKeyActor {
+  return { kind: "secret_key", id: key.id, workspace_id, env: key.env, owner_scope: true, expires_at: null };
+}
+
+/** The same workspace seen by a person. */
+export function asOwner(ctx: Ctx<Vendor>): Ctx<Vendor> {
+  const { workspace_id } = ctx.actor;
+  const actor: Vendor = { kind: "session", id: "s", user_id: ctx.rack.newId(), workspace_id, role: "owner" };
+  return { rack: ctx.rack, actor };
+}

@@ -1,0 +1,99 @@
+// People for tests: accounts, sessions and what is in their mailbox, through the real endpoints and the real mail folder.
+import { join } from "node:path";
+import { expect } from "vitest";
+import { lettersIn, type Letter } from "./letters.ts";
+import type { Role } from "../src/domain/core/actor.ts";
+import type { TestRack } from "./rack.ts";
+
+export const PASSWORD = "correct horse battery staple";
+
+export { parseLetter, type Letter } from "./letters.ts";
+export type Person = { id: string; email: string; password: string; session: string; session_id: string };
+
+let made = 0;
+
+export function freshEmail(name = "person"): string {
+  return `${name}-${process.pid}-${++made}@example.com`;
+}
+
+/** Every message in the folder, oldest first, once the worker has nothing left to do. */
+export async function letters(r: TestRack, to?: string): Promise<Letter[]> {
+  await r.app.idle();
+  const all = lettersIn(join(r.dataDir, "mail"));
+  return to === undefined ? all : all.filter((letter) => letter.to === to);
+}
+
+export async function lastLetter(r: TestRack, to: string): Promise<Letter> {
+  const letter = (await letters(r, to)).at(-1);
+  if (!letter) throw new Error(`there is no mail for ${to}`);
+  return letter;
+}
+
+/** Signs up and verifies, without logging in. */
+export async function account(
+  r: TestRack,
+  email = freshEmail(),
+  password = PASSWORD,
+  verified = true,
+): Promise<string> {
+  const reply = await r.call(null, "POST /v1/auth/users", { email, password });
+  expect(reply.status, reply.text).toBe(202);
+  if (verified) {
+    const { token } = await lastLetter(r, email);
+    const consumed = await r.call(null, "POST /v1/auth/email_verifications/consume", { token });
+    expect(consumed.status, consumed.text).toBe(200);
+  }
+  return email;
+}
+
+export async function logIn(r: TestRack, email: string, password = PASSWORD, more: object = {}): Promise<Person> {
+  const reply = await r.call(null, "POST /v1/auth/sessions", { email, password, ...more });
+  expect(reply.status, reply.text).toBe(201);
+  return { id: reply.body.user.id, email, password, session: reply.body.token, session_id: reply.body.id };
+}
+
+export async function person(r: TestRack, options: { verified?: boolean; email?: string } = {}): Promise<Person> {
+  return logIn(r, await account(r, options.email, PASSWORD, options.verified ?? true));
+}
+
+export type Team = { id: string; slug: string; owner: Person; key: string };
+
+/** A workspace made by a person, who owns it. */
+export async function team(r: TestRack): Promise<Team> {
+  const owner = await person(r);
+  const slug = `team-${process.pid}-${++made}`;
+  const reply = await r.call(owner.session, "POST /v1/workspaces", { name: "Team", slug });
+  expect(reply.status, reply.text).toBe(201);
+  return { id: reply.body.workspace.id, slug, owner, key: reply.body.secret_key.key };
+}
+
+/** A verified person who has been invited and has accepted. */
+export async function memberOf(r: TestRack, team: Team, role: Role): Promise<Person> {
+  const guest = await person(r);
+  const invite = await r.call(team.owner.session, "POST /v1/invites", { email: guest.email, role });
+  expect(invite.status, invite.text).toBe(201);
+  const accepted = await r.call(guest.session, "POST /v1/auth/invites/accept", { token: invite.body.token });
+  expect(accepted.status, accepted.text).toBe(200);
+  return guest;
+}
+
+export type AuditRow = {
+  action: string;
+  actor_type: string;
+  actor_id: string | null;
+  target_id: string;
+  payload: unknown;
+};
+
+const NIL = "00000000-0000-0000-0000-000000000000";
+
+/** The rows of a chain, oldest first: the deployment's unless a workspace is named. */
+export async function auditRows(r: TestRack, workspace_id = NIL): Promise<AuditRow[]> {
+  const rows = await r.sql("select * from audit_log where workspace_id = $1 order by seq", [workspace_id]);
+  return rows.map((row) => ({ ...row, payload: JSON.parse(String(row.payload)) }) as unknown as AuditRow);
+}
+
+/** The deployment's actions about one target since a row count. */
+export async function deploymentActions(r: TestRack, since = 0): Promise<string[]> {
+  return (await auditRows(r)).slice(since).map(({ action }) => action);
+}

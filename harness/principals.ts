@@ -1,0 +1,92 @@
+// One credential of each kind, and credentials that have ended, for suites that walk the authorisation matrix.
+import type { Column } from "../src/http/access.ts";
+import { formatCredential } from "../src/kernel/credentials.ts";
+import { logIn, PASSWORD, person, type Person } from "./people.ts";
+import type { TestRack, Workspace } from "./rack.ts";
+
+type Credential = { bearer: string | null; headers?: Record<string, string> };
+
+export type Principals = {
+  workspace: Workspace;
+  credentials: Partial<Record<Column, Credential>>;
+  /** Logs the people in again: an endpoint that ends sessions has been called. */
+  renew(): Promise<void>;
+  /** Every one of these must be answered 401. */
+  ended: Record<string, string>;
+};
+
+export async function principals(r: TestRack): Promise<Principals> {
+  const workspace = await r.workspace();
+  const { sk_owner, sk_admin, sk_test } = workspace.keys;
+  const people = { ses_owner: await join(r, workspace, "owner"), ses_admin: await join(r, workspace, "admin") };
+  const all = { ...people, ses_member: await join(r, workspace, "member") };
+  const credentials: Principals["credentials"] = {
+    sk_owner: { bearer: sk_owner },
+    sk_admin: { bearer: sk_admin },
+    sk_test: { bearer: sk_test },
+    bootstrap: { bearer: r.app.bootstrap.token },
+    none: { bearer: null },
+  };
+  const ended = await endedCredentials(r, workspace);
+  credentials.embed = await embedCredential(workspace);
+  const renew = async (): Promise<void> => {
+    for (const [column, { email }] of Object.entries(all) as [Column, Person][]) {
+      credentials[column] = { bearer: (await logIn(r, email, PASSWORD, { workspace_id: workspace.id })).session };
+    }
+  };
+  await renew();
+  return { workspace, credentials, renew, ended };
+}
+
+async function join(r: TestRack, workspace: Workspace, role: string): Promise<Person> {
+  const guest = await person(r);
+  const { body } = await workspace.call("sk_owner", "POST /v1/invites", { email: guest.email, role });
+  await r.call(guest.session, "POST /v1/auth/invites/accept", { token: body.token });
+  return guest;
+}
+
+/** A token with every scope, presented from where it may be. */
+async function embedCredential(w: Workspace, tenant_id = w.tenant_id): Promise<Credential> {
+  const origin = "https://app.example.com";
+  await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [origin] });
+  const { project_id } = w;
+  const scopes = ["keys:read", "keys:write"];
+  const minted = await w.call("sk_owner", "POST /v1/embed_tokens", { project_id, tenant_id, env: "live", scopes });
+  return { bearer: minted.body.token, headers: { origin } };
+}
+
+async function endedCredentials(r: TestRack, w: Workspace): Promise<Record<string, string>> {
+  const mint = async (more: object = {}) =>
+    (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", ...more })).body;
+  const revoked = await mint();
+  await w.call("sk_owner", `POST /v1/secret_keys/${revoked.id}/revoke`);
+  const lapsed = await mint();
+  const now = r.clock.now();
+  await r.sql(`update secret_keys set quarantined_at = ${now - 2}, expires_at = ${now - 1} where id = '${lapsed.id}'`);
+  const expired = await mint({ expires_at: new Date(now + 1000).toISOString() });
+  r.clock.advance(1000);
+  const { key: customers } = await w.mint();
+  const [loggedOut, idle] = [await person(r), await person(r)];
+  await r.call(loggedOut.session, "DELETE /v1/auth/sessions/current");
+  await r.sql(`update sessions set expires_at = ${now} where id = '${idle.session_id}'`);
+  const tenant = (await w.call("sk_owner", "POST /v1/tenants", { external_id: "former" })).body;
+  const embed = (await embedCredential(w, tenant.id)).bearer ?? "";
+  await w.call("sk_owner", `POST /v1/tenants/${tenant.id}/embed_tokens/revoke`);
+  const body = new Uint8Array(24).fill(7);
+  return {
+    "a revoked embed token": embed,
+    "a revoked secret key": revoked.key,
+    "an expired secret key": expired.key,
+    "a quarantined secret key past its hour": lapsed.key,
+    "a secret key nobody has": formatCredential("secret_key", "live", body),
+    "a secret key with a wrong checksum": `${revoked.key.slice(0, -1)}${revoked.key.endsWith("0") ? "1" : "0"}`,
+    "a secret key cut short": revoked.key.slice(0, -1),
+    "a customer's key": customers,
+    "a session that was logged out": loggedOut.session,
+    "a session that was idle too long": idle.session,
+    "a session nobody has": formatCredential("session", null, body),
+    "a bootstrap token nobody has": formatCredential("bootstrap", null, body),
+    "a verification token": formatCredential("email_verification", null, body),
+    "a word": "hello",
+  };
+}

@@ -1,0 +1,144 @@
+// A whole instance for tests: real HTTP, a fresh database, a clock that only the test moves. Start one a describe
+// (`await using` or beforeAll/afterAll) and a workspace a test: workspaces share nothing.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { openRig, type CallOptions, type Reply } from "./rig.ts";
+import type { App } from "../src/server/start.ts";
+import type { SettingName } from "../src/config/settings.ts";
+import type { SessionActor } from "../src/domain/core/actor.ts";
+import type { Ctx } from "../src/domain/core/context.ts";
+import type { PasswordCost } from "../src/domain/auth/password.ts";
+import { createSecretKey } from "../src/domain/keys/secret-keys.ts";
+import type { DatabaseTarget } from "../src/store/database.ts";
+import { readyDatabase, type Backend } from "./backends.ts";
+import { testClock, type TestClock } from "./rack-lite.ts";
+import { rawSql, type Row } from "./raw-sql.ts";
+
+export type { Reply } from "./rig.ts";
+export type Json = Record<string, unknown>;
+export type As = "sk_owner" | "sk_admin" | "sk_test" | "bootstrap" | null;
+
+export type Workspace = {
+  id: string;
+  slug: string;
+  keys: Record<"sk_owner" | "sk_admin" | "sk_test", string>;
+  keyIds: Record<"sk_owner" | "sk_admin" | "sk_test", string>;
+  project_id: string;
+  tenant_id: string;
+  call(as: As, route: string, body?: unknown, options?: CallOptions): Promise<Reply>;
+  /** The audit actions since the workspace was made ready for the test. */
+  actions(): Promise<string[]>;
+  /** A new key, minted as the owner. */
+  mint(body?: Json): Promise<Json & { id: string; key: string }>;
+};
+
+export type TestRack = AsyncDisposable & {
+  app: App;
+  url: string;
+  clock: TestClock;
+  target: DatabaseTarget;
+  dataDir: string;
+  logs: string[];
+  /** Calls a route: `await r.call("krsk_…", "GET /v1/workspace")`. */
+  call(bearer: string | null, route: string, body?: unknown, options?: CallOptions): Promise<Reply>;
+  workspace(): Promise<Workspace>;
+  sql(text: string, values?: (string | number)[]): Promise<Row[]>;
+  stop(): Promise<void>;
+};
+
+export type RackOptions = {
+  flags?: Partial<Record<SettingName, string>>;
+  clock?: TestClock;
+  /** Another process on the same database. */
+  beside?: TestRack;
+  fatal?: (error: unknown) => void;
+  passwordCost?: PasswordCost;
+};
+
+const real = (): TestClock => testClock(Date.now());
+
+export async function rack(back: Backend, options: RackOptions = {}): Promise<TestRack> {
+  const clock = options.clock ?? options.beside?.clock ?? real();
+  const fresh = options.beside ? undefined : await readyDatabase(back);
+  const target = options.beside?.target ?? fresh?.target;
+  if (!target) throw new Error("no database");
+  const dataDir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+  const shared = options.beside && { master_key_file: join(options.beside.dataDir, "master.key") };
+  const { fatal, passwordCost } = options;
+  const flags = { ...shared, ...options.flags };
+  const { app, logs, call } = await openRig({ target, dir: dataDir, clock, flags, fatal, passwordCost });
+  return {
+    app,
+    url: app.url,
+    clock,
+    target,
+    dataDir,
+    logs,
+    call,
+    workspace: () => makeWorkspace(app, call),
+    sql: (text, values) => rawSql(target, text, values),
+    stop: () => app.stop(),
+    async [Symbol.asyncDispose]() {
+      await app.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+      await fresh?.dispose();
+    },
+  };
+}
+
+let made = 0;
+
+async function makeWorkspace(app: App, call: TestRack["call"]): Promise<Workspace> {
+  const slug = `w-${process.pid}-${++made}`;
+  const { body } = await call(app.bootstrap.token, "POST /v1/workspaces", { name: "Test", slug });
+  const id = body.workspace.id as string;
+  const owner = body.secret_key.key as string;
+  const test = await call(owner, "POST /v1/secret_keys", { env: "test" });
+  // An admin's session mints a key without an owner's authority; sessions themselves are another suite's business.
+  const actor: SessionActor & { workspace_id: string; role: "admin" } = {
+    kind: "session",
+    id: app.rack.newId(),
+    user_id: app.rack.newId(),
+    workspace_id: id,
+    role: "admin",
+  };
+  const ctx: Ctx<typeof actor> = { rack: app.rack, actor };
+  const admin = await createSecretKey(ctx, { env: "live" });
+  const project = await call(owner, "POST /v1/projects", { name: "API", slug: "api" });
+  const tenant = await call(owner, "POST /v1/tenants", { external_id: "customer" });
+  const keys = { sk_owner: owner, sk_admin: admin.key, sk_test: test.body.key as string };
+  const log = async (): Promise<{ action: string }[]> =>
+    (await call(owner, "GET /v1/audit_logs?limit=200")).body.data as { action: string }[];
+  const before = (await log()).length;
+  const workspace: Workspace = {
+    id,
+    slug,
+    keys,
+    keyIds: { sk_owner: body.secret_key.id, sk_admin: admin.id, sk_test: test.body.id },
+    project_id: project.body.id,
+    tenant_id: tenant.body.id,
+    call: (as, route, content, options) =>
+      call(as === null ? null : as === "bootstrap" ? app.bootstrap.token : keys[as], route, content, options),
+    actions: async () => (await log()).slice(before).map(({ action }) => action),
+    mint: async (more = {}) => {
+      const want = { project_id: workspace.project_id, tenant_id: workspace.tenant_id, env: "live", ...more };
+      const reply = await call(owner, "POST /v1/keys", want);
+      expect(reply.status).toBe(201);
+      return reply.body;
+    },
+  };
+  return workspace;
+}
+
+/** Asserts a refusal: status, code, and optionally the paths its details name. */
+export function expectRefusal(reply: Reply, status: number, code: string, ...paths: string[]): void {
+  expect({ status: reply.status, code: reply.body?.error?.code, text: reply.text }).toMatchObject({ status, code });
+  expect(Object.keys(reply.body)).toEqual(["error"]);
+  expect(typeof reply.body.error.message).toBe("string");
+  if (paths.length > 0) {
+    const named = (reply.body.error.details as { path: string }[]).map(({ path }) => path);
+    expect(named).toEqual(paths);
+  }
+}

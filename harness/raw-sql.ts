@@ -1,0 +1,71 @@
+// A plain connection to a test's database, beside the store: for looking at what is really there, and for tampering.
+import Database from "better-sqlite3";
+import { Client, TypeOverrides } from "pg";
+import type { DatabaseTarget } from "../src/store/database.ts";
+
+export type Row = Record<string, string | number | null | Uint8Array>;
+
+const BUSY_FOR_MS = 10_000;
+
+export type Raw = { all(sql: string, values?: readonly unknown[]): Promise<Row[]>; close(): Promise<void> };
+
+/** A connection for many statements; `$1` stands for the first value in either dialect. */
+export async function openRaw(target: DatabaseTarget): Promise<Raw> {
+  if (target.kind === "sqlite") {
+    const db = new Database(target.file, { timeout: 0 });
+    const run = (sql: string, values: readonly unknown[]): Row[] => {
+      const statement = db.prepare(sql.replace(/\$\d+/g, "?"));
+      if (statement.reader) return statement.all(values) as Row[];
+      statement.run(values);
+      return [];
+    };
+    return {
+      all: async (sql, values = []) => {
+        const rows = await whenFree(() => run(sql, values));
+        // A store in this process shows a stranger's write to its readers from their next turn on.
+        await new Promise((resolve) => setImmediate(resolve));
+        return rows;
+      },
+      close: async () => void db.close(),
+    };
+  }
+  const types = new TypeOverrides();
+  types.setTypeParser(20, Number);
+  const client = new Client({ connectionString: target.url, types });
+  await client.connect();
+  return {
+    all: async (sql, values = []) => (await client.query(sql, [...values])).rows as Row[],
+    close: () => client.end(),
+  };
+}
+
+/** Runs one statement on a connection of its own. */
+export async function rawSql(target: DatabaseTarget, sql: string, values: (string | number)[] = []): Promise<Row[]> {
+  const raw = await openRaw(target);
+  try {
+    return await raw.all(sql, values);
+  } finally {
+    await raw.close();
+  }
+}
+
+/** A write waits its turn without holding the event loop: the store it waits for may live in this very process. */
+async function whenFree<T>(work: () => T): Promise<T> {
+  for (const giveUp = Date.now() + BUSY_FOR_MS; ; ) {
+    try {
+      return work();
+    } catch (error) {
+      if (!(error as { code?: string }).code?.startsWith("SQLITE_BUSY") || Date.now() > giveUp) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+  }
+}
+
+/** What stops honest code from changing the audit log stops a thief with the database for as long as this takes. */
+export async function dropAppendOnly(target: DatabaseTarget): Promise<void> {
+  const names =
+    target.kind === "sqlite"
+      ? ["audit_log_no_update", "audit_log_no_delete"]
+      : ["audit_log_no_change on audit_log", "audit_log_no_truncate on audit_log"];
+  for (const name of names) await rawSql(target, `drop trigger ${name}`);
+}

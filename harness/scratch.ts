@@ -1,0 +1,52 @@
+// A data dir and a database that live as long as a campaign.
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pg from "pg";
+import type { DatabaseTarget } from "../src/store/database.ts";
+import type { Backend } from "../prove/campaign.ts";
+
+/** Where an instance lives: in process by its target, as a process of its own by its arguments. */
+export type Place = { dir: string; target: DatabaseTarget; args: string[] };
+
+export const POSTGRES = process.env.KEYRACK_TEST_POSTGRES_URL ?? "postgres://postgres@127.0.0.1:5432/postgres";
+
+export async function withPlace<T>(
+  backend: Backend,
+  work: (place: Place) => Promise<T>,
+  server = POSTGRES,
+): Promise<T> {
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-prove-"));
+  try {
+    if (backend !== "postgres") {
+      const target: DatabaseTarget = { kind: "sqlite", file: join(dir, "keyrack.db") };
+      return await work({ dir, target, args: ["--data-dir", dir] });
+    }
+    return await withDatabase(server, (url) =>
+      work({ dir, target: { kind: "postgres", url, pool: 4 }, args: ["--data-dir", dir, "--database-url", url] }),
+    );
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function withDatabase<T>(server: string, work: (url: string) => Promise<T>): Promise<T> {
+  const name = `keyrack_prove_${randomBytes(6).toString("hex")}`;
+  const admin = new pg.Client({ connectionString: server });
+  await admin.connect();
+  try {
+    await admin.query(`create database ${name} template template0 encoding 'UTF8'`);
+    const url = new URL(server);
+    url.pathname = `/${name}`;
+    return await work(url.href);
+  } finally {
+    await admin.query(`drop database if exists ${name} with (force)`);
+    await admin.end();
+  }
+}
+
+/** Calls `work` with a database URL, or with null for SQLite. */
+export function withScratchDatabase<T>(backend: string, work: (url: string | null) => Promise<T>): Promise<T> {
+  return backend === "sqlite" ? work(null) : withDatabase(POSTGRES, work);
+}

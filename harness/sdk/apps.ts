@@ -1,0 +1,220 @@
+// The same small vendor app in every framework, on a socket. One suite drives them all, so an adapter that differs fails.
+//
+//   GET  /open     skip: true                     GET /read    scopes: ["read"]
+//   GET  /me       protect alone: the context     GET /lax     failMode: "open", scopes: ["read"]
+//   GET  /header   getKey: the x-my-key header    POST /pay    protect + idempotent
+//   GET  /free     limits: "off"                  GET /leased  limits: "lease"
+
+import { createServer, type RequestListener, type Server } from "node:http";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import express from "express";
+import fastify from "fastify";
+import { H3 } from "h3";
+import { Hono } from "hono";
+import { toNodeHandler } from "srvx/node";
+import * as onExpress from "../../src/sdk/adapters/express.ts";
+import * as onFastify from "../../src/sdk/adapters/fastify.ts";
+import * as onFetch from "../../src/sdk/adapters/fetch.ts";
+import * as onH3 from "../../src/sdk/adapters/h3.ts";
+import * as onHono from "../../src/sdk/adapters/hono.ts";
+import * as onNode from "../../src/sdk/adapters/node.ts";
+import type { Context } from "../../src/sdk/index.ts";
+import type { Keyrack } from "../../src/sdk/parts.ts";
+
+/** What /pay does when it is not replayed: the test decides. */
+export type Pay = () => Promise<{ status: number; body: string; headers?: Record<string, string> }>;
+export type App = { url: string; close(): Promise<void> };
+type Make = (keyrack: Keyrack, pay: Pay) => Promise<App>;
+
+const payOptions = { ttlMs: 60_000 };
+const routes = {
+  "/open": { skip: true },
+  "/read": { scopes: ["read"] },
+  "/me": {},
+  "/lax": { failMode: "open", scopes: ["read"] },
+  "/free": { limits: "off" },
+  "/leased": { limits: "lease" },
+} as const;
+type Route = keyof typeof routes;
+
+const shown = (context: Context | null | undefined) => ({ keyrack: context === undefined ? "undefined" : context });
+
+async function listen(listener: RequestListener): Promise<App> {
+  const server = createServer(listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return appOf(server);
+}
+
+function appOf(server: Server): App {
+  const { port } = server.address() as AddressInfo;
+  const close = async () => {
+    server.close();
+    server.closeAllConnections();
+    await once(server, "close");
+  };
+  return { url: `http://127.0.0.1:${port}`, close };
+}
+
+function webListener(serve: (request: Request) => Response | Promise<Response>): RequestListener {
+  return toNodeHandler(serve) as unknown as RequestListener;
+}
+
+export const apps: Record<string, Make> = {
+  async express(keyrack, pay) {
+    const app = express();
+    for (const [path, options] of Object.entries(routes)) {
+      app.get(path, onExpress.protect(keyrack, options), (req, res) => {
+        res.json(shown(req.keyrack));
+      });
+    }
+    const getKey = (req: express.Request) => req.get("x-my-key");
+    app.get("/header", onExpress.protect(keyrack, { getKey }), (req, res) => {
+      res.json(shown(req.keyrack));
+    });
+    app.post(
+      "/pay",
+      onExpress.protect(keyrack),
+      onExpress.idempotent(
+        keyrack,
+        async (_req: express.Request, res: express.Response) => {
+          const { status, body, headers = {} } = await pay();
+          res.status(status).set(headers).send(body);
+        },
+        payOptions,
+      ),
+    );
+    const failed: express.ErrorRequestHandler = (_error, _req, res, _next) => {
+      res.status(500).send("failed");
+    };
+    app.use(failed);
+    return listen(app);
+  },
+
+  async fastify(keyrack, pay) {
+    const app = fastify({ forceCloseConnections: true });
+    for (const [path, options] of Object.entries(routes)) {
+      app.get(path, { onRequest: onFastify.protect(keyrack, options) }, async (request) => shown(request.keyrack));
+    }
+    const getKey = (request: { headers: Record<string, unknown> }) => request.headers["x-my-key"] as string | undefined;
+    app.get("/header", { preHandler: onFastify.protect(keyrack, { getKey }) }, async (request) =>
+      shown(request.keyrack),
+    );
+    app.post(
+      "/pay",
+      { preHandler: onFastify.protect(keyrack) },
+      onFastify.idempotent(
+        keyrack,
+        async (_request, reply) => {
+          const { status, body, headers = {} } = await pay();
+          return reply.code(status).headers(headers).send(body);
+        },
+        payOptions,
+      ),
+    );
+    await app.listen({ port: 0, host: "127.0.0.1" });
+    return { ...appOf(app.server), close: () => app.close() };
+  },
+
+  async hono(keyrack, pay) {
+    const app = new Hono();
+    for (const [path, options] of Object.entries(routes)) {
+      app.get(path, onHono.protect(keyrack, options), (c) => c.json(shown(c.get("keyrack"))));
+    }
+    app.get("/header", onHono.protect(keyrack, { getKey: (c) => c.req.header("x-my-key") }), (c) =>
+      c.json(shown(c.get("keyrack"))),
+    );
+    app.post(
+      "/pay",
+      onHono.protect(keyrack),
+      onHono.idempotent(
+        keyrack,
+        async (c) => {
+          await c.req.raw.clone().text();
+          const { status, body, headers } = await pay();
+          return new Response(status === 204 ? null : body, { status, ...(headers && { headers }) });
+        },
+        payOptions,
+      ),
+    );
+    app.onError((_error, c) => c.text("failed", 500));
+    return listen(webListener((request) => app.fetch(request)));
+  },
+
+  async h3(keyrack, pay) {
+    const app = new H3({ silent: true });
+    for (const [path, options] of Object.entries(routes)) {
+      app.get(path, (event) => shown(event.context["keyrack"] as Context), {
+        middleware: [onH3.protect(keyrack, options)],
+      });
+    }
+    app.get("/header", (event) => shown(event.context["keyrack"] as Context), {
+      middleware: [onH3.protect(keyrack, { getKey: (event) => event.req.headers.get("x-my-key") })],
+    });
+    app.post(
+      "/pay",
+      onH3.idempotent(
+        keyrack,
+        async (event) => {
+          await event.req.text();
+          const { status, body, headers = {} } = await pay();
+          event.res.status = status;
+          for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value);
+          return status === 204 ? null : body;
+        },
+        payOptions,
+      ),
+      { middleware: [onH3.protect(keyrack)] },
+    );
+    return listen(webListener((request) => app.fetch(request)));
+  },
+
+  async node(keyrack, pay) {
+    const answer: onNode.Handler = (req, res) => {
+      res.setHeader("content-type", "application/json");
+      res.end(JSON.stringify(shown(req.keyrack)));
+    };
+    const table = new Map<string, onNode.Listener>(
+      (Object.keys(routes) as Route[]).map((path) => [path, onNode.protect(keyrack, routes[path], answer)]),
+    );
+    const getKey = (req: { headers: Record<string, unknown> }) => req.headers["x-my-key"] as string | undefined;
+    table.set("/header", onNode.protect(keyrack, { getKey }, answer));
+    const paying: onNode.Handler = async (_req, res) => {
+      const { status, body, headers = {} } = await pay();
+      res.writeHead(status, headers);
+      res.end(body);
+    };
+    table.set("/pay", onNode.protect(keyrack, {}, onNode.idempotent(keyrack, paying, payOptions)));
+    return listen((req, res) => {
+      table
+        .get((req.url ?? "").split("?")[0] ?? "")?.(req, res)
+        .catch(() => {
+          res.statusCode = 500;
+          res.end("failed");
+        });
+    });
+  },
+
+  async fetch(keyrack, pay) {
+    const answer: onFetch.Handler = (_request, context) => Response.json(shown(context));
+    const table = new Map<string, (request: Request) => Promise<Response>>(
+      (Object.keys(routes) as Route[]).map((path) => [path, onFetch.protect(keyrack, routes[path], answer)]),
+    );
+    table.set("/header", onFetch.protect(keyrack, { getKey: (request) => request.headers.get("x-my-key") }, answer));
+    const paying: onFetch.Handler = async (request) => {
+      await request.text();
+      const { status, body, headers } = await pay();
+      return new Response(status === 204 ? null : body, { status, ...(headers && { headers }) });
+    };
+    table.set("/pay", onFetch.protect(keyrack, {}, onFetch.idempotent(keyrack, paying, payOptions)));
+    const serve = async (request: Request) => {
+      try {
+        return (await table.get(new URL(request.url).pathname)?.(request)) ?? new Response(null, { status: 404 });
+      } catch {
+        return new Response("failed", { status: 500 });
+      }
+    };
+    return listen(webListener(serve));
+  },
+};

@@ -1,0 +1,57 @@
+// Feed answers as the interface writes them, for tests that need no server. The ids of a key are made from its hash, so
+// the same key always has the same ones.
+
+import { createHash } from "node:crypto";
+import type { KeyEntry, PolicyDelta, PolicySnapshot, RemovedKey } from "../../src/kernel/policy/policy.ts";
+
+export const WORKSPACE = "0190163d-8694-739b-aea5-966c26f8ad90";
+export const PROJECT = "0190163d-8694-739b-aea5-966c26f8ad91";
+export const TENANT = "0190163d-8694-739b-aea5-966c26f8ad92";
+const GENERATED = "2026-11-15T00:00:00.000Z";
+
+export const hashOf = (text: string) => createHash("sha256").update(text).digest("hex");
+
+export function idOf(key: string): string {
+  const hex = hashOf(key);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-7${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+export function entryOf(key: string, more: Partial<KeyEntry> = {}): KeyEntry {
+  return {
+    key_id: idOf(key),
+    tenant_id: TENANT,
+    env: key.startsWith("kr_test_") ? "test" : "live",
+    lookup_hash: hashOf(key),
+    display_prefix: key.slice(0, 14),
+    scopes: [],
+    expires_at: null,
+    rate_limits: [],
+    ...more,
+  };
+}
+
+export function removalOf(key: string): RemovedKey {
+  const { key_id, tenant_id, env, lookup_hash, display_prefix } = entryOf(key);
+  return { change: "remove", key_id, tenant_id, env, lookup_hash, display_prefix, reason: "revoked" };
+}
+
+export function snapshotOf(keys: KeyEntry[], more: Partial<PolicySnapshot> = {}): PolicySnapshot {
+  return {
+    object: "policy_snapshot",
+    workspace_id: WORKSPACE,
+    project_id: PROJECT,
+    env: null,
+    version: 1,
+    project_deleted: false,
+    generated_at: GENERATED,
+    keys,
+    next_cursor: null,
+    ...more,
+  };
+}
+
+/** `changes` is loose on purpose: tests send what no server should. */
+export function deltaOf(since: number, version: number, changes: object[]): PolicyDelta {
+  const { keys: _keys, next_cursor: _cursor, ...head } = snapshotOf([]);
+  return { ...head, object: "policy_delta", since, version, changes: changes as PolicyDelta["changes"] };
+}

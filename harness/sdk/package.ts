@@ -1,0 +1,20 @@
+// The library as a vendor gets it: built, packed, and installed offline into a folder that has nothing else.
+
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { buildSdk } from "../../tools/build-sdk.ts";
+
+/** Answers the tarball's path. */
+export async function packSdk(folder: string): Promise<string> {
+  const built = join(folder, "built");
+  await buildSdk(built);
+  execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: built });
+  return join(folder, readdirSync(folder).find((name) => name.endsWith(".tgz")) ?? "");
+}
+
+export function installSdk(tarball: string, app: string): void {
+  mkdirSync(app, { recursive: true });
+  writeFileSync(join(app, "package.json"), '{ "private": true }');
+  execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--silent", tarball], { cwd: app });
+}

@@ -1,0 +1,172 @@
+// The fake's policy feed: decisions 112 to 121, 184 and 185. Versions, a change log, paging by key id, etags, long polls.
+
+import { EventEmitter, once } from "node:events";
+import type { KeyEntry, PolicyChange } from "../../src/kernel/policy/policy.ts";
+import { entryOf, hashOf } from "./feeds.ts";
+import type { Asked, Told } from "./plane.ts";
+
+const ALLOWED = {
+  snapshot: ["project_id", "env", "tenant_id", "node", "max_keys", "cursor"],
+  delta: ["project_id", "env", "tenant_id", "node", "max_keys", "since", "wait_ms", "leaving"],
+};
+
+export class FakeFeed {
+  version = 1;
+  /** Deltas reach back no further than this. */
+  minDelta = 1;
+  ceiling = 10_000;
+  deleted = false;
+  /** Whether `wait_ms` is known; an older server refuses it as an unknown parameter. */
+  longPolls = true;
+  readonly nodes = new Map<string, number>();
+  readonly entries = new Map<string, KeyEntry>();
+  readonly log: { version: number; change: PolicyChange }[] = [];
+  readonly #workspace: string;
+  readonly #project: string;
+  readonly #moved = new EventEmitter();
+
+  constructor(workspace: string, project: string) {
+    this.#workspace = workspace;
+    this.#project = project;
+    this.#moved.setMaxListeners(0);
+  }
+
+  upsert(key: string, more: Partial<KeyEntry>): string {
+    const entry = entryOf(key, { ...this.entries.get(hashOf(key)), ...more });
+    this.entries.set(entry.lookup_hash, entry);
+    this.#change({ change: "upsert", ...entry });
+    return entry.key_id;
+  }
+
+  remove(key: string): void {
+    const entry = this.entries.get(hashOf(key));
+    if (!entry) return;
+    this.entries.delete(entry.lookup_hash);
+    const { key_id, tenant_id, env, lookup_hash, display_prefix } = entry;
+    this.#change({ change: "remove", key_id, tenant_id, env, lookup_hash, display_prefix, reason: "revoked" });
+  }
+
+  deleteProject(): void {
+    this.deleted = true;
+    this.entries.clear();
+    this.minDelta = this.version + 1;
+    this.bump();
+  }
+
+  /** As after `keyrack restore`: another content under a version nobody has seen (decision 116). */
+  restore(version: number): void {
+    this.log.length = 0;
+    this.minDelta = version;
+    this.version = version - 1;
+    this.bump();
+  }
+
+  bump(): void {
+    this.version++;
+    this.#moved.emit("moved");
+  }
+
+  /** Answers every waiting long poll, as a stopping server does. */
+  stop(): void {
+    this.#moved.emit("moved");
+  }
+
+  /** Resolves once every node has acknowledged the current version. */
+  async acknowledged(nodes: number): Promise<void> {
+    while ([...this.nodes.values()].filter((version) => version >= this.version).length < nodes) {
+      await once(this.#moved, "acknowledged");
+    }
+  }
+
+  async answer(verb: string, { query, headers }: Asked, gone: Promise<void>): Promise<Told> {
+    const allowed = ALLOWED[verb as keyof typeof ALLOWED] ?? [];
+    const unknown = [...query.keys()].filter(
+      (name) => !allowed.includes(name) || (name === "wait_ms" && !this.longPolls),
+    );
+    if (unknown.length > 0) return { status: 400, json: { error: { code: "invalid_request", message: "" } } };
+    if (query.get("project_id") !== this.#project) return { status: 404, json: { error: { code: "not_found" } } };
+    if (verb === "snapshot") return this.#snapshot(query);
+    return this.#delta(query, headers["if-none-match"], gone);
+  }
+
+  async #delta(query: URLSearchParams, etag: string | undefined, gone: Promise<void>): Promise<Told> {
+    const since = Number(query.get("since"));
+    this.#register(query, since);
+    const waitMs = Number(query.get("wait_ms") ?? 0);
+    if (since === this.version && waitMs > 0) await this.#wait(waitMs, gone);
+    const tag = this.#etag("delta", query, this.version);
+    if (since === this.version || etag === tag) return { status: 304, headers: { etag: tag } };
+    if (since === 0 || since < this.minDelta || since > this.version || this.deleted) return this.#snapshot(query);
+    const latest = new Map<string, { version: number; change: PolicyChange }>();
+    for (const row of this.log)
+      if (row.version > since && this.#visible(query, row.change)) latest.set(row.change.key_id, row);
+    const rows = [...latest.values()].toSorted((a, b) => a.version - b.version);
+    const max = Number(query.get("max_keys") ?? this.ceiling);
+    const end = rows[max - 1]?.version ?? 0;
+    const taken = rows.length > max ? rows.filter((row) => row.version <= end) : rows;
+    const version = rows.length > max ? end : this.version;
+    const json = { ...this.#head("policy_delta", query, version), since, changes: taken.map((row) => row.change) };
+    return { status: 200, json, headers: { etag: this.#etag("delta", query, version) } };
+  }
+
+  #snapshot(query: URLSearchParams): Told {
+    const cursor = query.get("cursor");
+    const from = cursor
+      ? (JSON.parse(Buffer.from(cursor, "base64url").toString()) as [number, string])
+      : [this.version, ""];
+    const max = Math.min(this.ceiling, Number(query.get("max_keys") ?? this.ceiling));
+    const all = [...this.entries.values()].filter((entry) => this.#visible(query, entry));
+    if (!query.has("max_keys") && all.length > this.ceiling)
+      return { status: 413, json: { error: { code: "snapshot_too_large" } } };
+    const rest = all
+      .toSorted((a, b) => (a.key_id < b.key_id ? -1 : 1))
+      .filter((entry) => entry.key_id > String(from[1]));
+    const keys = rest.slice(0, max);
+    const version = Number(from[0]);
+    const last = keys.at(-1)?.key_id;
+    const next = rest.length > max ? Buffer.from(JSON.stringify([version, last])).toString("base64url") : null;
+    const json = { ...this.#head("policy_snapshot", query, version), keys, next_cursor: next };
+    return { status: 200, json, headers: { etag: this.#etag("snap", query, version) } };
+  }
+
+  #head(object: string, query: URLSearchParams, version: number) {
+    return {
+      object,
+      workspace_id: this.#workspace,
+      project_id: this.#project,
+      env: query.get("env"),
+      version,
+      project_deleted: this.deleted,
+      generated_at: new Date().toISOString(),
+    };
+  }
+
+  #etag(kind: string, query: URLSearchParams, version: number): string {
+    return `W/"${kind}:${this.#project}:${query.get("env") ?? "all"}:all:${version}"`;
+  }
+
+  #visible(query: URLSearchParams, entry: { env: string }): boolean {
+    return !query.has("env") || query.get("env") === entry.env;
+  }
+
+  #register(query: URLSearchParams, since: number): void {
+    const node = query.get("node");
+    if (!node) return;
+    if (query.get("leaving") === "true") this.nodes.delete(node);
+    else if (since <= this.version) this.nodes.set(node, since);
+    this.#moved.emit("acknowledged");
+  }
+
+  async #wait(ms: number, gone: Promise<void>): Promise<void> {
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), ms);
+    void gone.then(() => stop.abort());
+    await once(this.#moved, "moved", { signal: stop.signal }).catch(() => {});
+    clearTimeout(timer);
+  }
+
+  #change(change: PolicyChange): void {
+    this.log.push({ version: this.version + 1, change });
+    this.bump();
+  }
+}

@@ -1,0 +1,27 @@
+// A vendor process of its own for tests that need several: it spends one key through `limits: "lease"` as fast as it can
+// until the key is revoked, then prints when each request was admitted. Its 250 ms are ten seconds long: on a busy
+// machine every request would be admitted degraded, and the test is about the ones that are not.
+
+import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
+import { partsOf } from "../../src/sdk/parts.ts";
+import { patientPorts } from "./ports.ts";
+
+const { PLANE_URL = "", SECRET_KEY = "", PROJECT_ID = "", KEY = "" } = process.env;
+const options = { url: PLANE_URL, secretKey: SECRET_KEY, projectId: PROJECT_ID };
+const keyrack = createKeyrackWith(options, patientPorts());
+await keyrack.ready();
+const guard = partsOf(keyrack).guard({ limits: "lease" });
+const incoming = { method: "GET", path: "/", authorization: `Bearer ${KEY}`, apiKey: null };
+const spent: number[] = [];
+let degraded = 0;
+for (;;) {
+  const admitted = await guard.admit(null, incoming);
+  const at = performance.timeOrigin + performance.now();
+  if (admitted.denial?.status === 401) break;
+  if (admitted.context?.degraded) degraded++;
+  else if (!admitted.denial) spent.push(at);
+  // Denied answers cost no hop: give the event loop its turn.
+  await new Promise((resolve) => setImmediate(resolve));
+}
+await keyrack.close();
+process.stdout.write(JSON.stringify({ spent, degraded }));

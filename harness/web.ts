@@ -1,0 +1,35 @@
+// Builds what browsers load before any test runs, when its sources are newer than what stands in dist/web.
+import { execFileSync } from "node:child_process";
+import { readdirSync, statSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+function newest(folder: string): number {
+  try {
+    const entries = readdirSync(root + folder, { recursive: true, withFileTypes: true });
+    const files = entries.filter((entry) => entry.isFile());
+    return Math.max(0, ...files.map(({ parentPath, name }) => statSync(`${parentPath}/${name}`).mtimeMs));
+  } catch {
+    return 0;
+  }
+}
+
+function oldest(folder: string): number {
+  try {
+    return Math.min(...readdirSync(root + folder).map((name) => statSync(`${root}${folder}/${name}`).mtimeMs));
+  } catch {
+    return 0;
+  }
+}
+
+export function setup(): void {
+  const sources = Math.max(
+    newest("src/web/portal"),
+    newest("src/web/dashboard"),
+    statSync(`${root}tools/build-web.ts`).mtimeMs,
+  );
+  const built = oldest("dist/web");
+  if (Number.isFinite(built) && built >= sources) return;
+  execFileSync(process.execPath, [`${root}tools/build-web.ts`], { stdio: ["ignore", "ignore", "inherit"] });
+}

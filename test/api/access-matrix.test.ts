@@ -1,0 +1,77 @@
+// The authorisation matrix, cell by cell: every endpoint against every kind of credential there is.
+// A cell that lets through is recognised by the answer being about the request, not about who asks.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { access, COLUMNS, type Column } from "../../src/http/access.ts";
+import type { Endpoint } from "../../src/http/endpoint.ts";
+import { endpoints } from "../../src/api/index.ts";
+import { backends } from "../../harness/backends.ts";
+import { principals, type Principals } from "../../harness/principals.ts";
+import { rack, type Reply, type TestRack } from "../../harness/rack.ts";
+
+const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
+const routeOf = ({ method, path }: Endpoint): string => `${method} ${path.replace(/\{\w+\}/g, NOWHERE)}`;
+/** Refusals that speak of the credential; anything else means the request got past it. */
+const ABOUT_CREDENTIAL = ["unauthenticated", "invalid_key", "invalid_session", "invalid_embed_token", "forbidden"];
+
+function verdict(reply: Reply): "401" | "-" | "Y" {
+  const code = reply.body?.error?.code as string | undefined;
+  if (reply.status === 401 && ABOUT_CREDENTIAL.includes(code ?? "")) return "401";
+  return reply.status === 403 && code === "forbidden" ? "-" : "Y";
+}
+
+describe("the matrix", () => {
+  it("has a row for every route", () => {
+    for (const endpoint of endpoints) expect(access[endpoint.access], endpoint.name).toBeDefined();
+  });
+
+  it("names a refusal for every cell that refuses", () => {
+    for (const row of Object.values(access)) expect(Object.keys(row.cells)).toEqual([...COLUMNS]);
+  });
+
+  it("lists each endpoint once", () => {
+    const names = endpoints.map(({ name }) => name);
+    expect(names).toEqual([...new Set(names)]);
+  });
+});
+
+for (const back of backends) {
+  describe(`the matrix on ${back}`, () => {
+    let r: TestRack;
+    let who: Principals;
+    beforeAll(async () => {
+      r = await rack(back);
+      who = await principals(r);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    for (const endpoint of endpoints) {
+      const row = access[endpoint.access];
+      it(`${endpoint.name} answers each credential as its row says`, async () => {
+        const body = endpoint.method === "GET" || endpoint.method === "DELETE" ? undefined : {};
+        const wanted: Partial<Record<Column, string>> = {};
+        const got: Partial<Record<Column, string>> = {};
+        for (const column of COLUMNS) {
+          if (!(column in who.credentials)) continue;
+          const { bearer, headers } = who.credentials[column] ?? { bearer: null };
+          const reply = await r.call(bearer, routeOf(endpoint), body, headers ? { headers } : {});
+          wanted[column] = row.open ? "Y" : row.cells[column].replace("T", "Y");
+          got[column] = row.open && reply.status !== 401 ? "Y" : verdict(reply);
+        }
+        expect(got).toEqual(wanted);
+        if (endpoint.path.startsWith("/v1/auth/sessions")) await who.renew();
+      });
+
+      if (!row.open) {
+        it(`${endpoint.name} refuses every credential that has ended, and says how to authenticate`, async () => {
+          for (const [why, bearer] of Object.entries(who.ended)) {
+            const reply = await r.call(bearer, routeOf(endpoint));
+            expect(reply.status, why).toBe(401);
+            expect(reply.headers.get("www-authenticate"), why).toBe('Bearer realm="keyrack", error="invalid_token"');
+          }
+          const none = await r.call(null, routeOf(endpoint));
+          expect(none.headers.get("www-authenticate")).toBe('Bearer realm="keyrack"');
+        });
+      }
+    }
+  });
+}

@@ -1,0 +1,51 @@
+// No id of one workspace is good for anything in another: every route that takes one is tried with it.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { access } from "../../src/http/access.ts";
+import { endpoints } from "../../src/api/index.ts";
+import { backends } from "../../harness/backends.ts";
+import { memberOf, team } from "../../harness/people.ts";
+import { expectRefusal, rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+
+const taking = endpoints.filter(({ path, access: row }) => path.includes("{") && access[row].cells.sk_owner === "Y");
+
+for (const back of backends) {
+  describe(`across workspaces on ${back}`, () => {
+    let r: TestRack;
+    let stranger: Workspace;
+    const ids: Record<string, string> = {};
+    let key = "";
+    beforeAll(async () => {
+      r = await rack(back);
+      stranger = await r.workspace();
+      const ours = await team(r);
+      key = ours.key;
+      const make = async (route: string, body: object) => (await r.call(key, route, body)).body.id as string;
+      ids.projects = await make("POST /v1/projects", { name: "P", slug: "ppp" });
+      ids.tenants = await make("POST /v1/tenants", { external_id: "t" });
+      const want = { project_id: ids.projects, tenant_id: ids.tenants, env: "live" };
+      ids.keys = await make("POST /v1/keys", want);
+      ids.secret_keys = await make("POST /v1/secret_keys", { env: "live" });
+      ids.invites = await make("POST /v1/invites", { email: "guest@example.com", role: "member" });
+      ids.members = (await memberOf(r, ours, "member")).id;
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    for (const { name, method, path } of taking) {
+      if (access[endpoints.find((one) => one.name === name)?.access ?? "public"].open) continue;
+      it(`${name} knows nothing of another workspace's id`, async () => {
+        const noun = path.split("/")[2] ?? "";
+        expect(ids[noun], noun).toBeTypeOf("string");
+        const before = (await r.call(key, "GET /v1/audit_logs/checkpoint")).body.size;
+        const route = `${method} ${path.replace(/\{\w+\}/, ids[noun] ?? "")}`;
+        const body = method === "PATCH" ? (noun === "members" ? { role: "admin" } : { name: "x" }) : {};
+        const reply = await stranger.call(
+          "sk_owner",
+          route,
+          method === "GET" || method === "DELETE" ? undefined : body,
+        );
+        expectRefusal(reply, 404, "not_found");
+        expect((await r.call(key, "GET /v1/audit_logs/checkpoint")).body.size).toBe(before);
+      });
+    }
+  });
+}

@@ -1,0 +1,297 @@
+// Embed tokens: how they are minted, who can check them, and every token that must be refused.
+import { createPublicKey, verify } from "node:crypto";
+import { createLocalJWKSet, jwtVerify } from "jose";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EMBED_TYP } from "../../../src/domain/embed/tokens.ts";
+import { PUBLISH_MS, rotateSigningKey } from "../../../src/domain/embed/signing-keys.ts";
+import { SYSTEM } from "../../../src/domain/core/actor.ts";
+import { backends } from "../../../harness/backends.ts";
+import {
+  ALL_SCOPES,
+  claimsOf,
+  embed,
+  forge,
+  ORIGIN,
+  signingKey,
+  strangerKey,
+  unsigned,
+  type Embed,
+} from "../../../harness/embed.ts";
+import { expectRefusal, rack, type Json, type TestRack } from "../../../harness/rack.ts";
+
+const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+for (const back of backends) {
+  describe(`POST /v1/embed_tokens on ${back}`, () => {
+    let r: TestRack;
+    beforeAll(async () => {
+      r = await rack(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    it("answers exactly the contract's fields, five minutes long, and leaves the chain still", async () => {
+      const e = await embed(r);
+      const before = await e.workspace.actions();
+      const { status, body } = await e.mint();
+      expect(status).toBe(201);
+      const iat = Math.floor(r.clock.now() / 1000) * 1000;
+      const at = (seconds: number): string => new Date(iat + seconds * 1000).toISOString();
+      expect(body).toEqual({
+        object: "embed_token",
+        token: expect.stringMatching(/^eyJ[\w-]+\.[\w-]+\.[\w-]+$/),
+        jti: expect.any(String),
+        kid: expect.stringMatching(/^[\w-]{43}$/),
+        project_id: e.workspace.project_id,
+        env: "live",
+        tenant_id: e.workspace.tenant_id,
+        tenant_external_id: "customer",
+        scopes: ALL_SCOPES,
+        audience: [ORIGIN, "http://localhost:3000"],
+        epoch: 1,
+        issued_at: at(0),
+        expires_at: at(300),
+        expires_in: 300,
+        refresh_after: at(240),
+      });
+      expect(await e.workspace.actions()).toEqual(before);
+    });
+
+    it("grants keys:read unless told, and an origin in its one spelling", async () => {
+      const e = await embed(r);
+      const { body } = await e.mint({
+        scopes: undefined,
+        origins: ["HTTPS://App.Example.com:443".replace("HTTPS", "https")],
+      });
+      expect(body.scopes).toEqual(["keys:read"]);
+      expect(body.audience).toEqual([ORIGIN]);
+    });
+
+    it("verifies with jose and with node:crypto from the JWKS alone", async () => {
+      const e = await embed(r);
+      const { body: jwks } = await r.call(null, "GET /.well-known/jwks.json");
+      const { token } = e.minted;
+      const { payload, protectedHeader } = await jwtVerify(token, createLocalJWKSet(jwks), {
+        issuer: r.app.rack.publicUrl,
+        audience: ORIGIN,
+        typ: EMBED_TYP,
+        algorithms: ["EdDSA"],
+        currentDate: new Date(r.clock.now()),
+      });
+      expect(protectedHeader).toEqual({ alg: "EdDSA", kid: e.minted.kid, typ: EMBED_TYP });
+      expect(payload).toMatchObject({ sub: e.workspace.tenant_id, wid: e.workspace.id, ext: "customer", env: "live" });
+      const [head = "", claims = "", signature = ""] = token.split(".");
+      const jwk = (jwks.keys as { kid: string }[]).find(({ kid }) => kid === e.minted.kid);
+      const key = createPublicKey({ key: jwk as never, format: "jwk" });
+      expect(verify(null, Buffer.from(`${head}.${claims}`), key, Buffer.from(signature, "base64url"))).toBe(true);
+    });
+
+    const refused: [string, Json, number, string, ...string[]][] = [
+      ["an origin that is not registered", { origins: ["https://evil.example"] }, 400, "invalid_request", "origins"],
+      [
+        "one unregistered among good ones",
+        { origins: [ORIGIN, "https://x.example"] },
+        400,
+        "invalid_request",
+        "origins",
+      ],
+      ["no origin at all", { origins: [] }, 400, "invalid_request", "origins"],
+      ["21 origins", { origins: Array(21).fill(ORIGIN) }, 400, "invalid_request", "origins"],
+      ["an unknown scope", { scopes: ["keys:admin"] }, 400, "invalid_request", "scopes[0]"],
+      ["an empty key scope", { scopes: ["key_scope:"] }, 400, "invalid_request", "scopes[0]"],
+      ["33 scopes", { scopes: Array(33).fill("keys:read") }, 400, "invalid_request", "scopes"],
+      ["a scope of 221 characters", { scopes: [`key_scope:${"x".repeat(211)}`] }, 400, "invalid_request", "scopes[0]"],
+      [
+        "scopes that make the token longer than a header holds",
+        { scopes: Array.from({ length: 32 }, (_n, i) => `key_scope:${String.fromCodePoint(0x1f600 + i).repeat(200)}`) },
+        400,
+        "invalid_request",
+        "scopes",
+      ],
+      ["an unknown project", { project_id: NOWHERE }, 404, "not_found"],
+      ["an unknown tenant", { tenant_id: NOWHERE }, 404, "not_found"],
+      ["a field it does not know", { ttl: 900 }, 400, "invalid_request", "ttl"],
+    ];
+    for (const [why, body, status, code, ...paths] of refused) {
+      it(`refuses ${why}`, async () => {
+        const e = await embed(r);
+        expectRefusal(await e.mint(body), status, code, ...paths);
+      });
+    }
+
+    it("refuses any Origin header, even null", async () => {
+      const e = await embed(r);
+      for (const origin of [ORIGIN, "null", "https://evil.example", "x"]) {
+        const reply = await e.mint({}, { origin });
+        expectRefusal(reply, 403, "origin_not_allowed");
+        expect(reply.headers.get("access-control-allow-origin")).toBeNull();
+      }
+    });
+
+    it("refuses a workspace without origins, and a test key that asks for live", async () => {
+      const w = await r.workspace();
+      const body = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
+      expectRefusal(await w.call("sk_owner", "POST /v1/embed_tokens", body), 400, "invalid_request", "origins");
+      expectRefusal(await w.call("sk_test", "POST /v1/embed_tokens", body), 403, "forbidden");
+    });
+
+    it("refuses a revoked secret key at once", async () => {
+      const e = await embed(r);
+      await e.workspace.call("sk_owner", `POST /v1/secret_keys/${e.workspace.keyIds.sk_owner}/revoke`);
+      expectRefusal(await e.mint(), 401, "invalid_key");
+    });
+
+    it("refuses another workspace's tenant", async () => {
+      const [e, other] = [await embed(r), await embed(r)];
+      expectRefusal(await e.mint({ tenant_id: other.workspace.tenant_id }), 404, "not_found");
+      expectRefusal(await e.mint({ project_id: other.workspace.project_id }), 404, "not_found");
+    });
+  });
+
+  describe(`an embed token on ${back}`, () => {
+    let r: TestRack;
+    let e: Embed;
+    beforeAll(async () => {
+      r = await rack(back);
+      e = await embed(r);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const now = (): number => Math.floor(r.clock.now() / 1000);
+    const bad: [string, () => Promise<string> | string][] = [
+      ["signed by an unknown key", () => forge(r, e, { key: strangerKey() })],
+      ["with an unknown kid", () => forge(r, e, { header: { kid: "A".repeat(43) } })],
+      ["signed by the standby, which has never signed anything", () => bySibling(r, e)],
+      ["with alg none", () => unsigned({ alg: "none", kid: e.minted.kid, typ: EMBED_TYP }, claimsOf(e.minted.token))],
+      ["with no signature", () => `${e.minted.token.split(".").slice(0, 2).join(".")}.`],
+      ["with another alg in its header", () => swapHeader(e, { alg: "HS256" })],
+      ["with alg Ed25519", () => swapHeader(e, { alg: "Ed25519" })],
+      ["of another typ", () => forge(r, e, { header: { typ: "JWT" } })],
+      ["with no typ", () => forge(r, e, { header: { typ: undefined } })],
+      ["that brings its own key", () => forge(r, e, { header: { jwk: { kty: "OKP" } } })],
+      ["that names a key by URL", () => forge(r, e, { header: { jku: "https://evil.example/jwks" } })],
+      ["that names a certificate", () => forge(r, e, { header: { x5u: "https://evil.example/x5u" } })],
+      ["from another issuer", () => forge(r, e, { claims: { iss: "https://evil.example" } })],
+      ["with an expired time", () => forge(r, e, { claims: { exp: now() } })],
+      ["of the future", () => forge(r, e, { claims: { nbf: now() + 6 } })],
+      ["with an audience that is no list", () => forge(r, e, { claims: { aud: ORIGIN } })],
+      ["of another tenant", () => forge(r, e, { claims: { sub: NOWHERE } })],
+      ["of another project", () => forge(r, e, { claims: { pid: NOWHERE } })],
+      ["of another workspace", () => forge(r, e, { claims: { wid: NOWHERE } })],
+      ["of another epoch", () => forge(r, e, { claims: { epoch: 2 } })],
+      ["of an environment that is none", () => forge(r, e, { claims: { env: "prod" } })],
+      ["with a changed claim", () => swapClaims(e, { scopes: ["keys:write"] })],
+      ["cut short", () => e.minted.token.slice(0, -4)],
+      ["that is only dots", () => "eyJ.."],
+    ];
+    for (const [why, make] of bad) {
+      it(`is refused ${why}`, async () => {
+        const reply = await e.call("GET /v1/embed/session", undefined, { token: await make() });
+        expectRefusal(reply, 401, "invalid_embed_token");
+        expect(reply.headers.get("www-authenticate")).toBe('Bearer realm="keyrack", error="invalid_token"');
+        expect(reply.headers.get("access-control-allow-origin")).toBe(ORIGIN);
+      });
+    }
+
+    it("is accepted as minted, and five seconds early", async () => {
+      expect((await e.call("GET /v1/embed/session")).status).toBe(200);
+      const early = await forge(r, e, { claims: { nbf: now() + 5 } });
+      expect((await e.call("GET /v1/embed/session", undefined, { token: early })).status).toBe(200);
+    });
+
+    it("is no credential on the vendor plane", async () => {
+      expectRefusal(await e.call("GET /v1/keys"), 403, "forbidden");
+      expectRefusal(await e.call("GET /v1/keys", undefined, { origin: null }), 403, "forbidden");
+    });
+
+    const origins: [string, string | null][] = [
+      ["no origin", null],
+      ["an unregistered origin", "https://evil.example"],
+      ["null", "null"],
+      ["a registered origin that is not in its audience", "http://localhost:3000"],
+      ["a look-alike", "https://app.example.com.evil.example"],
+      ["another port", "https://app.example.com:8443"],
+    ];
+    for (const [why, origin] of origins) {
+      it(`is refused from ${why}`, async () => {
+        const { body } = await e.mint({ origins: [ORIGIN] });
+        const reply = await e.call("GET /v1/embed/session", undefined, { token: body.token, origin });
+        expectRefusal(reply, 403, "origin_not_allowed");
+        const known = origin === "http://localhost:3000";
+        expect(reply.headers.get("access-control-allow-origin")).toBe(known ? origin : null);
+      });
+    }
+
+    it("ends with its time, to the second", async () => {
+      const e = await embed(r);
+      const { exp } = claimsOf(e.minted.token) as { exp: number };
+      r.clock.set(exp * 1000 - 1);
+      expect((await e.call("GET /v1/embed/session")).body).toMatchObject({ expires_in: 0 });
+      r.clock.set(exp * 1000);
+      expectRefusal(await e.call("GET /v1/embed/session"), 401, "invalid_embed_token");
+    });
+
+    it("ends when the tenant's tokens are revoked, the tenant or the project is deleted, or the origin removed", async () => {
+      const enders: [string, unknown, number][] = [
+        [`POST /v1/tenants/TENANT/embed_tokens/revoke`, {}, 401],
+        [`DELETE /v1/tenants/TENANT`, undefined, 401],
+        [`DELETE /v1/projects/PROJECT`, undefined, 401],
+        [`PATCH /v1/workspace`, { embed_origins: ["http://localhost:3000"] }, 403],
+      ];
+      for (const [route, body, status] of enders) {
+        const e = await embed(r);
+        const { tenant_id, project_id } = e.workspace;
+        expect((await e.call("GET /v1/embed/session")).status).toBe(200);
+        const done = route.replace("TENANT", tenant_id).replace("PROJECT", project_id);
+        expect((await e.workspace.call("sk_owner", done, body)).status).toBe(200);
+        const reply = await e.call("GET /v1/embed/session");
+        expectRefusal(reply, status, status === 401 ? "invalid_embed_token" : "origin_not_allowed");
+      }
+    });
+
+    it("stays good through a rotation and dies with a compromised key at once", async () => {
+      const e = await embed(r);
+      const ctx = { rack: r.app.rack, actor: SYSTEM };
+      r.clock.advance(PUBLISH_MS); // the standby has been published long enough to sign at once
+      const { body: before } = await e.mint();
+      await rotateSigningKey(ctx);
+      expect((await e.call("GET /v1/embed/session", undefined, { token: before.token })).status).toBe(200);
+      const { body: after } = await e.mint();
+      expect(after.kid).not.toBe(before.kid);
+      await rotateSigningKey(ctx, { compromised: true });
+      for (const { token } of [before, after])
+        expectRefusal(await e.call("GET /v1/embed/session", undefined, { token }), 401, "invalid_embed_token");
+      const { body: last } = await e.mint();
+      expect((await e.call("GET /v1/embed/session", undefined, { token: last.token })).status).toBe(200);
+    });
+
+    it("is refused when a retired key signed it after its retirement", async () => {
+      const e = await embed(r);
+      r.clock.advance(PUBLISH_MS);
+      const { body: old } = await e.mint();
+      const key = await signingKey(r, old.kid);
+      await rotateSigningKey({ rack: r.app.rack, actor: SYSTEM });
+      r.clock.advance(60_000);
+      const iat = Math.floor(r.clock.now() / 1000);
+      const late = await forge(r, { ...e, minted: old }, { key, claims: { iat, nbf: iat, exp: iat + 300 } });
+      expectRefusal(await e.call("GET /v1/embed/session", undefined, { token: late }), 401, "invalid_embed_token");
+    });
+  });
+}
+
+async function bySibling(r: TestRack, e: Embed): Promise<string> {
+  const [row] = await r.sql("select kid from signing_keys where purpose = 'embed' and active_from is null");
+  const kid = String(row?.kid);
+  return forge(r, e, { header: { kid }, key: await signingKey(r, kid) });
+}
+
+function swapHeader(e: Embed, header: object): string {
+  const [, claims = "", signature = ""] = e.minted.token.split(".");
+  const head = { alg: "EdDSA", kid: e.minted.kid, typ: EMBED_TYP, ...header };
+  return `${Buffer.from(JSON.stringify(head)).toString("base64url")}.${claims}.${signature}`;
+}
+
+function swapClaims(e: Embed, claims: object): string {
+  const [head = "", , signature = ""] = e.minted.token.split(".");
+  const changed = { ...claimsOf(e.minted.token), ...claims };
+  return `${head}.${Buffer.from(JSON.stringify(changed)).toString("base64url")}.${signature}`;
+}

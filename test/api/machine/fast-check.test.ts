@@ -1,0 +1,110 @@
+// The look by hand admits nothing that the schema would refuse, and makes of it what the schema would make.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
+import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
+import { plainCheck, writeResult } from "../../../src/api/machine/fast-check.ts";
+import { ratelimitCheck } from "../../../src/api/machine/ratelimit.ts";
+
+const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
+const rule = { id: "per-minute", limit: 3, window_ms: 60_000, algorithm: "sliding", scope: "key" };
+const body = { project_id: ID, env: "live", key_id: ID, tenant_id: ID, limits: [rule], cost: 1 };
+
+/** Right values, values at and past each bound, and values of another kind. */
+const texts = ["", "x", ID, ID.toUpperCase(), `${ID} `, "00000000-0000-0000-0000-000000000000", "live", "test", "prod"];
+const names = ["a", "-a", "a b", "a\u0000", "a".repeat(64), "a".repeat(65), "sliding", "fixed", "key", "tenant"];
+const numbers = [
+  -1,
+  -0,
+  0,
+  1,
+  1.5,
+  8,
+  999,
+  1_000,
+  1_001,
+  2_678_400_000,
+  2_678_400_001,
+  1e9,
+  1e9 + 1,
+  2 ** 53,
+  Number.NaN,
+];
+const strange = fc.constantFrom<unknown>(...texts, ...names, ...numbers, undefined, null, true, [], {});
+const maybe = (right: unknown) =>
+  fc.oneof({ weight: 8, arbitrary: fc.constant(right) }, { arbitrary: strange, weight: 1 });
+const fields = (right: object) =>
+  fc.record(
+    Object.fromEntries(Object.entries({ ...right, more: undefined }).map(([name, value]) => [name, maybe(value)])),
+    { requiredKeys: Object.keys(right).slice(0, 2) },
+  );
+const rules = fc
+  .array(fields(rule), { maxLength: 9 })
+  .map((all) => all.map((one, i) => ({ ...one, ...(i > 0 && one.id === rule.id && i !== 3 && { id: `rule-${i}` }) })));
+const asked = fc
+  .tuple(fields(body), rules, fc.boolean())
+  // Through JSON: what reaches the program has been text.
+  .map(([one, limits, several]) => JSON.parse(JSON.stringify(several ? { ...one, limits } : one)) as unknown);
+
+describe("a check's body looked at by hand", () => {
+  it("is what the schema makes of it, or is left to the schema", () => {
+    const schema = ratelimitCheck.body;
+    let admitted = 0;
+    fc.assert(
+      fc.property(asked, (value) => {
+        const plain = plainCheck(value);
+        if (plain === undefined) return;
+        admitted++;
+        expect(schema?.parse(value)).toEqual(plain);
+      }),
+      { numRuns: 5_000, seed: 1 },
+    );
+    expect(admitted).toBeGreaterThan(500);
+  });
+
+  it("spares the schema what callers send", () => {
+    expect(plainCheck(body)).toEqual(body);
+    const { key_id: _key, tenant_id: _tenant, cost: _cost, ...short } = body;
+    expect(plainCheck(short)).toEqual({ ...short, key_id: null, tenant_id: null, cost: 1 });
+  });
+
+  it.each([
+    ["a field it does not know", { ...body, more: 1 }],
+    ["a prototype by name", JSON.parse(`{"__proto__":{"cost":1},${JSON.stringify(body).slice(1)}`)],
+    ["a field of a rule it does not know", { ...body, limits: [{ ...rule, more: 1 }] }],
+    ["two rules of one name", { ...body, limits: [rule, { ...rule, limit: 4 }] }],
+    ["no rule", { ...body, limits: [] }],
+    ["a list", [body]],
+    ["nothing", null],
+  ])("leaves %s to the schema", (_what, value) => {
+    expect(plainCheck(value)).toBeUndefined();
+  });
+});
+
+describe("a check's answer written by hand", () => {
+  it("is what JSON.stringify writes, for any rules and however they stand", () => {
+    const id = fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,63}$/, { size: "max" });
+    const limit = fc.record({
+      id,
+      limit: fc.integer({ min: 1, max: 3 }),
+      window_ms: fc.integer({ min: 1_000, max: 2_678_400_000 }),
+      algorithm: fc.constantFrom("sliding", "fixed"),
+      scope: fc.constantFrom("key", "tenant"),
+    }) as fc.Arbitrary<RateLimit>;
+    const rules = fc.uniqueArray(limit, { selector: (one) => one.id, minLength: 1, maxLength: 8 });
+    const seen = new Set<boolean>();
+    fc.assert(
+      fc.property(rules, fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 6 }), (limits, costs) => {
+        const counter = new MemoryCounter({ now: () => 1_000 });
+        for (const cost of costs) {
+          const subject = { workspace_id: ID, project_id: ID, env: "live", key_id: ID, tenant_id: null } as const;
+          const result = { object: "ratelimit_result" as const, ...counter.check({ ...subject, limits, cost }) };
+          seen.add(result.allowed);
+          expect(writeResult(result)).toBe(JSON.stringify(result));
+        }
+      }),
+      { numRuns: 300, seed: 1 },
+    );
+    expect(seen.size).toBe(2);
+  });
+});

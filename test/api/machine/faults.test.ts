@@ -1,0 +1,195 @@
+// What the machine plane does when a store is away: limits go on, idempotency refuses, nobody executes twice.
+import { createHash } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { StartRefused } from "../../../src/server/instance.ts";
+import { postgresUrl } from "../../../harness/backends.ts";
+import { startDurableRedis } from "../../../harness/claim-stores.ts";
+import { expectRefusal, rack, type Reply, type Workspace } from "../../../harness/rack.ts";
+import { startRedis, until } from "../../../harness/redis.ts";
+
+const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
+const claimOf = (w: Workspace, name: string): Promise<Reply> =>
+  w.call("sk_owner", "POST /v1/idempotency/claim", { scope_hash: hash(name), fingerprint: hash("f"), env: "live" });
+
+describe("idempotency in Redis", () => {
+  it("answers 503 while Redis is away and remembers every claim when it is back", async () => {
+    const redis = await startDurableRedis();
+    const r = await rack("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    try {
+      const w = await r.workspace();
+      expect((await claimOf(w, "before")).body.state).toBe("execute");
+      await redis.kill();
+      for (let i = 0; i < 10; i++) {
+        const refused = await claimOf(w, `while ${i}`);
+        expectRefusal(refused, 503, "unavailable");
+        expect(refused.headers.get("retry-after")).toBe("1");
+      }
+      expectRefusal(await claimOf(w, "before"), 503, "unavailable");
+      await redis.start();
+      await until(async () => (await claimOf(w, "probe")).status === 200);
+      expect((await claimOf(w, "before")).body.state).toBe("in_progress");
+    } finally {
+      await r[Symbol.asyncDispose]();
+      await redis.stop();
+    }
+  });
+
+  it("never gives a second execute to claims that race with a killed Redis", async () => {
+    const redis = await startDurableRedis();
+    const r = await rack("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    try {
+      const w = await r.workspace();
+      const executes = new Map<string, number>();
+      for (let round = 0; round < 5; round++) {
+        const names = Array.from({ length: 20 }, (_, i) => `${round}/${i % 10}`);
+        const racing = names.map(async (name) => ({ name, reply: await claimOf(w, name) }));
+        await redis.kill();
+        for (const { name, reply } of await Promise.all(racing)) {
+          if (reply.body.state === "execute") executes.set(name, (executes.get(name) ?? 0) + 1);
+          else expect([200, 503]).toContain(reply.status);
+        }
+        await redis.start();
+        await until(async () => (await claimOf(w, "probe")).status === 200);
+        for (const name of new Set(names)) {
+          const { body } = await claimOf(w, name);
+          if (body.state === "execute") executes.set(name, (executes.get(name) ?? 0) + 1);
+        }
+      }
+      expect(executes.size).toBeGreaterThan(0); // a claim whose answer was lost executes when its lock lapses
+      expect([...executes.values()].every((times) => times === 1)).toBe(true);
+    } finally {
+      await r[Symbol.asyncDispose]();
+      await redis.stop();
+    }
+  });
+
+  for (const [why, args, said] of [
+    ["without an append-only file", [], "append-only file"],
+    ["with appendfsync everysec", ["--appendonly", "yes", "--appendfsync", "everysec"], "appendfsync always"],
+    [
+      "that may evict",
+      ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"],
+      "evict",
+    ],
+  ] as const) {
+    it(`is refused at start on a Redis ${why}, unless forced`, async () => {
+      const durable = await startDurableRedis();
+      const redis = await startRedis([...args, "--dir", durable.dir, "--appenddirname", "other"]);
+      if (!redis) return;
+      const flags = { redis_url: redis.url, idempotency_store: "redis" };
+      try {
+        const refused = await rack("sqlite", { flags }).catch((error: unknown) => error);
+        expect(refused).toBeInstanceOf(StartRefused);
+        expect((refused as StartRefused).exitCode).toBe(2);
+        expect((refused as StartRefused).message).toContain(said);
+        await using r = await rack("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
+        expect((await claimOf(await r.workspace(), "forced")).body.state).toBe("execute");
+      } finally {
+        await redis.stop();
+        await durable.stop();
+      }
+    });
+  }
+
+  it("is refused at start without a Redis address", async () => {
+    const refused = await rack("sqlite", { flags: { idempotency_store: "redis" } }).catch((error: unknown) => error);
+    expect((refused as StartRefused).message).toContain("KEYRACK_REDIS_URL");
+  });
+
+  it("starts while Redis is away, refuses claims, and takes it up when it comes", async () => {
+    const redis = await startDurableRedis();
+    await redis.kill();
+    const r = await rack("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    try {
+      const w = await r.workspace();
+      expectRefusal(await claimOf(w, "early"), 503, "unavailable");
+      await redis.start();
+      await until(async () => (await claimOf(w, "early")).status === 200);
+      expect((await claimOf(w, "early")).body.state).toBe("in_progress");
+    } finally {
+      await r[Symbol.asyncDispose]();
+      await redis.stop();
+    }
+  });
+});
+
+describe.runIf(postgresUrl)("idempotency when PostgreSQL drops its connections", () => {
+  it("never gives a second execute, and recovers by itself", async () => {
+    await using r = await rack("postgres");
+    const w = await r.workspace();
+    const executes = new Map<string, number>();
+    const count = (name: string, reply: Reply): void => {
+      if (reply.body.state === "execute") executes.set(name, (executes.get(name) ?? 0) + 1);
+      else expect([200, 503]).toContain(reply.status);
+    };
+    for (let round = 0; round < 5; round++) {
+      const names = Array.from({ length: 20 }, (_, i) => `${round}/${i % 10}`);
+      const racing = names.map(async (name) => ({ name, reply: await claimOf(w, name) }));
+      await r.sql(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
+      );
+      for (const { name, reply } of await Promise.all(racing)) count(name, reply);
+      await until(async () => (await claimOf(w, "probe")).status === 200);
+      for (const name of new Set(names)) count(name, await claimOf(w, name));
+    }
+    expect([...executes.values()].every((times) => times === 1)).toBe(true);
+  });
+});
+
+describe.runIf(postgresUrl)("two Keyrack processes on one PostgreSQL and one Redis", () => {
+  it("share limits exactly, claims, ingest budgets and figures", async () => {
+    const redis = await startRedis();
+    if (!redis) return;
+    const flags = { redis_url: redis.url, ingest_events_per_minute: "100" };
+    const one = await rack("postgres", { flags });
+    const two = await rack("postgres", { flags, beside: one });
+    try {
+      const w = await one.workspace();
+      const key = await w.mint();
+      const bearer = w.keys.sk_owner;
+      const on = (i: number) => (i % 2 === 0 ? one : two);
+      const limits = [{ id: "a", limit: 50, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
+      const asked = { project_id: w.project_id, env: "live", key_id: key.id, limits };
+      const checks = await Promise.all(
+        Array.from({ length: 120 }, (_, i) => on(i).call(bearer, "POST /v1/ratelimit/check", asked)),
+      );
+      expect(checks.filter(({ body }) => body.allowed)).toHaveLength(50);
+      expect(checks.every(({ body }) => body.store === "redis")).toBe(true);
+
+      const wanted = { scope_hash: hash("shared"), fingerprint: hash("f"), env: "live" };
+      const claims = await Promise.all(
+        Array.from({ length: 32 }, (_, i) => on(i).call(bearer, "POST /v1/idempotency/claim", wanted)),
+      );
+      expect(claims.filter(({ body }) => body.state === "execute")).toHaveLength(1);
+
+      const event = {
+        ts: new Date(one.clock.now()).toISOString(),
+        project_id: w.project_id,
+        env: "live",
+        key_id: key.id,
+        tenant_id: w.tenant_id,
+        method: "GET",
+        path: "/",
+        route: null,
+        status: 200,
+        duration_ms: 1,
+        degraded: false,
+      };
+      const batch = (n: number) => ({
+        object: "ingest_batch",
+        protocol_version: 1,
+        node_id: "n",
+        sdk: { name: "s", version: "1" },
+        events: Array.from({ length: 30 }, (_, i) => ({ ...event, request_id: `${n}-${i}` })),
+      });
+      const sent = await Promise.all([0, 1, 2, 3].map((n) => on(n).call(bearer, "POST /v1/ingest/batch", batch(n))));
+      expect(sent.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([202, 202, 202, 429]);
+      const { body } = await two.call(bearer, `GET /v1/keys/${key.id}/usage?days=1`);
+      expect(body.data[0].requests).toBe(90);
+    } finally {
+      await two[Symbol.asyncDispose]();
+      await one[Symbol.asyncDispose]();
+      await redis.stop();
+    }
+  });
+});

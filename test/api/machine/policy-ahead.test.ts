@@ -1,0 +1,35 @@
+// A snapshot in pages: whoever is sent a page finds the next one made; who is told nothing new, costs nothing ahead.
+import { describe, expect, it, vi } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import { rack } from "../../../harness/rack.ts";
+
+const KEYS = 5;
+
+for (const back of backends) {
+  describe(`a snapshot in pages on ${back}`, () => {
+    it("has its next page ready for whoever was sent the one before, and for nobody else", async () => {
+      await using r = await rack(back);
+      const w = await r.workspace();
+      const made: string[] = [];
+      for (let i = 0; i < KEYS; i++) made.push((await w.mint()).id);
+      const { pages } = r.app.rack.feed;
+      const ask = (path: string, headers = {}) =>
+        w.call("sk_owner", `GET /v1/policy/${path}&project_id=${w.project_id}`, undefined, { headers });
+
+      const prepare = vi.spyOn(pages, "prepare");
+      const spared = await ask("delta?since=0&max_keys=2", { "if-none-match": "*" });
+      expect([spared.status, prepare.mock.calls.length]).toEqual([304, 0]);
+      const { bytes } = pages;
+
+      const first = await ask("snapshot?max_keys=2");
+      const ids = ({ body }: typeof first) => (body.keys as { key_id: string }[]).map(({ key_id }) => key_id);
+      expect(ids(first)).toEqual(made.slice(0, 2));
+      await expect.poll(() => pages.bytes).toBeGreaterThan(bytes); // the page that was asked for was there already
+      const { hits } = pages.reads;
+      const second = await ask(`snapshot?max_keys=2&cursor=${first.body.next_cursor as string}`);
+      expect([ids(second), pages.reads.hits]).toEqual([made.slice(2, 4), hits + 1]);
+      const third = await ask(`snapshot?max_keys=2&cursor=${second.body.next_cursor as string}`);
+      expect([ids(third), third.body.next_cursor]).toEqual([made.slice(4), null]);
+    });
+  });
+}

@@ -1,0 +1,228 @@
+// Waiting on the policy feed: polls that stay open, nodes that acknowledge, and revocations that wait for them.
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
+import { backends } from "../../../harness/backends.ts";
+import { policyFeed, type Body } from "../../../harness/policy-feed.ts";
+import { rack, type TestRack, type Workspace } from "../../../harness/rack.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+for (const back of backends) {
+  describe(`waiting on the policy feed on ${back}`, () => {
+    const { now, snapshot, delta, version, revoke, nodes } = policyFeed(back);
+    let r: TestRack;
+    let w: Workspace;
+    beforeEach(() => {
+      ({ r, w } = now());
+    });
+
+    describe("a waiting poll", () => {
+      const waits = async (n: number): Promise<void> => {
+        while (r.app.rack.feed.waiting !== n) await new Promise((resolve) => setImmediate(resolve));
+      };
+
+      it("is answered when the version moves, with what moved", async () => {
+        const key = await w.mint();
+        const at = await version();
+        const poll = delta(at, "&wait_ms=25000");
+        await waits(1);
+        await revoke(key.id);
+        const { status, body } = await poll;
+        expect([status, body.changes[0].change, body.version]).toEqual([200, "remove", at + 1]);
+        expect(r.app.rack.feed.waiting).toBe(0);
+      });
+
+      it("is one of a fleet that reads the head once and gets the same bytes, each with its own request id", async () => {
+        const at = await version();
+        const polls = Array.from({ length: 20 }, () => delta(at, "&wait_ms=25000"));
+        await waits(20);
+        const { misses } = r.app.rack.feed.reads;
+        await w.mint({ scopes: ["größe:lesen"] });
+        const answers = await Promise.all(polls);
+        expect(r.app.rack.feed.reads.misses - misses).toBeLessThanOrEqual(2); // not once a poll
+        expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+        expect(answers[0]?.body.changes[0].scopes).toEqual(["größe:lesen"]);
+        expect(new Set(answers.map(({ headers }) => headers.get("request-id"))).size).toBe(20);
+      });
+
+      it("is answered at once when there is something newer, and with 304 when the time is up", async () => {
+        await w.mint();
+        const at = await version();
+        expect((await delta(at - 1, "&wait_ms=25000")).status).toBe(200);
+        expect((await delta(at, "&wait_ms=20")).status).toBe(304);
+        expect(r.app.rack.feed.waiting).toBe(0);
+      });
+
+      it("does not wait when it says that its node leaves", async () => {
+        using join = vi.spyOn(r.app.rack.feed, "join");
+        const at = await version();
+        expect((await delta(at, "&wait_ms=1000&node=n&leaving=true")).status).toBe(304);
+        expect(join).not.toHaveBeenCalled();
+        await delta(at, "&wait_ms=1");
+        expect(join).toHaveBeenCalledOnce();
+      });
+
+      it("is not woken by another project", async () => {
+        const other = await r.workspace();
+        const at = await version();
+        const poll = delta(at, "&wait_ms=60");
+        await waits(1);
+        await other.mint();
+        expect((await poll).status).toBe(304);
+      });
+
+      it("frees its place when the caller goes away", async () => {
+        const leaving = new AbortController();
+        const url = `${r.url}/v1/policy/delta?project_id=${w.project_id}&since=${await version()}&wait_ms=25000`;
+        const poll = fetch(url, { headers: { authorization: `Bearer ${w.keys.sk_owner}` }, signal: leaving.signal });
+        poll.catch(() => {});
+        await waits(1);
+        leaving.abort();
+        await waits(0);
+        await expect(poll).rejects.toThrow("aborted");
+      });
+    });
+
+    describe("nodes", () => {
+      it("are registered by their polls, and a poll that says nothing new writes nothing", async () => {
+        await w.mint();
+        const at = await version();
+        await delta(at, "&node=n1");
+        const row = { node_id: "n1", env_scope: "all", version: at, last_seen_at: r.clock.now() };
+        expect(await nodes()).toEqual([expect.objectContaining(row)]);
+        r.clock.advance(29_999);
+        await delta(at, "&node=n1");
+        expect(await nodes()).toEqual([expect.objectContaining(row)]);
+        r.clock.advance(1);
+        await delta(at, "&node=n1");
+        expect(await nodes()).toEqual([expect.objectContaining({ ...row, last_seen_at: r.clock.now() })]);
+        await w.mint();
+        await delta(at + 1, "&node=n1");
+        expect(await nodes()).toEqual([expect.objectContaining({ version: at + 1 })]);
+        expect(await w.actions()).toEqual(["api_key.created", "api_key.created"]);
+      });
+
+      it("have a row for each environment scope, and none without a name or ahead of the server", async () => {
+        const at = await version();
+        await delta(at);
+        await delta(at + 5, "&node=ahead");
+        expect(await nodes()).toEqual([]);
+        await delta(at, "&node=n&env=live");
+        await delta(at, "&node=n&env=test");
+        await delta(at, "&node=n");
+        expect((await nodes()).map(({ env_scope }) => String(env_scope)).toSorted((a, b) => (a < b ? -1 : 1))).toEqual([
+          "all",
+          "live",
+          "test",
+        ]);
+      });
+
+      it("are known from their first snapshot, as having acknowledged nothing", async () => {
+        await w.mint();
+        await snapshot("&node=n1");
+        expect(await nodes()).toEqual([expect.objectContaining({ node_id: "n1", version: 0 })]);
+      });
+
+      it("leave when they say so, and are forgotten after a day of silence", async () => {
+        const at = await version();
+        await delta(at, "&node=a");
+        await delta(at, "&node=b");
+        await delta(at, "&node=a&leaving=true&wait_ms=25000");
+        expect((await nodes()).map(({ node_id }) => node_id)).toEqual(["b"]);
+        r.clock.advance(DAY_MS);
+        await reapSilentNodes(r.app.rack);
+        expect(await nodes()).toHaveLength(1);
+        r.clock.advance(1);
+        await reapSilentNodes(r.app.rack);
+        expect(await nodes()).toEqual([]);
+      });
+
+      it("are at most a thousand a project: forged names only push out the least recently seen", async () => {
+        const at = await version();
+        const head = { ...(await r.app.rack.feed.head(w.id, w.project_id)) };
+        for (let i = 0; i < 1_005; i++) {
+          r.clock.advance(1);
+          r.app.rack.nodes.acknowledge(head, `forged-${i}`, "all", at);
+        }
+        const rows = await nodes();
+        expect(rows).toHaveLength(1_000);
+        const names = new Set(rows.map(({ node_id }) => node_id));
+        expect([names.has("forged-4"), names.has("forged-5"), names.has("forged-1004")]).toEqual([false, true, true]);
+      });
+    });
+
+    describe("revoke?wait=true", () => {
+      it("answers at once when nobody holds policy", async () => {
+        const key = await w.mint();
+        const { body } = await revoke(key.id, "?wait=true");
+        expect(body.propagation).toEqual({
+          version: await version(),
+          complete: true,
+          waited_ms: 0,
+          acked_nodes: 0,
+          total_nodes: 0,
+          nodes: [],
+        });
+      });
+
+      it("answers when the last live node of that environment has acknowledged", async () => {
+        const key = await w.mint();
+        const at = await version();
+        await delta(at, "&node=all");
+        await delta(at, "&node=live&env=live");
+        await delta(at, "&node=test&env=test");
+        await nodes();
+        const answer = revoke(key.id, "?wait=true");
+        const polls = ["&node=all", "&node=live&env=live"].map(async (more) => {
+          const seen = await delta(at, `${more}&wait_ms=25000`);
+          await delta(seen.body.version as number, more);
+        });
+        const { propagation } = (await answer).body;
+        await Promise.all(polls);
+        expect(propagation).toMatchObject({ version: at + 1, complete: true, acked_nodes: 2, total_nodes: 2 });
+        expect(propagation.nodes.map((node: Body) => [node.node_id, node.env_scope, node.acked])).toEqual([
+          ["all", "all", true],
+          ["live", "live", true],
+        ]);
+      });
+
+      it("does not wait for nodes that are not live, and reports on a key that was revoked before", async () => {
+        const key = await w.mint();
+        await delta(await version(), "&node=gone");
+        await nodes();
+        r.clock.advance(120_000);
+        const first = await revoke(key.id, "?wait=true");
+        expect(first.body.propagation).toMatchObject({ complete: true, total_nodes: 0 });
+        const before = await w.actions();
+        const again = await revoke(key.id, "?wait=true");
+        expect(again.body.propagation).toEqual(first.body.propagation);
+        expect(await w.actions()).toEqual(before);
+      });
+    });
+  });
+
+  describe(`an impatient service on ${back}`, () => {
+    it("says complete: false when a live node stays silent", async () => {
+      await using r = await rack(back, { flags: { revoke_wait_ms: "50" } });
+      const w = await r.workspace();
+      const key = await w.mint();
+      await w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=2&node=silent`);
+      await r.app.rack.nodes.settled();
+      const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`, {});
+      expect(body.propagation).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1, version: 3 });
+      expect(body.revoked_at).not.toBeNull();
+    });
+
+    it("answers a waiting poll when it stops, and lets nobody wait any more", async () => {
+      const r = await rack(back);
+      const w = await r.workspace();
+      const poll = w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=1&wait_ms=25000`);
+      while (r.app.rack.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
+      const disposed = r[Symbol.asyncDispose]();
+      expect((await poll).status).toBe(304);
+      expect(r.app.rack.feed.join(w.project_id, 1_000, () => () => {})).toBeUndefined();
+      await disposed;
+    });
+  });
+}

@@ -1,0 +1,221 @@
+// Rate-limit checks and leases over HTTP, on both stores; the limiter's own arithmetic has suites of its own.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { flushCounters } from "../../../src/domain/limits/ratelimit.ts";
+import { backends } from "../../../harness/backends.ts";
+import { expectRefusal, rack, type Json, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { startRedis, until, type OwnRedis } from "../../../harness/redis.ts";
+
+const rule = (more: Json = {}): Json => ({
+  id: "per-minute",
+  limit: 3,
+  window_ms: 60_000,
+  algorithm: "sliding",
+  scope: "key",
+  ...more,
+});
+
+for (const store of ["memory", "redis"] as const) {
+  describe(`ratelimit on ${store}`, () => {
+    let redis: OwnRedis | null = null;
+    let r: TestRack;
+    let w: Workspace;
+    let key_id: string;
+    beforeAll(async () => {
+      if (store === "redis") redis = await startRedis();
+      r = await rack("sqlite", redis ? { flags: { redis_url: redis.url } } : {});
+    });
+    afterAll(async () => {
+      await r[Symbol.asyncDispose]();
+      await redis?.stop();
+    });
+    beforeEach(async () => {
+      w = await r.workspace();
+      key_id = r.app.rack.newId();
+    });
+
+    const asked = (more: Json = {}): Json => ({
+      project_id: w.project_id,
+      env: "live",
+      key_id,
+      tenant_id: w.tenant_id,
+      limits: [rule()],
+      ...more,
+    });
+    const check = (more: Json = {}, as: "sk_owner" | "sk_test" = "sk_owner") =>
+      w.call(as, "POST /v1/ratelimit/check", asked(more));
+
+    it("admits up to the limit, then denies with a 200 that names the rule and the wait", async () => {
+      for (const remaining of [2, 1, 0]) {
+        const { status, body } = await check();
+        expect(status).toBe(200);
+        expect(body).toEqual({
+          object: "ratelimit_result",
+          allowed: true,
+          limited_policy: null,
+          retry_after_seconds: null,
+          store,
+          policies: [{ id: "per-minute", limit: 3, window_ms: 60_000, remaining, reset_ms: expect.any(Number) }],
+        });
+      }
+      const { status, body } = await check();
+      expect(status).toBe(200);
+      expect(body).toMatchObject({ allowed: false, limited_policy: "per-minute", store });
+      expect(body.retry_after_seconds).toBeGreaterThanOrEqual(60);
+      expect(body.retry_after_seconds).toBeLessThanOrEqual(61);
+      r.clock.advance(61_000);
+      expect((await check()).body).toMatchObject({ allowed: true });
+      expect(await w.actions()).toEqual([]);
+    });
+
+    it("charges several rules all or none, and peeks without charging", async () => {
+      const limits = [rule({ limit: 10, id: "wide" }), rule({ limit: 1, id: "tight", scope: "tenant" })];
+      expect((await check({ limits })).body.allowed).toBe(true);
+      expect((await check({ limits })).body).toMatchObject({ allowed: false, limited_policy: "tight" });
+      const { body } = await check({ limits, cost: 0 });
+      expect(body).toMatchObject({ allowed: false, policies: [{ remaining: 9 }, { remaining: 0 }] });
+    });
+
+    it("never helps to wait when the cost is over the limit", async () => {
+      expect((await check({ cost: 4 })).body).toMatchObject({ allowed: false, retry_after_seconds: null });
+    });
+
+    it("counts missing ids together", async () => {
+      for (let i = 0; i < 3; i++) expect((await check({ key_id: null })).body.allowed).toBe(true);
+      const { key_id: _, ...without } = asked();
+      expect((await w.call("sk_owner", "POST /v1/ratelimit/check", without)).body.allowed).toBe(false);
+    });
+
+    it("keeps workspaces and environments apart", async () => {
+      for (let i = 0; i < 3; i++) await check();
+      expect((await check({ env: "test" })).body.allowed).toBe(true);
+      const other = await r.workspace();
+      const { body } = await other.call("sk_owner", "POST /v1/ratelimit/check", asked());
+      expect(body.allowed).toBe(true);
+    });
+
+    it("refuses a test key that names the live environment", async () => {
+      expectRefusal(await check({}, "sk_test"), 403, "forbidden");
+      expectRefusal(await w.call("sk_test", "POST /v1/ratelimit/lease", asked({ want: 1 })), 403, "forbidden");
+      expect((await check({ env: "test" }, "sk_test")).status).toBe(200);
+    });
+
+    it("leases what all rules still allow, and takes back what was not spent", async () => {
+      const lease = (want: number) => w.call("sk_owner", "POST /v1/ratelimit/lease", asked({ want }));
+      const first = await lease(2);
+      expect(first.status).toBe(200);
+      expect(first.body).toMatchObject({ object: "ratelimit_lease", granted: 2, expires_in_ms: 6_000, store });
+      expect((await lease(5)).body).toMatchObject({ granted: 1 });
+      expect((await lease(1)).body).toMatchObject({ granted: 0, lease_id: null, expires_in_ms: 0 });
+      const giveBack = (more: Json) =>
+        w.call("sk_owner", "POST /v1/ratelimit/return", { lease_id: first.body.lease_id, unused: 1, ...more });
+      expect((await giveBack({})).body).toEqual({ object: "ratelimit_return", returned: 1 });
+      expect((await giveBack({})).body.returned).toBe(0);
+      expect((await lease(5)).body.granted).toBe(1);
+    });
+
+    for (const [why, more, path] of [
+      ["no rules", { limits: [] }, "limits"],
+      ["nine rules", { limits: Array.from({ length: 9 }, (_, i) => rule({ id: `r${i}` })) }, "limits"],
+      ["two rules of one id", { limits: [rule(), rule()] }, "limits"],
+      ["a window under a second", { limits: [rule({ window_ms: 999 })] }, "limits[0].window_ms"],
+      ["an unknown algorithm", { limits: [rule({ algorithm: "leaky" })] }, "limits[0].algorithm"],
+      ["cost -1", { cost: -1 }, "cost"],
+      ["cost 1001", { cost: 1001 }, "cost"],
+      ["a project that is no UUID", { project_id: "x" }, "project_id"],
+      ["an unknown field", { extra: 1 }, "extra"],
+    ] as const) {
+      it(`refuses ${why}`, async () => {
+        expectRefusal(await check(more), 400, "invalid_request", path);
+      });
+    }
+
+    it("says in its probes whether Redis is configured and ready", async () => {
+      const want = { configured: store === "redis", ready: store === "redis", error: null };
+      expect((await r.call(null, "GET /healthz")).body.redis).toEqual(want);
+      expect((await r.call(null, "GET /readyz")).body).toMatchObject({ status: "ok", redis: want });
+    });
+  });
+}
+
+describe("ratelimit when Redis goes away", () => {
+  it("answers from memory with store memory, says so in its probes, and comes back by itself", async () => {
+    const redis = await startRedis();
+    if (!redis) return;
+    const r = await rack("sqlite", { flags: { redis_url: redis.url } });
+    try {
+      const w = await r.workspace();
+      const asked = { project_id: w.project_id, env: "live", limits: [rule({ limit: 1000 })] };
+      const check = () => w.call("sk_owner", "POST /v1/ratelimit/check", asked);
+      expect((await check()).body.store).toBe("redis");
+      await redis.kill();
+      for (let i = 0; i < 20; i++)
+        expect(await check()).toMatchObject({ status: 200, body: { allowed: true, store: "memory" } });
+      expect((await r.call(null, "GET /healthz")).body).toMatchObject({
+        status: "ok",
+        redis: { configured: true, ready: false },
+      });
+      expect(await r.call(null, "GET /readyz")).toMatchObject({ status: 200, body: { status: "degraded" } });
+      await redis.start();
+      r.clock.advance(60_000);
+      await until(async () => (await check()).body.store === "redis");
+    } finally {
+      await r[Symbol.asyncDispose]();
+      await redis.stop();
+    }
+  });
+
+  it("answers 503 instead when told to", async () => {
+    const redis = await startRedis();
+    if (!redis) return;
+    const r = await rack("sqlite", { flags: { redis_url: redis.url, ratelimit_on_redis_failure: "error" } });
+    try {
+      const w = await r.workspace();
+      await redis.kill();
+      const asked = { project_id: w.project_id, env: "live", limits: [rule()] };
+      const reply = await w.call("sk_owner", "POST /v1/ratelimit/check", asked);
+      expectRefusal(reply, 503, "unavailable");
+      expect(reply.headers.get("retry-after")).toBe("1");
+    } finally {
+      await r[Symbol.asyncDispose]();
+      await redis.stop();
+    }
+  });
+});
+
+for (const back of backends) {
+  describe(`counters over a restart on ${back}`, () => {
+    it("keeps windows of a minute and more, and only those, over a clean stop", async () => {
+      await using r = await rack(back);
+      const w = await r.workspace();
+      const limits = [rule({ id: "day", window_ms: 86_400_000 }), rule({ id: "second", window_ms: 1_000 })];
+      const asked = { project_id: w.project_id, env: "live", key_id: r.app.rack.newId(), limits };
+      await r.call(w.keys.sk_owner, "POST /v1/ratelimit/check", { ...asked, cost: 2 });
+      await r.stop();
+      expect(await r.sql("select key from rate_counters")).toHaveLength(1);
+      await using again = await rack(back, { beside: r });
+      const { body } = await again.call(w.keys.sk_owner, "POST /v1/ratelimit/check", { ...asked, cost: 0 });
+      expect(body.policies).toMatchObject([{ remaining: 1 }, { remaining: 3 }]);
+    });
+
+    it("flushes at most 5 000 counters a pass and goes on where it stopped", async () => {
+      await using r = await rack(back);
+      const { memory } = r.app.rack.counters;
+      const limits = [{ id: "hour", limit: 5, window_ms: 3_600_000, algorithm: "fixed", scope: "key" }] as const;
+      for (let i = 0; i < 6_000; i++) {
+        memory.check({
+          workspace_id: "w",
+          project_id: "p",
+          env: "live",
+          key_id: `k${i}`,
+          tenant_id: null,
+          cost: 1,
+          limits,
+        });
+      }
+      expect(await flushCounters(r.app.rack)).toBe(5_000);
+      expect(await flushCounters(r.app.rack)).toBe(1_000);
+      expect(await flushCounters(r.app.rack)).toBe(0);
+      expect(Number((await r.sql("select count(*) as n from rate_counters"))[0]?.n)).toBe(6_000);
+    });
+  });
+}

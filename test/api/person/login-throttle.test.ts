@@ -1,0 +1,187 @@
+// The throttles of the person plane (decisions 72, 73), on a clock that only the test moves.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person } from "../../../harness/people.ts";
+import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+/** The test stands behind a trusted proxy, so it can come from any network. */
+const at = (network: number): Record<string, string> => ({
+  "x-forwarded-for": `10.${network >> 8}.${network & 255}.7`,
+});
+
+for (const back of backends) {
+  describe(`throttles on ${back}`, () => {
+    let r: TestRack;
+    const open = (): Promise<TestRack> => rack(back, { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
+    beforeAll(async () => {
+      r = await open();
+    });
+    // Windows are aligned: begin at the start of one, so that no test straddles two, and with none of the test before.
+    beforeEach(() => r.clock.set((Math.floor(r.clock.now() / HOUR) + 2) * HOUR));
+    afterAll(() => r[Symbol.asyncDispose]());
+    const tryLogin = (email: string, network: number, password = "wrong", on = r): Promise<Reply> =>
+      on.call(null, "POST /v1/auth/sessions", { email, password }, { headers: at(network) });
+    const failTimes = async (times: number, email: string, network: (n: number) => number): Promise<void> => {
+      for (let n = 0; n < times; n++) expect((await tryLogin(email, network(n))).status).toBe(401);
+    };
+
+    it("ten failures an address and network, known or unknown alike, then 429 until the window ends", async () => {
+      const known = await account(r);
+      const answers: Reply[] = [];
+      for (const email of [known, freshEmail()]) {
+        await failTimes(10, email, () => (email === known ? 1 : 2));
+        const reply = await tryLogin(email, email === known ? 1 : 2);
+        expectRefusal(reply, 429, "rate_limited");
+        answers.push(reply);
+      }
+      const [first, second] = answers as [Reply, Reply];
+      expect(first.text).toBe(second.text);
+      expect([...first.headers.keys()]).toEqual([...second.headers.keys()]);
+      for (const name of ["retry-after", "ratelimit", "ratelimit-policy"])
+        expect(first.headers.get(name)).toBe(second.headers.get(name));
+      expect(first.headers.get("retry-after")).toBe("900");
+      expect(first.headers.get("ratelimit-policy")).toBe('"login";q=10;w=900');
+      // Even the right password has to wait, and other networks are not held up.
+      expectRefusal(await tryLogin(known, 1, PASSWORD), 429, "rate_limited");
+      expect((await tryLogin(known, 3, PASSWORD)).status).toBe(201);
+      r.clock.advance(15 * MINUTE);
+      expect((await tryLogin(known, 1, PASSWORD)).status).toBe(201);
+    });
+
+    it("only failures count", async () => {
+      const email = await account(r);
+      for (let n = 0; n < 30; n++) expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
+    });
+
+    it("a burst cannot slip through while the first tries are still being checked", async () => {
+      const email = await account(r);
+      const replies = await Promise.all(Array.from({ length: 30 }, () => tryLogin(email, 1)));
+      expect(replies.filter(({ status }) => status === 401).length).toBeLessThanOrEqual(10);
+    });
+
+    it("twenty failures an address, then one try in thirty seconds; a network it has logged in from is exempt", async () => {
+      const email = await account(r);
+      expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
+      await failTimes(20, email, (n) => 10 + n);
+      expect((await tryLogin(email, 50)).status).toBe(401); // the one try of these thirty seconds
+      expectRefusal(await tryLogin(email, 51, PASSWORD), 429, "rate_limited");
+      r.clock.advance(30_000);
+      expect((await tryLogin(email, 52, PASSWORD)).status).toBe(201);
+      expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
+      // After thirty days it is a network like any other.
+      r.clock.advance(30 * 24 * HOUR + 1);
+      await failTimes(20, email, (n) => 60 + n);
+      await tryLogin(email, 90);
+      expectRefusal(await tryLogin(email, 1, PASSWORD), 429, "rate_limited");
+    });
+
+    it("a hundred failures a network", async () => {
+      const email = await account(r);
+      for (let n = 0; n < 100; n++) expect((await tryLogin(freshEmail(), 7)).status).toBe(401);
+      expectRefusal(await tryLogin(email, 7, PASSWORD), 429, "rate_limited");
+      expect((await tryLogin(email, 8, PASSWORD)).status).toBe(201);
+    });
+
+    it("a hundred failures in a row disable log-in until a reset, except where the person has logged in from", async () => {
+      const email = await account(r);
+      expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
+      for (let n = 0; n < 100; n++) {
+        if (n % 20 === 0) r.clock.advance(15 * MINUTE);
+        expect((await tryLogin(email, 100 + n)).status).toBe(401);
+      }
+      r.clock.advance(24 * HOUR);
+      const refused = await tryLogin(email, 300, PASSWORD);
+      expectRefusal(refused, 429, "rate_limited");
+      expect(refused.body.error.message).toContain("Reset the password");
+      for (const name of ["retry-after", "ratelimit", "ratelimit-policy"]) expect(refused.headers.has(name)).toBe(true);
+      expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
+      await r.call(null, "POST /v1/auth/password_resets", { email });
+      const { token } = await lastLetter(r, email);
+      const password = "a new and better password";
+      expect((await r.call(null, "POST /v1/auth/password_resets/consume", { token, password })).status).toBe(200);
+      expect((await tryLogin(email, 300, password)).status).toBe(201);
+    });
+
+    it("an address without an account is disabled after a hundred failures just the same", async () => {
+      const email = freshEmail();
+      for (let n = 0; n < 100; n++) {
+        if (n % 20 === 0) r.clock.advance(15 * MINUTE);
+        expect((await tryLogin(email, 100 + n)).status).toBe(401);
+      }
+      r.clock.advance(24 * HOUR);
+      const refused = await tryLogin(email, 300);
+      expectRefusal(refused, 429, "rate_limited");
+      expect(refused.body.error.message).toContain("Reset the password");
+    });
+
+    it("wrong current passwords count with the log-ins", async () => {
+      const p = await person(r);
+      const want = { current_password: "wrong", password: "whatever it may be" };
+      const change = () => r.call(p.session, "POST /v1/auth/me/password", want, { headers: at(1) });
+      for (let n = 0; n < 10; n++) expectRefusal(await change(), 403, "invalid_credentials");
+      expectRefusal(await change(), 429, "rate_limited");
+      expectRefusal(await tryLogin(p.email, 1, PASSWORD), 429, "rate_limited");
+    });
+
+    it("sixty sign-ups an hour a network, refused before the body is read", async () => {
+      const signUp = (network: number, body: unknown = {}) =>
+        r.call(null, "POST /v1/auth/users", body, { headers: at(network) });
+      for (let n = 0; n < 60; n++) expect((await signUp(1)).status).toBe(400);
+      expectRefusal(await signUp(1), 429, "rate_limited");
+      expect((await signUp(2)).status).toBe(400);
+      r.clock.advance(HOUR);
+      expect((await signUp(1)).status).toBe(400);
+    });
+
+    it("three sign-up mails an hour an address, then 202 and nothing queued", async () => {
+      const email = freshEmail();
+      for (let n = 0; n < 5; n++) {
+        const reply = await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD });
+        expect(reply.status).toBe(202);
+      }
+      expect(await letters(r, email)).toHaveLength(3);
+    });
+
+    it("three reset mails an hour an address and sixty requests an hour a network", async () => {
+      const email = await account(r);
+      const ask = (network: number) =>
+        r.call(null, "POST /v1/auth/password_resets", { email }, { headers: at(network) });
+      for (let n = 0; n < 60; n++) expect((await ask(1)).status).toBe(202);
+      expectRefusal(await ask(1), 429, "rate_limited");
+      expect((await ask(2)).status).toBe(202);
+      expect(await letters(r, email)).toHaveLength(1 + 3);
+      r.clock.advance(HOUR);
+      await ask(2);
+      expect(await letters(r, email)).toHaveLength(1 + 4);
+    });
+
+    it("five verification mails an hour a person, then 202 and nothing queued", async () => {
+      const p = await person(r, { verified: false });
+      for (let n = 0; n < 8; n++)
+        expect((await r.call(p.session, "POST /v1/auth/email_verifications", {})).status).toBe(202);
+      expect(await letters(r, p.email)).toHaveLength(1 + 5);
+    });
+
+    it("no address and no network stands in the tables of log-ins", async () => {
+      await using own = await open();
+      const email = freshEmail("planted");
+      await tryLogin(email, 77, "wrong", own);
+      const good = await account(own);
+      await tryLogin(good, 77, PASSWORD, own);
+      const tables = ["login_failures", "login_networks"].map((name) => own.sql(`select * from ${name}`));
+      const rows = (await Promise.all(tables)).flat();
+      expect(rows).toHaveLength(2);
+      for (const text of ["planted", good, "10.0.77"]) expect(JSON.stringify(rows)).not.toContain(text);
+    });
+  });
+
+  it(`with the switch off nothing is throttled on ${back}`, async () => {
+    await using r = await rack(back, { flags: { throttle: "off" } });
+    const email = await account(r);
+    for (let n = 0; n < 110; n++)
+      expect((await r.call(null, "POST /v1/auth/sessions", { email, password: "wrong" })).status).toBe(401);
+    await logIn(r, email);
+  });
+}

@@ -1,0 +1,160 @@
+// The links in people's mailboxes: verification and reset. Each works once, for its time, for its purpose.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { formatCredential } from "../../../src/kernel/credentials.ts";
+import { backends } from "../../../harness/backends.ts";
+import {
+  account,
+  auditRows,
+  freshEmail,
+  lastLetter,
+  letters,
+  logIn,
+  PASSWORD,
+  person,
+} from "../../../harness/people.ts";
+import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+
+const NEW = "a password nobody else has";
+const VERIFY = "POST /v1/auth/email_verifications/consume";
+const RESET = "POST /v1/auth/password_resets/consume";
+const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();
+
+for (const back of backends) {
+  describe(`one-time links on ${back}`, () => {
+    let r: TestRack;
+    beforeAll(async () => {
+      r = await rack(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const chainLength = async (): Promise<number> => (await auditRows(r)).length;
+    const askReset = (email: string): Promise<Reply> => r.call(null, "POST /v1/auth/password_resets", { email });
+
+    it("a verification link verifies once", async () => {
+      const p = await person(r, { verified: false });
+      const { token } = await lastLetter(r, p.email);
+      const since = await chainLength();
+      const reply = await r.call(null, VERIFY, { token });
+      expect(reply.status).toBe(200);
+      expect(reply.body).toEqual({ object: "email_verification", verified: true });
+      expect((await r.call(p.session, "GET /v1/auth/me")).body.user.email_verified).toBe(true);
+      const again = await r.call(null, VERIFY, { token });
+      expectRefusal(again, 400, "invalid_token");
+      expect(again.body.error.message).toBe("The token is invalid or has expired.");
+      const rows = (await auditRows(r)).slice(since);
+      expect(rows).toMatchObject([
+        { action: "user.email_verified", actor_type: "user", actor_id: p.id, target_id: p.id, payload: {} },
+      ]);
+      expect(r.logs.join("")).toContain('"event":"token reuse"');
+    });
+
+    it("a verification link is good for a day, and a new one ends the old", async () => {
+      const p = await person(r, { verified: false });
+      const { token: first } = await lastLetter(r, p.email);
+      const asked = await r.call(p.session, "POST /v1/auth/email_verifications", {});
+      expect(asked.status).toBe(202);
+      expect(asked.body).toEqual({ object: "email_verification", accepted: true });
+      const { token: second } = await lastLetter(r, p.email);
+      expect(second).not.toBe(first);
+      expectRefusal(await r.call(null, VERIFY, { token: first }), 400, "invalid_token");
+      r.clock.advance(24 * 3_600_000);
+      expectRefusal(await r.call(null, VERIFY, { token: second }), 400, "invalid_token");
+    });
+
+    it("a verified person asking for a link gets 202 and no mail, with no body at all", async () => {
+      const p = await person(r);
+      const mailed = (await letters(r, p.email)).length;
+      const reply = await r.call(p.session, "POST /v1/auth/email_verifications");
+      expect(reply.status).toBe(202);
+      expect(await letters(r, p.email)).toHaveLength(mailed);
+    });
+
+    it("asking for a reset answers the same for every address; only an account gets mail", async () => {
+      const email = await account(r);
+      const nobody = freshEmail();
+      const before = (await letters(r)).length;
+      const [known, unknown] = [await askReset(email), await askReset(nobody)];
+      for (const reply of [known, unknown]) {
+        expect(reply.status).toBe(202);
+        expect(reply.body).toEqual({ object: "password_reset", accepted: true });
+      }
+      expect(headerNames(known)).toEqual(headerNames(unknown));
+      expect(await letters(r)).toHaveLength(before + 1);
+      expect((await lastLetter(r, email)).link).toMatch(new RegExp(`^${r.url}/#/reset\\?token=krpr_`));
+      expect(await r.sql("select id from outbox where recipient = $1", [nobody])).toEqual([]);
+    });
+
+    it("a reset sets the password, ends every session, logs nobody in, and mails a notice", async () => {
+      const p = await person(r);
+      await askReset(p.email);
+      const { token } = await lastLetter(r, p.email);
+      const since = await chainLength();
+      const reply = await r.call(null, RESET, { token, password: NEW });
+      expect(reply.status).toBe(200);
+      expect(reply.body).toEqual({ object: "password_reset", consumed: true });
+      expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
+      const notice = { subject: "Your password was reset", token: null, link: `${r.url}/#/forgot` };
+      expect(await lastLetter(r, p.email)).toMatchObject(notice);
+      const rows = (await auditRows(r)).slice(since);
+      expect(rows).toMatchObject([
+        { action: "user.password_reset", actor_type: "user", actor_id: p.id, payload: { revoked_sessions: 1 } },
+      ]);
+      expectRefusal(await r.call(null, RESET, { token, password: NEW }), 400, "invalid_token");
+      await logIn(r, p.email, NEW);
+    });
+
+    it("a reset link is good for half an hour, and a new one ends the old", async () => {
+      const email = await account(r);
+      await askReset(email);
+      const { token: first } = await lastLetter(r, email);
+      await askReset(email);
+      const { token: second } = await lastLetter(r, email);
+      expectRefusal(await r.call(null, RESET, { token: first, password: NEW }), 400, "invalid_token");
+      r.clock.advance(30 * 60_000);
+      expectRefusal(await r.call(null, RESET, { token: second, password: NEW }), 400, "invalid_token");
+      await logIn(r, email);
+    });
+
+    it("a weak password does not use the link up", async () => {
+      const email = await account(r);
+      await askReset(email);
+      const { token } = await lastLetter(r, email);
+      expectRefusal(await r.call(null, RESET, { token, password: "password1234" }), 400, "invalid_request", "password");
+      expect((await r.call(null, RESET, { token, password: NEW })).status).toBe(200);
+    });
+
+    it("changing the password cancels a reset that was on its way", async () => {
+      const p = await person(r);
+      await askReset(p.email);
+      const { token } = await lastLetter(r, p.email);
+      await r.call(p.session, "POST /v1/auth/me/password", { current_password: PASSWORD, password: NEW });
+      expectRefusal(await r.call(null, RESET, { token, password: "mine now, surely" }), 400, "invalid_token");
+    });
+
+    it("one link used many times at once sets one password", async () => {
+      const email = await account(r);
+      await askReset(email);
+      const { token } = await lastLetter(r, email);
+      const passwords = Array.from({ length: 8 }, (_, n) => `password number ${n} of some`);
+      const replies = await Promise.all(passwords.map((password) => r.call(null, RESET, { token, password })));
+      const won = replies.findIndex(({ status }) => status === 200);
+      expect(replies.filter(({ status }) => status === 400)).toHaveLength(7);
+      await logIn(r, email, passwords[won]);
+    });
+
+    it("no token works for another purpose, and made-up ones get the same answer", async () => {
+      const p = await person(r, { verified: false });
+      const { token: verification } = await lastLetter(r, p.email);
+      await askReset(p.email);
+      const { token: reset } = await lastLetter(r, p.email);
+      const body = new Uint8Array(24).fill(3);
+      for (const token of [reset, p.session, formatCredential("email_verification", null, body), "krev_x", "x"]) {
+        expectRefusal(await r.call(null, VERIFY, { token }), 400, "invalid_token");
+      }
+      for (const token of [verification, p.session, formatCredential("password_reset", null, body), "krpr_", "x"]) {
+        expectRefusal(await r.call(null, RESET, { token, password: NEW }), 400, "invalid_token");
+      }
+      expectRefusal(await r.call(null, VERIFY, { token: "" }), 400, "invalid_request", "token");
+      expectRefusal(await r.call(null, VERIFY, { token: "x".repeat(501) }), 400, "invalid_request", "token");
+    });
+  });
+}

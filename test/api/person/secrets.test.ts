@@ -1,0 +1,77 @@
+// Nothing a person could be impersonated with is in the database files, their WAL or the log. The mail folder is the
+// mailbox and alone may hold a link.
+import { describe, expect, it } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import { account, freshEmail, lastLetter, logIn, person, team } from "../../../harness/people.ts";
+import { rack } from "../../../harness/rack.ts";
+import { everythingStored } from "../../../harness/stored.ts";
+
+const PLANTED = "planted-password-that-must-not-stay";
+
+for (const back of backends) {
+  describe(`secrets of people on ${back}`, () => {
+    it("leave no trace but their hashes", async () => {
+      await using r = await rack(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
+      const secrets: Record<string, string> = { password: PLANTED };
+      // Nothing can be delivered, so every message stays sealed in the outbox: its token is read from there.
+      const tokens = async (): Promise<string[]> => {
+        const { listMail, showMail } = await import("../../../src/domain/mail/outbox.ts");
+        const list = await listMail(r.app.rack, {});
+        const bodies = await Promise.all(list.data.map(({ id }) => showMail(r.app.rack, id, true)));
+        return bodies.flatMap(({ text = "" }) => /token=(\S+)/.exec(text)?.[1] ?? []);
+      };
+      const email = freshEmail();
+      await account(r, email, PLANTED, false);
+      const p = await logIn(r, email, PLANTED);
+      secrets.session = p.session;
+      await r.call(null, "POST /v1/auth/password_resets", { email });
+      await r.call(null, "POST /v1/auth/sessions", { email, password: `${PLANTED}-wrong` });
+      await r.call(p.session, "POST /v1/auth/me/password", { current_password: PLANTED, password: `${PLANTED}-new` });
+      const made = await r.call(p.session, "POST /v1/workspaces", { name: "W", slug: `w-${process.pid}` });
+      secrets.key = made.body.secret_key.key;
+      const invite = await r.call(p.session, "POST /v1/invites", { email: freshEmail(), role: "member" });
+      secrets.invite = invite.body.token.split(".")[1];
+      await r.app.idle();
+      const mailed = await tokens();
+      expect(mailed).toHaveLength(3);
+      for (const [n, token] of mailed.entries()) secrets[`mailed ${n}`] = token.split(".").at(-1) ?? token;
+      const stored = await everythingStored(r);
+      const logged = r.logs.join("");
+      expect(stored).toContain(p.id); // the search finds what is there
+      expect(logged).toContain(p.id);
+      for (const [name, secret] of Object.entries(secrets)) {
+        expect(stored.includes(secret), `${name} in the database`).toBe(false);
+        expect(logged.includes(secret), `${name} in the log`).toBe(false);
+      }
+    });
+
+    it("no message of the log transport carries a token", async () => {
+      await using r = await rack(back, { flags: { mail_url: "log:" } });
+      const email = freshEmail();
+      await account(r, email, PLANTED, false);
+      await r.app.idle();
+      const lines = r.logs.filter((line) => line.includes('"event":"mail"'));
+      expect(lines).toHaveLength(1);
+      expect(lines[0]).toContain(email);
+      expect(lines[0]).toMatch(/token=krev_[A-Za-z0-9_-]{6}…/);
+    });
+
+    it("no answer, not even an error, repeats a password or a token", async () => {
+      await using r = await rack(back);
+      const t = await team(r);
+      const p = await person(r);
+      const { token } = await lastLetter(r, p.email);
+      const calls = [
+        await r.call(null, "POST /v1/auth/users", { email: "x", password: PLANTED }),
+        await r.call(null, "POST /v1/auth/users", { email: freshEmail(), password: PLANTED, [PLANTED]: 1 }),
+        await r.call(null, "POST /v1/auth/email_verifications/consume", { token }),
+        await r.call(t.owner.session, "GET /v1/auth/sessions"),
+        await r.call(t.owner.session, "GET /v1/invites"),
+      ];
+      // A field's own name is told back: that is what details are for.
+      const texts = calls.map(({ text }) => text.replace(`"path":"${PLANTED}"`, ""));
+      for (const text of texts)
+        for (const secret of [PLANTED, token, t.owner.session]) expect(text).not.toContain(secret);
+    });
+  });
+}

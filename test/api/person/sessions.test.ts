@@ -1,0 +1,260 @@
+// Sessions: logging in and out, expiry, the list, and the workspace one acts in.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import {
+  account,
+  auditRows,
+  deploymentActions,
+  freshEmail,
+  letters,
+  logIn,
+  memberOf,
+  PASSWORD,
+  person,
+  team,
+} from "../../../harness/people.ts";
+import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();
+
+for (const back of backends) {
+  describe(`sessions on ${back}`, () => {
+    let r: TestRack;
+    beforeAll(async () => {
+      r = await rack(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const chainLength = async (): Promise<number> => (await auditRows(r)).length;
+
+    it("log-in answers the session with its token, the person and their workspaces", async () => {
+      const t = await team(r);
+      const since = await chainLength();
+      const now = r.clock.now();
+      const { status, body } = await r.call(null, "POST /v1/auth/sessions", {
+        email: t.owner.email,
+        password: PASSWORD,
+      });
+      expect(status).toBe(201);
+      expect(Object.keys(body).toSorted()).toEqual(
+        [
+          "object",
+          "token",
+          "id",
+          "display_prefix",
+          "active_workspace_id",
+          "created_at",
+          "last_seen_at",
+          "expires_at",
+          "absolute_expires_at",
+          "user",
+          "memberships",
+        ].toSorted(),
+      );
+      expect(body.token).toMatch(/^krses_[A-Za-z0-9_-]{32}[0-9a-f]{8}$/);
+      expect(body.display_prefix).toBe(body.token.slice(0, 12));
+      expect(body.active_workspace_id).toBe(t.id);
+      expect(Date.parse(body.expires_at)).toBe(now + 12 * HOUR);
+      expect(Date.parse(body.absolute_expires_at)).toBe(now + 30 * DAY);
+      expect(body.user).toEqual({
+        id: t.owner.id,
+        email: t.owner.email,
+        email_verified: true,
+        name: null,
+        created_at: expect.any(String),
+        last_login_at: new Date(now).toISOString(),
+      });
+      expect(body.memberships).toEqual([{ workspace_id: t.id, role: "owner", name: "Team", slug: t.slug }]);
+      const rows = (await auditRows(r)).slice(since);
+      expect(rows).toMatchObject([
+        {
+          action: "session.created",
+          actor_type: "user",
+          actor_id: t.owner.id,
+          target_id: body.id,
+          payload: { display_prefix: body.display_prefix },
+        },
+      ]);
+    });
+
+    it("a wrong password and an unknown address get one answer, and leave no audit row and no mail", async () => {
+      const email = await account(r);
+      const [since, mailed] = [await chainLength(), (await letters(r)).length];
+      const known = await r.call(null, "POST /v1/auth/sessions", { email, password: "wrong" });
+      const unknown = await r.call(null, "POST /v1/auth/sessions", { email: freshEmail(), password: "wrong" });
+      for (const reply of [known, unknown]) expectRefusal(reply, 401, "invalid_credentials");
+      expect(known.text).toBe(unknown.text);
+      expect(known.body.error.message).toBe("Email or password is incorrect.");
+      expect(headerNames(known)).toEqual(headerNames(unknown));
+      expect(await deploymentActions(r, since)).toEqual([]);
+      expect(await letters(r)).toHaveLength(mailed);
+    });
+
+    it("an address is matched whatever its case, and a password whatever its normal form", async () => {
+      const email = freshEmail("MiXed");
+      await account(r, email, "cafe\u0301 au lait, please");
+      const same = await logIn(r, email.toLowerCase(), "caf\u00e9 au lait, please");
+      expect((await r.call(same.session, "GET /v1/auth/me")).body.user.email).toBe(email);
+    });
+
+    it("an unverified person may log in and make a workspace", async () => {
+      const p = await person(r, { verified: false });
+      const slug = `unverified-${process.pid}-${back}`;
+      const made = await r.call(p.session, "POST /v1/workspaces", { name: "New", slug });
+      expect(made.status).toBe(201);
+      expect(made.body.membership).toEqual({ user_id: p.id, role: "owner" });
+    });
+
+    it("a workspace one is not in is 403 after the right password and 401 after a wrong one", async () => {
+      const t = await team(r);
+      const email = await account(r);
+      const since = await chainLength();
+      const want = { email, password: PASSWORD, workspace_id: t.id };
+      expectRefusal(await r.call(null, "POST /v1/auth/sessions", want), 403, "forbidden");
+      const wrong = { ...want, password: "wrong" };
+      expectRefusal(await r.call(null, "POST /v1/auth/sessions", wrong), 401, "invalid_credentials");
+      expect(await deploymentActions(r, since)).toEqual([]);
+    });
+
+    it("log-in starts in the workspace asked for, else the last one, else the only one, else none", async () => {
+      const p = await person(r);
+      const active = async (more: object = {}): Promise<string | null> =>
+        (await r.call(null, "POST /v1/auth/sessions", { email: p.email, password: PASSWORD, ...more })).body
+          .active_workspace_id;
+      expect(await active()).toBeNull();
+      const [a, b] = [await team(r), await team(r)];
+      for (const t of [a, b]) {
+        const { body } = await r.call(t.owner.session, "POST /v1/invites", { email: p.email, role: "member" });
+        await r.call(p.session, "POST /v1/auth/invites/accept", { token: body.token });
+      }
+      expect(await active()).toBe(a.id); // accepting the first moved the session there, the second did not
+      expect(await active({ workspace_id: b.id })).toBe(b.id);
+      expect(await active()).toBe(b.id);
+      await r.call(b.owner.session, `DELETE /v1/members/${p.id}`);
+      expect(await active()).toBe(a.id);
+    });
+
+    it("each request pushes the expiry on, at most once a minute is written, and thirty days is the end", async () => {
+      const p = await person(r);
+      const stored = async (): Promise<number> =>
+        Number((await r.sql("select expires_at from sessions where id = $1", [p.session_id]))[0]?.expires_at);
+      const touched = async (): Promise<number> => {
+        expect((await r.call(p.session, "GET /v1/auth/me")).status).toBe(200);
+        await r.app.rack.store.write({ chains: [], work: async () => ({ value: null, entries: [] }) }); // behind the touch
+        return stored();
+      };
+      const start = await stored();
+      r.clock.advance(59_000);
+      expect(await touched()).toBe(start);
+      r.clock.advance(2_000);
+      expect(await touched()).toBe(start + 61_000);
+      const born = r.clock.now() - 61_000;
+      for (let hours = 11; hours < 30 * 24; hours += 11) {
+        r.clock.advance(11 * HOUR);
+        await touched();
+      }
+      expect(await stored()).toBe(born + 30 * DAY);
+      r.clock.set(born + 30 * DAY - 1);
+      expect((await r.call(p.session, "GET /v1/auth/me")).status).toBe(200);
+      r.clock.set(born + 30 * DAY);
+      expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
+    });
+
+    it("an idle session ends after twelve hours", async () => {
+      const p = await person(r);
+      r.clock.advance(12 * HOUR - 1);
+      expect((await r.call(p.session, "GET /v1/auth/sessions")).status).toBe(200);
+      const idle = await person(r);
+      r.clock.advance(12 * HOUR);
+      expectRefusal(await r.call(idle.session, "GET /v1/auth/me"), 401, "invalid_session");
+    });
+
+    it("the list shows live sessions only, newest first, and marks one's own", async () => {
+      const p = await person(r);
+      r.clock.advance(1);
+      const second = await logIn(r, p.email);
+      r.clock.advance(1);
+      const third = await logIn(r, p.email);
+      await r.call(second.session, "DELETE /v1/auth/sessions/current");
+      const { body } = await r.call(p.session, "GET /v1/auth/sessions");
+      expect(body.object).toBe("list");
+      expect(body.data.map(({ id, current }: { id: string; current: boolean }) => [id, current])).toEqual([
+        [third.session_id, false],
+        [p.session_id, true],
+      ]);
+      expect(Object.keys(body.data[0]).toSorted()).toEqual(
+        [
+          "id",
+          "display_prefix",
+          "active_workspace_id",
+          "created_at",
+          "last_seen_at",
+          "expires_at",
+          "absolute_expires_at",
+          "current",
+        ].toSorted(),
+      );
+    });
+
+    it("ending a session works once, and only for its own person", async () => {
+      const [p, stranger] = [await person(r), await person(r)];
+      const other = await logIn(r, p.email);
+      const since = await chainLength();
+      const route = `DELETE /v1/auth/sessions/${other.session_id}`;
+      expectRefusal(await r.call(stranger.session, route), 404, "not_found");
+      const ended = await r.call(p.session, route);
+      expect(ended.body).toEqual({ object: "session", id: other.session_id, revoked: true });
+      expectRefusal(await r.call(p.session, route), 404, "not_found");
+      expectRefusal(await r.call(other.session, "GET /v1/auth/me"), 401, "invalid_session");
+      const current = await r.call(p.session, "DELETE /v1/auth/sessions/current");
+      expect(current.body).toEqual({ object: "session", id: p.session_id, revoked: true });
+      expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
+      expect(await deploymentActions(r, since)).toEqual(["session.revoked", "session.revoked"]);
+    });
+
+    it("the fifty-first session ends the oldest", async () => {
+      const p = await person(r);
+      for (let n = 2; n <= 51; n++) {
+        r.clock.advance(1);
+        await logIn(r, p.email);
+      }
+      expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
+      const last = await logIn(r, p.email);
+      const { body } = await r.call(last.session, "GET /v1/auth/sessions");
+      expect(body.data).toHaveLength(50);
+    });
+
+    it("switching moves the session, and a workspace one is not in is not there", async () => {
+      const [a, b] = [await team(r), await team(r)];
+      const p = await memberOf(r, a, "admin");
+      const switched = "POST /v1/auth/sessions/current/workspace";
+      expectRefusal(await r.call(p.session, switched, { workspace_id: b.id }), 404, "not_found");
+      const { body: invite } = await r.call(b.owner.session, "POST /v1/invites", { email: p.email, role: "member" });
+      const { body: joined } = await r.call(p.session, "POST /v1/auth/invites/accept", { token: invite.token });
+      expect(joined.active).toBe(false);
+      const since = await chainLength();
+      const reply = await r.call(p.session, switched, { workspace_id: b.id });
+      expect(reply.body).toEqual({ object: "session", id: p.session_id, active_workspace_id: b.id });
+      expect((await r.call(p.session, "GET /v1/workspace")).body.id).toBe(b.id);
+      expectRefusal(await r.call(p.session, "POST /v1/projects", { name: "P", slug: "ppp" }), 403, "forbidden");
+      expect(await deploymentActions(r, since)).toEqual([]);
+    });
+
+    it("a person without a workspace is told so on the vendor plane", async () => {
+      const p = await person(r);
+      const reply = await r.call(p.session, "GET /v1/workspace");
+      expectRefusal(reply, 403, "forbidden");
+      expect(reply.body.error.message).toBe("No active workspace.");
+    });
+
+    it("a session is never mistaken: wrong checksum, cut short, another prefix", async () => {
+      const { session } = await person(r);
+      const wrong = session.endsWith("0") ? "1" : "0";
+      for (const token of [session.slice(0, -1) + wrong, session.slice(0, -1), `${session}0`]) {
+        expectRefusal(await r.call(token, "GET /v1/auth/me"), 401, "invalid_session");
+      }
+      expectRefusal(await r.call(session.replace("krses_", "krsk_live_"), "GET /v1/workspace"), 401, "invalid_key");
+    });
+  });
+}

@@ -1,0 +1,207 @@
+// Accounts: signing up, one's name, one's password.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import {
+  account,
+  auditRows,
+  deploymentActions,
+  freshEmail,
+  lastLetter,
+  letters,
+  logIn,
+  PASSWORD,
+  person,
+  team,
+} from "../../../harness/people.ts";
+import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+
+const NEW = "another fine password";
+const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();
+
+for (const back of backends) {
+  describe(`accounts on ${back}`, () => {
+    let r: TestRack;
+    beforeAll(async () => {
+      r = await rack(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const chainLength = async (): Promise<number> => (await auditRows(r)).length;
+
+    it("sign-up answers 202 and mails one verification link", async () => {
+      const email = freshEmail();
+      const since = await chainLength();
+      const reply = await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD, name: "Ada" });
+      expect(reply.status).toBe(202);
+      expect(reply.body).toEqual({ object: "signup", email, accepted: true });
+      const mail = await letters(r, email);
+      expect(mail).toHaveLength(1);
+      expect(mail[0]?.link).toMatch(new RegExp(`^${r.url}/#/verify\\?token=krev_[A-Za-z0-9_-]{32}[0-9a-f]{8}$`));
+      expect(mail[0]?.text.match(/https?:/g)).toHaveLength(1);
+      expect(await deploymentActions(r, since)).toEqual(["user.created"]);
+      const [row] = (await auditRows(r)).slice(-1);
+      expect(row).toMatchObject({ actor_type: "user", payload: {} });
+      expect(row?.actor_id).toBe(row?.target_id);
+    });
+
+    it("sign-up for a verified address answers the same, changes nothing, and mails one notice without a token", async () => {
+      const email = await account(r);
+      const [since, mailed] = [await chainLength(), (await letters(r, email)).length];
+      const want = { email: email.toUpperCase(), password: NEW };
+      const reply = await r.call(null, "POST /v1/auth/users", want);
+      const fresh = await r.call(null, "POST /v1/auth/users", { email: freshEmail(), password: NEW });
+      expect(reply.status).toBe(202);
+      expect(reply.body).toEqual({ object: "signup", email: want.email, accepted: true });
+      expect(headerNames(reply)).toEqual(headerNames(fresh));
+      expect(await deploymentActions(r, since)).toEqual(["user.created"]); // the other address's
+      const mail = await letters(r, email);
+      expect(mail).toHaveLength(mailed + 1);
+      const link = `${r.url}/#/forgot`; // the one page that helps somebody who has an account
+      expect(mail.at(-1)).toMatchObject({ subject: "You already have an account", token: null, link });
+      await logIn(r, email, PASSWORD);
+      expectRefusal(await r.call(null, "POST /v1/auth/sessions", { email, password: NEW }), 401, "invalid_credentials");
+    });
+
+    it("somebody who signs up another person's address first ends up with nothing", async () => {
+      const email = freshEmail("victim");
+      await account(r, email, "the stranger's password", false);
+      const stranger = await logIn(r, email, "the stranger's password");
+      await account(r, email, "the person's own password", false);
+      const mail = await letters(r, email);
+      expect(mail).toHaveLength(2);
+      expect(mail[1]?.link).toMatch(/\/#\/reset\?token=krpr_/);
+      // Nothing has changed yet: the stranger's sign-up still stands, unverified.
+      expectRefusal(
+        await r.call(null, "POST /v1/auth/sessions", { email, password: "the person's own password" }),
+        401,
+        "invalid_credentials",
+      );
+      const since = await chainLength();
+      const consumed = await r.call(null, "POST /v1/auth/password_resets/consume", {
+        token: mail[1]?.token,
+        password: "the person's own password",
+      });
+      expect(consumed.body).toEqual({ object: "password_reset", consumed: true });
+      expect(await deploymentActions(r, since)).toEqual(["user.password_reset", "user.email_verified"]);
+      expectRefusal(await r.call(stranger.session, "GET /v1/auth/me"), 401, "invalid_session");
+      const again = { email, password: "the stranger's password" };
+      expectRefusal(await r.call(null, "POST /v1/auth/sessions", again), 401, "invalid_credentials");
+      const mine = await logIn(r, email, "the person's own password");
+      const me = await r.call(mine.session, "GET /v1/auth/me");
+      expect(me.body.user).toEqual({ id: mine.id, email, email_verified: true });
+    });
+
+    it("two sign-ups of one address at once make one account and queue one message each", async () => {
+      const email = freshEmail();
+      const both = await Promise.all(
+        [PASSWORD, NEW].map((password) => r.call(null, "POST /v1/auth/users", { email, password })),
+      );
+      expect(both.map(({ status }) => status)).toEqual([202, 202]);
+      expect(await r.sql("select id from users where email_key = $1", [email])).toHaveLength(1);
+      expect(await letters(r, email)).toHaveLength(2);
+    });
+
+    for (const [why, change, path] of [
+      ["no address", { email: undefined }, "email"],
+      ["a broken address", { email: "ada@" }, "email"],
+      ["a short password", { password: "tooshort123" }, "password"],
+      ["a long password", { password: "x".repeat(257) }, "password"],
+      ["a password of too many bytes", { password: "😀é".repeat(128) + "x" }, "password"],
+      ["a common password", { password: "123QWEasdzxc" }, "password"],
+      ["a repeated one", { password: "abcabcabcabcabc" }, "password"],
+      ["a sequence", { password: "abcdefghijklm" }, "password"],
+      ["little more than the product's name", { password: "Keyrack12345" }, "password"],
+      ["an unknown field", { admin: true }, "admin"],
+      ["a name with nothing in it", { name: "" }, "name"],
+    ] as const) {
+      it(`refuses ${why} at sign-up and writes nothing`, async () => {
+        const email = freshEmail();
+        const reply = await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD, ...change });
+        expectRefusal(reply, 400, "invalid_request", path);
+        expect(reply.text).not.toContain("tooshort123");
+        expect(await r.sql("select id from users where email_key = $1", [email])).toEqual([]);
+        expect(await letters(r, email)).toEqual([]);
+      });
+    }
+
+    it("refuses a password that is little more than the address, and says why", async () => {
+      const email = `longlocalpart${freshEmail()}`;
+      const local = email.split("@")[0] ?? "";
+      const reply = await r.call(null, "POST /v1/auth/users", { email, password: `${local}!1` });
+      expectRefusal(reply, 400, "invalid_request", "password");
+      expect(reply.body.error.details[0].message).toBe("is little more than a word that belongs to this account");
+    });
+
+    it("me shows exactly the person, the active workspace and the memberships", async () => {
+      const t = await team(r);
+      const reply = await r.call(t.owner.session, "GET /v1/auth/me");
+      expect(reply.body).toEqual({
+        object: "me",
+        user: { id: t.owner.id, email: t.owner.email, email_verified: true },
+        active_workspace_id: t.id,
+        memberships: [{ workspace_id: t.id, role: "owner", name: "Team", slug: t.slug }],
+      });
+    });
+
+    it("one's name can be set and cleared; the chain learns only that it changed", async () => {
+      const p = await person(r);
+      const since = await chainLength();
+      const set = await r.call(p.session, "PATCH /v1/auth/me", { name: "Ada Lovelace" });
+      expect(set.status).toBe(200);
+      expect(Object.keys(set.body).toSorted()).toEqual(
+        ["object", "id", "email", "email_verified", "name", "created_at", "last_login_at"].toSorted(),
+      );
+      expect(set.body).toMatchObject({ object: "user", name: "Ada Lovelace", email: p.email });
+      await r.call(p.session, "PATCH /v1/auth/me", { name: "Ada Lovelace" });
+      const cleared = await r.call(p.session, "PATCH /v1/auth/me", { name: null });
+      expect(cleared.body.name).toBeNull();
+      expectRefusal(await r.call(p.session, "PATCH /v1/auth/me", {}), 400, "invalid_request", "name");
+      const rows = (await auditRows(r)).slice(since);
+      expect(rows.map(({ action }) => action)).toEqual(["user.updated", "user.updated"]);
+      expect(rows[0]).toMatchObject({ actor_type: "user", actor_id: p.id, payload: { name: { changed: true } } });
+    });
+
+    it("changing the password keeps this session, ends the others, and mails a notice", async () => {
+      const p = await person(r);
+      const other = await logIn(r, p.email);
+      const since = await chainLength();
+      const reply = await r.call(p.session, "POST /v1/auth/me/password", { current_password: PASSWORD, password: NEW });
+      expect(reply.body).toEqual({ object: "password", changed: true });
+      expect((await r.call(p.session, "GET /v1/auth/me")).status).toBe(200);
+      expectRefusal(await r.call(other.session, "GET /v1/auth/me"), 401, "invalid_session");
+      const rows = (await auditRows(r)).slice(since);
+      expect(rows.map(({ action }) => action)).toEqual(["user.password_changed"]);
+      expect(rows[0]?.payload).toEqual({ revoked_sessions: 1 });
+      const notice = { subject: "Your password was changed", token: null, link: `${r.url}/#/forgot` };
+      expect(await lastLetter(r, p.email)).toMatchObject(notice);
+      expectRefusal(
+        await r.call(null, "POST /v1/auth/sessions", { email: p.email, password: PASSWORD }),
+        401,
+        "invalid_credentials",
+      );
+      await logIn(r, p.email, NEW);
+    });
+
+    it("a wrong current password is 403, and a weak new one is 400: nothing changes", async () => {
+      const p = await person(r);
+      const [since, mailed] = [await chainLength(), (await letters(r, p.email)).length];
+      const wrong = { current_password: "not my password", password: NEW };
+      expectRefusal(await r.call(p.session, "POST /v1/auth/me/password", wrong), 403, "invalid_credentials");
+      const weak = { current_password: PASSWORD, password: "qwertyuiop[]" };
+      expectRefusal(await r.call(p.session, "POST /v1/auth/me/password", weak), 400, "invalid_request", "password");
+      expect(await deploymentActions(r, since)).toEqual([]);
+      expect(await letters(r, p.email)).toHaveLength(mailed);
+      await logIn(r, p.email);
+    });
+
+    it("the name of one's workspace is no password", async () => {
+      const t = await team(r);
+      const want = { current_password: PASSWORD, password: `${t.slug}1!` };
+      expectRefusal(
+        await r.call(t.owner.session, "POST /v1/auth/me/password", want),
+        400,
+        "invalid_request",
+        "password",
+      );
+    });
+  });
+}

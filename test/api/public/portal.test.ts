@@ -1,0 +1,47 @@
+// The portal's script as Keyrack serves it: for pages of any origin, cached for five minutes, asked again by etag.
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { rack, type TestRack } from "../../../harness/rack.ts";
+
+const FILE = new URL("../../../dist/web/portal.js", import.meta.url);
+
+describe("GET /embed/portal.js", () => {
+  let r: TestRack;
+  beforeAll(async () => {
+    r = await rack("sqlite");
+  });
+  afterAll(() => r[Symbol.asyncDispose]());
+
+  it("is the built file, readable from anywhere, whatever the query says", async () => {
+    for (const path of ["/embed/portal.js", "/embed/portal.js?v=1&v=2"]) {
+      const reply = await r.call(null, `GET ${path}`, undefined, { headers: { origin: "https://any.example" } });
+      expect(reply.status).toBe(200);
+      expect(reply.text).toBe(readFileSync(FILE, "utf8"));
+      expect(Object.fromEntries(reply.headers)).toMatchObject({
+        "content-type": "text/javascript; charset=utf-8",
+        "cache-control": "public, max-age=300",
+        "access-control-allow-origin": "*",
+        "cross-origin-resource-policy": "cross-origin",
+        "x-content-type-options": "nosniff",
+        etag: expect.stringMatching(/^"[0-9a-f]{32}"$/),
+      });
+    }
+  });
+
+  it("is not sent again to whoever has it", async () => {
+    const etag = (await r.call(null, "GET /embed/portal.js")).headers.get("etag") ?? "";
+    for (const known of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
+      const reply = await r.call(null, "GET /embed/portal.js", undefined, { headers: { "if-none-match": known } });
+      expect([reply.status, reply.text, reply.headers.get("etag")]).toEqual([304, "", etag]);
+    }
+    const other = await r.call(null, "GET /embed/portal.js", undefined, { headers: { "if-none-match": '"x"' } });
+    expect(other.status).toBe(200);
+  });
+
+  it("parses no markup, touches no storage and holds no inline style", () => {
+    const text = readFileSync(FILE, "utf8");
+    expect(text).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/);
+    expect(text).not.toMatch(/localStorage|sessionStorage|indexedDB|\.cookie\b/);
+    expect(text).not.toMatch(/setAttribute\("style"|createElement\("style"/);
+  });
+});

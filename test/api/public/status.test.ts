@@ -1,0 +1,103 @@
+// /status: one word for each part, the worst of them for all, always 200, and cheap to ask.
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { BackupState } from "../../../src/domain/health/status.ts";
+import { backends } from "../../../harness/backends.ts";
+import { rack, type TestRack } from "../../../harness/rack.ts";
+
+const DAY_MS = 86_400_000;
+/** The schedule that an instance has unless told otherwise; nothing is due before a minute has passed. */
+const SCHEDULED = { flags: { backup_every: "24h", restore_test_every: "7d" } } as const;
+const FINE = { api: "ok", database: "ok", redis: "disabled", worker: "ok", backup: "unknown" };
+const NEVER = { lastRunAt: null, pass: null, backupId: null };
+
+for (const back of backends) {
+  describe(`/status on ${back}`, () => {
+    let r: TestRack;
+    beforeAll(async () => {
+      r = await rack(back, SCHEDULED);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const ask = async () => {
+      r.clock.advance(5_000);
+      const reply = await r.call(null, "GET /status?whatever=1");
+      expect(reply.status).toBe(200);
+      return reply.body;
+    };
+
+    it("is well from the start, and knows nothing of backups that nobody makes", async () => {
+      expect(await ask()).toEqual({ status: "ok", components: FINE, restoreTest: NEVER });
+    });
+
+    it("looks once in five seconds, however often it is asked", async () => {
+      const ping = vi.spyOn(r.app.rack.store, "ping");
+      await ask();
+      await Promise.all(Array.from({ length: 20 }, () => r.call(null, "GET /status")));
+      expect(ping).toHaveBeenCalledTimes(1);
+      r.clock.advance(5_000);
+      await Promise.all(Array.from({ length: 20 }, () => r.call(null, "GET /status")));
+      expect(ping).toHaveBeenCalledTimes(2);
+      ping.mockRestore();
+    });
+
+    it("is down without a database, and says so with 200", async () => {
+      const ping = vi.spyOn(r.app.rack.store, "ping").mockRejectedValue(new Error("gone"));
+      const { status, components } = await ask();
+      expect([status, components]).toEqual(["down", { ...FINE, database: "down", worker: "unknown" }]);
+      ping.mockRestore();
+      expect((await ask()).status).toBe("ok");
+    });
+
+    it("is degraded while a job fails or a message could not be delivered", async () => {
+      const { failing } = r.app.rack.worker;
+      failing.add("delta log");
+      expect(await ask()).toMatchObject({ status: "degraded", components: { worker: "degraded" } });
+      failing.clear();
+      expect((await ask()).status).toBe("ok");
+      const columns = "(id, kind, recipient, message_id, state, attempts, created_at, next_at, give_up_at, settled_at)";
+      const now = r.clock.now();
+      await r.sql(
+        `insert into outbox ${columns} values ('m', 'x', 'a@b.c', '<m>', 'dead', 1, ${now}, ${now}, ${now}, ${now})`,
+      );
+      expect(await ask()).toMatchObject({ status: "degraded", components: { worker: "degraded" } });
+      await r.sql("delete from outbox where id = 'm'");
+    });
+
+    for (const [why, health, state] of [
+      ["never made", "unknown", { lastSuccessAt: null }],
+      ["fresh and never tested", "ok", { lastSuccessAt: -DAY_MS }],
+      ["fresh and tested", "ok", { lastSuccessAt: -DAY_MS, lastRunAt: -7 * DAY_MS, pass: true }],
+      ["two days old", "ok", { lastSuccessAt: -2 * DAY_MS }],
+      ["older than two days", "degraded", { lastSuccessAt: -2 * DAY_MS - 1 }],
+      ["fresh, but its test failed", "degraded", { lastSuccessAt: -DAY_MS, lastRunAt: -DAY_MS, pass: false }],
+      ["fresh, but tested long ago", "degraded", { lastSuccessAt: -DAY_MS, lastRunAt: -8 * DAY_MS - 1, pass: true }],
+    ] as const) {
+      it(`calls a backup ${health} that is ${why}`, async () => {
+        const at = (ms: number | null | undefined) => (ms === null || ms === undefined ? null : r.clock.now() + ms);
+        const { lastSuccessAt, lastRunAt, pass } = { lastRunAt: null, pass: null, ...state };
+        r.app.rack.backups = async (): Promise<BackupState> => ({
+          lastSuccessAt: at(lastSuccessAt),
+          restoreTest: { lastRunAt: at(lastRunAt), pass, backupId: lastRunAt === null ? null : "b" },
+        });
+        const body = await ask();
+        expect([body.components.backup, body.status]).toEqual([health, health === "degraded" ? "degraded" : "ok"]);
+        const when = lastRunAt === null ? null : new Date(r.clock.now() + lastRunAt).toISOString();
+        expect(body.restoreTest).toEqual({ lastRunAt: when, pass, backupId: when && "b" });
+        delete r.app.rack.backups;
+      });
+    }
+  });
+}
+
+describe("/status", () => {
+  for (const [on, health] of [
+    ["local", "degraded"],
+    ["error", "down"],
+  ] as const) {
+    it(`calls a Redis that is away ${health} where its failure means ${on}`, async () => {
+      const flags = { redis_url: "redis://127.0.0.1:1", ratelimit_on_redis_failure: on, backup_every: "off" };
+      await using r = await rack("sqlite", { flags });
+      const { status, components } = (await r.call(null, "GET /status")).body;
+      expect([status, components]).toEqual([health, { ...FINE, redis: health, backup: "disabled" }]);
+    });
+  }
+});

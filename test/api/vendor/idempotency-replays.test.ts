@@ -1,0 +1,144 @@
+// Idempotency-Key on our own POSTs: a retried mint returns the first key, never a second one.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import { expectRefusal, rack, type TestRack } from "../../../harness/rack.ts";
+
+const DAY = 86_400_000;
+
+for (const back of backends) {
+  describe(`Idempotency-Key on ${back}`, () => {
+    let r: TestRack;
+    beforeAll(async () => {
+      r = await rack(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const keyed = (key: string) => ({ headers: { "idempotency-key": key } });
+
+    it("a retry gets the first answer, says so, and mints nothing", async () => {
+      const w = await r.workspace();
+      const want = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
+      const first = await w.call("sk_owner", "POST /v1/keys", want, keyed('"mint-1"'));
+      const retry = await w.call("sk_owner", "POST /v1/keys", want, keyed("mint-1"));
+      expect(first.headers.get("idempotent-replayed")).toBeNull();
+      expect(retry.headers.get("idempotent-replayed")).toBe("true");
+      expect({ status: retry.status, body: retry.body }).toEqual({ status: first.status, body: first.body });
+      expect(await w.actions()).toEqual(["api_key.created"]);
+    });
+
+    it("works for workspaces, rotation and repeated revocation", async () => {
+      const w = await r.workspace();
+      const body = { name: "W", slug: `kept-${w.slug}` };
+      const made = await w.call("bootstrap", "POST /v1/workspaces", body, keyed("ws"));
+      expect((await w.call("bootstrap", "POST /v1/workspaces", body, keyed("ws"))).body).toEqual(made.body);
+      const { id } = await w.mint();
+      const rotated = await w.call("sk_owner", `POST /v1/keys/${id}/rotate`, {}, keyed("rot"));
+      expect((await w.call("sk_owner", `POST /v1/keys/${id}/rotate`, {}, keyed("rot"))).body).toEqual(rotated.body);
+      await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, {}, keyed("rev"));
+      await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, {}, keyed("rev-again"));
+      expectRefusal(
+        await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, { reason: "x" }, keyed("rev-again")),
+        422,
+        "idempotency_mismatch",
+      );
+      expect(await w.actions()).toEqual(["api_key.created", "api_key.rotated", "api_key.revoked"]);
+    });
+
+    it("another payload, or another route, under the same key is refused", async () => {
+      const w = await r.workspace();
+      await w.call("sk_owner", "POST /v1/tenants", { external_id: "a" }, keyed("k"));
+      expectRefusal(
+        await w.call("sk_owner", "POST /v1/tenants", { external_id: "b" }, keyed("k")),
+        422,
+        "idempotency_mismatch",
+      );
+      expectRefusal(
+        await w.call("sk_owner", "POST /v1/projects", { name: "a", slug: "aaa" }, keyed("k")),
+        422,
+        "idempotency_mismatch",
+      );
+      expect(await w.actions()).toEqual(["tenant.created"]);
+    });
+
+    it("a refusal is not kept: the retry is tried again", async () => {
+      const w = await r.workspace();
+      const other = await w.call("sk_owner", "POST /v1/tenants", { external_id: "x" });
+      expect((await w.call("sk_owner", "POST /v1/tenants", { external_id: "x" }, keyed("t"))).status).toBe(409);
+      await w.call("sk_owner", `DELETE /v1/tenants/${other.body.id}`);
+      expect((await w.call("sk_owner", "POST /v1/tenants", { external_id: "x" }, keyed("t"))).status).toBe(201);
+    });
+
+    it("keys belong to a credential, and end after a day", async () => {
+      const w = await r.workspace();
+      const body = { external_id: "mine" };
+      const first = await w.call("sk_owner", "POST /v1/tenants", body, keyed("same"));
+      expect((await w.call("sk_admin", "POST /v1/tenants", body, keyed("same"))).status).toBe(409);
+      r.clock.advance(DAY - 1);
+      const again = await w.call("sk_owner", "POST /v1/tenants", body, keyed("same"));
+      expect([first.status, again.status, again.body.id]).toEqual([201, 201, first.body.id]);
+      r.clock.advance(1);
+      expect((await w.call("sk_owner", "POST /v1/tenants", body, keyed("same"))).status).toBe(409);
+    });
+
+    it("twenty at once: one mint, the others replay it or are told to wait", async () => {
+      const w = await r.workspace();
+      const replies = await Promise.all(
+        Array.from({ length: 20 }, () =>
+          w.call("sk_owner", "POST /v1/tenants", { external_id: "t20" }, keyed("twenty")),
+        ),
+      );
+      const made = replies.filter(({ status }) => status === 201);
+      expect(new Set(made.map(({ body }) => body.id)).size).toBe(1);
+      for (const other of replies.filter(({ status }) => status !== 201)) {
+        expectRefusal(other, 409, "conflict");
+        expect(other.headers.get("retry-after")).toBe("1");
+      }
+      expect(await w.actions()).toEqual(["tenant.created"]);
+    });
+
+    it("no key is readable in the kept answer", async () => {
+      const w = await r.workspace();
+      const { body } = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" }, keyed("sealed"));
+      const rows = await r.sql("select * from kept_answers");
+      const text = rows.map((row) => Buffer.from(row.sealed_body as Uint8Array).toString("latin1")).join("\n");
+      expect(rows.length).toBeGreaterThan(0);
+      expect(text).not.toContain(body.key);
+      expect(text).not.toContain(body.id);
+    });
+
+    for (const bad of ["", " ", "a b", "x".repeat(256), "é"]) {
+      it(`the key ${JSON.stringify(bad).slice(0, 12)} is refused by name`, async () => {
+        const w = await r.workspace();
+        const reply = await w.call("sk_owner", "POST /v1/tenants", { external_id: "z" }, keyed(`"${bad}"`));
+        expectRefusal(reply, 400, "invalid_request", "idempotency-key");
+        expect(await w.actions()).toEqual([]);
+      });
+    }
+  });
+}
+
+describe.runIf(backends.includes("postgres"))("Idempotency-Key in two processes", () => {
+  it("one mint and one workspace, whichever process the retries reach at the same moment", async () => {
+    await using one = await rack("postgres");
+    await using two = await rack("postgres", { beside: one });
+    const w = await one.workspace();
+    const want = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
+    const workspace = { name: "W", slug: `both-${w.slug}` };
+    for (const [route, bearer, body] of [
+      ["POST /v1/keys", w.keys.sk_owner, want],
+      ["POST /v1/workspaces", one.app.bootstrap.token, workspace],
+    ] as const) {
+      const options = { headers: { "idempotency-key": "both" } };
+      const replies = await Promise.all(
+        [one, two, one, two, one, two].map((r) => r.call(bearer, route, body, options)),
+      );
+      const made = replies.filter(({ status }) => status === 201);
+      expect(made.length).toBeGreaterThan(0);
+      expect(new Set(made.map(({ text }) => text)).size).toBe(1);
+      expect(made.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
+      for (const reply of replies.filter(({ status }) => status !== 201)) expectRefusal(reply, 409, "conflict");
+      expect((await two.call(bearer, route, body, options)).text).toBe(made[0]?.text);
+    }
+    expect(await w.actions()).toEqual(["api_key.created"]);
+  });
+});

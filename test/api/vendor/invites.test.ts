@@ -1,0 +1,256 @@
+// Invitations: who gets in, with which token, once.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import {
+  auditRows,
+  deploymentActions,
+  freshEmail,
+  lastLetter,
+  letters,
+  memberOf,
+  person,
+  team,
+  type Person,
+  type Team,
+} from "../../../harness/people.ts";
+import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+
+const DAY = 86_400_000;
+const ACCEPT = "POST /v1/auth/invites/accept";
+const ROUNDS = 50;
+
+for (const back of backends) {
+  describe(`invitations on ${back}`, () => {
+    let r: TestRack;
+    let t: Team;
+    beforeAll(async () => {
+      r = await rack(back);
+      t = await team(r);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const invite = (email: string, role = "member", by = t.owner.session): Promise<Reply> =>
+      r.call(by, "POST /v1/invites", { email, role });
+    const actions = async (since: number): Promise<string[]> =>
+      (await auditRows(r, t.id)).slice(since).map(({ action }) => action);
+    const length = async (): Promise<number> => (await auditRows(r, t.id)).length;
+
+    it("an invitation answers its token once and mails another", async () => {
+      const email = freshEmail("guest");
+      const since = await length();
+      const reply = await invite(email, "admin");
+      expect(reply.status).toBe(201);
+      const { token, ...rest } = reply.body;
+      expect(rest).toEqual({
+        object: "workspace_invite",
+        id: expect.any(String),
+        email,
+        role: "admin",
+        invited_by: t.owner.id,
+        created_at: expect.any(String),
+        expires_at: new Date(Date.parse(rest.created_at) + 7 * DAY).toISOString(),
+        accepted_at: null,
+        revoked_at: null,
+        token_shown_once: true,
+      });
+      expect(token).toMatch(new RegExp(`^${t.id}\\.[A-Za-z0-9_-]{32}[0-9a-f]{8}$`));
+      const mail = await lastLetter(r, email);
+      expect(mail.link).toBe(`${r.url}/#/invite?token=${mail.token}`);
+      expect(mail.token).not.toBe(token);
+      expect(mail.text).toContain('"Team" as admin');
+      const rows = (await auditRows(r, t.id)).slice(since);
+      expect(rows).toMatchObject([
+        { action: "workspace_invite.created", target_id: rest.id, payload: { email, role: "admin" } },
+      ]);
+      const { body: list } = await r.call(t.owner.session, "GET /v1/invites");
+      expect(list.data[0].id).toBe(rest.id);
+      expect(JSON.stringify(list)).not.toContain("token");
+    });
+
+    it("a secret key may invite; then nobody is named as the inviter", async () => {
+      const reply = await invite(freshEmail(), "member", t.key);
+      expect(reply.body.invited_by).toBeNull();
+    });
+
+    it("one pending invitation an address, and none for a member", async () => {
+      const email = freshEmail();
+      const first = await invite(email);
+      expectRefusal(await invite(email.toUpperCase()), 409, "conflict");
+      await r.call(t.owner.session, `POST /v1/invites/${first.body.id}/revoke`, {});
+      expect((await invite(email)).status).toBe(201);
+      const member = await memberOf(r, t, "member");
+      expectRefusal(await invite(member.email), 409, "conflict");
+    });
+
+    for (const [why, body, path] of [
+      ["an unknown role", { email: "a@example.com", role: "superuser" }, "role"],
+      ["no role", { email: "a@example.com" }, "role"],
+      ["a broken address", { email: "a b@example.com", role: "member" }, "email"],
+    ] as const) {
+      it(`refuses ${why}`, async () => {
+        expectRefusal(await r.call(t.owner.session, "POST /v1/invites", body), 400, "invalid_request", path);
+      });
+    }
+
+    it("accepting makes a member, moves a homeless session, and records who was invited", async () => {
+      const guest = await person(r);
+      const invitedTo = freshEmail("another-address");
+      const { body } = await invite(invitedTo, "admin");
+      const since = await length();
+      const reply = await r.call(guest.session, ACCEPT, { token: body.token });
+      expect(reply.status).toBe(200);
+      expect(reply.body).toEqual({
+        object: "workspace_member",
+        workspace_id: t.id,
+        user_id: guest.id,
+        role: "admin",
+        active: true,
+      });
+      expect((await r.call(guest.session, "GET /v1/workspace")).body.id).toBe(t.id);
+      const rows = (await auditRows(r, t.id)).slice(since);
+      expect(rows).toMatchObject([
+        { action: "workspace_invite.accepted", target_id: body.id, payload: { email: invitedTo, role: "admin" } },
+        {
+          action: "workspace_member.joined",
+          target_id: guest.id,
+          payload: { role: "admin", email: guest.email, invited_to: invitedTo },
+        },
+      ]);
+      const log = await r.call(guest.session, "GET /v1/audit_logs?limit=200");
+      expect(log.body.data.at(-1).actor).toEqual({
+        id: guest.id,
+        email: guest.email,
+        email_verified: true,
+        name: null,
+      });
+    });
+
+    // Decision 61: who may accept with what.
+    for (const [why, verified, mailed, same, status] of [
+      ["a verified person with the API's token", true, false, false, 200],
+      ["a verified person with the mailed token", true, true, false, 200],
+      ["an unverified person with the mailed token to their own address", false, true, true, 200],
+      ["an unverified person with the mailed token to another address", false, true, false, 403],
+      ["an unverified person with the API's token to their own address", false, false, true, 403],
+      ["an unverified person with the API's token to another address", false, false, false, 403],
+    ] as const) {
+      it(`${why} is answered ${status}`, async () => {
+        const guest = await person(r, { verified });
+        const email = same ? guest.email : freshEmail();
+        const { body } = await invite(email);
+        const token = mailed ? (await lastLetter(r, email)).token : body.token;
+        const [since, people] = [await length(), (await auditRows(r)).length];
+        const reply = await r.call(guest.session, ACCEPT, { token });
+        const nowVerified = (await r.call(guest.session, "GET /v1/auth/me")).body.user.email_verified;
+        if (status === 403) {
+          expectRefusal(reply, 403, "email_unverified");
+          expect(nowVerified).toBe(false);
+          expect(await actions(since)).toEqual([]);
+          expect(await deploymentActions(r, people)).toEqual([]);
+        } else {
+          expect(reply.status).toBe(200);
+          expect(nowVerified).toBe(true);
+          expect(await deploymentActions(r, people)).toEqual(verified ? [] : ["user.email_verified"]);
+        }
+      });
+    }
+
+    it("a member who accepts again is 409 and keeps the role", async () => {
+      const admin = await memberOf(r, t, "admin");
+      const { body } = await invite(freshEmail(), "owner");
+      const since = await length();
+      expectRefusal(await r.call(admin.session, ACCEPT, { token: body.token }), 409, "conflict");
+      const { body: members } = await r.call(t.owner.session, "GET /v1/members");
+      const me = members.data.find(({ user_id }: { user_id: string }) => user_id === admin.id);
+      expect(me.role).toBe("admin");
+      expect(await actions(since)).toEqual([]);
+    });
+
+    // Decision 60: [state, revoke's answer, rows it writes, accept's answer]
+    for (const [state, revoke, rows, accept] of [
+      ["pending", 200, ["workspace_invite.revoked"], 200],
+      ["accepted", 409, [], 400],
+      ["revoked", 200, [], 400],
+      ["expired", 200, ["workspace_invite.revoked"], 400],
+    ] as const) {
+      const make = async (): Promise<{ id: string; token: string }> => {
+        const { body } = await invite(freshEmail());
+        if (state === "accepted") await r.call((await person(r)).session, ACCEPT, { token: body.token });
+        if (state === "revoked") await r.call(t.owner.session, `POST /v1/invites/${body.id}/revoke`, {});
+        if (state === "expired") await r.sql("update workspace_invites set expires_at = 1 where id = $1", [body.id]);
+        return body;
+      };
+      it(`revoking an invitation that is ${state} is answered ${revoke}`, async () => {
+        const { id } = await make();
+        const since = await length();
+        const reply = await r.call(t.owner.session, `POST /v1/invites/${id}/revoke`, {});
+        if (revoke === 200) expect(reply.body).toMatchObject({ id, revoked_at: expect.any(String) });
+        else expectRefusal(reply, revoke, "conflict");
+        expect(await actions(since)).toEqual(rows);
+      });
+      it(`accepting an invitation that is ${state} is answered ${accept}`, async () => {
+        const { token } = await make();
+        const since = await length();
+        const reply = await r.call((await person(r)).session, ACCEPT, { token });
+        if (accept === 200) return expect(reply.status).toBe(200);
+        expectRefusal(reply, 400, "invalid_token");
+        expect(reply.body.error.message).toBe("The token is invalid or has expired.");
+        expect(await actions(since)).toEqual([]);
+      });
+    }
+
+    it("made-up tokens, and tokens with another workspace in front, read and write nothing", async () => {
+      const guest = await person(r);
+      const other = await team(r);
+      const { body } = await invite(freshEmail());
+      const secret = body.token.split(".")[1];
+      for (const token of ["x", `${t.id}.`, `${other.id}.${secret}`, `${body.token}0`, secret]) {
+        expectRefusal(await r.call(guest.session, ACCEPT, { token }), 400, "invalid_token");
+      }
+      expect((await r.call(guest.session, "GET /v1/auth/me")).body.memberships).toEqual([]);
+    });
+
+    it("another workspace's invitation is not there", async () => {
+      const other = await team(r);
+      const { body } = await invite(freshEmail());
+      expectRefusal(await r.call(other.owner.session, `POST /v1/invites/${body.id}/revoke`, {}), 404, "not_found");
+      const { body: list } = await r.call(other.owner.session, "GET /v1/invites");
+      expect(list.data).toEqual([]);
+      expectRefusal(
+        await r.call(other.owner.session, `GET /v1/invites?after=${body.id}`),
+        400,
+        "invalid_request",
+        "after",
+      );
+    });
+
+    it("an Idempotency-Key makes a retried invitation the same one, mailed once", async () => {
+      const email = freshEmail();
+      const options = { headers: { "idempotency-key": `invite-${email}` } };
+      const first = await r.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
+      const again = await r.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
+      expect(again.body).toEqual(first.body);
+      expect(await letters(r, email)).toHaveLength(1);
+    });
+
+    it(`one invitation accepted three times at once by two people lets one in, ${ROUNDS} times over`, async () => {
+      // On PostgreSQL the second person comes through another process.
+      await using beside = back === "postgres" ? await rack(back, { beside: r }) : null;
+      const home = await team(r);
+      const people: Person[] = [await person(r), await person(r)];
+      for (let round = 0; round < ROUNDS; round++) {
+        const { body } = await r.call(home.owner.session, "POST /v1/invites", { email: freshEmail(), role: "member" });
+        const [a, b] = people.map(({ session }) => session) as [string, string];
+        const token = { token: body.token };
+        const replies = await Promise.all([
+          r.call(a, ACCEPT, token),
+          (beside ?? r).call(b, ACCEPT, token),
+          r.call(a, ACCEPT, token),
+        ]);
+        expect(replies.map(({ status }) => String(status)).toSorted()).toEqual(["200", "400", "400"]);
+        const { body: members } = await r.call(home.owner.session, "GET /v1/members");
+        expect(members.data).toHaveLength(2);
+        await r.call(home.owner.session, `DELETE /v1/members/${members.data[1].user_id}`);
+      }
+    });
+  });
+}

@@ -1,0 +1,318 @@
+// API keys over HTTP, on every database.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseCredential } from "../../../src/kernel/credentials.ts";
+import { sha256 } from "../../../src/domain/core/context.ts";
+import { backends } from "../../../harness/backends.ts";
+import { expectRefusal, rack, type TestRack, type Workspace } from "../../../harness/rack.ts";
+
+const HOUR = 3_600_000;
+const KEY_FIELDS = [
+  "object",
+  "id",
+  "project_id",
+  "tenant_id",
+  "env",
+  "display_prefix",
+  "name",
+  "scopes",
+  "meta",
+  "rate_limits",
+  "expires_at",
+  "revoked_at",
+  "revoked_reason",
+  "quarantined_at",
+  "quarantine_reason",
+  "rotated_from",
+  "created_at",
+  "last_used_at",
+];
+const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
+const limit = { id: "per-minute", limit: 10, window_ms: 60_000, algorithm: "sliding", scope: "key" };
+
+for (const back of backends) {
+  describe(`keys on ${back}`, () => {
+    let r: TestRack;
+    let w: Workspace;
+    beforeAll(async () => {
+      r = await rack(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const want = (more: object = {}) => ({ project_id: w.project_id, tenant_id: w.tenant_id, env: "live", ...more });
+    const fresh = async (): Promise<Workspace> => (w = await r.workspace());
+
+    it("a minted key is shown once, has the contract's fields, and only its hash is stored", async () => {
+      await fresh();
+      const body = { name: "n", scopes: ["a", "a"], meta: { x: [1, null] }, rate_limits: [limit] };
+      const reply = await w.call("sk_owner", "POST /v1/keys", want(body));
+      expect(reply.status).toBe(201);
+      expect(Object.keys(reply.body)).toEqual([...KEY_FIELDS, "key", "key_shown_once"]);
+      expect(reply.body).toMatchObject({ object: "api_key", ...body, key_shown_once: true, expires_at: null });
+      const { key, id, display_prefix } = reply.body;
+      expect(parseCredential(key)).toMatchObject({ kind: "api_key", env: "live", displayPrefix: display_prefix });
+      const shown = await w.call("sk_owner", `GET /v1/keys/${id}`);
+      expect(Object.keys(shown.body)).toEqual(KEY_FIELDS);
+      const [row] = await r.sql(`select * from api_keys where id = '${id}'`);
+      expect(row?.lookup_hash).toBe(sha256(key));
+      expect(JSON.stringify(row)).not.toContain(key);
+      expect(await w.actions()).toEqual(["api_key.created"]);
+    });
+
+    for (const [why, as, body, status, code, ...paths] of [
+      ["no credential", null, {}, 401, "unauthenticated"],
+      ["the bootstrap token", "bootstrap", {}, 401, "unauthenticated"],
+      ["a test key asking for live", "sk_test", {}, 403, "forbidden"],
+      ["an unknown field", "sk_owner", { admin: true }, 400, "invalid_request", "admin"],
+      ["a missing tenant", "sk_owner", { tenant_id: undefined }, 400, "invalid_request", "tenant_id"],
+      ["another env", "sk_owner", { env: "prod" }, 400, "invalid_request", "env"],
+      ["a project of nobody", "sk_owner", { project_id: NOWHERE }, 404, "not_found"],
+      ["a tenant of nobody", "sk_owner", { tenant_id: NOWHERE }, 404, "not_found"],
+      ["an id that is none", "sk_owner", { project_id: "7" }, 400, "invalid_request", "project_id"],
+      [
+        "an expiry in the past",
+        "sk_owner",
+        { expires_at: "2020-01-01T00:00:00Z" },
+        400,
+        "invalid_request",
+        "expires_at",
+      ],
+      ["a date that is none", "sk_owner", { expires_at: "2027-02-30T00:00Z" }, 400, "invalid_request", "expires_at"],
+      ["65 scopes", "sk_owner", { scopes: Array(65).fill("s") }, 400, "invalid_request", "scopes"],
+      ["an empty scope", "sk_owner", { scopes: ["a", ""] }, 400, "invalid_request", "scopes[1]"],
+      ["a name of 201", "sk_owner", { name: "x".repeat(201) }, 400, "invalid_request", "name"],
+      ["a NUL in a name", "sk_owner", { name: "a\u0000b" }, 400, "invalid_request", "name"],
+      ["twin rate limits", "sk_owner", { rate_limits: [limit, limit] }, 400, "invalid_request", "rate_limits"],
+      [
+        "a limit of 0",
+        "sk_owner",
+        { rate_limits: [{ ...limit, limit: 0 }] },
+        400,
+        "invalid_request",
+        "rate_limits[0].limit",
+      ],
+      [
+        "nine rules",
+        "sk_owner",
+        { rate_limits: Array.from({ length: 9 }, (_, i) => ({ ...limit, id: `r${i}` })) },
+        400,
+        "invalid_request",
+        "rate_limits",
+      ],
+      ["meta of 17 KiB", "sk_owner", { meta: { a: "x".repeat(17_000) } }, 400, "invalid_request", "meta"],
+      [
+        "meta of nine levels",
+        "sk_owner",
+        { meta: { a: { b: { c: { d: { e: { f: { g: { h: {} } } } } } } } } },
+        400,
+        "invalid_request",
+        "meta",
+      ],
+    ] as const) {
+      it(`minting refuses ${why} and writes nothing`, async () => {
+        await fresh();
+        expectRefusal(await w.call(as, "POST /v1/keys", want(body)), status, code, ...paths);
+        expect(await w.actions()).toEqual([]);
+        expect((await w.call("sk_owner", "GET /v1/keys")).body.data).toEqual([]);
+      });
+    }
+
+    it("characters are code points: 200 astral ones fit a name", async () => {
+      await fresh();
+      expect(await w.mint({ name: "𝒳".repeat(200) })).toMatchObject({ name: "𝒳".repeat(200) });
+      expectRefusal(
+        await w.call("sk_owner", "POST /v1/keys", want({ name: "𝒳".repeat(201) })),
+        400,
+        "invalid_request",
+        "name",
+      );
+    });
+
+    it("a key of another workspace is not there, for any verb", async () => {
+      await fresh();
+      const foreign = await w.mint();
+      await fresh();
+      for (const route of [
+        `GET /v1/keys/${foreign.id}`,
+        `PATCH /v1/keys/${foreign.id}`,
+        `POST /v1/keys/${foreign.id}/rotate`,
+        `POST /v1/keys/${foreign.id}/revoke`,
+      ]) {
+        const body = route.startsWith("GET") ? undefined : {};
+        expectRefusal(await w.call("sk_owner", route, body), 404, "not_found");
+      }
+      expect(await w.actions()).toEqual([]);
+    });
+
+    it("lists are newest first, filtered, hide revoked keys, and page by after", async () => {
+      await fresh();
+      const ids: string[] = [];
+      for (let i = 0; i < 5; i++) ids.push((await w.mint({ env: i === 4 ? "test" : "live" })).id);
+      await w.call("sk_owner", `POST /v1/keys/${ids[0]}/revoke`);
+      const list = async (query: string, as: "sk_owner" | "sk_test" = "sk_owner") => {
+        const { body } = await w.call(as, `GET /v1/keys${query}`);
+        return { ids: (body.data as { id: string }[]).map(({ id }) => id), more: body.has_more };
+      };
+      const [a, b, c, d, e] = ids as [string, string, string, string, string];
+      expect(await list("")).toEqual({ ids: [e, d, c, b], more: undefined });
+      expect(await list("?include_revoked=true")).toEqual({ ids: [e, d, c, b, a], more: undefined });
+      expect(await list("?env=live&limit=2")).toEqual({ ids: [d, c], more: true });
+      expect(await list(`?limit=2&after=${c}`)).toEqual({ ids: [b], more: undefined });
+      expect(await list(`?project_id=${NOWHERE}`)).toEqual({ ids: [], more: undefined });
+      expect(await list(`?tenant_id=${w.tenant_id}&project_id=${w.project_id}&env=test`)).toEqual({
+        ids: [e],
+        more: undefined,
+      });
+      expect(await list("", "sk_test")).toEqual({ ids: [e], more: undefined });
+      expectRefusal(await w.call("sk_test", "GET /v1/keys?env=live"), 403, "forbidden");
+      expectRefusal(await w.call("sk_owner", `GET /v1/keys?after=${NOWHERE}`), 400, "invalid_request", "after");
+      expectRefusal(await w.call("sk_owner", "GET /v1/keys?limit=201"), 400, "invalid_request", "limit");
+      expectRefusal(await w.call("sk_owner", "GET /v1/keys?limit=5&limit=6"), 400, "invalid_request", "limit");
+      expectRefusal(await w.call("sk_owner", "GET /v1/keys?sort=asc"), 400, "invalid_request", "sort");
+    });
+
+    it("a test key reads no live key, and may not manage one", async () => {
+      await fresh();
+      const { id } = await w.mint();
+      expectRefusal(await w.call("sk_test", `GET /v1/keys/${id}`), 404, "not_found");
+      for (const verb of ["rotate", "revoke"]) {
+        const reply = await w.call("sk_test", `POST /v1/keys/${id}/${verb}`);
+        expectRefusal(reply, 403, "forbidden");
+        expect(reply.body.error.message).toBe("A test secret key cannot manage live resources.");
+      }
+      expect((await w.call("sk_test", "POST /v1/keys", want({ env: "test" }))).status).toBe(201);
+    });
+
+    it("PATCH replaces what is sent, records old and new, bumps the version; nothing changed writes nothing", async () => {
+      await fresh();
+      const key = await w.mint({ meta: { a: 1, b: 2 }, rate_limits: [limit] });
+      const version = async () => (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body.policy_version;
+      const before = await version();
+      const reply = await w.call("sk_owner", `PATCH /v1/keys/${key.id}`, {
+        name: "new",
+        meta: { a: 3 },
+        rate_limits: null,
+      });
+      expect(reply.body).toMatchObject({ name: "new", meta: { a: 3 }, rate_limits: null });
+      expect(await version()).toBe(before + 1);
+      for (const same of [{}, { name: "new" }, { meta: { a: 3 } }]) {
+        expect((await w.call("sk_owner", `PATCH /v1/keys/${key.id}`, same)).status).toBe(200);
+      }
+      expect(await version()).toBe(before + 1);
+      expect(await w.actions()).toEqual(["api_key.created", "api_key.updated"]);
+      const { body } = await w.call("sk_owner", "GET /v1/audit_logs?limit=200");
+      const payload = body.data.at(-1).payload;
+      expect(payload).toEqual({
+        env: "live",
+        name: { old: null, new: "new" },
+        rate_limits: { old: [limit], new: null },
+        meta: { changed: true },
+      });
+    });
+
+    it("an expiry can be set and lifted, but not into the past", async () => {
+      await fresh();
+      const { id } = await w.mint();
+      const at = new Date(r.clock.now() + HOUR).toISOString();
+      expect((await w.call("sk_owner", `PATCH /v1/keys/${id}`, { expires_at: at })).body.expires_at).toBe(at);
+      expect((await w.call("sk_owner", `PATCH /v1/keys/${id}`, { expires_at: null })).body.expires_at).toBeNull();
+      const past = { expires_at: new Date(r.clock.now()).toISOString() };
+      expectRefusal(await w.call("sk_owner", `PATCH /v1/keys/${id}`, past), 400, "invalid_request", "expires_at");
+    });
+
+    it("rotation copies what a person set and shortens the old key, never extending it", async () => {
+      await fresh();
+      const expires_at = new Date(r.clock.now() + 48 * HOUR).toISOString();
+      const key = await w.mint({ name: "n", scopes: ["s"], meta: { m: 1 }, expires_at });
+      const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, { overlap_hours: 0.5 });
+      expect(Object.keys(body)).toEqual([...KEY_FIELDS, "key", "key_shown_once", "previous_key"]);
+      expect(body).toMatchObject({ name: "n", scopes: ["s"], meta: { m: 1 }, rotated_from: key.id, expires_at });
+      expect(body.previous_key).toMatchObject({
+        id: key.id,
+        expires_at: new Date(r.clock.now() + HOUR / 2).toISOString(),
+      });
+      // The old key's new expiry came from rotation: a second rotation does not hand it on, and never moves it later.
+      const again = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, { overlap_hours: 168 });
+      expect(again.body.expires_at).toBe(expires_at);
+      expect(again.body.previous_key.expires_at).toBe(body.previous_key.expires_at);
+      expect(await w.actions()).toEqual(["api_key.created", "api_key.rotated", "api_key.rotated"]);
+    });
+
+    it("rotation by default overlaps 24 hours, an expired key rotates, a revoked one does not", async () => {
+      await fresh();
+      const key = await w.mint({ expires_at: new Date(r.clock.now() + 1000).toISOString() });
+      r.clock.advance(2000);
+      const rotated = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`);
+      expect(rotated.body).toMatchObject({ expires_at: null, previous_key: { expires_at: key.expires_at } });
+      const next = await w.call("sk_owner", `POST /v1/keys/${rotated.body.id}/rotate`, {});
+      expect(next.body.previous_key.expires_at).toBe(new Date(r.clock.now() + 24 * HOUR).toISOString());
+      await w.call("sk_owner", `POST /v1/keys/${next.body.id}/revoke`);
+      const refused = await w.call("sk_owner", `POST /v1/keys/${next.body.id}/rotate`);
+      expectRefusal(refused, 409, "conflict");
+      expect(refused.body.error.message).toBe("A revoked key cannot be rotated.");
+      for (const overlap_hours of [-1, 168.5, "24"]) {
+        expectRefusal(
+          await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, { overlap_hours }),
+          400,
+          "invalid_request",
+          "overlap_hours",
+        );
+      }
+    });
+
+    it("revocation keeps its first reason, and doing it again writes nothing", async () => {
+      await fresh();
+      const { id } = await w.mint();
+      const first = await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, { reason: "leaked" });
+      expect(first.body).toMatchObject({ revoked_reason: "leaked", revoked_at: expect.any(String) });
+      expect("propagation" in first.body).toBe(false);
+      r.clock.advance(1000);
+      const again = await w.call("sk_owner", `POST /v1/keys/${id}/revoke?wait=true`, { reason: "other" });
+      expect(again.body).toMatchObject({ revoked_reason: "leaked", revoked_at: first.body.revoked_at });
+      expect(again.body.propagation).toMatchObject({ complete: true, total_nodes: 0, acked_nodes: 0, nodes: [] });
+      expect(await w.actions()).toEqual(["api_key.created", "api_key.revoked"]);
+      for (const edit of [{}, { name: "x" }]) {
+        expectRefusal(await w.call("sk_owner", `PATCH /v1/keys/${id}`, edit), 409, "conflict");
+      }
+      expectRefusal(
+        await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, { reason: "" }),
+        400,
+        "invalid_request",
+        "reason",
+      );
+    });
+
+    it("a quarantined key's expiry cannot be moved out", async () => {
+      await fresh();
+      const { id } = await w.mint();
+      const at = r.clock.now() + HOUR;
+      await r.sql(
+        `update api_keys set quarantined_at = 1, quarantine_reason = 'x', expires_at = ${at} where id = '${id}'`,
+      );
+      for (const expires_at of [null, new Date(at + 1).toISOString()]) {
+        expectRefusal(await w.call("sk_owner", `PATCH /v1/keys/${id}`, { expires_at }), 409, "conflict");
+      }
+      const sooner = { expires_at: new Date(at - 1000).toISOString() };
+      expect((await w.call("sk_owner", `PATCH /v1/keys/${id}`, sooner)).status).toBe(200);
+      const successor = await w.call("sk_owner", `POST /v1/keys/${id}/rotate`);
+      expect(successor.body).toMatchObject({ quarantined_at: null, quarantine_reason: null });
+    });
+
+    it("deleting a tenant revokes its keys, bumps each project once, and leaves one audit row", async () => {
+      await fresh();
+      const other = await w.call("sk_owner", "POST /v1/projects", { name: "B", slug: "bbb" });
+      const mine = [await w.mint(), await w.mint({ env: "test" }), await w.mint({ project_id: other.body.id })];
+      await w.call("sk_owner", `POST /v1/keys/${mine[0]?.id}/revoke`, { reason: "before" });
+      const version = async (id: string) => (await w.call("sk_owner", `GET /v1/projects/${id}`)).body.policy_version;
+      const before = [await version(w.project_id), await version(other.body.id)];
+      const { body } = await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
+      expect(body).toEqual({ object: "tenant", id: w.tenant_id, deleted: true, revoked_keys: 2 });
+      expect([await version(w.project_id), await version(other.body.id)]).toEqual(before.map((v) => v + 1));
+      const { body: keys } = await w.call("sk_owner", "GET /v1/keys?include_revoked=true");
+      const reasons = (keys.data as { revoked_reason: string }[]).map(({ revoked_reason }) => revoked_reason);
+      expect(reasons).toEqual(["tenant deleted", "tenant deleted", "before"]);
+      expect((await w.actions()).slice(-1)).toEqual(["tenant.deleted"]);
+      expectRefusal(await w.call("sk_owner", `GET /v1/tenants/${w.tenant_id}`), 404, "not_found");
+      expectRefusal(await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`), 404, "not_found");
+      expectRefusal(await w.call("sk_owner", "POST /v1/keys", want()), 404, "not_found");
+    });
+  });
+}

@@ -1,0 +1,175 @@
+// Members: roles, the last owner, removal that takes effect at once; and workspaces made by people.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import { auditRows, memberOf, person, team, type Team } from "../../../harness/people.ts";
+import { expectRefusal, rack, type TestRack } from "../../../harness/rack.ts";
+
+const ROUNDS = 50;
+const NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+for (const back of backends) {
+  describe(`members on ${back}`, () => {
+    let r: TestRack;
+    beforeAll(async () => {
+      r = await rack(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const since = async (t: Team): Promise<number> => (await auditRows(r, t.id)).length;
+    const rows = async (t: Team, from: number) => (await auditRows(r, t.id)).slice(from);
+
+    it("a workspace made by a person has them as owner, and the chain says so", async () => {
+      const t = await team(r);
+      expect((await rows(t, 0)).map(({ action, payload }) => [action, payload])).toEqual([
+        ["workspace.created", { slug: t.slug }],
+        ["workspace_member.joined", { role: "owner", email: t.owner.email }],
+        ["secret_key.created", { env: "live", display_prefix: t.key.slice(0, 16), name: null }],
+      ]);
+      const { body } = await r.call(t.owner.session, "GET /v1/audit_logs");
+      expect(body.data[0].actor).toMatchObject({ id: t.owner.id, email: t.owner.email });
+      const chain = await r.call(t.owner.session, "GET /v1/audit_logs/chain");
+      expect(chain.body.verified).toBe(true);
+    });
+
+    it("making a second workspace does not move a person who is active elsewhere", async () => {
+      const t = await team(r);
+      const made = await r.call(t.owner.session, "POST /v1/workspaces", {
+        name: "Second",
+        slug: `${t.slug}-2`,
+        env: "test",
+      });
+      expect(made.body.secret_key.key).toMatch(/^krsk_test_/);
+      expect((await r.call(t.owner.session, "GET /v1/workspace")).body.id).toBe(t.id);
+    });
+
+    it("a taken slug is 409 and leaves no membership", async () => {
+      const [t, p] = [await team(r), await person(r)];
+      const reply = await r.call(p.session, "POST /v1/workspaces", { name: "Mine", slug: t.slug });
+      expectRefusal(reply, 409, "conflict", "slug");
+      expect((await r.call(p.session, "GET /v1/auth/me")).body.memberships).toEqual([]);
+    });
+
+    it("the list is oldest first and shows exactly the fields of a member", async () => {
+      const t = await team(r);
+      r.clock.advance(1);
+      const admin = await memberOf(r, t, "admin");
+      const { body } = await r.call(t.owner.session, "GET /v1/members");
+      expect(body.data.map(({ user_id }: { user_id: string }) => user_id)).toEqual([t.owner.id, admin.id]);
+      expect(body.data[1]).toEqual({
+        object: "workspace_member",
+        user_id: admin.id,
+        email: admin.email,
+        email_verified: true,
+        name: null,
+        role: "admin",
+        created_at: expect.any(String),
+        updated_at: expect.any(String),
+      });
+    });
+
+    it("an owner changes roles; the new one counts from the next request", async () => {
+      const t = await team(r);
+      const p = await memberOf(r, t, "member");
+      const project = { name: "P", slug: "project" };
+      expectRefusal(await r.call(p.session, "POST /v1/projects", project), 403, "forbidden");
+      const from = await since(t);
+      const reply = await r.call(t.owner.session, `PATCH /v1/members/${p.id}`, { role: "admin" });
+      expect(reply.body).toMatchObject({ object: "workspace_member", user_id: p.id, role: "admin" });
+      expect((await r.call(p.session, "POST /v1/projects", project)).status).toBe(201);
+      const again = await r.call(t.owner.session, `PATCH /v1/members/${p.id}`, { role: "admin" });
+      expect(again.status).toBe(200);
+      const changed = (await rows(t, from)).filter(({ action }) => action.startsWith("workspace_member"));
+      expect(changed).toMatchObject([
+        {
+          action: "workspace_member.role_changed",
+          target_id: p.id,
+          payload: { role: { old: "member", new: "admin" } },
+        },
+      ]);
+    });
+
+    it("only an owner, or a key with an owner's authority, changes members", async () => {
+      const t = await team(r);
+      const [admin, member] = [await memberOf(r, t, "admin"), await memberOf(r, t, "member")];
+      const { body: minted } = await r.call(admin.session, "POST /v1/secret_keys", { env: "live" });
+      const { body: test } = await r.call(t.key, "POST /v1/secret_keys", { env: "test" });
+      for (const bearer of [admin.session, member.session, minted.key, test.key]) {
+        for (const route of [`PATCH /v1/members/${member.id}`, "POST /v1/invites"]) {
+          expectRefusal(await r.call(bearer, route, { role: "owner" }), 403, "forbidden");
+        }
+        expectRefusal(await r.call(bearer, `DELETE /v1/members/${member.id}`), 403, "forbidden");
+      }
+      for (const route of ["GET /v1/members", "GET /v1/invites"]) {
+        for (const bearer of [admin.session, member.session, minted.key, t.key])
+          expect((await r.call(bearer, route)).status).toBe(200);
+        expectRefusal(await r.call(test.key, route), 403, "forbidden");
+      }
+      expect((await r.call(t.key, `PATCH /v1/members/${member.id}`, { role: "owner" })).status).toBe(200);
+    });
+
+    it("the last owner can be neither demoted nor removed", async () => {
+      const t = await team(r);
+      await memberOf(r, t, "admin");
+      const from = await since(t);
+      const demoted = await r.call(t.owner.session, `PATCH /v1/members/${t.owner.id}`, { role: "admin" });
+      expectRefusal(demoted, 409, "conflict");
+      expect(demoted.body.error.message).toBe("A workspace must keep at least one owner.");
+      expectRefusal(await r.call(t.owner.session, `DELETE /v1/members/${t.owner.id}`), 409, "conflict");
+      expect(await rows(t, from)).toEqual([]);
+    });
+
+    it("a removed member is out with the next request, and their session stays without a workspace", async () => {
+      const t = await team(r);
+      const p = await memberOf(r, t, "admin");
+      const from = await since(t);
+      const reply = await r.call(t.owner.session, `DELETE /v1/members/${p.id}`);
+      expect(reply.body).toEqual({ object: "workspace_member", user_id: p.id, removed: true });
+      const refused = await r.call(p.session, "GET /v1/workspace");
+      expectRefusal(refused, 403, "forbidden");
+      expect(refused.body.error.message).toBe("No active workspace.");
+      const me = await r.call(p.session, "GET /v1/auth/me");
+      expect(me.body).toMatchObject({ active_workspace_id: null, memberships: [] });
+      expect(await r.sql("select active_workspace_id from sessions where id = $1", [p.session_id])).toEqual([
+        { active_workspace_id: null },
+      ]);
+      expectRefusal(await r.call(t.owner.session, `DELETE /v1/members/${p.id}`), 404, "not_found");
+      expect(await rows(t, from)).toMatchObject([
+        { action: "workspace_member.removed", target_id: p.id, payload: { role: "admin" } },
+      ]);
+    });
+
+    it("another workspace's member is not there", async () => {
+      const [t, other] = [await team(r), await team(r)];
+      const p = await memberOf(r, other, "member");
+      for (const id of [p.id, NOBODY]) {
+        expectRefusal(await r.call(t.owner.session, `PATCH /v1/members/${id}`, { role: "admin" }), 404, "not_found");
+        expectRefusal(await r.call(t.owner.session, `DELETE /v1/members/${id}`), 404, "not_found");
+      }
+      expectRefusal(await r.call(t.owner.session, "DELETE /v1/members/me"), 400, "invalid_request", "userId");
+    });
+
+    it("a memberless workspace has no members to list and none to change", async () => {
+      const w = await r.workspace();
+      expect((await w.call("sk_owner", "GET /v1/members")).body).toEqual({ object: "list", data: [] });
+      expectRefusal(await w.call("sk_owner", `DELETE /v1/members/${NOBODY}`), 404, "not_found");
+    });
+
+    it(`two owners who demote each other at once leave one owner, ${ROUNDS} times over`, async () => {
+      const t = await team(r);
+      const other = await memberOf(r, t, "owner");
+      // On PostgreSQL the second owner comes through another process.
+      await using beside = back === "postgres" ? await rack(back, { beside: r }) : null;
+      for (let round = 0; round < ROUNDS; round++) {
+        const replies = await Promise.all([
+          r.call(t.owner.session, `PATCH /v1/members/${other.id}`, { role: "member" }),
+          (beside ?? r).call(other.session, `PATCH /v1/members/${t.owner.id}`, { role: "member" }),
+        ]);
+        // Whoever comes second is either no owner any more or would take the last one away.
+        expect(replies.filter(({ status }) => status === 200)).toHaveLength(1);
+        const { body } = await r.call(t.key, "GET /v1/members");
+        const owners = body.data.filter(({ role }: { role: string }) => role === "owner");
+        expect(owners).toHaveLength(1);
+        for (const { user_id } of body.data) await r.call(t.key, `PATCH /v1/members/${user_id}`, { role: "owner" });
+      }
+    });
+  });
+}

@@ -1,0 +1,281 @@
+// Workspaces, projects, tenants, secret keys and environments over HTTP, on every database.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/backends.ts";
+import { expectRefusal, rack, type TestRack, type Workspace } from "../../../harness/rack.ts";
+
+const HOUR = 3_600_000;
+const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
+const limit = { id: "r", limit: 5, window_ms: 1000, algorithm: "fixed", scope: "tenant" };
+
+for (const back of backends) {
+  describe(`resources on ${back}`, () => {
+    let r: TestRack;
+    let w: Workspace;
+    beforeAll(async () => {
+      r = await rack(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    beforeEach(async () => {
+      w = await r.workspace();
+    });
+
+    it("the bootstrap token makes a memberless workspace and its first secret key", async () => {
+      const reply = await r.call(r.app.bootstrap.token, "POST /v1/workspaces", {
+        name: "Acme",
+        slug: `acme-${w.slug}`,
+        billing_email: "pay@acme.example",
+        env: "test",
+      });
+      expect(reply.status).toBe(201);
+      expect(Object.keys(reply.body)).toEqual(["workspace", "secret_key", "membership"]);
+      expect(reply.body.membership).toBeNull();
+      expect(reply.body.workspace).toMatchObject({
+        object: "workspace",
+        billing_email: "pay@acme.example",
+        embed_origins: [],
+      });
+      expect(reply.body.secret_key).toMatchObject({ env: "test", key_shown_once: true });
+      expect(reply.body.secret_key.key).toMatch(/^krsk_test_/);
+      const log = await r.call(reply.body.secret_key.key, "GET /v1/audit_logs");
+      expect(log.body.data.map(({ action, seq }: { action: string; seq: number }) => `${seq} ${action}`)).toEqual([
+        "1 workspace.created",
+        "2 secret_key.created",
+      ]);
+      expect("actor" in log.body.data[0]).toBe(false);
+    });
+
+    for (const [why, body, path] of [
+      ["no name", { slug: "abc" }, "name"],
+      ["a slug in capitals", { name: "A", slug: "ABC" }, "slug"],
+      ["a slug of two", { name: "A", slug: "ab" }, "slug"],
+      ["a slug ending in a hyphen", { name: "A", slug: "abc-" }, "slug"],
+      ["an address that is none", { name: "A", slug: "abc", billing_email: "nobody" }, "billing_email"],
+    ] as const) {
+      it(`a workspace with ${why} is refused`, async () => {
+        expectRefusal(await w.call("bootstrap", "POST /v1/workspaces", body), 400, "invalid_request", path);
+      });
+    }
+
+    it("a taken slug is a conflict that names it, and leaves no chain behind", async () => {
+      const before = await r.sql("select count(*) as n from audit_heads");
+      expectRefusal(
+        await w.call("bootstrap", "POST /v1/workspaces", { name: "A", slug: w.slug }),
+        409,
+        "conflict",
+        "slug",
+      );
+      expect(await r.sql("select count(*) as n from audit_heads")).toEqual(before);
+    });
+
+    it("eight workspaces racing for one slug give one", async () => {
+      const replies = await Promise.all(
+        Array.from({ length: 8 }, () =>
+          w.call("bootstrap", "POST /v1/workspaces", { name: "R", slug: `race-${w.slug}` }),
+        ),
+      );
+      expect(replies.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
+        201, 409, 409, 409, 409, 409, 409, 409,
+      ]);
+    });
+
+    it("PATCH workspace records what changed but never an address", async () => {
+      const reply = await w.call("sk_admin", "PATCH /v1/workspace", {
+        name: "New",
+        billing_email: "secret-mail@x.example",
+        embed_origins: ["https://app.example.com", "http://localhost:3000"],
+      });
+      expect(reply.body).toMatchObject({
+        name: "New",
+        embed_origins: ["https://app.example.com", "http://localhost:3000"],
+      });
+      expect((await w.call("sk_owner", "PATCH /v1/workspace", { name: "New" })).status).toBe(200);
+      expect(await w.actions()).toEqual(["workspace.updated"]);
+      const log = await w.call("sk_owner", "GET /v1/audit_logs?limit=200");
+      expect(log.text).not.toContain("secret-mail");
+      expect(log.body.data.at(-1).payload.billing_email).toEqual({ changed: true });
+      const cleared = await w.call("sk_owner", "PATCH /v1/workspace", { billing_email: null });
+      expect(cleared.body.billing_email).toBeNull();
+    });
+
+    for (const origins of [
+      ["https://a.example/"],
+      ["https://*.example.com"],
+      ["ftp://a.example"],
+      ["https://A.example", "https://a.example:443"],
+      ["http://a:99999"],
+      Array.from({ length: 21 }, (_, i) => `https://h${i}.example`),
+    ]) {
+      it(`embed origins ${JSON.stringify(origins).slice(0, 50)} are refused`, async () => {
+        const reply = await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: origins });
+        expect(reply.status).toBe(400);
+        expect(reply.body.error.details[0].path).toMatch(/^embed_origins/);
+      });
+    }
+
+    it("a project lives: create, show, list, change, delete; its slug is free again", async () => {
+      const made = await w.call("sk_owner", "POST /v1/projects", {
+        name: "P",
+        slug: "ppp",
+        default_rate_limits: [limit],
+      });
+      expect(made.status).toBe(201);
+      expect(made.body).toMatchObject({ object: "project", policy_version: 1, default_rate_limits: [limit] });
+      const { id } = made.body;
+      expect((await w.call("sk_test", `GET /v1/projects/${id}`)).body).toEqual(made.body);
+      const list = await w.call("sk_owner", "GET /v1/projects");
+      expect(list.body.data.map((p: { id: string }) => p.id)).toEqual([id, w.project_id]);
+      expectRefusal(await w.call("sk_owner", "POST /v1/projects", { name: "Q", slug: "ppp" }), 409, "conflict", "slug");
+      const named = await w.call("sk_owner", `PATCH /v1/projects/${id}`, { name: "Other" });
+      expect(named.body).toMatchObject({ name: "Other", policy_version: 1 });
+      const limits = await w.call("sk_owner", `PATCH /v1/projects/${id}`, { default_rate_limits: [] });
+      expect(limits.body).toMatchObject({ policy_version: 2, default_rate_limits: [] });
+      expect(
+        (await w.call("sk_owner", `PATCH /v1/projects/${id}`, { default_rate_limits: [] })).body.policy_version,
+      ).toBe(2);
+      await w.mint({ project_id: id });
+      const gone = await w.call("sk_owner", `DELETE /v1/projects/${id}`);
+      expect(gone.body).toEqual({ object: "project", id, deleted: true, revoked_keys: 1 });
+      for (const route of [`GET /v1/projects/${id}`, `DELETE /v1/projects/${id}`]) {
+        expectRefusal(await w.call("sk_owner", route), 404, "not_found");
+      }
+      expect((await w.call("sk_owner", "POST /v1/projects", { name: "Q", slug: "ppp" })).status).toBe(201);
+      expect(await w.actions()).toEqual([
+        "project.created",
+        "project.updated",
+        "project.updated",
+        "api_key.created",
+        "project.deleted",
+        "project.created",
+      ]);
+    });
+
+    it("a tenant lives: create, show, list, change, epoch; external_id stays", async () => {
+      const made = await w.call("sk_test", "POST /v1/tenants", { external_id: "t", name: "T", meta: { plan: "pro" } });
+      expect(made.status).toBe(201);
+      expect(made.body).toMatchObject({ object: "tenant", embed_epoch: 1, meta: { plan: "pro" } });
+      const { id } = made.body;
+      expectRefusal(await w.call("sk_owner", "POST /v1/tenants", { external_id: "t" }), 409, "conflict", "external_id");
+      expectRefusal(
+        await w.call("sk_owner", `PATCH /v1/tenants/${id}`, { external_id: "u" }),
+        400,
+        "invalid_request",
+        "external_id",
+      );
+      r.clock.advance(5);
+      const edited = await w.call("sk_owner", `PATCH /v1/tenants/${id}`, { name: null, meta: {} });
+      expect(edited.body).toMatchObject({ name: null, meta: {} });
+      expect(edited.body.updated_at > made.body.updated_at).toBe(true);
+      const epoch = await w.call("sk_owner", `POST /v1/tenants/${id}/embed_tokens/revoke`);
+      expect(epoch.body).toEqual({ object: "tenant", id, embed_epoch: 2, embed_tokens_revoked: true });
+      for (const [method, path] of [
+        ["PATCH", ""],
+        ["DELETE", ""],
+        ["POST", "/embed_tokens/revoke"],
+      ]) {
+        const body = method === "DELETE" ? undefined : {};
+        expectRefusal(await w.call("sk_test", `${method} /v1/tenants/${id}${path}`, body), 403, "forbidden");
+      }
+      expect(await w.actions()).toEqual(["tenant.created", "tenant.updated", "tenant.embed_tokens_revoked"]);
+    });
+
+    it("a deleted tenant's external_id is free again, and it counts no more against the limit", async () => {
+      await r.sql(`update workspaces set tenant_count = 999999 where id = '${w.id}'`);
+      const last = await w.call("sk_owner", "POST /v1/tenants", { external_id: "last" });
+      expect(last.status).toBe(201);
+      expectRefusal(await w.call("sk_owner", "POST /v1/tenants", { external_id: "more" }), 409, "conflict");
+      await w.call("sk_owner", `DELETE /v1/tenants/${last.body.id}`);
+      expect((await w.call("sk_owner", "POST /v1/tenants", { external_id: "last" })).status).toBe(201);
+    });
+
+    it("secret keys: the list shows revoked ones, a test key sees only test ones", async () => {
+      const made = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", name: "ci", meta: { a: 1 } });
+      expect(made.body).toMatchObject({ object: "secret_key", name: "ci", meta: { a: 1 }, key_shown_once: true });
+      expect("scopes" in made.body).toBe(false);
+      const revoked = await w.call("sk_owner", `POST /v1/secret_keys/${made.body.id}/revoke`, { reason: "old" });
+      expect(revoked.body).toMatchObject({ revoked_reason: "old" });
+      expectRefusal(await r.call(made.body.key, "GET /v1/workspace"), 401, "invalid_key");
+      const all = await w.call("sk_owner", "GET /v1/secret_keys");
+      expect(all.body.data.map((k: { id: string }) => k.id)).toContain(made.body.id);
+      const test = await w.call("sk_test", "GET /v1/secret_keys");
+      expect(test.body.data.map((k: { env: string }) => k.env)).toEqual(["test"]);
+      expectRefusal(await w.call("sk_test", `GET /v1/secret_keys/${made.body.id}`), 404, "not_found");
+      expectRefusal(await w.call("sk_test", `POST /v1/secret_keys/${made.body.id}/revoke`), 403, "forbidden");
+      expectRefusal(await w.call("sk_test", "POST /v1/secret_keys", { env: "live" }), 403, "forbidden");
+      expectRefusal(await w.call("sk_owner", `GET /v1/secret_keys/${NOWHERE}`), 404, "not_found");
+    });
+
+    it("a rotated secret key overlaps, then ends by itself", async () => {
+      const { body } = await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_owner}/rotate`, {
+        overlap_hours: 1,
+      });
+      expect(body).toMatchObject({ rotated_from: w.keyIds.sk_owner, expires_at: null });
+      expect((await r.call(w.keys.sk_owner, "GET /v1/workspace")).status).toBe(200);
+      r.clock.advance(HOUR);
+      expectRefusal(await r.call(w.keys.sk_owner, "GET /v1/workspace"), 401, "invalid_key");
+      expect((await r.call(body.key, "GET /v1/workspace")).status).toBe(200);
+      const now = await r.call(body.key, `POST /v1/secret_keys/${body.id}/rotate`, { overlap_hours: 0 });
+      expectRefusal(await r.call(body.key, "GET /v1/workspace"), 401, "invalid_key");
+      expect((await r.call(now.body.key, `POST /v1/secret_keys/${now.body.id}/revoke`)).status).toBe(200);
+      expectRefusal(await r.call(now.body.key, "GET /v1/workspace"), 401, "invalid_key");
+    });
+
+    it("an owner's authority is handed on only by who has it", async () => {
+      const scope = async (id: string) =>
+        (await r.sql(`select owner_scope from secret_keys where id = '${id}'`))[0]?.owner_scope;
+      const byOwner = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" });
+      const byAdmin = await w.call("sk_admin", "POST /v1/secret_keys", { env: "live" });
+      const taken = await w.call("sk_admin", `POST /v1/secret_keys/${byOwner.body.id}/rotate`);
+      expect(await scope(byOwner.body.id)).toBe(1);
+      expect(await scope(byAdmin.body.id)).toBe(0);
+      expect(await scope(taken.body.id)).toBe(0);
+    });
+
+    it("last_used_at follows use, at most once a minute, off the request path", async () => {
+      const used = async () => (await w.call("sk_admin", `GET /v1/secret_keys/${w.keyIds.sk_owner}`)).body.last_used_at;
+      const first = await expectEventually(used);
+      r.clock.advance(30_000);
+      await w.call("sk_owner", "GET /v1/workspace");
+      expect(await used()).toBe(first);
+      r.clock.advance(31_000);
+      await w.call("sk_owner", "GET /v1/workspace");
+      await expect.poll(used).not.toBe(first);
+    });
+
+    it("environments are live and test, and only live is billable", async () => {
+      expect((await w.call("sk_test", "GET /v1/environments")).body).toEqual({
+        object: "list",
+        data: [
+          { object: "environment", name: "live", billable: true },
+          { object: "environment", name: "test", billable: false },
+        ],
+      });
+    });
+
+    it("quotas refuse the next project and secret key", async () => {
+      const now = r.clock.now();
+      await fill(
+        "projects",
+        999,
+        (i) => `('${id(i)}','${w.id}','n','s${i}',1,1,'[]',${now},${now})`,
+        "id,workspace_id,name,slug,policy_version,min_delta_version,default_rate_limits,created_at,updated_at",
+      );
+      expectRefusal(await w.call("sk_owner", "POST /v1/projects", { name: "x", slug: "xxx" }), 409, "conflict");
+      await fill(
+        "secret_keys",
+        997,
+        (i) => `('${id(i)}','${w.id}','live','${w.id}${i}','p',0,${now})`,
+        "id,workspace_id,env,lookup_hash,display_prefix,owner_scope,created_at",
+      );
+      expectRefusal(await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" }), 409, "conflict");
+    });
+
+    const id = (i: number): string => `${w.id.slice(0, -6)}${i.toString(16).padStart(6, "0")}`;
+    async function fill(table: string, n: number, row: (i: number) => string, columns: string): Promise<void> {
+      await r.sql(`insert into ${table} (${columns}) values ${Array.from({ length: n }, (_, i) => row(i)).join(",")}`);
+    }
+    async function expectEventually(read: () => Promise<string | null>): Promise<string | null> {
+      await expect.poll(read).not.toBeNull();
+      return read();
+    }
+  });
+}

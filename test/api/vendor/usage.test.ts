@@ -1,0 +1,161 @@
+// Usage and billing figures: zero-filled, in UTC, in their order, and within the test boundary.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { reapIngest } from "../../../src/domain/usage/ingest.ts";
+import { reapUsage } from "../../../src/domain/usage/usage.ts";
+import { backends } from "../../../harness/backends.ts";
+import { expectRefusal, rack, type Json, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { testClock } from "../../../harness/rack-lite.ts";
+
+const START = Date.UTC(2026, 9, 31, 23, 59, 30);
+const DAY = 86_400_000;
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+for (const back of backends) {
+  describe(`usage on ${back}`, () => {
+    let r: TestRack;
+    let w: Workspace;
+    let key: { id: string };
+    let serial = 0;
+    beforeAll(async () => {
+      r = await rack(back, { clock: testClock(START) });
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    beforeEach(async () => {
+      r.clock.set(START);
+      w = await r.workspace();
+      key = await w.mint();
+    });
+
+    const report = async (...events: Json[]): Promise<void> => {
+      const base = { project_id: w.project_id, env: "live", tenant_id: w.tenant_id, key_id: key.id };
+      const rest = { method: "GET", path: "/", route: null, status: 200, duration_ms: 0, degraded: false };
+      const full = events.map((more) => ({
+        ts: iso(r.clock.now()),
+        ...base,
+        ...rest,
+        request_id: `r${++serial}`,
+        ...more,
+      }));
+      const sdk = { name: "t", version: "1" };
+      const body = { object: "ingest_batch", protocol_version: 1, node_id: "n", sdk, events: full };
+      expect((await w.call("sk_owner", "POST /v1/ingest/batch", body)).status).toBe(202);
+    };
+    const tenant = async (name: string): Promise<string> =>
+      (await w.call("sk_owner", "POST /v1/tenants", { external_id: name })).body.id as string;
+    const get = async (path: string, as: "sk_owner" | "sk_test" = "sk_owner") => w.call(as, `GET ${path}`);
+
+    it("answers exactly `days` rows, oldest first, today last, with zeros between", async () => {
+      await report({ ts: iso(START - 2 * DAY), status: 401, denial_reason: "revoked" }, {});
+      const { body } = await get(`/v1/keys/${key.id}/usage?days=4`);
+      expect(body).toEqual({
+        object: "usage",
+        key_id: key.id,
+        days: 4,
+        data: [
+          { day: "2026-10-28", requests: 0, errors: 0 },
+          { day: "2026-10-29", requests: 1, errors: 1 },
+          { day: "2026-10-30", requests: 0, errors: 0 },
+          { day: "2026-10-31", requests: 1, errors: 0 },
+        ],
+      });
+      expect((await get(`/v1/keys/${key.id}/usage`)).body.data).toHaveLength(30);
+      r.clock.advance(30_000);
+      expect((await get(`/v1/keys/${key.id}/usage?days=1`)).body.data).toEqual([
+        { day: "2026-11-01", requests: 0, errors: 0 },
+      ]);
+      for (const days of [0, 91]) {
+        expectRefusal(await get(`/v1/keys/${key.id}/usage?days=${days}`), 400, "invalid_request", "days");
+      }
+    });
+
+    it("hides another workspace's key and, from a test key, a live one", async () => {
+      const other = await r.workspace();
+      expectRefusal(await other.call("sk_owner", `GET /v1/keys/${key.id}/usage`), 404, "not_found");
+      expectRefusal(await get(`/v1/keys/${key.id}/usage`, "sk_test"), 404, "not_found");
+      const test = await w.mint({ env: "test" });
+      expect((await get(`/v1/keys/${test.id}/usage`, "sk_test")).status).toBe(200);
+    });
+
+    it("bills a tenant once a month across projects, only when live and admitted", async () => {
+      const [refused, tested, roaming] = [await tenant("refused"), await tenant("tested"), await tenant("roaming")];
+      const project = (await w.call("sk_owner", "POST /v1/projects", { name: "B", slug: "bbb" })).body.id;
+      await report(
+        {},
+        { status: 500 },
+        { key_id: null, tenant_id: roaming },
+        { key_id: null, tenant_id: roaming, project_id: project },
+        { key_id: null, tenant_id: refused, denial_reason: "expired", status: 401 },
+        { key_id: null, tenant_id: tested, env: "test" },
+        { key_id: null, tenant_id: null },
+      );
+      r.clock.advance(30_000); // November
+      await report({ ts: iso(r.clock.now()) }, { ts: iso(START) });
+      const { body } = await get("/v1/usage/billing?months=3");
+      expect(body).toEqual({
+        object: "list",
+        data: [
+          { object: "billable_tenant_month", month: "2026-11-01", active_tenants: 1 },
+          { object: "billable_tenant_month", month: "2026-10-01", active_tenants: 2 },
+          { object: "billable_tenant_month", month: "2026-09-01", active_tenants: 0 },
+        ],
+      });
+      expect((await get("/v1/usage/billing")).body.data).toHaveLength(6);
+      expectRefusal(await get("/v1/usage/billing?months=25"), 400, "invalid_request", "months");
+      expectRefusal(await get("/v1/usage/billing", "sk_test"), 403, "forbidden");
+    });
+
+    it("lists tenant activity by month and count, newest and busiest first, of admitted events only", async () => {
+      const busy = await tenant("busy");
+      const test = await w.mint({ env: "test" });
+      await report(
+        {},
+        { denial_reason: "scope", status: 403 },
+        { key_id: null, tenant_id: busy, sample_rate: 0.5 },
+        { key_id: null, tenant_id: busy, ts: iso(START - 1000) },
+        { key_id: test.id, env: "test" },
+      );
+      r.clock.advance(30_000);
+      await report({});
+      const row = (tenant_id: string, month: string, request_count: number, more: Json = {}): Json => ({
+        object: "tenant_activity_month",
+        tenant_id,
+        project_id: w.project_id,
+        env: "live",
+        month,
+        request_count,
+        first_seen_at: iso(START),
+        last_seen_at: iso(START),
+        ...more,
+      });
+      const november = { first_seen_at: iso(START + 30_000), last_seen_at: iso(START + 30_000) };
+      expect((await get("/v1/usage/tenants?months=2&env=live")).body.data).toEqual([
+        row(w.tenant_id, "2026-11-01", 1, november),
+        row(busy, "2026-10-01", 3, { first_seen_at: iso(START - 1000) }),
+        row(w.tenant_id, "2026-10-01", 1),
+      ]);
+      expect((await get("/v1/usage/tenants")).body.data).toEqual([row(w.tenant_id, "2026-11-01", 1, november)]);
+      expect((await get("/v1/usage/tenants?months=2")).body.data).toHaveLength(4);
+      expect((await get("/v1/usage/tenants?months=2", "sk_test")).body.data).toEqual([
+        row(w.tenant_id, "2026-10-01", 1, { env: "test" }),
+      ]);
+      expectRefusal(await get("/v1/usage/tenants?env=live", "sk_test"), 403, "forbidden");
+    });
+
+    it("keeps days for 400 days, months for ever, and receipts for 24 hours", async () => {
+      await report({});
+      r.clock.advance(DAY - 1);
+      await reapIngest(r.app.rack);
+      expect(await r.sql(`select 1 from ingest_batches where workspace_id = '${w.id}'`)).toHaveLength(1);
+      r.clock.advance(1);
+      await reapIngest(r.app.rack);
+      expect(await r.sql(`select 1 from ingest_batches where workspace_id = '${w.id}'`)).toHaveLength(0);
+      r.clock.set(START + 400 * DAY);
+      await reapUsage(r.app.rack);
+      expect(await r.sql(`select 1 from usage_days where workspace_id = '${w.id}'`)).toHaveLength(1);
+      r.clock.advance(DAY);
+      await reapUsage(r.app.rack);
+      expect(await r.sql(`select 1 from usage_days where workspace_id = '${w.id}'`)).toHaveLength(0);
+      expect(await r.sql(`select 1 from usage_tenant_months where workspace_id = '${w.id}'`)).toHaveLength(1);
+    });
+  });
+}

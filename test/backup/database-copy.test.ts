@@ -1,0 +1,162 @@
+// Moving a deployment between databases: every value arrives, chains verify there, and nothing half is ever left.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { copyDatabase } from "../../src/backup/database-copy.ts";
+import { createClient } from "../../src/client.ts";
+import { copyOrder, sumDifferences, sumRows } from "../../src/store/offline/copy.ts";
+import { openCopySource } from "../../src/store/offline/copy-ends.ts";
+import { openStore, type DatabaseTarget } from "../../src/store/database.ts";
+import { markUnfinished } from "../../src/store/postgres/copy-target.ts";
+import { backends, freshDatabase } from "../../harness/backends.ts";
+import { deployment, openShop, type Deployment } from "../../harness/deployment.ts";
+import { rawSql } from "../../harness/raw-sql.ts";
+
+const quiet = (): void => {};
+
+async function sums(target: DatabaseTarget) {
+  const source = await openCopySource(target);
+  try {
+    return await sumRows(source, quiet);
+  } finally {
+    await source.close();
+  }
+}
+
+/** A deployment with a bit of everything, stopped. */
+async function filled(d: Deployment): Promise<string> {
+  const app = await d.start();
+  const shop = await openShop(app, "moving");
+  const minted = await shop.mint();
+  await shop.client.call("POST /v1/keys/{id}/revoke", {
+    params: { id: minted.id },
+    body: { reason: "'; drop – ü\\\n" },
+  });
+  await shop.client.call("PATCH /v1/tenants/{id}", {
+    params: { id: shop.tenant_id },
+    body: { meta: { deep: [1, null, "Ω", { x: 0.1 }] } },
+  });
+  await fetch(`${app.url}/v1/auth/users`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ email: "ada@example.com", password: "a long enough pass phrase 17" }),
+  });
+  await app.idle();
+  await app.stop();
+  return shop.secretKey;
+}
+
+const refusal = (error: unknown) => error as { message: string; exitCode: number };
+
+describe.each(backends.filter((back) => back === "postgres"))("db copy with %s", () => {
+  it("moves SQLite to PostgreSQL and back, value for value, and the deployment goes on there", async () => {
+    await using d = await deployment("sqlite");
+    const secretKey = await filled(d);
+    const there = await freshDatabase("postgres");
+    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const copied = await copyDatabase({ settings: d.settings(), to: there.target, dryRun: false, tell: quiet });
+    expect(copied).toMatchObject({ chains: 2, dry_run: false });
+    expect(copied.tables.find(({ name }) => name === "users")).toEqual({ name: "users", rows: 1 });
+    expect(sumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
+    const url = there.target.url;
+    const app = await d.start({ database_url: url });
+    const client = createClient({ url: app.url, bearer: secretKey });
+    expect(await client.call("GET /v1/audit_logs/chain", {})).toMatchObject({ verified: true });
+    expect((await client.call("GET /v1/keys", { query: { include_revoked: "true" } })).data).toHaveLength(1);
+    await client.call("POST /v1/tenants", { body: { external_id: "made on PostgreSQL" } });
+    await app.stop();
+    const back = join(d.dir, "back.db");
+    await copyDatabase({
+      settings: d.settings({ database_url: url }),
+      to: { kind: "sqlite", file: back },
+      dryRun: false,
+      tell: quiet,
+    });
+    expect(sumDifferences(await sums(there.target), await sums({ kind: "sqlite", file: back }))).toEqual([]);
+    expect(existsSync(`${back}.copying`)).toBe(false);
+    const again = await d.start({ database_url: `sqlite:${back}` });
+    const here = createClient({ url: again.url, bearer: secretKey });
+    expect(await here.call("GET /v1/audit_logs/chain", {})).toMatchObject({ verified: true });
+    await again.stop();
+    await there.dispose();
+  });
+
+  it("says with --dry-run what it would do, and writes nothing", async () => {
+    await using d = await deployment("sqlite");
+    await filled(d);
+    const there = await freshDatabase("postgres");
+    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const before = await sums(d.target);
+    const told = await copyDatabase({ settings: d.settings(), to: there.target, dryRun: true, tell: quiet });
+    expect(told).toMatchObject({ dry_run: true, chains: 2 });
+    expect(told.rows).toBeGreaterThan(10);
+    expect(await rawSql(there.target, "select count(*) as n from pg_tables where schemaname = 'public'")).toEqual([
+      { n: 0 },
+    ]);
+    expect(await sums(d.target)).toEqual(before);
+    await there.dispose();
+  });
+
+  it("refuses a database that holds anything, one in use, a broken chain, and two of a kind", async () => {
+    await using d = await deployment("sqlite");
+    const app = await d.start();
+    await openShop(app, "refused");
+    const there = await freshDatabase("postgres");
+    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const to = there.target;
+    const go = () => copyDatabase({ settings: d.settings(), to, dryRun: false, tell: quiet }).catch(refusal);
+    expect(await go()).toMatchObject({ exitCode: 2, message: expect.stringContaining("using the data dir") as string });
+    await app.stop();
+    await rawSql(to, "create table theirs (id text)");
+    expect(await go()).toMatchObject({ exitCode: 1, message: expect.stringContaining("not empty") as string });
+    await rawSql(to, "drop table theirs");
+    const same = { kind: "sqlite", file: join(d.dir, "x.db") } as const;
+    expect(
+      await copyDatabase({ settings: d.settings(), to: same, dryRun: false, tell: quiet }).catch(refusal),
+    ).toMatchObject({ exitCode: 2 });
+    await rawSql(d.target, "drop trigger audit_log_no_update");
+    await rawSql(d.target, "update audit_log set action = 'tenant.updated' where seq = 2");
+    expect(await go()).toMatchObject({ exitCode: 4, message: expect.stringContaining("hash_mismatch") as string });
+    expect(await rawSql(to, "select count(*) as n from pg_tables where schemaname = 'public'")).toEqual([{ n: 0 }]);
+    await there.dispose();
+  });
+
+  it("begins anew after one that was cut short, and no server starts on what that left", async () => {
+    await using d = await deployment("sqlite");
+    await filled(d);
+    const there = await freshDatabase("postgres");
+    if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
+    const events = { now: Date.now, fatal: quiet };
+    await (await openStore(there.target, events)).close();
+    await rawSql(there.target, "insert into deployment (name, value) values ('half', 'a copy')");
+    await markUnfinished(there.target.url);
+    await expect(openStore(there.target, events)).rejects.toThrow("copy that was not finished");
+    await copyDatabase({ settings: d.settings(), to: there.target, dryRun: false, tell: quiet });
+    expect(sumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
+    await (await openStore(there.target, events)).close();
+    await there.dispose();
+  });
+});
+
+describe("the order of a copy", () => {
+  it("puts those that others point to first, and leaves no table out", async () => {
+    const { target, dispose } = await freshDatabase("sqlite");
+    await (await openStore(target, { now: () => 1, fatal: quiet })).close();
+    const source = await openCopySource(target);
+    const order = await copyOrder(source.source);
+    await source.close();
+    expect(order.indexOf("workspaces")).toBeLessThan(order.indexOf("projects"));
+    expect(order.indexOf("projects")).toBeLessThan(order.indexOf("api_keys"));
+    const tables = await rawSql(
+      target,
+      "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'",
+    );
+    expect(order.toSorted()).toEqual(
+      tables
+        .map(({ name }) => String(name))
+        .filter((name) => name !== "schema_migrations")
+        .toSorted(),
+    );
+    await dispose();
+  });
+});

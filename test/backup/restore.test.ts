@@ -1,0 +1,242 @@
+// Restoring: the old database stays until the new one is whole; versions, sessions and tokens of then open nothing; and
+// library nodes that were ahead of the backup come back to what the server has.
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { backupDir, findBackup, writeManifest } from "../../src/backup/files.ts";
+import { createBackup } from "../../src/backup/create.ts";
+import { createKeyrack } from "../../src/sdk/index.ts";
+import { restoreBackup, type RestoreOptions } from "../../src/backup/restore.ts";
+import { inspect } from "../../src/store/offline/inspect.ts";
+import { backends } from "../../harness/backends.ts";
+import { deployment, openShop, type Deployment } from "../../harness/deployment.ts";
+import { rawSql } from "../../harness/raw-sql.ts";
+
+const quiet = (): void => {};
+
+function restore(d: Deployment, more: Partial<RestoreOptions> = {}) {
+  const base = { settings: d.settings(), log: d.log, backup: undefined, force: true, newMasterKey: false, tell: quiet };
+  return restoreBackup({ ...base, ...more });
+}
+
+const versionOf = async (d: Deployment, id: string): Promise<number> =>
+  Number((await rawSql(d.target, "select policy_version as v from projects where id = $1", [id]))[0]?.v);
+
+for (const back of backends) {
+  describe(`restore on ${back}`, () => {
+    it("brings library nodes that were ahead back to the backup's policy", async () => {
+      await using d = await deployment(back);
+      let app = await d.start();
+      const shop = await openShop(app, "ahead");
+      const [kept, revokedLater] = [await shop.mint(), await shop.mint()];
+      const backup = await createBackup(app.rack);
+      const lost = await shop.mint();
+      await shop.client.call("POST /v1/keys/{id}/revoke", { params: { id: revokedLater.id } });
+      const node = createKeyrack({ url: app.url, secretKey: shop.secretKey, projectId: shop.project_id, pollMs: 50 });
+      await node.ready();
+      const before = await versionOf(d, shop.project_id);
+      expect([kept, revokedLater, lost].map(({ key }) => node.verify(key).ok)).toEqual([true, false, true]);
+      await app.stop();
+      const restored = await restore(d);
+      expect(restored).toMatchObject({
+        backup_id: backup.id,
+        revoked_after_backup: 1,
+        revived: [{ id: revokedLater.id, kind: "api_keys" }],
+      });
+      const after = await versionOf(d, shop.project_id);
+      expect([after > before, after % 1_000_000]).toEqual([true, before - 2]);
+      expect(
+        await rawSql(d.target, "select min_delta_version as v from projects where id = $1", [shop.project_id]),
+      ).toEqual([{ v: after }]);
+      app = await d.start();
+      const states = () => [kept, revokedLater, lost].map(({ key }) => node.verify(key).ok);
+      await expect.poll(states, { timeout: 10_000 }).toEqual([true, true, false]);
+      // And the feed goes on from there by deltas.
+      const next = await shop.mint();
+      await expect.poll(() => node.verify(next.key).ok, { timeout: 10_000 }).toBe(true);
+      await node.close();
+      const chain = await shop.client.call("GET /v1/audit_logs/chain", {});
+      expect(chain.verified).toBe(true);
+    });
+
+    it("names the keys that leaked after the backup, for they are out of quarantine", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const shop = await openShop(app, "leaked");
+      const [leaked] = [await shop.mint(), await shop.mint()];
+      await createBackup(app.rack);
+      const lost = await shop.mint();
+      await app.stop();
+      const words = "update api_keys set quarantined_at = $1, expires_at = $2 where id in ($3, $4)";
+      await rawSql(d.target, words, [Date.now(), Date.now() + 3_600_000, leaked.id, lost.id]);
+      expect(await restore(d)).toMatchObject({
+        revoked_after_backup: 0,
+        revived: [],
+        released: [{ id: leaked.id, kind: "api_keys" }],
+      });
+    });
+
+    it("never uses a version twice, even when the same backup is restored again", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const shop = await openShop(app, "twice");
+      await shop.mint();
+      await createBackup(app.rack);
+      await app.stop();
+      await restore(d);
+      const first = await versionOf(d, shop.project_id);
+      await restore(d);
+      expect(await versionOf(d, shop.project_id)).toBe(first + 1_000_000);
+    });
+
+    it("ends sessions and one-time tokens, and writes down that it happened", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const email = "ada@example.com";
+      const post = (path: string, body: unknown) =>
+        fetch(app.url + path, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify(body),
+        });
+      await post("/v1/auth/users", { email, password: "a long enough pass phrase 17" });
+      await post("/v1/auth/sessions", { email, password: "a long enough pass phrase 17" });
+      await app.idle();
+      const { id } = await createBackup(app.rack);
+      await app.stop();
+      expect(await restore(d)).toMatchObject({ sessions_ended: 1, tokens_ended: 1, new_master_key: false });
+      expect(await rawSql(d.target, "select count(*) as n from sessions where revoked_at is null")).toEqual([{ n: 0 }]);
+      expect(await rawSql(d.target, "select count(*) as n from one_time_tokens where ended_at is null")).toEqual([
+        { n: 0 },
+      ]);
+      const [row] = await rawSql(d.target, "select payload from audit_log where action = 'backup.restored'");
+      expect(JSON.parse(String(row?.payload))).toMatchObject({ backup_id: id, sessions_ended: 1 });
+      expect(await rawSql(d.target, "select name from deployment where name = 'restore_pending'")).toEqual([]);
+    });
+
+    it("refuses to overwrite without force, without the master key, and while a server runs; nothing is touched", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const shop = await openShop(app, "refused");
+      await createBackup(app.rack);
+      await expect(restore(d)).rejects.toMatchObject({ exitCode: 2 });
+      await app.stop();
+      await expect(restore(d, { force: false })).rejects.toThrow("Add --force to replace it");
+      renameSync(join(d.dir, "master.key"), join(d.dir, "away"));
+      await expect(restore(d)).rejects.toThrow("--new-master-key");
+      writeFileSync(join(d.dir, "master.key"), "ab".repeat(32), { mode: 0o600 });
+      await expect(restore(d)).rejects.toThrow("KEYRACK_MASTER_KEY_FILE");
+      expect(await versionOf(d, shop.project_id)).toBe(1);
+      expect(await rawSql(d.target, "select id from audit_log where action = 'backup.restored'")).toEqual([]);
+    });
+
+    it("goes on without the master key when told to: new keys, unsent mail dropped, chains verify", async () => {
+      await using d = await deployment(back, { mail_url: "smtp://127.0.0.1:1" });
+      let app = await d.start();
+      const shop = await openShop(app, "newkey");
+      await fetch(`${app.url}/v1/auth/users`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ email: "ada@example.com", password: "a long enough pass phrase 17" }),
+      });
+      await app.idle();
+      const jwks = async () =>
+        (await (await fetch(`${app.url}/.well-known/jwks.json`)).json()) as { keys: { kid: string }[] };
+      const kids = (await jwks()).keys.map(({ kid }) => kid);
+      await createBackup(app.rack);
+      await app.stop();
+      rmSync(join(d.dir, "master.key"));
+      expect(await restore(d, { newMasterKey: true })).toMatchObject({ new_master_key: true, mail_dropped: 1 });
+      expect(existsSync(join(d.dir, "master.key"))).toBe(true);
+      expect((await inspect(d.target)).findings).toEqual([]);
+      app = await d.start();
+      expect((await jwks()).keys.map(({ kid }) => kid).filter((kid) => kids.includes(kid))).toEqual([]);
+      expect((await shop.client.call("GET /v1/audit_logs/chain", {})).verified).toBe(true);
+      expect((await shop.mint()).id).toBeTruthy();
+    });
+
+    it("refuses a damaged backup and one of a newer schema, and keeps the replaced database", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const shop = await openShop(app, "kept");
+      const { folder, id } = await createBackup(app.rack);
+      await app.stop();
+      const file = join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
+      const good = readFileSync(file);
+      const bad = Buffer.from(good);
+      bad[100] = (bad[100] ?? 0) ^ 1;
+      writeFileSync(file, bad);
+      await expect(restore(d)).rejects.toMatchObject({ exitCode: 4 });
+      expect(await versionOf(d, shop.project_id)).toBe(1);
+      writeFileSync(file, good);
+      const newer = join(d.dir, "20300101T000000Z-abcdef");
+      mkdirSync(newer);
+      const { manifest } = findBackup(backupDir(d.settings()), id);
+      writeManifest(newer, { ...manifest, id: basename(newer), schema_version: 9_001 });
+      await expect(restore(d, { backup: newer })).rejects.toMatchObject({ exitCode: 2 });
+      const { replaced } = await restore(d, { backup: folder });
+      const old =
+        back === "sqlite"
+          ? rawSql({ kind: "sqlite", file: replaced ?? "" }, "select policy_version as v from projects")
+          : rawSql(d.target, `select policy_version as v from ${replaced}.projects`);
+      expect(await old).toEqual([{ v: 1 }]);
+      await expect(restore(d, { backup: "20200101T000000Z-000000" })).rejects.toThrow("There is no backup");
+      expect((await restore(d, { backup: id })).backup_id).toBe(id);
+    });
+  });
+}
+
+describe("restore on sqlite, from files that travelled", () => {
+  it("makes the database private and its own to write, whatever the backup's mode, and replays no old log", async () => {
+    await using d = await deployment("sqlite");
+    const app = await d.start();
+    const shop = await openShop(app, "modes");
+    const { folder } = await createBackup(app.rack);
+    const file = join(d.dir, "keyrack.db");
+    await shop.mint();
+    const log = readFileSync(`${file}-wal`);
+    await app.stop();
+    rmSync(file); // moved away by hand after a crash, and its log forgotten
+    writeFileSync(`${file}-wal`, log);
+    chmodSync(join(folder, "keyrack.db"), 0o444);
+    expect(await restore(d, { force: false })).toMatchObject({ replaced: null });
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect((await inspect(d.target)).findings).toEqual([]);
+    expect(await rawSql(d.target, "select count(*) as n from api_keys")).toEqual([{ n: 0 }]);
+  });
+});
+
+describe.runIf(backends.includes("postgres"))("restore on postgres, of a dump that is not sound", () => {
+  it("puts the old database back", async () => {
+    await using d = await deployment("postgres");
+    const app = await d.start();
+    const shop = await openShop(app, "unsound");
+    await rawSql(d.target, "alter table audit_log disable trigger user");
+    await rawSql(d.target, "update audit_log set action = 'tenant.updated' where seq = 2");
+    await createBackup(app.rack);
+    const { id } = await shop.mint();
+    await app.stop();
+    await expect(restore(d)).rejects.toMatchObject({
+      exitCode: 4,
+      message: expect.stringContaining("does not restore to a sound database") as string,
+    });
+    expect(await rawSql(d.target, "select id from api_keys")).toEqual([{ id }]);
+    expect(await rawSql(d.target, "select nspname from pg_namespace where nspname like 'keyrack%'")).toEqual([]);
+    expect(await rawSql(d.target, "select name from deployment where name = 'restore_pending'")).toEqual([]);
+  });
+});
+
+describe.runIf(backends.includes("postgres"))("restore on postgres, under a server by another name", () => {
+  it("sees the leader's lock, and touches nothing", async () => {
+    await using d = await deployment("postgres");
+    if (d.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const url = new URL(d.target.url);
+    url.searchParams.set("application_name", "billing");
+    const app = await d.start({ database_url: url.href });
+    const shop = await openShop(app, "named");
+    await createBackup(app.rack);
+    await expect.poll(() => app.rack.worker.leads).toBe(true);
+    await expect(restore(d)).rejects.toThrow("A Keyrack server is using this database");
+    expect((await shop.mint()).id).toBeTruthy();
+  });
+});

@@ -1,0 +1,110 @@
+// A backup travels further than a database: to other disks, other machines, other people. Every kind of secret is
+// planted through the API, a backup is made, and none of them is found in any byte of it.
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { createBackup } from "../../src/backup/create.ts";
+import { listMail, showMail } from "../../src/domain/mail/outbox.ts";
+import { displayPrefix } from "../../src/kernel/credentials.ts";
+import { backends, type Backend } from "../../harness/backends.ts";
+import { account, freshEmail, logIn } from "../../harness/people.ts";
+import { rack, type TestRack } from "../../harness/rack.ts";
+
+const PASSWORD = "planted-password-that-must-not-travel";
+const ANSWER = "an-answer-that-is-nobody-elses-business";
+
+/** Nothing can be delivered, so every message waits in the outbox: what the mailed links carry. */
+async function mailedTokens({ app }: TestRack): Promise<string[]> {
+  const { data } = await listMail(app.rack, {});
+  const letters = await Promise.all(data.map(({ id }) => showMail(app.rack, id, true)));
+  return letters.flatMap(({ text = "" }) => /token=(\S+)/.exec(text)?.[1] ?? []);
+}
+
+async function plantPeople(r: TestRack): Promise<Record<string, string>> {
+  const email = await account(r, freshEmail(), PASSWORD, false);
+  const { session } = await logIn(r, email, PASSWORD);
+  await r.call(null, "POST /v1/auth/password_resets", { email });
+  const made = await r.call(session, "POST /v1/workspaces", { name: "W", slug: `w-${process.pid}` });
+  const invite = await r.call(session, "POST /v1/invites", { email: freshEmail(), role: "owner" });
+  const [invited = "", verification = "", reset = ""] = (await mailedTokens(r)).toSorted();
+  expect([verification, reset].map((token) => token.slice(0, 5))).toEqual(["krev_", "krpr_"]);
+  return {
+    "a password": PASSWORD,
+    "a session": session,
+    "a person's secret key": made.body.secret_key.key,
+    "an invite token": invite.body.token.split(".")[1],
+    "a mailed invite token": invited.split(".")[1] ?? "",
+    "a mailed verification token": verification,
+    "a mailed reset token": reset,
+  };
+}
+
+async function plantKeys(r: TestRack): Promise<Record<string, string>> {
+  const w = await r.workspace();
+  const key = await w.mint();
+  const rotated = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, {});
+  const own = await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_test}/rotate`, {});
+  const want = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
+  const retry = { headers: { "idempotency-key": "an-idempotency-key-of-ours" } };
+  const kept = await w.call("sk_owner", "POST /v1/keys", want, retry);
+  const scope = { scope_hash: "ab".repeat(32), env: "live" };
+  const claim = await w.call("sk_owner", "POST /v1/idempotency/claim", { ...scope, fingerprint: "cd".repeat(32) });
+  const { lock_token } = claim.body;
+  const body = Buffer.from(ANSWER).toString("base64");
+  const done = { ...scope, lock_token, status: 200, headers: { "x-answer": ANSWER }, body };
+  expect((await w.call("sk_owner", "POST /v1/idempotency/complete", done)).status).toBe(200);
+  return {
+    ...w.keys,
+    "an API key": key.key,
+    "a rotated API key": rotated.body.key,
+    "a rotated secret key": own.body.key,
+    "a key in an answer that is kept": kept.body.key,
+    "a lock token": lock_token,
+    "a kept answer": ANSWER,
+    "a kept answer in base64": body,
+  };
+}
+
+function masterKey(r: TestRack): Record<string, string> {
+  const text = readFileSync(join(r.dataDir, "master.key"), "utf8").trim();
+  const bytes = Buffer.from(text, "hex");
+  expect(bytes).toHaveLength(32);
+  return {
+    "the master key as it lies in its file": text,
+    "the master key's bytes": bytes.toString("latin1"),
+    "the master key in base64": bytes.toString("base64"),
+  };
+}
+
+/** Every file of the backup; a dump also as what it holds, for its data is compressed and its bytes are in hex. */
+function everythingIn(folder: string, back: Backend): string {
+  const texts = readdirSync(folder).map((name) => readFileSync(join(folder, name), "latin1"));
+  if (back === "postgres") {
+    const options = { encoding: "latin1", maxBuffer: 2 ** 30 } as const;
+    const dump = execFileSync("pg_restore", ["--file=-", join(folder, "keyrack.dump")], options);
+    const hex = [...dump.matchAll(/\\x([0-9a-f]+)/g)].map(([, bytes = ""]) => Buffer.from(bytes, "hex"));
+    texts.push(dump, ...hex.map((bytes) => bytes.toString("latin1")));
+  }
+  return texts.join("\n");
+}
+
+for (const back of backends) {
+  it(`no secret of anybody, and not the master key, is in a backup on ${back}`, async () => {
+    await using r = await rack(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
+    const secrets: Record<string, string> = {
+      "the bootstrap token": r.app.bootstrap.token ?? "",
+      ...(await plantPeople(r)),
+      ...(await plantKeys(r)),
+      ...masterKey(r),
+    };
+    const { folder } = await createBackup(r.app.rack);
+    const backup = everythingIn(folder, back);
+    for (const name of ["an API key", "a person's secret key", "a rotated secret key"])
+      expect(backup).toContain(displayPrefix(secrets[name] ?? "")); // the search finds what is there
+    for (const [name, secret] of Object.entries(secrets)) {
+      expect(secret.length, name).toBeGreaterThan(20);
+      expect(backup.includes(secret), `${name} in the backup`).toBe(false);
+    }
+  });
+}

@@ -1,0 +1,27 @@
+// The typed client speaks every shape of the declarations: path, query, body, answer, refusal.
+import { expect, it } from "vitest";
+import { createClient, Refused } from "../../src/client.ts";
+import { rack } from "../../harness/rack.ts";
+
+it("calls routes with typed input and answers, and throws refusals with their code and details", async () => {
+  await using r = await rack("sqlite");
+  const w = await r.workspace();
+  const client = createClient({ url: r.url, bearer: w.keys.sk_owner });
+  const { project_id, tenant_id } = w;
+  const key = await client.call("POST /v1/keys", { body: { project_id, tenant_id, env: "live" }, idempotencyKey: "1" });
+  const again = await client.call("POST /v1/keys", {
+    body: { project_id, tenant_id, env: "live" },
+    idempotencyKey: "1",
+  });
+  expect(again.id).toBe(key.id);
+  expect((await client.call("GET /v1/keys/{id}", { params: { id: key.id } })).display_prefix).toBe(key.display_prefix);
+  const list = await client.call("GET /v1/keys", { query: { limit: 1, env: "live" } });
+  expect(list.data.map(({ id }) => id)).toEqual([key.id]);
+  const refused = client.call("GET /v1/keys", { query: { limit: 0 } });
+  await expect(refused).rejects.toBeInstanceOf(Refused);
+  await expect(refused).rejects.toMatchObject({ status: 400, code: "invalid_request", details: [{ path: "limit" }] });
+  // @ts-expect-error a body without env does not type-check
+  await expect(client.call("POST /v1/keys", { body: { project_id, tenant_id } })).rejects.toMatchObject({
+    status: 400,
+  });
+});

@@ -1,0 +1,86 @@
+// Time that never runs backwards in one process, whatever the wall clock does.
+import { array, assert, integer, property, record } from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createClock } from "../../../src/domain/core/clock.ts";
+
+function sources(start = 1_000_000) {
+  const state = { wall: start, monotonic: 500, jumps: [] as number[] };
+  const clock = createClock({
+    wall: () => state.wall,
+    monotonic: () => state.monotonic,
+    jumped: (by) => void state.jumps.push(by),
+  });
+  const pass = (ms: number): void => {
+    state.wall += ms;
+    state.monotonic += ms;
+  };
+  return { state, clock, pass };
+}
+
+describe("the clock", () => {
+  it("tells the wall clock's time in whole milliseconds", () => {
+    const { clock, pass } = sources();
+    expect(clock.now()).toBe(1_000_000);
+    pass(1.75);
+    expect(clock.now()).toBe(1_000_001);
+    pass(9_000);
+    expect(clock.now()).toBe(1_009_001);
+  });
+
+  it("follows a step forward at its next look", () => {
+    const { state, clock, pass } = sources();
+    state.wall += 60_000;
+    pass(1_000);
+    expect(clock.now()).toBe(1_061_000);
+  });
+
+  it("does not follow a step back, but runs at half speed until the two meet", () => {
+    const { state, clock, pass } = sources();
+    state.wall -= 10_000;
+    const seen = Array.from({ length: 30 }, () => {
+      pass(1_000);
+      return clock.now();
+    });
+    expect(seen.slice(0, 3)).toEqual([1_000_500, 1_001_000, 1_001_500]);
+    expect(seen.at(-1)).toBe(state.wall);
+  });
+
+  it("tells of a jump beyond five seconds once, with its size, and of no smaller one", () => {
+    const { state, clock, pass } = sources();
+    const run = (seconds: number): void => {
+      for (let i = 0; i < seconds; i++) {
+        pass(1_000);
+        clock.now();
+      }
+    };
+    state.wall += 4_000;
+    run(10);
+    expect(state.jumps).toEqual([]);
+    state.wall -= 3_600_000;
+    run(300); // the slow way back is not a jump
+    expect(state.jumps).toEqual([-3_600_000]);
+    state.wall += 30_000;
+    run(10);
+    expect(state.jumps).toEqual([-3_600_000, 30_000]);
+  });
+
+  it("never runs backwards", () => {
+    const step = record({ wall: integer({ min: -100_000, max: 100_000 }), ms: integer({ min: 0, max: 5_000 }) });
+    assert(
+      property(array(step, { maxLength: 200 }), (steps) => {
+        const { state, clock, pass } = sources(1e12);
+        const seen = steps.map(({ wall, ms }) => {
+          state.wall += wall;
+          pass(ms);
+          return clock.now();
+        });
+        expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+        expect(seen.every(Number.isInteger)).toBe(true);
+      }),
+    );
+  });
+
+  it("is the system's when nothing else is given", () => {
+    expect(Math.abs(createClock().now() - Date.now())).toBeLessThan(1_000);
+  });
+});

@@ -1,0 +1,49 @@
+// The file transport: one .eml a message, for its owner's eyes, for a week.
+import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { fileTransport } from "../../../src/domain/mail/file.ts";
+import { parseLetter } from "../../../harness/people.ts";
+
+const DATE = Date.UTC(2026, 10, 14, 12);
+const mail = (id: string) => ({
+  id,
+  message_id: `<${id}@example.com>`,
+  to: "ada@example.com",
+  subject: "Grüße",
+  text: "Hello\n\nhttp://localhost/#/verify?token=krev_abc\n",
+  date: DATE,
+});
+
+describe("mail in files", () => {
+  it("writes one private file a message, again under the same name, and prunes after seven days", async () => {
+    const root = mkdtempSync(join(tmpdir(), "keyrack-mail-"));
+    try {
+      const dir = join(root, "mail");
+      const transport = fileTransport(dir, "Keyrack <keys@example.com>");
+      await transport.tidy(); // no folder yet: nothing to do
+      await transport.deliver(mail("one"));
+      await transport.deliver(mail("one"));
+      await transport.deliver(mail("two"));
+      expect(readdirSync(dir).toSorted()).toEqual([
+        "2026-11-14T12-00-00-000Z-one.eml",
+        "2026-11-14T12-00-00-000Z-two.eml",
+      ]);
+      expect(statSync(dir).mode & 0o777).toBe(0o700);
+      const file = join(dir, "2026-11-14T12-00-00-000Z-one.eml");
+      expect(statSync(file).mode & 0o777).toBe(0o600);
+      expect(parseLetter(file)).toMatchObject({
+        to: "ada@example.com",
+        subject: "=?UTF-8?Q?Gr=C3=BC=C3=9Fe?=",
+        link: "http://localhost/#/verify?token=krev_abc",
+      });
+      const old = (Date.now() - 7 * 86_400_000 - 60_000) / 1000;
+      utimesSync(file, old, old);
+      await transport.tidy();
+      expect(readdirSync(dir)).toEqual(["2026-11-14T12-00-00-000Z-two.eml"]);
+    } finally {
+      rmSync(root, { recursive: true, force: true });
+    }
+  });
+});

@@ -1,0 +1,116 @@
+// The one exception to portable SQL: the feed's JSON is built by each dialect. Both must give the same bytes.
+import { describe, expect, it } from "vitest";
+import {
+  changesSince,
+  snapshotChunk,
+  type ChangesWanted,
+  type ChunkWanted,
+} from "../../../src/store/queries/policy.ts";
+import type { Reader } from "../../../src/store/engine/statement.ts";
+import type { ApiKeyRow } from "../../../src/store/schema/tables.ts";
+import { insertKey } from "../../../src/store/queries/keys.ts";
+import { insertProject } from "../../../src/store/queries/projects.ts";
+import { insertTenant } from "../../../src/store/queries/tenants.ts";
+import { record } from "../../../src/domain/core/mutate.ts";
+import { backends } from "../../../harness/backends.ts";
+import { rackLite, START, vendorOf } from "../../../harness/rack-lite.ts";
+
+const uuid = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
+const TIMES = [null, 0, 1, 999, 1_000, 951_782_399_999, START, 4_102_444_800_001, 253_402_300_799_999];
+const SCOPES = ["[]", '["a"]', '["ü","\\u2028","\\"","\\\\","😀"]', '["a b","x:y"]', '["{\\"key_id\\":\\"x"]'];
+const LIMITS = [null, "[]", '[{"id":"r","limit":1,"window_ms":1000,"algorithm":"fixed","scope":"key"}]'];
+const CAUSES = [null, "revoked", "tenant_deleted", "project_deleted"] as const;
+
+function rows(workspace_id: string): ApiKeyRow[] {
+  return Array.from({ length: 120 }, (_none, n) => {
+    const cause = n % 3 === 0 ? (CAUSES[(n / 3) % 4] ?? null) : null;
+    return {
+      id: uuid(1_000 + n),
+      workspace_id,
+      project_id: uuid(1),
+      tenant_id: uuid(10 + (n % 3)),
+      env: n % 2 === 0 ? "live" : "test",
+      lookup_hash: String(n).padStart(64, "0"),
+      display_prefix: `kr_live_ab${n}`,
+      name: null,
+      scopes: SCOPES[n % SCOPES.length] ?? "[]",
+      meta: "{}",
+      rate_limits: LIMITS[n % LIMITS.length] ?? null,
+      expires_at: TIMES[n % TIMES.length] ?? null,
+      requested_expires_at: null,
+      revoked_at: cause === null ? null : START,
+      revoked_reason: null,
+      revoked_cause: cause,
+      quarantined_at: null,
+      quarantine_reason: null,
+      rotated_from: null,
+      created_at: START,
+      last_used_at: null,
+      policy_version: 2 + (n % 7),
+    };
+  });
+}
+
+async function written(read: Reader): Promise<string[]> {
+  const base = { project_id: uuid(1), defaults: '[{"id":"default"}]' };
+  const filters = [
+    { env: null, tenants: [] },
+    { env: "live" as const, tenants: [] },
+    { env: "test" as const, tenants: [uuid(10), uuid(12)] },
+    { env: null, tenants: [uuid(11)] },
+  ];
+  const pages: string[] = [];
+  for (const filter of filters) {
+    for (const limit of [1, 7, 1_000]) {
+      const wanted: ChunkWanted = { ...base, ...filter, after: "", limit, expiredBefore: 1_000 };
+      for (let after = ""; ; ) {
+        const { entries, n, last_id, first_expiry } = await snapshotChunk(read, { ...wanted, after });
+        const told = JSON.parse(`[${entries.toString()}]`) as { key_id: string }[];
+        expect([n, last_id]).toEqual([told.length, told.at(-1)?.key_id ?? null]);
+        pages.push(`${n} ${last_id} ${first_expiry} ${entries.toString()}`);
+        if (n < limit) break;
+        after = last_id ?? "";
+      }
+      const changes: ChangesWanted = { ...base, ...filter, since: 3, upTo: 6, limit };
+      pages.push(JSON.stringify(await changesSince(read, changes)));
+    }
+  }
+  return pages;
+}
+
+async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
+  await using lite = await rackLite(back);
+  const { actor } = await vendorOf(lite.rack);
+  const { workspace_id } = actor;
+  const at = { created_at: START, updated_at: START, deleted_at: null };
+  await record(lite.rack, async (tx) => {
+    const project = { id: uuid(1), workspace_id, name: "p", slug: "ppp", policy_version: 9, min_delta_version: 1 };
+    await insertProject.run(tx, { ...project, default_rate_limits: "[]", ...at });
+    for (const n of [10, 11, 12]) {
+      const tenant = { id: uuid(n), workspace_id, external_id: `t${n}`, name: null, meta: "{}", embed_epoch: 1 };
+      await insertTenant.run(tx, { ...tenant, ...at });
+    }
+    for (const row of rows(workspace_id)) await insertKey.run(tx, row);
+  });
+  return await written(lite.rack.store.read);
+}
+
+describe("the feed's JSON built in SQL", () => {
+  it("is the same bytes on every database, and is JSON", async () => {
+    const all = await Promise.all(backends.map(pagesOn));
+    for (const pages of all) expect(pages).toEqual(all[0]);
+    for (const page of all[0] ?? []) {
+      if (page.startsWith("[")) for (const { entry } of JSON.parse(page)) expect(() => JSON.parse(entry)).not.toThrow();
+      else expect(() => JSON.parse(`[${page.split(" ").slice(3).join(" ")}]`)).not.toThrow();
+    }
+  });
+
+  it("writes times as the rest of the API does", async () => {
+    const [first] = await pagesOn("sqlite");
+    const pages = (await pagesOn("sqlite")).join("\n");
+    expect(first).toBeDefined();
+    for (const time of TIMES.filter((ms) => ms !== null && ms >= 1_000)) {
+      expect(pages).toContain(`"expires_at":"${new Date(time ?? 0).toISOString()}"`);
+    }
+  });
+});

@@ -1,0 +1,153 @@
+// Quiet connections on an injected clock, over real sockets: none is ended sooner than every answer promises.
+import { once } from "node:events";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import { connect, type AddressInfo, type Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { LAST, type Answering } from "../../../src/http/parser-errors.ts";
+import { Connections } from "../../../src/http/fast/connections.ts";
+import { KEEP_ALIVE_MS } from "../../../src/http/fast/response.ts";
+
+const LOOK_MS = 5_000;
+const REQUEST = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+let now = 0;
+let server: Server;
+let connections: Connections;
+/** Held back until it is told to go: what a long poll is. */
+let held: ServerResponse[] = [];
+let clients: Socket[] = [];
+
+beforeEach(async () => {
+  now = 0;
+  held = [];
+  clients = [];
+  connections = new Connections(() => now);
+  server = createServer((req, res) => {
+    (req.socket as Answering)[LAST] = { req, res };
+    if (req.url === "/held") held.push(res);
+    else res.end("{}");
+  });
+  connections.attach(server, "connection");
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+});
+
+afterEach(() => {
+  for (const client of clients) client.destroy();
+  server.closeAllConnections();
+  server.close();
+});
+
+/** A connection, and the server's end of it. */
+async function open(): Promise<{ client: Socket; end: Socket; ask: () => Promise<void> }> {
+  const client = connect({ port: (server.address() as AddressInfo).port, host: "127.0.0.1", allowHalfOpen: true });
+  clients.push(client);
+  client.on("error", () => {});
+  const [end] = (await once(server, "connection")) as [Socket];
+  const ask = async (): Promise<void> => {
+    client.write(REQUEST);
+    await once(client, "data");
+    await vi.waitFor(() => expect((end as Answering)[LAST]?.res.writableFinished).toBe(true));
+  };
+  return { client, end, ask };
+}
+
+/** In looks of the usual distance. */
+function pass(ms: number): void {
+  for (const until = now + ms; now < until; ) {
+    now += LOOK_MS;
+    connections.look();
+  }
+}
+
+it("node times none of them itself, and they are looked at for as long as the server lives", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  try {
+    const other = createServer();
+    const watched = new Connections(() => now);
+    const look = vi.spyOn(watched, "look");
+    watched.attach(other, "connection");
+    expect(other.keepAliveTimeout).toBe(0);
+    vi.advanceTimersByTime(3 * LOOK_MS);
+    expect(look).toHaveBeenCalledTimes(3);
+    other.emit("close");
+    vi.advanceTimersByTime(3 * LOOK_MS);
+    expect(look).toHaveBeenCalledTimes(3);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+describe("a quiet connection", () => {
+  it("lasts as long as every answer promises, and not much longer", async () => {
+    const { end, ask } = await open();
+    await ask();
+    pass(KEEP_ALIVE_MS);
+    expect(end.destroyed).toBe(false);
+    pass(2 * LOOK_MS);
+    expect(end.destroyed).toBe(true);
+  });
+
+  it("counts from its last request", async () => {
+    const { end, ask } = await open();
+    for (let i = 0; i < 5; i++) {
+      await ask();
+      pass(KEEP_ALIVE_MS);
+    }
+    expect(end.destroyed).toBe(false);
+  });
+
+  it("is not one whose answer takes a while, and counts from that answer", async () => {
+    const { client, end } = await open();
+    client.write(REQUEST.replace("/", "/held"));
+    await vi.waitFor(() => expect(held).toHaveLength(1));
+    pass(3 * KEEP_ALIVE_MS);
+    const answeredAt = now + LOOK_MS - 1; // at the latest: right before the next look
+    held[0]?.end("{}");
+    await vi.waitFor(() => expect(held[0]?.writableFinished).toBe(true));
+    for (let i = 0; i < 100 && !end.destroyed; i++) pass(LOOK_MS);
+    expect(end.destroyed).toBe(true);
+    expect(now).toBeGreaterThanOrEqual(answeredAt + KEEP_ALIVE_MS);
+  });
+
+  it("is not one that is in the midst of a request", async () => {
+    const { client, end, ask } = await open();
+    await ask();
+    pass(KEEP_ALIVE_MS);
+    const before = end.bytesRead;
+    client.write(REQUEST.slice(0, 10));
+    await vi.waitFor(() => expect(end.bytesRead).toBeGreaterThan(before));
+    pass(KEEP_ALIVE_MS);
+    expect(end.destroyed).toBe(false);
+  });
+
+  it("that was refused is ended too, whatever it still sends", async () => {
+    const { client, end, ask } = await open();
+    await ask();
+    end.end("HTTP/1.1 408 Request Timeout\r\n\r\n");
+    client.write("GET / HTTP/1.1\r\nx-slow: ");
+    for (let i = 0; i < 17; i++) {
+      const before = end.bytesRead;
+      client.write("x");
+      await vi.waitFor(() => expect(end.destroyed || end.bytesRead > before).toBe(true));
+      pass(LOOK_MS);
+    }
+    expect(end.destroyed).toBe(true);
+  });
+
+  it("that never asked for anything is ended too, should node have left it", async () => {
+    const { end } = await open();
+    pass(KEEP_ALIVE_MS);
+    expect(end.destroyed).toBe(false);
+    pass(2 * LOOK_MS);
+    expect(end.destroyed).toBe(true);
+  });
+
+  it("is ended at once by a server that stops; one that waits for its answer is not", async () => {
+    const [quiet, silent, waiting] = [await open(), await open(), await open()];
+    await quiet.ask();
+    waiting.client.write(REQUEST.replace("/", "/held"));
+    await vi.waitFor(() => expect(held).toHaveLength(1));
+    connections.endQuiet();
+    expect([quiet, silent, waiting].map(({ end }) => end.destroyed)).toEqual([true, true, false]);
+  });
+});

@@ -1,0 +1,138 @@
+// Heads that are written as text, beside what node writes of the same headers: every byte but the date's must be the same.
+import { createServer, type Server, type ServerResponse } from "node:http";
+import { connect, type AddressInfo, type Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { Connections } from "../../../src/http/fast/connections.ts";
+import { Request } from "../../../src/http/fast/request.ts";
+import { Head, KEEP_ALIVE_MS, Response, Shape } from "../../../src/http/fast/response.ts";
+
+const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
+const PLAIN = new Shape({ "cache-control": "no-store", "content-type": "application/json; charset=utf-8" });
+const own = (fields: Record<string, string>) => new Shape({ "cache-control": "no-store", ...fields });
+
+type Case = { status: number; shape: Shape; body: string | null };
+const ANSWERS: Record<string, Case> = {
+  "a body": { status: 200, shape: PLAIN, body: '{"object":"x"}' },
+  "a body that is not ASCII": { status: 201, shape: PLAIN, body: '{"name":"Łódź"}' },
+  "a header set before": { status: 200, shape: PLAIN, body: "{}" },
+  "no body": { status: 204, shape: PLAIN, body: null },
+  "nothing new": { status: 304, shape: PLAIN, body: null },
+  "an empty body": { status: 503, shape: PLAIN, body: "" },
+  "an end of the connection": { status: 413, shape: own({ connection: "close" }), body: "{}" },
+  "an end in capitals": { status: 413, shape: own({ Connection: "close" }), body: "{}" },
+  "a date of its own": { status: 200, shape: own({ date: "Sun, 15 Nov 2026 00:00:00 GMT" }), body: "{}" },
+  "a keep-alive of its own": { status: 200, shape: own({ "keep-alive": "timeout=3" }), body: "{}" },
+  "a length of its own": { status: 200, shape: own({ "Content-Length": "2" }), body: "{}" },
+};
+
+type Who = "ours" | "node";
+const servers = {} as Record<Who, Server>;
+const connections = new Connections();
+
+function answering(who: Who): Server {
+  const made = { IncomingMessage: Request, ServerResponse: Response, optimizeEmptyRequests: true };
+  return createServer(who === "ours" ? made : {}, (req, res: ServerResponse) => {
+    const name = decodeURIComponent(req.url ?? "").slice(1);
+    const { status, shape, body } = ANSWERS[name] as Case;
+    const head = new Head(shape, ID, status === 204 || status === 304 ? null : Buffer.byteLength(body ?? ""));
+    if (name === "a header set before") res.setHeader("x-a", "b");
+    if (res instanceof Response) res.begin(status, head);
+    else res.writeHead(status, head.list());
+    res.end(body ?? undefined);
+  }) as Server;
+}
+
+beforeAll(async () => {
+  for (const who of ["ours", "node"] as const) {
+    const server = answering(who);
+    if (who === "ours") connections.attach(server, "connection");
+    else server.keepAliveTimeout = KEEP_ALIVE_MS;
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    servers[who] = server;
+  }
+});
+afterAll(() => {
+  for (const server of Object.values(servers)) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+/** What comes back for two requests of one connection, so that what became of the connection shows too. */
+function heard(who: Who, name: string, method: string, version: string, headers: string): Promise<string> {
+  const request = `${method} /${encodeURI(name)} HTTP/${version}\r\nhost: x\r\n${headers}\r\n`;
+  const { port } = servers[who].address() as AddressInfo;
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(request));
+    let text = "";
+    let asked = 1;
+    socket.on("data", (chunk) => {
+      text += chunk.toString();
+      if (asked++ < 2) socket.write(request);
+      else socket.end();
+    });
+    socket.on("close", () => resolve(text));
+    socket.on("error", reject);
+  });
+}
+
+const DATE = /Date: (\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT)\r\n/g;
+
+describe("a head written as text", () => {
+  for (const name of Object.keys(ANSWERS)) {
+    for (const [how, method, version, headers] of [
+      ["as nearly everybody asks", "GET", "1.1", ""],
+      ["from HTTP/1.0", "GET", "1.0", ""],
+      ["from HTTP/1.0 that would stay", "GET", "1.0", "connection: keep-alive\r\n"],
+      ["for the last time", "GET", "1.1", "connection: close\r\n"],
+      ["for the head alone", "HEAD", "1.1", ""],
+      ["with an expectation", "POST", "1.1", "expect: 100-continue\r\ncontent-length: 0\r\n"],
+    ] as const) {
+      it(`is node's, to the byte: ${name}, ${how}`, async () => {
+        const [ours, nodes] = await Promise.all(
+          (["ours", "node"] as const).map((who) => heard(who, name, method, version, headers)),
+        );
+        expect(ours).toContain(`request-id: ${ID}\r\n`);
+        expect(ours?.replace(DATE, "Date: -\r\n")).toBe(nodes?.replace(DATE, "Date: -\r\n"));
+        for (const [, date] of ours?.matchAll(DATE) ?? [])
+          expect(Math.abs(Date.parse(date ?? "") - Date.now())).toBeLessThan(5_000);
+        expect(ours?.match(DATE)?.length).toBe(nodes?.match(DATE)?.length);
+      });
+    }
+  }
+
+  it("tells the time as it goes on", async () => {
+    const now = Date.now();
+    const dates: (string | undefined)[] = [];
+    for (const later of [0, 2_000, 60_000]) {
+      const clock = vi.spyOn(Date, "now").mockReturnValue(now + later);
+      try {
+        dates.push(new RegExp(DATE).exec(await heard("ours", "a body", "GET", "1.1", ""))?.[1]);
+      } finally {
+        clock.mockRestore();
+      }
+    }
+    const first = Date.parse(dates[0] ?? "");
+    expect(dates.map((date) => Date.parse(date ?? "") - first)).toEqual([0, 2_000, 60_000]);
+  });
+
+  it("lets go of a request with its answer", async () => {
+    const sockets: (Socket & { parser?: { incoming: unknown } })[] = [];
+    servers.ours.once("connection", (socket) => sockets.push(socket));
+    const { port } = servers.ours.address() as AddressInfo;
+    const socket = connect(port, "127.0.0.1");
+    try {
+      socket.write("POST /nothing%20new HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}");
+      await new Promise((resolve) => socket.once("data", resolve));
+      await vi.waitFor(() => expect(sockets[0]?.parser?.incoming).toBeNull());
+    } finally {
+      socket.destroy();
+    }
+  });
+
+  it("never carries a header that would break out of its line", () => {
+    for (const fields of [{ a: "b\r\nc: d" }, { "a\r\nb": "c" }, { "": "x" }, { a: "\0" }]) {
+      expect(() => new Shape(fields as unknown as Record<string, string>)).toThrow(/Invalid|must be a valid/);
+    }
+  });
+});

@@ -1,0 +1,60 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { fromBase64, fromHex, toBase64, toBase64Url, toHex, utf8 } from "../../../src/kernel/crypto/bytes.ts";
+
+const anyBytes = fc.uint8Array({ maxLength: 100 });
+
+describe("hex and base64", () => {
+  it("write what Node's Buffer writes", () => {
+    fc.assert(
+      fc.property(anyBytes, (bytes) => {
+        const buffer = Buffer.from(bytes);
+        expect(toHex(bytes)).toBe(buffer.toString("hex"));
+        expect(toBase64(bytes)).toBe(buffer.toString("base64"));
+        expect(toBase64Url(bytes)).toBe(buffer.toString("base64url"));
+      }),
+    );
+  });
+
+  it("read back what they wrote", () => {
+    fc.assert(
+      fc.property(anyBytes, (bytes) => {
+        expect(fromHex(toHex(bytes))).toEqual(bytes);
+        expect(fromHex(toHex(bytes).toUpperCase())).toEqual(bytes);
+        expect(fromBase64(toBase64(bytes))).toEqual(bytes);
+      }),
+    );
+  });
+
+  it("a base64 text that is read is the one spelling of its bytes", () => {
+    const nearBase64 = fc.string({ unit: fc.constantFrom(..."AQZaz09+/=-_ \n".split("")), maxLength: 9 });
+    fc.assert(
+      fc.property(nearBase64, (text) => {
+        let bytes: Uint8Array;
+        try {
+          bytes = fromBase64(text);
+        } catch {
+          return;
+        }
+        expect(toBase64(bytes)).toBe(text);
+      }),
+      { numRuns: 5000 },
+    );
+  });
+
+  for (const text of ["AA", "AAA", "AB==", "AAF=", "A===", "====", "AA==\n", " AAAA", "AA-_", "AAA=AAA=", "é==="]) {
+    it(`refuses ${JSON.stringify(text)} as base64`, () => {
+      expect(() => fromBase64(text)).toThrow(SyntaxError);
+    });
+  }
+
+  for (const text of ["0", "0g", "0x00", " 00", "00\n"]) {
+    it(`refuses ${JSON.stringify(text)} as hex`, () => {
+      expect(() => fromHex(text)).toThrow(SyntaxError);
+    });
+  }
+
+  it("utf8 is UTF-8", () => {
+    expect(toHex(utf8("aé€😀"))).toBe("61c3a9e282acf09f9880");
+  });
+});

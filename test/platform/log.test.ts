@@ -1,0 +1,141 @@
+// What the log says of a request, and what it never says: every kind of credential is planted wherever one can be put.
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { redact } from "../../src/platform/log.ts";
+import { mint } from "../../src/domain/auth/new-credentials.ts";
+import { formatInviteToken } from "../../src/kernel/credentials.ts";
+import { endpoints } from "../../src/api/index.ts";
+import { rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+
+let r: TestRack;
+let w: Workspace;
+beforeAll(async () => {
+  r = await rack("sqlite", { flags: { vendor_per_minute: "0" } });
+  w = await r.workspace();
+});
+afterAll(() => r[Symbol.asyncDispose]());
+
+const JWT = `eyJhbGciOiJFZERTQSJ9.${"a".repeat(60)}.${"b".repeat(60)}`;
+const secrets = (): string[] => [
+  mint("api_key", "live").text,
+  mint("secret_key", "test").text,
+  mint("session").text,
+  mint("bootstrap").text,
+  mint("email_verification").text,
+  mint("password_reset").text,
+  formatInviteToken(w.id, new Uint8Array(24).fill(7)),
+  JWT,
+];
+
+it("a credential is cut to its display prefix wherever it stands in a line", () => {
+  for (const secret of secrets()) {
+    for (const line of [
+      secret,
+      `x\n${secret}`,
+      JSON.stringify({ a: `line\n${secret}`, b: `\t${secret}` }),
+      `u=${secret}&`,
+    ]) {
+      const tail = secret.slice(-30);
+      expect(redact(line)).not.toContain(tail);
+    }
+  }
+});
+
+it("a display prefix that stands alone is left as it is: it says which key is meant", () => {
+  for (const minted of [mint("api_key", "live"), mint("secret_key", "test"), mint("session")]) {
+    const { display_prefix } = minted.stored;
+    expect(redact(JSON.stringify({ display_prefix }))).toContain(`"${display_prefix}"`);
+    expect(redact(minted.text)).toBe(`${display_prefix}…`);
+  }
+});
+
+for (const [url, secret] of [
+  ["postgres://user:hunter2@host/db", "hunter2"],
+  ["postgres://user:hun@ter2@host/db", "ter2"],
+  ["redis://:hunter2@host", "hunter2"],
+  ["postgres://host/db?user=a&password=hunter2&x=1", "hunter2"],
+] as const) {
+  it(`the password in ${url.replace(secret, "…")} is not logged`, () => {
+    expect(redact(JSON.stringify({ url, mail: "a@b" }))).not.toContain(secret);
+    expect(redact(JSON.stringify({ url, mail: "a@b" }))).toContain("a@b");
+  });
+}
+
+it("a long line of nothing costs no time worth mentioning", () => {
+  for (const unit of ["kr", "krsk_", "a", "eyJ", "http://a:", "0-"]) expect(redact(unit.repeat(10_000))).not.toBe("");
+});
+
+it("no credential in a header, a path, a query or a body reaches the log or the answer", async () => {
+  const from = r.logs.length;
+  for (const secret of secrets()) {
+    for (const { name } of endpoints.filter(({ bodyMax }) => bodyMax > 0)) {
+      const [method = "", path = ""] = name.split(" ");
+      const route = `${method} ${path.replace("{id}", encodeURIComponent(secret))}?${encodeURIComponent(secret)}=1&env=${secret}`;
+      const body = method === "GET" || method === "DELETE" ? undefined : { name: [secret], env: secret };
+      const headers = { "x-request-id": secret, traceparent: secret, "idempotency-key": `${secret} ${secret}` };
+      for (const bearer of [secret, w.keys.sk_owner]) {
+        const { status } = await r.call(bearer, route, body, { headers });
+        expect(status, route).toBeLessThan(500);
+      }
+    }
+    const written = r.logs.slice(from).join("");
+    expect(written).not.toContain(secret.slice(-30));
+  }
+});
+
+it("a refused credential, a refused role and a throttled one are logged with who, whence and the request id", async () => {
+  const from = r.logs.length;
+  const unknown = await w.call(null, "GET /v1/workspace", undefined, {
+    headers: { "x-request-id": "theirs\r\n".trim() },
+  });
+  const test = await w.call("sk_test", "PATCH /v1/workspace", {});
+  const lines = r.logs.slice(from).map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(lines.filter(({ event }) => event === "refused")).toMatchObject([
+    {
+      endpoint: "GET /v1/workspace",
+      status: 401,
+      request_id: unknown.headers.get("request-id"),
+      x_request_id: "theirs",
+    },
+    {
+      endpoint: "PATCH /v1/workspace",
+      status: 403,
+      actor_type: "secret_key",
+      actor_id: w.keyIds.sk_test,
+      network: "127.0.0.0/24",
+      request_id: test.headers.get("request-id"),
+    },
+  ]);
+});
+
+it("a failure of ours is found in the log by its request id, and says nothing to the caller", async () => {
+  const broken = vi.spyOn(r.app.rack.store.read, "first").mockRejectedValue(new Error("secret internals"));
+  const reply = await w.call("sk_owner", "GET /v1/workspace");
+  broken.mockRestore();
+  expect(reply.status).toBe(500);
+  expect(reply.text).not.toContain("internals");
+  const line = r.logs.find((text) => text.includes(reply.headers.get("request-id") ?? "none"));
+  expect(line).toContain("secret internals");
+});
+
+it("a refusal is not told before what it rests on is durable, and is 503 when it never will be", async () => {
+  const gone = await w.call("sk_owner", "POST /v1/tenants", { external_id: "gone" });
+  await w.call("sk_owner", `DELETE /v1/tenants/${gone.body.id}`);
+  for (const [synced, status] of [
+    [true, 404],
+    [false, 503],
+  ] as const) {
+    const gate = Promise.withResolvers<void>();
+    gate.promise.catch(() => {});
+    const asked = Promise.withResolvers<void>();
+    const durable = vi.spyOn(r.app.rack.store, "durable").mockImplementation(() => {
+      asked.resolve();
+      return gate.promise;
+    });
+    const reply = w.call("sk_owner", `GET /v1/tenants/${gone.body.id}`);
+    await asked.promise; // never, were the refusal sent without asking
+    durable.mockRestore();
+    if (synced) gate.resolve();
+    else gate.reject(new Error("the disk is gone"));
+    expect((await reply).status).toBe(status);
+  }
+});

@@ -1,0 +1,219 @@
+// Decision 132 and test 8 of the plan: whatever happens to Redis, a check is answered, soon, and says from where.
+// Every server here is this file's own. KEYRACK_TEST_CYCLES=200 runs the nightly length.
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { Breaker } from "../../src/ratelimit/redis/circuit-breaker.ts";
+import { classify } from "../../src/ratelimit/redis/error.ts";
+import { FallbackCounter } from "../../src/ratelimit/fallback.ts";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
+import { Failure } from "../../src/kernel/errors.ts";
+import { type OwnRedis, startRedis, until } from "../../harness/redis.ts";
+import { ask, handClock, sliding } from "../../harness/limiter.ts";
+
+const CYCLES = Number(process.env["KEYRACK_TEST_CYCLES"] ?? 2);
+const rule = sliding(1_000_000, 60_000);
+const server = await startRedis();
+afterAll(() => server?.stop());
+
+const open: FallbackCounter[] = [];
+afterEach(() => {
+  for (const counter of open.splice(0)) counter.close();
+});
+
+function fallback(url: string, onFailure: "local" | "error" = "local", timeoutMs = 200): FallbackCounter {
+  const now = () => Date.now();
+  const redis = new RedisCounter({ urls: [url], prefix: "fallback", timeoutMs });
+  const counter = new FallbackCounter({ redis, memory: new MemoryCounter({ now }), now, onFailure });
+  open.push(counter);
+  return counter;
+}
+
+const ready = (counter: FallbackCounter) => until(() => counter.redisState().ready);
+
+/** Fifty callers while `fault` runs: how often each store answered. How long they waited is `bench -- faults`'s to say. */
+async function underLoad(counter: FallbackCounter, fault: () => Promise<void>) {
+  const answered = { memory: 0, redis: 0 };
+  const load = { on: true };
+  const callers = Array.from({ length: 50 }, async (_, i) => {
+    while (load.on) {
+      const verdict = await counter.check(ask([rule], { key_id: `k${i}` }));
+      answered[verdict.store]++;
+      await sleep(2);
+    }
+  });
+  await sleep(50);
+  await fault();
+  await sleep(50);
+  load.on = false;
+  await Promise.all(callers);
+  return answered;
+}
+
+/** What may happen to a server, and back again. */
+async function admin(own: OwnRedis, ...commands: string[][]): Promise<void> {
+  const client = new Redis(own.url);
+  for (const [name, ...args] of commands) await client.call(name!, ...args);
+  client.disconnect();
+}
+
+const faults: Record<string, (own: OwnRedis) => Promise<void>> = {
+  killed: async (own) => {
+    await own.kill();
+    await sleep(300);
+    await own.start();
+  },
+  paused: async (own) => {
+    own.signal("SIGSTOP");
+    await sleep(700);
+    own.signal("SIGCONT");
+  },
+  slow: async (own) => {
+    await admin(own, ["CLIENT", "PAUSE", "400", "ALL"]);
+    await sleep(400);
+  },
+  "read-only": async (own) => {
+    await admin(own, ["REPLICAOF", "127.0.0.1", "1"]);
+    await sleep(300);
+    await admin(own, ["REPLICAOF", "NO", "ONE"]);
+  },
+};
+
+describe.skipIf(server === null)("while Redis fails", () => {
+  for (const [name, fault] of Object.entries(faults)) {
+    it(`(${name}) every check is answered, from memory and Redis is used again after`, async () => {
+      const counter = fallback(server!.url);
+      await ready(counter);
+      for (let cycle = 0; cycle < CYCLES; cycle++) {
+        const answered = await underLoad(counter, () => fault(server!));
+        expect(answered.memory).toBeGreaterThan(0);
+        expect(answered.redis).toBeGreaterThan(0);
+        await until(async () => (await counter.check(ask([rule]))).store === "redis");
+      }
+      expect(counter.metrics().fallbacks_total).toBeGreaterThan(0);
+      expect(counter.redisState()).toEqual({ configured: true, ready: true, error: null });
+    }, 600_000);
+  }
+
+  it("(flushed, scripts and all) every check is answered by Redis itself", async () => {
+    const counter = fallback(server!.url, "local", 20_000);
+    await ready(counter);
+    const answered = await underLoad(counter, async () => {
+      for (let i = 0; i < 10; i++) {
+        await admin(server!, ["FLUSHALL"], ["SCRIPT", "FLUSH"]);
+        await sleep(20);
+      }
+    });
+    expect(answered.memory).toBe(0);
+  });
+
+  it("a lease goes back to the store that granted it, and to none when that one is away", async () => {
+    const own = (await startRedis())!;
+    const counter = fallback(own.url);
+    await ready(counter);
+    const shared = await counter.lease({ ...ask([rule]), want: 10 });
+    const lost = await counter.lease({ ...ask([rule]), want: 10 });
+    expect(await counter.giveBack("w1", shared.lease_id!, 4)).toBe(4);
+    await own.stop();
+    const alone = await counter.lease({ ...ask([rule]), want: 10 });
+    expect([shared.store, alone.store]).toEqual(["redis", "memory"]);
+    expect(await counter.giveBack("w1", lost.lease_id!, 4)).toBe(0);
+    expect(await counter.giveBack("w1", alone.lease_id!, 4)).toBe(4);
+  });
+
+  it("with the setting `error` a check is refused as unavailable instead, waiting or not", async () => {
+    const own = (await startRedis())!;
+    const counter = fallback(own.url, "error");
+    await ready(counter);
+    expect((await counter.check(ask([rule]))).store).toBe("redis");
+    own.signal("SIGSTOP");
+    for (let i = 0; i < 10; i++) {
+      const refusal = await Promise.resolve()
+        .then(() => counter.check(ask([rule])))
+        .catch((error: unknown) => error);
+      expect(refusal).toBeInstanceOf(Failure);
+      expect(refusal).toMatchObject({ failure: "unavailable", status: 503 });
+    }
+    expect(counter.metrics()).toMatchObject({ circuit_open: true, circuit_opened_total: 1, fallbacks_total: 10 });
+    expect(counter.redisState()).toEqual({ configured: true, ready: false, error: "timeout" });
+    own.signal("SIGCONT");
+    await own.stop();
+  });
+});
+
+describe("what /healthz says of Redis", () => {
+  it.skipIf(server === null)("is `refused` while nothing listens, and ready once something does", async () => {
+    const own = (await startRedis())!;
+    await own.kill();
+    const counter = fallback(own.url);
+    expect((await counter.check(ask([rule]))).store).toBe("memory");
+    await until(() => counter.redisState().error === "refused");
+    expect(counter.redisState()).toMatchObject({ configured: true, ready: false });
+    await own.start();
+    await ready(counter);
+    expect((await counter.check(ask([rule]))).store).toBe("redis");
+    await own.stop();
+  });
+
+  it.skipIf(server === null)("is `auth` with a wrong password or none", async () => {
+    const own = (await startRedis(["--requirepass", "right"]))!;
+    for (const url of [own.url, own.url.replace("//", "//:wrong@")]) {
+      const counter = fallback(url);
+      await until(async () => {
+        expect((await counter.check(ask([rule]))).store).toBe("memory");
+        return counter.redisState().error === "auth";
+      });
+    }
+    const counter = fallback(own.url.replace("//", "//:right@"));
+    await ready(counter);
+    expect((await counter.check(ask([rule]))).store).toBe("redis");
+    await own.stop();
+  });
+
+  it("is one word, whatever the error holds", () => {
+    const words = [
+      [new Error("Command timed out"), "timeout"],
+      [Object.assign(new Error("connect ECONNREFUSED 10.0.0.1:6379"), { code: "ECONNREFUSED" }), "refused"],
+      [new Error("WRONGPASS invalid username-password pair or user is disabled."), "auth"],
+      [new Error("getaddrinfo ENOTFOUND redis.internal"), "unreachable"],
+      [new Error("READONLY You can't write against a read only replica."), "readonly"],
+      [new Error("LOADING Redis is loading the dataset in memory"), "loading"],
+      [new Error("OOM command not allowed when used memory > 'maxmemory'."), "full"],
+      [Object.assign(new Error("Failed to refresh slots"), { lastNodeError: new Error("NOAUTH no") }), "auth"],
+      [new Error("something else"), "error"],
+      ["not even an error", "error"],
+    ] as const;
+    expect(words.map(([error]) => classify(error))).toEqual(words.map(([, word]) => word));
+  });
+});
+
+describe("the circuit", () => {
+  it("opens at five failures within ten seconds, and not at five that are further apart", () => {
+    const clock = handClock();
+    const breaker = new Breaker(clock.now);
+    for (let i = 0; i < 20; i++) {
+      breaker.fail();
+      clock.pass(2_501);
+    }
+    expect(breaker.open).toBe(false);
+    for (let i = 0; i < 5; i++) breaker.fail();
+    expect(breaker.open).toBe(true);
+    expect(breaker.opened).toBe(1);
+  });
+
+  it("asks for one probe every half second while open, and forgets its failures when closed", () => {
+    const clock = handClock();
+    const breaker = new Breaker(clock.now);
+    expect(breaker.shouldProbe()).toBe(false);
+    for (let i = 0; i < 5; i++) breaker.fail();
+    const asked = Array.from({ length: 20 }, () => {
+      clock.pass(100);
+      return breaker.shouldProbe();
+    });
+    expect(asked.filter(Boolean)).toHaveLength(4);
+    breaker.close();
+    for (let i = 0; i < 4; i++) breaker.fail();
+    expect(breaker.open).toBe(false);
+  });
+});

@@ -1,0 +1,198 @@
+// Decision 133: what a restart keeps.
+import { describe, expect, it } from "vitest";
+import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
+import {
+  formatWindows,
+  keyOf,
+  parseKey,
+  parseWindows,
+  type SavedCounter,
+} from "../../../src/ratelimit/memory/saved-counter.ts";
+import { LIMIT_MAX } from "../../../src/kernel/ratelimit/rule.ts";
+import { ask, between, decision, fixed, handClock, pick, seeded, sliding, START } from "../../../harness/limiter.ts";
+
+const month = sliding(1_000, 2_678_400_000, { id: "month" });
+const day = fixed(500, 86_400_000, { id: "day", scope: "tenant" });
+const minute = sliding(100, 60_000, { id: "minute" });
+const second = sliding(50, 1_000, { id: "second" });
+
+function table(): { rows: Map<string, SavedCounter>; save(rows: Iterable<SavedCounter>): void } {
+  const rows = new Map<string, SavedCounter>();
+  return {
+    rows,
+    save: (more) => {
+      for (const row of more) rows.set(row.key, row);
+    },
+  };
+}
+
+describe("saved counters", () => {
+  it("bring every window of 60 s and more back as it was, leases ahead included", () => {
+    const random = seeded(3);
+    const clock = handClock();
+    const before = new MemoryCounter({ now: clock.now });
+    const saved = table();
+    const keys = [null, "k1", "k2", "k3"];
+    const requests = keys.map((key_id) => ask([month, day, minute], { key_id, tenant_id: key_id }));
+    for (let i = 0; i < 2_000; i++) {
+      clock.pass(between(random, 0, 200));
+      const request = pick(random, requests);
+      if (random() < 0.1) before.lease({ ...request, want: between(random, 1, 9) });
+      else before.check({ ...request, cost: between(random, 0, 3) });
+      if (i % 100 === 0) saved.save(before.dirtyRows(5_000));
+    }
+    saved.save(before.dirtyRows(5_000));
+    const after = new MemoryCounter({ now: clock.now });
+    expect(after.load(saved.rows.values())).toBe(saved.rows.size);
+    for (let i = 0; i < 500; i++) {
+      clock.pass(between(random, 0, 500));
+      const request = { ...pick(random, requests), cost: between(random, 0, 4) };
+      expect(decision(after.check(request)), `step ${i}`).toEqual(decision(before.check(request)));
+    }
+  });
+
+  it("are handed out once per change, oldest first, and again when saving failed", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id }));
+    const subjects = (rows: SavedCounter[]) => rows.map((row) => parseKey(row.key)!.subject);
+    const first = counter.dirtyRows(2);
+    expect(subjects(first)).toEqual(["a", "b"]);
+    counter.check(ask([minute], { key_id: "a" }));
+    expect(subjects(counter.dirtyRows(10))).toEqual(["c", "a"]);
+    expect(counter.dirtyRows(10)).toEqual([]);
+    counter.requeue(first);
+    expect(subjects(counter.dirtyRows(10))).toEqual(["a", "b"]);
+    expect(counter.metrics().dirty).toBe(0);
+  });
+
+  it("stand in the queue once each, however many have changed and however often", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    const touch = (from: number, to: number) => {
+      for (let i = from; i < to; i++) counter.check(ask([minute], { key_id: `k${i}` }));
+    };
+    touch(0, 3_000);
+    touch(0, 3_000);
+    expect(counter.metrics().dirty).toBe(3_000);
+    const subjects: string[] = [];
+    for (let rows = counter.dirtyRows(700); rows.length > 0; rows = counter.dirtyRows(700)) {
+      subjects.push(...rows.map((row) => parseKey(row.key)!.subject));
+      expect(counter.metrics().dirty).toBe(Math.max(0, (subjects.length <= 1_400 ? 3_000 : 3_010) - subjects.length));
+      if (subjects.length === 1_400) touch(3_000, 3_010);
+    }
+    expect(subjects).toEqual(Array.from({ length: 3_010 }, (_, i) => `k${i}`));
+  });
+
+  it("leave out what a peek, a denial or a short window did", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    counter.check(ask([month], { cost: 0 }));
+    counter.check(ask([month], { cost: 1_001 }));
+    counter.check(ask([second]));
+    expect(counter.dirtyRows(10)).toEqual([]);
+    expect([...counter.allRows()]).toEqual([]);
+  });
+
+  it("say when they lapse, and are forgotten after that", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    counter.check(ask([minute], { cost: 100 }));
+    const rows = [...counter.allRows()];
+    expect(rows).toHaveLength(1);
+    const { lapses_at } = rows[0]!;
+    expect(lapses_at).toBeGreaterThan(START + 60_000);
+    for (const [at, remaining] of [
+      [lapses_at - 1, 0],
+      [lapses_at, 100],
+    ] as const) {
+      const later = new MemoryCounter({ now: () => at });
+      later.load(rows);
+      expect(later.check(ask([minute], { cost: 0 })).policies[0]!.remaining).toBe(remaining);
+    }
+  });
+
+  it("leave out rows that were freed, waiting to be saved or not", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now, bounds: { perWorkspace: 3 } });
+    for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id }));
+    clock.pass(62_000);
+    counter.check(ask([minute], { key_id: "d" })); // at the cap: the lapsed rows go
+    const subjects = (rows: Iterable<SavedCounter>) => [...rows].map((row) => parseKey(row.key)?.subject);
+    expect(subjects(counter.allRows())).toEqual(["d"]);
+    expect(subjects(counter.dirtyRows(10))).toEqual(["d"]);
+  });
+
+  it("show returned lease units as gone", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    const { lease_id } = counter.lease({ ...ask([minute]), want: 40 });
+    counter.dirtyRows(10);
+    counter.giveBack("w1", lease_id!, 40);
+    const changed = counter.dirtyRows(10);
+    expect(changed).toHaveLength(1);
+    const later = new MemoryCounter({ now: clock.now });
+    expect(later.load(changed)).toBe(0);
+    expect(later.check(ask([minute], { cost: 0 })).policies[0]!.remaining).toBe(100);
+  });
+
+  it("keep an overflow counter's count", () => {
+    const clock = handClock();
+    const options = { now: clock.now, bounds: { perWorkspace: 1 } };
+    const counter = new MemoryCounter(options);
+    for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id, cost: 10 }));
+    const later = new MemoryCounter(options);
+    expect(later.load(counter.allRows())).toBe(2);
+    expect(later.metrics()).toMatchObject({ counters: 1, overflow_counters: 1 });
+    expect(later.check(ask([minute], { key_id: "d", cost: 0 })).policies[0]!.remaining).toBe(80);
+  });
+
+  it("count from now on when the clock was set back between two runs", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    counter.check(ask([minute, day], { cost: 60 }));
+    const later = new MemoryCounter({ now: () => START - 86_400_000 * 3 });
+    later.load(counter.allRows());
+    expect(later.check(ask([minute, day])).policies.map((policy) => policy.remaining)).toEqual([39, 439]);
+    expect(later.check(ask([minute, day], { cost: 40 })).limited_policy).toBe("minute");
+  });
+
+  it("skip rows that nobody here wrote, and keep reading", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    counter.check(ask([minute]));
+    const [good] = counter.allRows();
+    const odd = ["", "a/b/c", "w/p/live/key/s/id/sliding/x", "w/p/prod/key/s/id/sliding/60000"];
+    const bad = [
+      ...odd.map((key) => ({ ...good!, key })),
+      ...["", "zz", "1:zzzzzzzzz", "-1:5", "1:1:1"].map((windows) => ({ ...good!, windows })),
+    ];
+    const later = new MemoryCounter({ now: clock.now });
+    expect(later.load([...bad, good!])).toBe(1);
+  });
+
+  it("have a key and a text that say what they hold", () => {
+    const name = { ...minute, workspace_id: "w", project_id: "p", env: "live", subject: "-" } as const;
+    expect(keyOf(name)).toBe("w/p/live/key/-/minute/sliding/60000");
+    expect(parseKey(keyOf(name))).toEqual({
+      workspace_id: "w",
+      project_id: "p",
+      env: "live",
+      scope: "key",
+      subject: "-",
+      id: "minute",
+      algorithm: "sliding",
+      window_ms: 60_000,
+    });
+    expect(parseKey(keyOf({ ...name, window_ms: 1 }))?.window_ms).toBe(1);
+    for (const window_ms of [0, -1, 1.5]) expect(parseKey(keyOf({ ...name, window_ms }))).toBeNull();
+    expect(parseKey(`${keyOf(name)}/more`)).toBeNull();
+    const parts = keyOf(name).split("/");
+    for (const i of parts.keys()) expect(parseKey(parts.with(i, "").join("/")), `without part ${i}`).toBeNull();
+    expect(formatWindows(1_812_345_678, [5, 0, 10])).toBe("tz0uvi:5,,a");
+    expect(parseWindows("tz0uvi:5,,a")).toEqual({ first: 1_812_345_678, counts: [5, 0, 10] });
+    // As much as the highest limit can be held, and no more.
+    expect(parseWindows(formatWindows(5, [LIMIT_MAX - 1, 1]))?.counts).toEqual([LIMIT_MAX - 1, 1]);
+    expect(parseWindows(formatWindows(5, [LIMIT_MAX, 1]))).toBeNull();
+  });
+});

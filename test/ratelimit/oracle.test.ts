@@ -1,0 +1,50 @@
+// Test 15 of the plan: the limiter against the exact log. `npm run prove -- limits` runs the long version.
+import { describe, expect, it } from "vitest";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { Oracle } from "../../prove/limiter-oracle.ts";
+import { traffic } from "../../prove/limiter-traffic.ts";
+import { compareScenario, DECISIONS_A_ROUND, judgeScenario } from "../../prove/limits.ts";
+import { handClock, stores } from "../../harness/limiter.ts";
+
+const DECISIONS = 1_000_000;
+const LONG = { timeout: 120_000 };
+
+describe("the in-process counter against the exact log", () => {
+  it(`never lets more than the limit through and never denies without reason, in ${DECISIONS} decisions`, LONG, () => {
+    let admitted = 0;
+    let denied = 0;
+    for (let seed = 1; seed <= DECISIONS / DECISIONS_A_ROUND; seed++) {
+      const oracle = judgeScenario(seed);
+      expect(oracle.wrong, `seed ${seed}`).toEqual([]);
+      admitted += oracle.admitted;
+      denied += oracle.denied;
+    }
+    expect(admitted).toBeGreaterThan(DECISIONS / 10);
+    expect(denied).toBeGreaterThan(DECISIONS / 10);
+  });
+
+  it("has an oracle that notices: one unit more than the limit is found at once", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    const oracle = new Oracle();
+    for (const { t, request } of traffic(7, DECISIONS_A_ROUND)) {
+      clock.set(t);
+      const loose = request.limits.map((rule) => ({ ...rule, limit: rule.limit + 1 }));
+      oracle.judge(t, request, counter.check({ ...request, limits: loose }));
+    }
+    expect(oracle.wrong).not.toEqual([]);
+  });
+});
+
+const redis = (await stores()).find(({ name }) => name === "redis");
+
+describe.skipIf(redis === undefined)("the counter on Redis under the same clock", () => {
+  const decisions = DECISIONS / 10;
+
+  it(`decides as the in-process one, field for field, in ${decisions} decisions`, LONG, async () => {
+    const clock = handClock();
+    const shared = await redis!.make(clock.now);
+    for (let seed = 1; seed <= decisions / DECISIONS_A_ROUND; seed++)
+      expect(await compareScenario(seed, clock, shared), `seed ${seed}`).toBeNull();
+  });
+});

@@ -1,0 +1,98 @@
+// What only the Redis store promises: how its keys look, when they go, and that a cluster serves them.
+import { Redis } from "ioredis";
+import { afterAll, describe, expect, it } from "vitest";
+import { RedisCounter } from "../../../src/ratelimit/redis/counter.ts";
+import { deleteKeys, findRedis, ownPrefix, startCluster } from "../../../harness/redis.ts";
+import { ask, fixed, sliding } from "../../../harness/limiter.ts";
+
+const shared = await findRedis();
+const prefix = ownPrefix();
+
+describe.skipIf(shared === null)("keys in Redis", () => {
+  const client = new Redis(shared?.url ?? "", { lazyConnect: true });
+  const counter = shared === null ? null : new RedisCounter({ urls: [shared.url], prefix, timeoutMs: 20_000 });
+  afterAll(async () => {
+    counter?.close();
+    client.disconnect();
+    if (shared !== null) await deleteKeys(shared.url, prefix);
+    await shared?.stop();
+  });
+  const keys = async () => (await client.keys(`${prefix}:*`)).filter((key) => !key.endsWith(":ping"));
+
+  it("carry no id, share a workspace's hash tag, and live a window and a 60th", async () => {
+    await counter!.ready(5_000);
+    const rules = [sliding(100, 60_000, { id: "slow" }), fixed(100, 60_000, { id: "even", scope: "tenant" })];
+    expect((await counter!.check(ask(rules))).store).toBe("redis");
+    const found = await keys();
+    expect(found).toHaveLength(2);
+    for (const key of found) expect(key).toMatch(/^keyrack-test-[0-9a-f]+:\{[\w-]{22}\}:[\w-]{22}$/);
+    expect(new Set(found.map((key) => key.split(":")[1])).size).toBe(1);
+    for (const key of found) {
+      const ttl = await client.pttl(key);
+      expect(ttl).toBeGreaterThan(0);
+      expect(ttl).toBeLessThanOrEqual(61_000);
+    }
+  });
+
+  it("are not written by a peek or a denial", async () => {
+    const before = await keys();
+    await counter!.check(ask([sliding(5, 60_000, { id: "peeked" })], { cost: 0 }));
+    await counter!.check(ask([sliding(5, 60_000, { id: "denied" })], { cost: 6 }));
+    expect(await keys()).toEqual(before);
+  });
+
+  it("of a lease go with it, and its counter stays until its end and a window more", async () => {
+    const before = new Set(await keys());
+    const rule = sliding(5, 2_000, { id: "leased" });
+    const { lease_id, expires_in_ms } = await counter!.lease({ ...ask([rule]), want: 5 });
+    const added = (await keys()).filter((key) => !before.has(key));
+    const lease = added.find((key) => key.includes("}:lease:"))!;
+    expect(expires_in_ms).toBe(200);
+    expect(await client.pttl(lease)).toBeLessThanOrEqual(200);
+    expect(await client.pttl(added.find((key) => key !== lease)!)).toBeGreaterThan(2_000);
+    expect(await counter!.giveBack("w1", lease_id!, 5)).toBe(5);
+    expect(await client.exists(lease)).toBe(0);
+  });
+
+  it("count on Redis' own clock when no test gives one", async () => {
+    const rule = fixed(10, 2_678_400_000, { id: "clock" });
+    const [seconds] = await client.time();
+    const { reset_ms } = (await counter!.check(ask([rule]))).policies[0]!;
+    const end = (Math.floor((Number(seconds) * 1_000) / rule.window_ms) + 1) * rule.window_ms;
+    expect(Math.abs(Number(seconds) * 1_000 + reset_ms - end)).toBeLessThan(2_000);
+  });
+});
+
+const cluster = await startCluster();
+
+describe.skipIf(cluster === null)("a cluster of three nodes", () => {
+  afterAll(() => cluster?.stop());
+
+  it("counts, leases and takes back for many workspaces at once, each on its own node", async () => {
+    const counter = new RedisCounter({ urls: cluster!.urls, timeoutMs: 20_000 });
+    expect(await counter.ready(5_000)).toBe(true);
+    const rules = [sliding(20, 60_000, { id: "a" }), fixed(30, 2_678_400_000, { id: "b", scope: "tenant" })];
+    await Promise.all(
+      Array.from({ length: 30 }, async (_, i) => {
+        const request = ask(rules, { workspace_id: `w${i}` });
+        for (let n = 0; n < 10; n++) expect((await counter.check(request)).allowed).toBe(true);
+        const lease = await counter.lease({ ...request, want: 50 });
+        expect(lease.granted).toBe(10);
+        expect((await counter.check(request)).limited_policy).toBe("a");
+        expect(await counter.giveBack(`w${i}`, lease.lease_id!, 3)).toBe(3);
+        const peek = await counter.check({ ...request, cost: 0 });
+        expect(peek.policies.map((policy) => policy.remaining)).toEqual([3, 13]);
+      }),
+    );
+    const nodes = await Promise.all(
+      cluster!.urls.map(async (url) => {
+        const node = new Redis(url);
+        const size = await node.dbsize();
+        node.disconnect();
+        return size;
+      }),
+    );
+    expect(nodes.every((size) => size > 0)).toBe(true);
+    counter.close();
+  });
+});

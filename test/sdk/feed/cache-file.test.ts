@@ -1,0 +1,148 @@
+// The cache file: a vendor restarts while the control plane is down, and no file but its own whole one is believed.
+
+import { randomBytes } from "node:crypto";
+import { chmod, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { formatCredential } from "../../../src/kernel/credentials.ts";
+import { Plane } from "../../../harness/sdk/plane.ts";
+import { ManualPorts, until } from "../../../harness/sdk/ports.ts";
+import { rig } from "../../../harness/sdk/rig.ts";
+
+let folder = "";
+let serial = 0;
+const fresh = () => join(folder, `policy-${serial++}`);
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "keyrack-cache-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const rule = { id: "per-minute", limit: 5, window_ms: 60_000, algorithm: "sliding" as const, scope: "key" as const };
+
+describe("the cache file", () => {
+  it("lets a vendor restart while the control plane is down, with every attribute of every key", async () => {
+    await using plane = await Plane.start();
+    const cacheFile = fresh();
+    const ports = new ManualPorts();
+    const expires_at = new Date(ports.wall + 3_600_000).toISOString();
+    const keys = Array.from({ length: 200 }, (_, i) =>
+      plane.mint({ scopes: [`s${i % 7}`], env: i % 2 ? "live" : "test" }),
+    );
+    const limited = plane.mint({ expires_at, rate_limits: [rule] });
+    const first = await rig({ plane, ports, options: { cacheFile } });
+    const before = [...keys, limited].map(({ key }) => first.keyrack.verify(key));
+    await first.keyrack.close();
+    await plane.down();
+    await using again = await rig({ plane, ports, options: { cacheFile } });
+    expect([...keys, limited].map(({ key }) => again.keyrack.verify(key))).toEqual(before);
+    expect(again.keyrack.verify(formatCredential("api_key", "live", randomBytes(24)))).toMatchObject({
+      code: "invalid_key",
+    });
+    ports.setWall(30_001);
+    expect(again.keyrack.verify(limited.key)).toMatchObject({ context: { degraded: true, rateLimit: null } });
+  });
+
+  it("prefers the control plane's word to the file's when it is up", async () => {
+    await using plane = await Plane.start();
+    const cacheFile = fresh();
+    const { key } = plane.mint();
+    const first = await rig({ plane, options: { cacheFile } });
+    await first.keyrack.close();
+    plane.revoke(key);
+    const before = plane.seen.length;
+    await using again = await rig({ plane, options: { cacheFile } });
+    expect(again.keyrack.verify(key)).toMatchObject({ code: "invalid_key" });
+    expect(plane.seen.slice(before).map(({ path }) => path)).not.toContain("/v1/policy/snapshot");
+  });
+
+  it("is readable by its owner alone, appears whole or not at all, and leaves nothing beside it", async () => {
+    await using plane = await Plane.start();
+    const cacheFile = fresh();
+    await writeFile(cacheFile, "something else");
+    await chmod(cacheFile, 0o644);
+    const r = await rig({ plane, options: { cacheFile } });
+    await r.keyrack.close();
+    expect((await stat(cacheFile)).mode & 0o777).toBe(0o600);
+    expect((await readdir(folder)).filter((name) => name.endsWith(".tmp"))).toEqual([]);
+    expect((await readFile(cacheFile, "latin1")).startsWith("keyrack-policy-1 ")).toBe(true);
+  });
+
+  it("replaces a link in its place and never writes through it", async () => {
+    await using plane = await Plane.start();
+    const [cacheFile, victim] = [fresh(), fresh()];
+    await writeFile(victim, "precious");
+    await symlink(victim, cacheFile);
+    const r = await rig({ plane, options: { cacheFile } });
+    await r.keyrack.close();
+    expect(await readFile(victim, "utf8")).toBe("precious");
+  });
+
+  it("is written soon after a change, not once per change", async () => {
+    await using plane = await Plane.start();
+    const ports = new ManualPorts();
+    const cacheFile = fresh();
+    await using r = await rig({ plane, ports, options: { cacheFile } });
+    for (let i = 0; i < 20; i++) plane.mint();
+    await until(() => r.keyrack.status().version === 21);
+    expect(ports.waiting.filter((ms) => ms > 900 && ms <= 1000).length).toBe(1);
+    ports.advance(1000);
+    await until(() => plane.feed.nodes.size === 1);
+    await r.keyrack.close();
+    await plane.down();
+    await using again = await rig({ plane, ports, options: { cacheFile } });
+    expect(again.keyrack.status()).toMatchObject({ version: 21, keys: 20 });
+  });
+
+  it("that cannot be written is a log line, nothing more", async () => {
+    await using plane = await Plane.start();
+    const r = await rig({ plane, options: { cacheFile: join(folder, "no", "such", "folder") } });
+    await r.keyrack.close();
+    expect(r.lines.some(({ message }) => message === "the cache file cannot be written")).toBe(true);
+  });
+
+  describe("that is not whole, ours and recent", () => {
+    type Twist = { file?: (bytes: Buffer) => Buffer; options?: object; wall?: number };
+    const otherProject = "0190163d-8694-739b-aea5-966c26f8ad99";
+    const secretKey = formatCredential("secret_key", "live", randomBytes(24));
+    const twists: [string, Twist][] = [
+      ["with one bit flipped near its end", { file: flip((bytes) => bytes.length - 30) }],
+      ["with one bit flipped in its header", { file: flip(() => 120) }],
+      ["with one bit flipped in its check", { file: flip(() => 20) }],
+      ["when it was cut off", { file: (bytes) => bytes.subarray(0, bytes.length - 80) }],
+      ["when a row was added", { file: (bytes) => Buffer.concat([bytes, Buffer.alloc(80, 1)]) }],
+      ["when it is empty", { file: () => Buffer.alloc(0) }],
+      ["when it is something else", { file: () => Buffer.from("{}\n".repeat(100)) }],
+      ["of another project", { options: { projectId: otherProject } }],
+      ["of another environment", { options: { env: "live" } }],
+      ["of another secret key", { options: { secretKey } }],
+      ["past maxStaleMs", { wall: 86_400_001 }],
+      ["from the future", { wall: -600_000 }],
+    ];
+    for (const [what, { file, options = {}, wall = 0 }] of twists) {
+      it(`is not believed ${what}`, async () => {
+        await using plane = await Plane.start();
+        const cacheFile = fresh();
+        const ports = new ManualPorts();
+        const { key } = plane.mint();
+        const first = await rig({ plane, ports, options: { cacheFile } });
+        await first.keyrack.close();
+        await plane.down();
+        if (file) await writeFile(cacheFile, file(await readFile(cacheFile)));
+        ports.setWall(wall);
+        await using again = await rig({ plane, ports, options: { cacheFile, ...options }, ready: false });
+        await until(() => again.lines.some(({ message }) => message === "the policy feed failed"));
+        expect(again.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
+        expect(again.lines.map(({ message }) => message)).toContain("the cache file is not used");
+      });
+    }
+  });
+});
+
+function flip(where: (bytes: Buffer) => number) {
+  return (bytes: Buffer) => {
+    const at = where(bytes);
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+    return bytes;
+  };
+}

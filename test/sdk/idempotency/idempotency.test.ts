@@ -1,0 +1,213 @@
+// idempotent() on every framework: one key, one run; the same answer again; and no run at all where that is not sure.
+
+import { createHash } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type App, apps, type Pay } from "../../../harness/sdk/apps.ts";
+import { until } from "../../../harness/sdk/ports.ts";
+import { rig, type Rig } from "../../../harness/sdk/rig.ts";
+
+const sha = (text: string) => createHash("sha256").update(text).digest("hex");
+
+for (const [name, make] of Object.entries(apps)) {
+  describe(`idempotent on ${name}`, () => {
+    let r: Rig;
+    let app: App;
+    let key: string;
+    let runs = 0;
+    let pay: Pay;
+    beforeEach(async () => {
+      r = await rig();
+      runs = 0;
+      pay = async () => ({
+        status: 201,
+        body: `{"run":${runs}}`,
+        headers: { "content-type": "application/json", "x-charge": "c1" },
+      });
+      app = await make(r.keyrack, () => {
+        runs++;
+        return pay();
+      });
+      key = r.plane.mint().key;
+      await until(() => r.keyrack.verify(key).ok);
+    });
+    afterEach(async () => {
+      await app.close();
+      await r[Symbol.asyncDispose]();
+    });
+
+    const post = (idempotencyKey: string | null, body = '{"amount":5}', query = "") =>
+      fetch(`${app.url}/pay${query}`, {
+        method: "POST",
+        body,
+        headers: {
+          authorization: `Bearer ${key}`,
+          "content-type": "application/json",
+          ...(idempotencyKey !== null && { "idempotency-key": idempotencyKey }),
+        },
+      });
+
+    it("runs once and replays status, headers and body, marked as a replay", async () => {
+      const first = await post('"abc"');
+      expect([first.status, await first.text(), first.headers.get("idempotent-replayed")]).toEqual([
+        201,
+        '{"run":1}',
+        null,
+      ]);
+      for (const again of [await post('"abc"'), await post("abc")]) {
+        expect([again.status, await again.text()]).toEqual([201, '{"run":1}']);
+        expect(again.headers.get("idempotent-replayed")).toBe("true");
+        expect(again.headers.get("x-charge")).toBe("c1");
+        expect(again.headers.get("content-type")).toBe(first.headers.get("content-type"));
+      }
+      expect(runs).toBe(1);
+    });
+
+    it("names the request by the hashes of decision 193", async () => {
+      await (await post("abc", '{"amount":5}', "?b=2&a=1")).text();
+      const [claim] = r.plane.idempotency.calls;
+      const { projectId, tenantId } = r.plane;
+      const body = '{"amount":5}';
+      expect(claim?.body).toEqual({
+        scope_hash: sha(JSON.stringify([projectId, "live", tenantId, "POST", "/pay", "abc"])),
+        fingerprint: sha(`POST\n/pay\na=1&b=2\n${body}`),
+        env: "live",
+        ttl_ms: 60_000,
+      });
+    });
+
+    it("runs again for another key, and simply runs without one", async () => {
+      for (const one of ["k1", "k2", null, null]) expect((await post(one)).status).toBe(201);
+      expect(runs).toBe(4);
+      expect(r.plane.idempotency.calls.filter(({ verb }) => verb === "claim").length).toBe(2);
+    });
+
+    it("answers 422 when the key comes with another body or query", async () => {
+      await (await post("k")).text();
+      for (const other of [await post("k", '{"amount":6}'), await post("k", '{"amount":5}', "?x=1")]) {
+        expect(other.status).toBe(422);
+        expect(await other.json()).toMatchObject({ error: { code: "idempotency_mismatch" } });
+      }
+      expect(runs).toBe(1);
+    });
+
+    it("answers 409 while the first is running, and keeps its claim alive meanwhile", async () => {
+      r.plane.idempotency.lockMs = 150;
+      let finish = () => {};
+      const held = new Promise<void>((resolve) => (finish = resolve));
+      pay = async () => {
+        await held;
+        return { status: 200, body: "done" };
+      };
+      const first = post("k");
+      await until(() => runs === 1);
+      const beats = () => r.plane.idempotency.calls.filter(({ verb }) => verb === "heartbeat").length;
+      await until(() => beats() >= 4);
+      const second = await post("k");
+      expect(second.status).toBe(409);
+      expect(Number(second.headers.get("retry-after"))).toBeGreaterThan(0);
+      expect(await second.json()).toMatchObject({ error: { code: "conflict" } });
+      finish();
+      expect(await (await first).text()).toBe("done");
+      const after = beats();
+      expect(await (await post("k")).text()).toBe("done");
+      expect(runs).toBe(1);
+      // One may have been on its way when the answer was stored.
+      expect(beats() - after).toBeLessThan(2);
+    });
+
+    it("releases the claim when the handler throws, so that a retry runs", async () => {
+      pay = async () => {
+        throw new Error("the bank is away");
+      };
+      expect((await post("k")).status).toBe(500);
+      expect(r.plane.idempotency.calls.map(({ verb }) => verb)).toEqual(["claim", "release"]);
+      pay = async () => ({ status: 200, body: "paid at last" });
+      expect(await (await post("k")).text()).toBe("paid at last");
+      expect(runs).toBe(2);
+    });
+
+    it("keeps a refusal that the handler gave on purpose", async () => {
+      pay = async () => ({ status: 402, body: "no money" });
+      for (let i = 0; i < 2; i++) {
+        const answer = await post("k");
+        expect([answer.status, await answer.text()]).toEqual([402, "no money"]);
+      }
+      expect(runs).toBe(1);
+    });
+
+    it("replays an answer without a body", async () => {
+      pay = async () => ({ status: 204, body: "" });
+      for (let i = 0; i < 2; i++) {
+        const answer = await post("k");
+        expect([answer.status, await answer.text()]).toEqual([204, ""]);
+      }
+      expect(runs).toBe(1);
+    });
+
+    it("sends an answer too large to keep, and never runs again for it", async () => {
+      const large = "x".repeat(262_145);
+      pay = async () => ({ status: 200, body: large });
+      expect((await (await post("k")).text()).length).toBe(large.length);
+      const again = await post("k");
+      expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([409, "true"]);
+      expect(await again.json()).toEqual({
+        error: { code: "conflict", message: "The first response was too large to keep." },
+      });
+      expect(runs).toBe(1);
+    });
+
+    it("keeps no cookie and no header of the connection", async () => {
+      pay = async () => ({ status: 200, body: "ok", headers: { "set-cookie": "session=1", "x-kept": "yes" } });
+      expect((await post("k")).headers.get("set-cookie")).toBe("session=1");
+      const again = await post("k");
+      expect([again.headers.get("set-cookie"), again.headers.get("x-kept")]).toEqual([null, "yes"]);
+      const stored = r.plane.idempotency.calls.find(({ verb }) => verb === "complete")?.body["headers"] as object;
+      for (const dropped of ["set-cookie", "connection", "transfer-encoding", "content-length", "date"]) {
+        expect(stored).not.toHaveProperty(dropped);
+      }
+    });
+
+    it("stores the answer before the client has all of it", async () => {
+      await (await post("k")).text();
+      const verbs = r.plane.idempotency.calls.map(({ verb }) => verb);
+      expect(verbs).toEqual(["claim", "complete"]);
+    });
+
+    it("answers 503 and runs nothing when the control plane is away, slow to refuse, or makes no sense", async () => {
+      for (const wrong of ["drop", { status: 503, text: "{}" }, { status: 200, text: '{"state":"run"}' }] as const) {
+        r.plane.misbehave = ({ path }) => (path.endsWith("claim") ? wrong : undefined);
+        const answer = await post("k");
+        expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
+        expect(await answer.json()).toMatchObject({ error: { code: "unavailable" } });
+      }
+      expect(runs).toBe(0);
+    });
+
+    it("sends the answer and stores it later when storing fails at first", async () => {
+      let refusals = 2;
+      r.plane.misbehave = ({ path }) =>
+        path.endsWith("complete") && refusals-- > 0 ? { status: 503, text: "{}" } : undefined;
+      expect((await post("k")).status).toBe(201);
+      await until(() => r.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
+      expect((await post("k")).headers.get("idempotent-replayed")).toBe("true");
+      expect(runs).toBe(1);
+    });
+
+    it("refuses a key that is not one", async () => {
+      for (const bad of ['"', '"a', "a".repeat(256), '"a"b"', "a b", '""', '"a\\n"']) {
+        const answer = await post(bad);
+        expect([bad, answer.status]).toEqual([bad, 400]);
+        expect(await answer.json()).toMatchObject({ error: { code: "invalid_request" } });
+      }
+      expect(runs).toBe(0);
+    });
+
+    it("tells tenants apart who use the same key", async () => {
+      await (await post("k")).text();
+      key = r.plane.mint({ tenant_id: "0190163d-8694-739b-aea5-966c26f8ad77" }).key;
+      await until(() => r.keyrack.verify(key).ok);
+      expect((await post("k")).headers.get("idempotent-replayed")).toBe(null);
+      expect(runs).toBe(2);
+    });
+  });
+}

@@ -1,0 +1,93 @@
+// Sums of jobs that run in one batch: each row is written once, and says what all of them brought.
+import { describe, expect, it } from "vitest";
+import { record } from "../../../src/domain/core/mutate.ts";
+import type { Tx } from "../../../src/store/engine/statement.ts";
+import { insertTenant } from "../../../src/store/queries/tenants.ts";
+import { daySums, tenantMonthSums } from "../../../src/store/queries/usage.ts";
+import { backends } from "../../../harness/backends.ts";
+import { rackLite, vendorOf, type RackLite } from "../../../harness/rack-lite.ts";
+
+const key = (n: number): string => `01890a5d-ac96-774b-bcce-${String(n).padStart(12, "0")}`;
+
+async function figures(lite: RackLite) {
+  const days = await lite.sql("select key_id, day, requests, errors from usage_days order by key_id, day");
+  const months = await lite.sql(
+    "select month, requests, first_seen_at, last_seen_at from usage_tenant_months order by month",
+  );
+  return { days, months };
+}
+
+for (const back of backends) {
+  describe(`sums on ${back}`, () => {
+    /** Many jobs that add to the same rows; `also` may spoil one of them. */
+    async function addAtOnce(lite: RackLite, batch: boolean, also: (i: number, tx: Tx) => Promise<unknown>) {
+      const { actor } = await vendorOf(lite.rack);
+      const { workspace_id } = actor;
+      const add = (i: number) =>
+        record(
+          lite.rack,
+          async (tx) => {
+            const day = (n: number, requests: number) => ({
+              workspace_id,
+              key_id: key(n),
+              day: 20_000,
+              requests,
+              errors: 1,
+            });
+            await tx.sum(daySums, [day(2, 1), day(1, 10 * i)]);
+            const whose = { workspace_id, env: "live" as const, tenant_id: key(7), project_id: key(8) };
+            await tx.sum(tenantMonthSums, [
+              { ...whose, month: 650, requests: 0.5, first_seen_at: 100 - i, last_seen_at: i },
+            ]);
+            await also(i, tx);
+          },
+          { batch },
+        );
+      return { workspace_id, results: await Promise.allSettled([1, 2, 3, 4, 5].map(add)) };
+    }
+
+    it.each([true, false])("add up what jobs bring at once, side by side: %s", async (batch) => {
+      await using lite = await rackLite(back);
+      await addAtOnce(lite, batch, async () => {});
+      expect(await figures(lite)).toEqual({
+        days: [
+          { key_id: key(1), day: 20_000, requests: 150, errors: 5 },
+          { key_id: key(2), day: 20_000, requests: 5, errors: 5 },
+        ],
+        months: [{ month: 650, requests: 2.5, first_seen_at: 95, last_seen_at: 5 }],
+      });
+      await addAtOnce(lite, batch, async () => {});
+      expect((await figures(lite)).days.map(({ requests }) => requests)).toEqual([300, 10]);
+    });
+
+    it("hold nothing of a job that fails, and everything of the others once, though all are run again", async () => {
+      await using lite = await rackLite(back);
+      const { actor } = await vendorOf(lite.rack);
+      const taken = (tx: Tx): Promise<void> =>
+        insertTenant.gather(tx, {
+          id: key(9),
+          workspace_id: actor.workspace_id,
+          external_id: "taken",
+          name: null,
+          meta: "{}",
+          embed_epoch: 1,
+          created_at: 1,
+          updated_at: 1,
+          deleted_at: null,
+        });
+      const { results } = await addAtOnce(lite, true, async (i, tx) => {
+        if (i === 2 || i === 4) await taken(tx);
+      });
+      expect(results.map(({ status }) => status)).toEqual([
+        "fulfilled",
+        "fulfilled",
+        "fulfilled",
+        "rejected",
+        "fulfilled",
+      ]);
+      const { days, months } = await figures(lite);
+      expect(days.map(({ requests }) => requests)).toEqual([10 * (1 + 2 + 3 + 5), 4]);
+      expect(months).toEqual([{ month: 650, requests: 2, first_seen_at: 95, last_seen_at: 5 }]);
+    });
+  });
+}

@@ -1,0 +1,30 @@
+// Inserts of several rows: every row once, in its order, in few shapes.
+import { describe, expect, it } from "vitest";
+import { pieces } from "../../../src/store/engine/bulk-insert.ts";
+import { widen } from "../../../src/store/postgres/multi-row.ts";
+
+describe("rows in pieces", () => {
+  it.each([0, 1, 3, 4, 5, 63, 64, 65, 200])("holds each of %d rows once, in order, in few sizes", (count) => {
+    const all = pieces(count);
+    expect(all.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual([
+      ...Array.from({ length: count }).keys(),
+    ]);
+    for (const { from, to } of all) expect([1, 2, 4, 8, 16, 32, 64]).toContain(to - from);
+  });
+});
+
+describe("a widened insert", () => {
+  it("numbers the holes of every row", () => {
+    const sql = 'insert into "t" ("a", "b") values ($1, $2)';
+    expect(widen(sql, 1)).toBe(sql);
+    expect(widen(sql, 3)).toBe('insert into "t" ("a", "b") values ($1, $2), ($3, $4), ($5, $6)');
+  });
+
+  it.each([
+    'insert into "t" ("a") values ($1) on conflict do nothing',
+    'insert into "t" ("a") values ($1) returning "a"',
+    'update "t" set "a" = $1',
+  ])("is refused for %s", (sql) => {
+    expect(() => widen(sql, 2)).toThrow("not an insert of one row");
+  });
+});

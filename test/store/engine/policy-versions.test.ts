@@ -1,0 +1,104 @@
+// Policy versions inside one group, on a transaction that only notes what is written.
+import { describe, expect, it } from "vitest";
+import type { Query, Row, Tx } from "../../../src/store/engine/statement.ts";
+import { Versions, type Undo } from "../../../src/store/engine/policy-versions.ts";
+
+/** Every project stands at version 7 until a test says otherwise. */
+function transaction() {
+  const written: string[] = [];
+  const stored = { row: { policy_version: 7 } as object | undefined, reads: 0 };
+  const note = (sql: string, values: Row): void => {
+    const what = /policy_versions|min_delta_version|policy_version/.exec(sql)?.[0] ?? sql;
+    written.push(`${what} ${values.join(" ")}`);
+  };
+  const tx = {
+    dialect: "sqlite",
+    first: async () => {
+      stored.reads++;
+      return stored.row;
+    },
+    run: async ({ sql, values }: Query) => {
+      note(sql, values);
+      return 1;
+    },
+    many: async (sql: string, rows: readonly Row[]) => {
+      for (const row of rows) note(sql, row);
+    },
+  } as unknown as Tx;
+  return { tx, written, stored };
+}
+
+describe("the versions of a group", () => {
+  it("count on from the stored one, are logged each, and are written to the project once", async () => {
+    const { tx, written, stored } = transaction();
+    const versions = new Versions();
+    const undo: Undo[] = [];
+    const bumped = [];
+    for (let i = 0; i < 3; i++) bumped.push(await versions.bump(tx, "p", false, undo));
+    bumped.push(await versions.bump(tx, "q", false, undo));
+    expect([bumped, stored.reads]).toEqual([[8, 9, 10, 8], 2]);
+    expect(await versions.write(tx, 99)).toEqual([
+      { project_id: "p", version: 10 },
+      { project_id: "q", version: 8 },
+    ]);
+    expect(written).toEqual([
+      "policy_version 10 p",
+      "policy_versions 8 10 p 99", // from the first to the last
+      "policy_version 8 q",
+      "policy_versions 8 8 q 99",
+    ]);
+    written.length = 0;
+    expect([await versions.write(tx, 100), written]).toEqual([[], []]);
+    expect(await versions.bump(tx, "p", false, undo)).toBe(11);
+    expect(await versions.write(tx, 101)).toEqual([{ project_id: "p", version: 11 }]);
+    expect(written).toEqual(["policy_version 11 p", "policy_versions 11 11 p 101"]);
+  });
+
+  it("forget the deltas before the last bump that said so, once", async () => {
+    const { tx, written } = transaction();
+    const versions = new Versions();
+    for (const forget of [true, true, false]) await versions.bump(tx, "p", forget, []);
+    await versions.write(tx, 1);
+    expect(written.filter((what) => what.startsWith("min"))).toEqual(["min_delta_version 9 p"]);
+    await versions.bump(tx, "p", false, []);
+    await versions.write(tx, 2);
+    expect(written.filter((what) => what.startsWith("min"))).toHaveLength(1);
+  });
+
+  it("go back to where a failed job found them, forgetting included", async () => {
+    const { tx, written } = transaction();
+    const versions = new Versions();
+    await versions.bump(tx, "p", true, []);
+    const undo: Undo[] = [];
+    for (const forget of [false, true]) await versions.bump(tx, "p", forget, undo);
+    versions.undo(undo);
+    expect(undo).toEqual([]);
+    expect(await versions.write(tx, 1)).toEqual([{ project_id: "p", version: 8 }]);
+    expect(written).toEqual(["policy_version 8 p", "policy_versions 8 8 p 1", "min_delta_version 8 p"]);
+  });
+
+  it("go back to what was written when jobs ran side by side, whatever else failed", async () => {
+    const { tx, written, stored } = transaction();
+    const versions = new Versions();
+    await versions.bump(tx, "p", false, []);
+    await versions.write(tx, 1);
+    written.length = 0;
+    for (const forget of [true, false]) await versions.bump(tx, "p", forget, []);
+    stored.row = undefined;
+    const failing = versions.bump(tx, "gone", false, []);
+    await Promise.all([expect(failing).rejects.toThrow("no project"), versions.forgetUnwritten()]);
+    expect([await versions.write(tx, 2), written]).toEqual([[], []]);
+    expect(await versions.bump(tx, "p", false, [])).toBe(9);
+    await versions.write(tx, 3);
+    expect(written).toEqual(["policy_version 9 p", "policy_versions 9 9 p 3"]);
+  });
+
+  it("are asked for again after a read that failed", async () => {
+    const { tx, stored } = transaction();
+    const versions = new Versions();
+    stored.row = undefined;
+    await expect(versions.bump(tx, "p", false, [])).rejects.toThrow("no project p");
+    stored.row = { policy_version: 1 };
+    expect(await versions.bump(tx, "p", false, [])).toBe(2);
+  });
+});

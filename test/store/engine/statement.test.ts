@@ -1,0 +1,123 @@
+// Statements: compiled once, filled by name, and the same values on both databases.
+import { describe, expect, it } from "vitest";
+import { record } from "../../../src/domain/core/mutate.ts";
+import { insertKeptAnswer, keptAnswer } from "../../../src/store/queries/idempotency-replays.ts";
+import { columns, dynamic, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
+import { backends } from "../../../harness/backends.ts";
+import { rackLite, vendorOf } from "../../../harness/rack-lite.ts";
+
+/** Keeps what it is asked instead of answering. */
+function recorder(dialect: "sqlite" | "postgres"): Reader & { asked: Query[] } {
+  const asked: Query[] = [];
+  const first = async (query: Query): Promise<undefined> => {
+    asked.push(query);
+    return undefined;
+  };
+  const all = async (query: Query): Promise<never[]> => {
+    asked.push(query);
+    return [];
+  };
+  return { dialect, asked, all, first, shared: first };
+}
+
+const between = statement<{ workspace_id: string; from: number; name: string | null }>()((db, p) =>
+  db
+    .selectFrom("tenants")
+    .select("id")
+    .where("workspace_id", "=", p.workspace_id)
+    .where("created_at", ">=", p.from)
+    .where("updated_at", ">=", p.from)
+    .where("embed_epoch", "=", 7)
+    .where("name", "is not distinct from", p.name),
+);
+
+describe("a statement", () => {
+  it("puts the values where their names stand, twice where a name stands twice", async () => {
+    const on = recorder("sqlite");
+    await between.all(on, { workspace_id: "w", from: 5, name: null });
+    await between.all(on, { name: "n", from: 6, workspace_id: "v" });
+    expect(on.asked.map(({ values }) => values)).toEqual([
+      ["w", 5, 5, 7, null],
+      ["v", 6, 6, 7, "n"],
+    ]);
+  });
+
+  it("is the same text at every call, so that it stays prepared", async () => {
+    const on = recorder("postgres");
+    await between.all(on, { workspace_id: "w", from: 5, name: null });
+    await between.all(on, { workspace_id: "v", from: 6, name: "n" });
+    expect(on.asked[0]?.sql).toBe(on.asked[1]?.sql);
+    expect(on.asked[0]?.sql).toBe(between.sql("postgres"));
+  });
+
+  it("differs between the databases in its placeholders only", () => {
+    const [sqlite, postgres] = [between.sql("sqlite"), between.sql("postgres")];
+    expect(postgres.replace(/\$\d+/g, "?")).toBe(sqlite);
+  });
+
+  it("fails by a promise, so that no failure is lost beside another; only `soon` fails at once", async () => {
+    const broken: Reader = {
+      ...recorder("sqlite"),
+      first: () => {
+        throw new Error("cannot be read");
+      },
+    };
+    const asked = { workspace_id: "w", from: 5, name: null };
+    const both = [between.first(broken, asked), between.first(broken, asked)];
+    for (const result of await Promise.allSettled(both)) expect(result.status).toBe("rejected");
+    expect(() => between.soon(broken, asked)).toThrow("cannot be read");
+  });
+
+  it("takes the named columns as holes", () => {
+    const insert = statement<{ id: string; note: string }>()((db, p) =>
+      db
+        .updateTable("audit_checkpoints")
+        .set(columns(p, ["note"]))
+        .where("workspace_id", "=", p.id),
+    );
+    expect(insert.sql("sqlite")).toBe('update "audit_checkpoints" set "note" = ? where "workspace_id" = ?');
+  });
+});
+
+for (const back of backends) {
+  describe(`values on ${back}`, () => {
+    it("come back as they went in: whole numbers, text, bytes and nothing", async () => {
+      await using lite = await rackLite(back);
+      const row = {
+        key_hash: "h",
+        fingerprint: "naïve \u{1f511} 'quoted' \\ \n",
+        status: 201,
+        sealed_body: Uint8Array.of(0, 1, 254, 255),
+        created_at: 253_402_300_799_999,
+        expires_at: Number.MAX_SAFE_INTEGER,
+      };
+      await record(lite.rack, (tx) => insertKeptAnswer.run(tx, row));
+      const found = await keptAnswer.first(lite.rack.store.read, { key_hash: "h", now: 0 });
+      expect({ ...found, sealed_body: new Uint8Array(found?.sealed_body ?? []) }).toEqual(row);
+      expect(await keptAnswer.first(lite.rack.store.read, { key_hash: "none", now: 0 })).toBeUndefined();
+    });
+
+    it("answer the rows that a write touched", async () => {
+      await using lite = await rackLite(back);
+      await vendorOf(lite.rack);
+      const rename = statement<{ name: string }>()((db, p) => db.updateTable("workspaces").set({ name: p.name }));
+      expect(await record(lite.rack, (tx) => rename.run(tx, { name: "new" }))).toBe(1);
+    });
+
+    it("are sorted by code point, whatever the server's language", async () => {
+      await using lite = await rackLite(back);
+      for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(lite.rack, "live", slug);
+      const { read } = lite.rack.store;
+      const rows = await read.all<{ slug: string }>(
+        dynamic(read, (db) => db.selectFrom("workspaces").select("slug").orderBy("slug")),
+      );
+      expect(rows.map(({ slug }) => slug)).toEqual(["A", "B", "_", "a", "b"]);
+    });
+
+    it("cannot be changed through the read door", async () => {
+      await using lite = await rackLite(back);
+      const write = { sql: "delete from workspaces returning id", values: [] };
+      await expect(lite.rack.store.read.all(write)).rejects.toThrow(/read-?only/);
+    });
+  });
+}

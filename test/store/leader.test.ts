@@ -1,0 +1,74 @@
+// Of several processes on one PostgreSQL one leads, and a dead leader is replaced; on SQLite there is only one process.
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { startServer, type Running } from "../../harness/server.ts";
+import { askInstance } from "../../src/server/operator-socket/client.ts";
+import { backends, freshDatabase } from "../../harness/backends.ts";
+import { tempDir } from "../../harness/cli.ts";
+import { rackLite, vendorOf } from "../../harness/rack-lite.ts";
+
+describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
+  it("falls to one store alone, and to another when the first one's session ends", async () => {
+    await using lite = await rackLite("postgres");
+    await using second = await lite.another();
+    const [a, b] = [lite.rack.store, second.rack.store];
+    expect([await a.lead(), await b.lead(), await a.lead(), await b.lead()]).toEqual([true, false, true, false]);
+    await lite.sql(
+      "select pg_terminate_backend(pid, 5000) from pg_locks where locktype = 'advisory' and objid = 1 and database = (select oid from pg_database where datname = current_database())",
+    );
+    expect(await b.lead()).toBe(true);
+    await expect.poll(() => a.lead().catch(() => null)).toBe(false); // once it listens again
+    expect(await b.lead()).toBe(true);
+  });
+
+  it("passes from a process that was killed to the other one", async () => {
+    const { target, dispose } = await freshDatabase("postgres");
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const dirs = [tempDir(), tempDir()] as const;
+    const leads = async (at: number): Promise<unknown> =>
+      ((await askInstance(dirs[at]!.dir, "instance.show", {}))?.value as { leads: boolean } | undefined)?.leads;
+    const running: Running[] = [];
+    const start = async (at: number): Promise<Running> => {
+      const args = ["--database-url", target.url, "--data-dir", dirs[at]!.dir];
+      const one = await startServer(args, { KEYRACK_MASTER_KEY_FILE: join(dirs[0].dir, "master.key") });
+      running.push(one);
+      return one;
+    };
+    try {
+      const first = await start(0);
+      await expect.poll(() => leads(0), { timeout: 5_000 }).toBe(true);
+      const second = await start(1);
+      expect([await leads(0), await leads(1)]).toEqual([true, false]);
+      expect(await first.end("SIGKILL")).toBe("SIGKILL");
+      await expect.poll(() => leads(1), { timeout: 5_000 }).toBe(true);
+      expect(second.stderr()).toContain("this process leads");
+    } finally {
+      await Promise.all(running.map((one) => one.end("SIGTERM")));
+      for (const dir of dirs) dir[Symbol.dispose]();
+      await dispose();
+    }
+  }, 60_000);
+});
+
+describe("SQLite", () => {
+  it("always leads, and moves its -wal into the database in a quiet moment", async () => {
+    await using lite = await rackLite("sqlite");
+    const { store } = lite.rack;
+    expect(await store.lead()).toBe(true);
+    if (lite.target.kind !== "sqlite") throw new Error("not SQLite");
+    const { file } = lite.target;
+    const size = (): number => statSync(file).size;
+    const before = size();
+    await vendorOf(lite.rack);
+    for (let i = 0; i < 20; i++) await vendorOf(lite.rack);
+    expect(size()).toBe(before);
+    const writing = vendorOf(lite.rack); // a write that comes meanwhile waits for nothing and loses nothing
+    await Promise.all([store.rest(), vendorOf(lite.rack)]);
+    await writing;
+    await store.rest();
+    expect(size()).toBeGreaterThan(before);
+    await vendorOf(lite.rack);
+    expect(await lite.sql("select count(*) as n from workspaces")).toEqual([{ n: 24 }]);
+  });
+});

@@ -1,0 +1,131 @@
+// Migrations: forward only, all or nothing, and never on a database whose past differs.
+import { readdirSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { openStore, type DatabaseTarget } from "../../../src/store/database.ts";
+import type { Driver } from "../../../src/store/engine/driver.ts";
+import { expand, loadMigrations, migrate, SchemaRefused, type Migration } from "../../../src/store/schema/migrate.ts";
+import { PostgresDriver } from "../../../src/store/postgres/driver.ts";
+import { SqliteDriver } from "../../../src/store/sqlite/driver.ts";
+import { backends, freshDatabase } from "../../../harness/backends.ts";
+import { startChild } from "../../../harness/child.ts";
+import { rawSql } from "../../../harness/raw-sql.ts";
+
+const EVENTS = { now: () => 1, fatal: () => {} };
+
+async function tables(target: DatabaseTarget): Promise<string[]> {
+  const sql =
+    target.kind === "sqlite"
+      ? "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%' order by name"
+      : "select tablename as name from pg_tables where schemaname = 'public' order by 1";
+  return (await rawSql(target, sql)).map(({ name }) => String(name));
+}
+
+/** Migrates with a list of the test's own, beside the real one. */
+async function migrateWith(target: DatabaseTarget, extra: (known: Migration[]) => Migration[]): Promise<string[]> {
+  const driver: Driver & { open(): Promise<unknown>; script(sql: string): Promise<void> } =
+    target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
+  try {
+    await driver.open();
+    return await migrate(driver, (sql) => driver.script(sql), 1, extra(loadMigrations(driver.dialect)));
+  } finally {
+    await driver.close();
+  }
+}
+
+const later: Migration = { version: 9001, name: "9001_later", checksum: "x", sql: "create table later (id text)" };
+
+for (const back of backends) {
+  describe(`migrations on ${back}`, () => {
+    it("applies all of them once, and none at the second start", async () => {
+      const { target, dispose } = await freshDatabase(back);
+      const first = await openStore(target, EVENTS);
+      await first.close();
+      const second = await openStore(target, EVENTS);
+      await second.close();
+      expect(first.applied).toEqual(loadMigrations(back).map(({ name }) => name));
+      expect(second.applied).toEqual([]);
+      await dispose();
+    });
+
+    it("refuses a database whose past was changed", async () => {
+      const { target, dispose } = await freshDatabase(back);
+      await (await openStore(target, EVENTS)).close();
+      await rawSql(target, "update schema_migrations set checksum = 'other' where version = 1");
+      await expect(openStore(target, EVENTS)).rejects.toThrow(SchemaRefused);
+      await dispose();
+    });
+
+    it("refuses a schema that is newer than this build, and leaves it alone", async () => {
+      const { target, dispose } = await freshDatabase(back);
+      await migrateWith(target, (known) => [...known, later]);
+      const before = await tables(target);
+      await expect(openStore(target, EVENTS)).rejects.toThrow(/newer than this version/);
+      expect(await tables(target)).toEqual(before);
+      await dispose();
+    });
+
+    it("undoes everything when one of several fails", async () => {
+      const { target, dispose } = await freshDatabase(back);
+      const broken: Migration = { ...later, sql: "create table later (id text); create nonsense;" };
+      await expect(migrateWith(target, (known) => [...known, broken])).rejects.toThrow(/syntax/);
+      expect(await tables(target)).toEqual([]);
+      expect((await migrateWith(target, (known) => known)).length).toBeGreaterThan(0);
+      await dispose();
+    });
+
+    for (const killAfter of ["create table deployment", "create table later"]) {
+      it(`leaves nothing half when killed after "${killAfter}"`, async () => {
+        const { target, dispose } = await freshDatabase(back);
+        const child = startChild("child-migrate.ts", { target, killAfter });
+        expect(await child.ended).toBe("SIGKILL");
+        await expect.poll(() => tables(target)).toEqual([]);
+        const store = await openStore(target, EVENTS);
+        expect(store.applied).toEqual(loadMigrations(back).map(({ name }) => name));
+        await store.close();
+        await dispose();
+      });
+    }
+
+    it("lets two that migrate at once each end with the whole schema, applied once", async () => {
+      const { target, dispose } = await freshDatabase(back);
+      // SQLite's data dir belongs to one process, so there it is two connections of this one.
+      const applied =
+        back === "sqlite"
+          ? await Promise.all([migrateWith(target, (known) => known), migrateWith(target, (known) => known)])
+          : await inTwoProcesses(target);
+      expect(applied.flat()).toEqual(loadMigrations(back).map(({ name }) => name));
+      expect(await rawSql(target, "select version from schema_migrations")).toHaveLength(loadMigrations(back).length);
+      await dispose();
+    });
+  });
+}
+
+async function inTwoProcesses(target: DatabaseTarget): Promise<string[][]> {
+  const children = [0, 1].map(() => startChild("child-migrate.ts", { target }));
+  for (const child of children) expect(await child.line()).toBe("ready");
+  for (const child of children) child.say("go");
+  const applied = await Promise.all(children.map((child) => child.line()));
+  expect(await Promise.all(children.map((child) => child.ended))).toEqual([0, 0]);
+  return applied.map((line) => JSON.parse(line) as string[]);
+}
+
+describe("migration files", () => {
+  it("are numbered without gaps, and each file belongs to a migration", () => {
+    const files = readdirSync(new URL("../../../migrations", import.meta.url));
+    const known = loadMigrations("sqlite");
+    expect(known.map(({ version }) => version)).toEqual(known.map((_, i) => i + 1));
+    const expected = new RegExp(`^(${known.map(({ name }) => name).join("|")})(\\.sqlite|\\.postgres)?\\.sql$`);
+    for (const file of files) expect(file).toMatch(expected);
+  });
+
+  it("have one checksum on both databases", () => {
+    const sums = (["sqlite", "postgres"] as const).map((dialect) => loadMigrations(dialect).map((m) => m.checksum));
+    expect(sums[0]).toEqual(sums[1]);
+  });
+
+  it("may use only words that both databases know", () => {
+    expect(expand("x {int} {json:meta}", "sqlite")).toBe("x integer check (meta is null or json_valid(meta))");
+    expect(expand("x {int} {json:meta}", "postgres")).toBe("x bigint ");
+    expect(() => expand("{uuid}", "sqlite")).toThrow("unknown word {uuid}");
+  });
+});

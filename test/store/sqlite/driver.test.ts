@@ -1,0 +1,268 @@
+// SQLite: the settings that durability rests on, what a reader sees and when, and who owns a data dir.
+import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { record } from "../../../src/domain/core/mutate.ts";
+import { openStore } from "../../../src/store/database.ts";
+import { Flusher } from "../../../src/store/sqlite/wal-sync.ts";
+import { DataDirInUse, lockDataDir, networkFileSystem } from "../../../src/store/sqlite/lock.ts";
+import { loadMigrations } from "../../../src/store/schema/migrate.ts";
+import { openReader } from "../../../src/store/sqlite/reader.ts";
+import { openWriter } from "../../../src/store/sqlite/driver.ts";
+import { startChild } from "../../../harness/child.ts";
+import { rackLite, vendorOf } from "../../../harness/rack-lite.ts";
+import { openGroup } from "../../../harness/sqlite-group.ts";
+
+let dir = "";
+let file = "";
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "keyrack-test-sqlite-"));
+  file = join(dir, "keyrack.db");
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+describe("a SQLite connection", () => {
+  it("writes with the settings that durability and safety rest on", async () => {
+    await (await openStore({ kind: "sqlite", file }, { now: () => 1, fatal: () => {} })).close();
+    const db = openWriter(file);
+    const got = (name: string): unknown => db.pragma(name, { simple: true });
+    const wanted = {
+      journal_mode: "wal",
+      synchronous: 1, // the flusher's own fdatasync makes commits durable
+      wal_autocheckpoint: 0,
+      busy_timeout: 0,
+      foreign_keys: 1,
+      recursive_triggers: 1,
+      trusted_schema: 0,
+      cell_size_check: 1,
+      secure_delete: 2,
+      temp_store: 2,
+      mmap_size: 0,
+      cache_size: -8192,
+      page_size: 4096,
+      auto_vacuum: 2,
+      application_id: 0x4b52434b,
+      user_version: loadMigrations("sqlite").at(-1)?.version,
+    };
+    expect(Object.fromEntries(Object.keys(wanted).map((name) => [name, got(name)]))).toEqual(wanted);
+    db.close();
+  });
+
+  it("reads without being able to write", () => {
+    openWriter(file).close();
+    const db = openReader(file);
+    expect(db.pragma("query_only", { simple: true })).toBe(1);
+    expect(db.pragma("busy_timeout", { simple: true })).toBe(5_000);
+    expect(() => db.exec("create table t (id text)")).toThrow(/readonly/);
+    db.close();
+  });
+
+  it("keeps every table strict", async () => {
+    await (await openStore({ kind: "sqlite", file }, { now: () => 1, fatal: () => {} })).close();
+    const db = new Database(file, { readonly: true });
+    const loose = db.prepare(
+      "select name from pragma_table_list where schema = 'main' and type = 'table' and strict = 0",
+    );
+    const names = loose.all().map((row) => (row as { name: string }).name);
+    expect(names.filter((name) => !name.startsWith("sqlite_") && name !== "schema_migrations")).toEqual([]);
+    db.close();
+  });
+
+  it("refuses a file that belongs to another program, and leaves it as it was", async () => {
+    const theirs = new Database(file);
+    theirs.exec("create table theirs (id text)");
+    theirs.close();
+    await expect(openStore({ kind: "sqlite", file }, { now: () => 1, fatal: () => {} })).rejects.toThrow(
+      /application_id/,
+    );
+    const again = new Database(file);
+    expect(again.pragma("journal_mode", { simple: true })).toBe("delete");
+    expect(again.prepare("select name from sqlite_schema").all()).toEqual([{ name: "theirs" }]);
+    again.close();
+  });
+
+  it("accepts the empty file that a first start left when it was cut short", async () => {
+    writeFileSync(file, "");
+    const store = await openStore({ kind: "sqlite", file }, { now: () => 1, fatal: () => {} });
+    expect(store.applied.length).toBeGreaterThan(0);
+    await store.close();
+  });
+});
+
+describe("reading from SQLite", () => {
+  it("shows what was committed a moment ago to a reader of the same turn, and nothing before", async () => {
+    const { driver, group, names } = await openGroup(file);
+    const { writer } = driver;
+    const before = await names();
+    const row = { sql: "insert into deployment (name, value) values (?, ?)", values: ["zz", "1"] };
+    await writer.exec("begin immediate");
+    await writer.run(row);
+    expect(await names()).toEqual(before);
+    await writer.exec("commit");
+    expect(await names()).toEqual([...before, "zz"]);
+    await group.close();
+    await driver.close();
+  });
+
+  it("does not keep the -wal from starting anew", async () => {
+    const { driver, group, insert, names } = await openGroup(file);
+    for (let i = 0; i < 20; i++) await insert(`${i}`, "x".repeat(4_000));
+    const full = driver.walBytes();
+    const stop = new AbortController();
+    const reader = (async () => {
+      while (!stop.signal.aborted) {
+        await names();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    })();
+    await group.rest();
+    await insert("after", "x");
+    expect(driver.walBytes()).toBe(full); // written from its start again, not behind what was there
+    stop.abort();
+    await reader;
+    await group.close();
+    await driver.close();
+  });
+});
+
+describe("a copy of a large database", () => {
+  it("is whole though it was begun in the midst of a transaction", async () => {
+    const { driver, group, insert } = await openGroup(file);
+    await insert("before", "1");
+    const copy = join(dir, "copy.db");
+    await driver.writer.exec("begin immediate");
+    const copying = driver.copyTo(copy, () => {});
+    for (let i = 0; i < 20; i++) await new Promise((resolve) => setTimeout(resolve, 1)); // the copy has tried by then
+    await driver.writer.exec("commit");
+    await copying;
+    const db = new Database(copy, { readonly: true });
+    expect(db.prepare("select name from deployment where name = 'before'").all()).toHaveLength(1);
+    expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
+    db.close();
+    await group.close();
+    await driver.close();
+  });
+
+  it("ends when it is called off, though no moment without a transaction comes", async () => {
+    const { driver, group } = await openGroup(file);
+    await driver.writer.exec("begin immediate");
+    const stop = new AbortController();
+    const copying = driver.copyTo(
+      join(dir, "copy.db"),
+      Object.assign(() => {}, { signal: stop.signal }),
+    );
+    stop.abort();
+    await expect(copying).rejects.toThrow(/abort/i);
+    await driver.writer.exec("rollback");
+    await group.close();
+    await driver.close();
+  });
+});
+
+describe("durability on SQLite", () => {
+  it("counts a commit as unsynced from the moment a reader can see it", async () => {
+    const { driver, group, insert } = await openGroup(file);
+    const eyes = openReader(file);
+    const look = eyes.prepare("select 1 from deployment");
+    const written = insert("a", "1");
+    for (let round = 1; !look.get(); round++) {
+      await Promise.resolve(); // looks between any two steps of the writer
+      if (round % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve)); // which may itself wait for one
+    }
+    const unsynced = driver.unsynced();
+    expect(unsynced).toBeInstanceOf(Promise);
+    await unsynced;
+    await written;
+    expect(driver.unsynced()).toBeUndefined();
+    eyes.close();
+    await group.close();
+    await driver.close();
+  });
+
+  it("stops for good when a sync fails: nobody is told, nothing is written after it", async () => {
+    const fatal = vi.fn<(error: unknown) => void>();
+    const { driver, group, insert } = await openGroup(file, { fatal });
+    const broken = new Error("EIO");
+    const sync = vi.spyOn(driver, "sync").mockRejectedValueOnce(broken);
+    const results = await Promise.allSettled([insert("a", "1"), insert("b", "1")]);
+    for (const result of results) expect(result).toMatchObject({ reason: { failure: "unavailable" } });
+    await expect(insert("c", "1")).rejects.toMatchObject({ failure: "unavailable" });
+    expect(fatal.mock.calls).toEqual([[broken]]);
+    expect(sync).toHaveBeenCalledTimes(1);
+    await group.close();
+    await driver.close();
+  });
+
+  it("fails every sync after its flusher has died, instead of waiting for ever", async () => {
+    writeFileSync(file, "this is no database, and no database header either: ".repeat(20));
+    const flusher = new Flusher(file);
+    await expect(flusher.sync()).rejects.toThrow(/not a database/);
+    await expect(flusher.sync()).rejects.toThrow(/not a database/);
+    await expect(flusher.checkpoint()).rejects.toThrow(/not a database/);
+  });
+
+  it("notices at a checkpoint that its -wal file was replaced", async () => {
+    openWriter(file).close();
+    const db = openWriter(file);
+    db.exec("create table t (id text)");
+    const flusher = new Flusher(file);
+    await flusher.sync();
+    renameSync(`${file}-wal`, `${file}-old`);
+    copyFileSync(`${file}-old`, `${file}-wal`);
+    await expect(flusher.checkpoint()).rejects.toThrow(/was replaced/);
+    await flusher.close();
+    db.close();
+  });
+
+  it("keeps the -wal from growing with the number of commits", async () => {
+    const { driver, group, insert } = await openGroup(file);
+    const sizes: number[] = [];
+    for (let round = 0; round < 4; round++) {
+      for (let i = 0; i < 250; i++) await insert(`${round}-${i}`, "x".repeat(100));
+      sizes.push(driver.walBytes());
+    }
+    expect(sizes.at(-1)).toBeLessThan(2 * (sizes[0] ?? 0));
+    await group.close();
+    await driver.close();
+  });
+});
+
+describe("the audit log on SQLite", () => {
+  for (const [what, sql] of [
+    ["an update", "update audit_log set action = 'x'"],
+    ["a delete", "delete from audit_log"],
+    ["a replacement", "insert or replace into audit_log select * from audit_log where seq = 1"],
+  ] as const) {
+    it(`refuses ${what}`, async () => {
+      await using lite = await rackLite("sqlite");
+      await vendorOf(lite.rack);
+      const before = await lite.sql("select * from audit_log order by seq");
+      await expect(record(lite.rack, (tx) => tx.run({ sql, values: [] }))).rejects.toThrow(/append-only/);
+      expect(await lite.sql("select * from audit_log order by seq")).toEqual(before);
+    });
+  }
+});
+
+describe("the data dir's lock", () => {
+  it("refuses a second process, and is free as soon as the first was killed", async () => {
+    const first = startChild("child-lock.ts", { dir });
+    expect(await first.line()).toBe("locked");
+    expect(() => lockDataDir(dir)).toThrow(DataDirInUse);
+    const second = startChild("child-lock.ts", { dir });
+    expect(await second.line()).toBe("DataDirInUse");
+    first.process.kill("SIGKILL");
+    await first.ended;
+    lockDataDir(dir).release();
+  });
+
+  it("is free again after it was released", () => {
+    lockDataDir(dir).release();
+    expect(() => lockDataDir(dir).release()).not.toThrow();
+  });
+
+  it("does not take a local folder for a network one", () => {
+    expect(networkFileSystem(dir)).toBeUndefined();
+  });
+});

@@ -1,0 +1,97 @@
+// Reads of one turn share a transaction: when it begins, when it ends, and what happens where it cannot end.
+import Database from "better-sqlite3";
+import { expect, it, vi } from "vitest";
+import type { Connection } from "../../../src/store/sqlite/open.ts";
+import { SqliteReader } from "../../../src/store/sqlite/reader.ts";
+import { Asked } from "../../../src/store/engine/query-memo.ts";
+import type { Query } from "../../../src/store/engine/statement.ts";
+
+const ONE = { sql: "select 1 as one", values: [] };
+
+it("a transaction that could not end is read in on, and ends with the next attempt", async () => {
+  const db = new Database(":memory:");
+  let broken = true;
+  const said: string[] = [];
+  const prepare = (sql: string) => {
+    const statement = db.prepare(sql);
+    if (sql !== "commit" && sql !== "begin") return statement;
+    const run = (): void => {
+      said.push(sql);
+      if (sql === "commit" && broken) throw new Error("no end");
+      statement.run();
+    };
+    return { run };
+  };
+  const connection = {
+    prepare,
+    get inTransaction(): boolean {
+      return db.inTransaction;
+    },
+  } as unknown as Connection;
+  const failures: string[] = [];
+  const reader = new SqliteReader(connection, (error) => void failures.push((error as Error).message));
+
+  expect(reader.first(ONE)).toEqual({ one: 1 });
+  reader.renew();
+  expect(reader.first(ONE)).toEqual({ one: 1 });
+  expect([said, failures, db.inTransaction]).toEqual([["begin", "commit"], ["no end"], true]);
+  broken = false;
+  reader.renew();
+  expect(db.inTransaction).toBe(false);
+  expect(reader.first(ONE)).toEqual({ one: 1 });
+  expect(said).toEqual(["begin", "commit", "commit", "begin"]);
+  reader.renew();
+  db.close();
+});
+
+it("what is asked for many is asked once a transaction, and anew in the next", async () => {
+  const db = new Database(":memory:");
+  db.exec("create table t (id text, n integer); insert into t values ('a', 1), ('b', 1)");
+  const asked = vi.fn();
+  db.function("seen", (id) => {
+    asked(id);
+    return 1;
+  });
+  const reader = new SqliteReader(db, () => {});
+  const row = (id: string) =>
+    reader.shared<{ n: number }>({ sql: "select n from t where id = ? and seen(id)", values: [id] });
+  const times = (): number => asked.mock.calls.splice(0).length;
+
+  expect([row("a"), row("a"), row("b"), row("a")]).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }, { n: 1 }]);
+  expect(times()).toBe(2);
+  db.exec("update t set n = 2"); // as our writer, which renews what is read at every commit
+  reader.renew();
+  expect([row("a"), row("b"), row("b")]).toEqual([{ n: 2 }, { n: 2 }, { n: 2 }]);
+  expect(times()).toBe(2);
+  await new Promise((resolve) => setImmediate(resolve)); // the turn is over, and its transaction with it
+  expect(row("a")).toEqual({ n: 2 });
+  expect(times()).toBe(1);
+  await reader.apart(async () => {
+    expect([row("a"), row("a")]).toEqual([{ n: 2 }, { n: 2 }]);
+    expect(times()).toBe(2);
+  });
+  reader.renew();
+  db.close();
+});
+
+it("only the same question in full is the same question", () => {
+  const asked = new Asked();
+  let n = 0;
+  const once = (sql: string, ...values: Query["values"]): number => asked.once({ sql, values }, () => ++n);
+  const all = (): number[] => [
+    once("a"),
+    once("b"),
+    once("c", "x", "y"),
+    once("c", "x", "z"),
+    once("c", "y", "x"),
+    once("c", "", null),
+    once("c", null, ""),
+    once("d", 1),
+    once("d", "1"),
+    once("d", null),
+  ];
+  expect(all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  expect(all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  asked.clear();
+  expect(once("a")).toBe(11);
+});
