@@ -78,8 +78,8 @@ export async function ingest(): Promise<Row[]> {
   const { settings } = loadSettings({ env: {}, flags });
   const app = await startApp({ settings, log: createLog({ level: "error", write: () => {} }) });
   try {
-    const { rack } = app;
-    const ctx = await vendorOf(rack, "live", "bench");
+    const { services } = app;
+    const ctx = await vendorOf(services, "live", "bench");
     const all = await places(ctx);
     const ours: number[] = [];
     const parse: number[] = [];

@@ -1,7 +1,7 @@
 // The idempotency stores a suite runs on: `for (const store of claimStores) describe(…)`. The Redis one is a server of
 // its own that flushes every write, started by `open` and ended by `close`.
 import { backends } from "./backends.ts";
-import { rack, type RackOptions, type TestRack } from "./rack.ts";
+import { testInstance, type TestInstanceOptions, type TestInstance } from "./rack.ts";
 import { startDurableRedis, type DurableRedis, type OwnRedis } from "./redis.ts";
 
 export { startDurableRedis, type DurableRedis } from "./redis.ts";
@@ -9,7 +9,7 @@ export { startDurableRedis, type DurableRedis } from "./redis.ts";
 export type ClaimStoreUnderTest = {
   name: string;
   /** A fresh instance; `beside` shares its predecessor's database and Redis. */
-  open(options?: RackOptions): Promise<TestRack>;
+  open(options?: TestInstanceOptions): Promise<TestInstance>;
   /** The Redis behind it, for suites that hurt it. */
   redis(): OwnRedis | undefined;
   close(): Promise<void>;
@@ -21,7 +21,7 @@ function redisClaims(): ClaimStoreUnderTest {
     name: "redis",
     async open(options = {}) {
       redis ??= await startDurableRedis();
-      return rack("sqlite", {
+      return testInstance("sqlite", {
         ...options,
         flags: { redis_url: redis.url, idempotency_store: "redis", ...options.flags },
       });
@@ -37,7 +37,7 @@ function redisClaims(): ClaimStoreUnderTest {
 export const claimStores: ClaimStoreUnderTest[] = [
   ...backends.map((back) => ({
     name: back,
-    open: (options?: RackOptions) => rack(back, options),
+    open: (options?: TestInstanceOptions) => testInstance(back, options),
     redis: () => undefined,
     close: async () => {},
   })),

@@ -3,7 +3,7 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:cryp
 import { SignJWT, type JWTHeaderParameters } from "jose";
 import { openPrivateKey } from "../src/domain/vault/signing-keys.ts";
 import { signingKeyById } from "../src/store/queries/signing-keys.ts";
-import type { Json, Reply, TestRack, Workspace } from "./rack.ts";
+import type { Json, Reply, TestInstance, Workspace } from "./rack.ts";
 
 export const ORIGIN = "https://app.example.com";
 export const ALL_SCOPES = ["keys:read", "keys:write", "key_scope:orders:read", "key_scope:orders:write"];
@@ -16,7 +16,7 @@ export type Embed = {
   mint(body?: Json, headers?: Record<string, string>): Promise<Reply>;
 };
 
-export async function embed(r: TestRack, body: Json = {}): Promise<Embed> {
+export async function embed(r: TestInstance, body: Json = {}): Promise<Embed> {
   const workspace = await r.workspace();
   const { project_id, tenant_id } = workspace;
   await workspace.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [ORIGIN, "http://localhost:3000"] });
@@ -43,8 +43,8 @@ export type Forged = {
   key?: KeyObject;
 };
 
-/** Claims and header of a good token, changed as told and signed with the rack's own key unless another is given. */
-export async function forge(r: TestRack, e: Embed, { header = {}, claims = {}, key }: Forged): Promise<string> {
+/** Claims and header of a good token, changed as told and signed with the services's own key unless another is given. */
+export async function forge(r: TestInstance, e: Embed, { header = {}, claims = {}, key }: Forged): Promise<string> {
   const [rawHeader = "", rawClaims = ""] = e.minted.token.split(".");
   const was = JSON.parse(Buffer.from(rawClaims, "base64url").toString()) as Record<string, unknown>;
   const head = JSON.parse(Buffer.from(rawHeader, "base64url").toString()) as JWTHeaderParameters;
@@ -52,11 +52,11 @@ export async function forge(r: TestRack, e: Embed, { header = {}, claims = {}, k
   return new SignJWT({ ...was, ...claims }).setProtectedHeader({ ...head, ...header }).sign(signer);
 }
 
-export async function signingKey(r: TestRack, kid: string): Promise<KeyObject> {
+export async function signingKey(r: TestInstance, kid: string): Promise<KeyObject> {
   const [row] = await r.sql(`select id from signing_keys where kid = '${kid}'`);
-  const found = await signingKeyById.first(r.app.rack.store.read, { id: String(row?.id) });
+  const found = await signingKeyById.first(r.app.services.store.read, { id: String(row?.id) });
   if (!found) throw new Error("no such signing key");
-  return openPrivateKey(r.app.rack, found);
+  return openPrivateKey(r.app.services, found);
 }
 
 export function strangerKey(): KeyObject {

@@ -1,12 +1,12 @@
-// A Rack without HTTP on a given database, with a clock that only its caller moves: for tests of the domain, and for
+// A Services without HTTP on a given database, with a clock that only its caller moves: for tests of the domain, and for
 // campaigns that need the domain and nothing around it.
 import { tmpdir } from "node:os";
 import { loadSettings, type SettingName } from "../src/config/settings.ts";
 import type { SecretKeyActor, Vendor } from "../src/domain/core/actor.ts";
-import { createIdMaker, type Ctx, type Rack } from "../src/domain/core/context.ts";
+import { createIdMaker, type Ctx, type Services } from "../src/domain/core/context.ts";
 import { Feed } from "../src/domain/policy/feed.ts";
-import { HotAuth } from "../src/domain/auth/credential-cache.ts";
-import { NodeBook } from "../src/domain/policy/nodes.ts";
+import { CredentialCache } from "../src/domain/auth/credential-cache.ts";
+import { NodeRegistry } from "../src/domain/policy/nodes.ts";
 import { Passwords } from "../src/domain/auth/password.ts";
 import { databaseClaims } from "../src/domain/limits/idempotency.ts";
 import { KnownIds } from "../src/domain/usage/known-ids.ts";
@@ -26,8 +26,8 @@ const MASTER = Buffer.alloc(32, 9);
 export type TestClock = { now(): number; advance(ms: number): void; set(ms: number): void };
 export type Logged = { level: keyof Log; event: string; fields: Record<string, unknown> };
 
-export type RackLite = AsyncDisposable & {
-  rack: Rack;
+export type TestServices = AsyncDisposable & {
+  services: Services;
   target: DatabaseTarget;
   clock: TestClock;
   logged: Logged[];
@@ -35,8 +35,8 @@ export type RackLite = AsyncDisposable & {
   fatal: unknown[];
   /** Reads or writes the database on a connection of its own. */
   sql(text: string, values?: (string | number)[]): Promise<Row[]>;
-  /** A second process's view: another rack on the same database (by another way, if one is given) and data dir. */
-  another(target?: DatabaseTarget, flags?: Flags): Promise<RackLite>;
+  /** A second process's view: another services on the same database (by another way, if one is given) and data dir. */
+  another(target?: DatabaseTarget, flags?: Flags): Promise<TestServices>;
 };
 
 export function testClock(start = START): TestClock {
@@ -63,11 +63,11 @@ function recordingLog(logged: Logged[]): Log {
 
 export type Flags = Partial<Record<SettingName, string>>;
 
-export async function openLite(target: DatabaseTarget, flags: Flags, clock: TestClock): Promise<RackLite> {
+export async function openTestServices(target: DatabaseTarget, flags: Flags, clock: TestClock): Promise<TestServices> {
   const { settings } = loadSettings({ env: {}, flags, cwd: tmpdir() });
   const [logged, fatal]: [Logged[], unknown[]] = [[], []];
   const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
-  const rack = {
+  const services = {
     store,
     clock,
     settings,
@@ -81,9 +81,9 @@ export async function openLite(target: DatabaseTarget, flags: Flags, clock: Test
     bootstrapHash: () => null,
     touched: new Map<string, number>(),
     inFlight: new Set<string>(),
-    hotAuth: new HotAuth(clock, settings.hot_auth_ttl_ms, store),
+    credentialCache: new CredentialCache(clock, settings.hot_auth_ttl_ms, store),
     feed: new Feed(store),
-    nodes: new NodeBook(store, clock, recordingLog(logged)),
+    nodes: new NodeRegistry(store, clock, recordingLog(logged)),
     counters: await openCounters({ now: () => clock.now(), redisUrls: null, onRedisFailure: "local" }),
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),
@@ -91,27 +91,27 @@ export async function openLite(target: DatabaseTarget, flags: Flags, clock: Test
     worker: { leads: true, failing: new Set<string>() },
     statusCache: { until: 0, answer: undefined },
     tally: newTally(),
-  } satisfies Partial<Rack> as Rack; // what the domain alone never touches may be missing
+  } satisfies Partial<Services> as Services; // what the domain alone never touches may be missing
   return {
-    rack,
+    services,
     target,
     clock,
     logged,
     fatal,
     sql: (text, values) => rawSql(target, text, values),
-    another: (way = target, other = {}) => openLite(way, { ...flags, ...other }, clock),
+    another: (way = target, other = {}) => openTestServices(way, { ...flags, ...other }, clock),
     [Symbol.asyncDispose]: () => store.close(),
   };
 }
 
 /** Makes a workspace and answers what its own secret key may do in it. */
 export async function vendorOf(
-  rack: Rack,
+  services: Services,
   env: Env = "live",
-  slug = `w-${rack.newId()}`,
+  slug = `w-${services.newId()}`,
 ): Promise<Ctx<SecretKeyActor>> {
-  const made = await createWorkspace({ rack, actor: { kind: "bootstrap" } }, { name: "Acme", slug, env });
-  return { rack, actor: keyActor(made.workspace.id, made.secret_key) };
+  const made = await createWorkspace({ services, actor: { kind: "bootstrap" } }, { name: "Acme", slug, env });
+  return { services, actor: keyActor(made.workspace.id, made.secret_key) };
 }
 
 export function keyActor(workspace_id: string, key: { id: string; env: Env }): SecretKeyActor {
@@ -121,6 +121,6 @@ export function keyActor(workspace_id: string, key: { id: string; env: Env }): S
 /** The same workspace seen by a person. */
 export function asOwner(ctx: Ctx<Vendor>): Ctx<Vendor> {
   const { workspace_id } = ctx.actor;
-  const actor: Vendor = { kind: "session", id: "s", user_id: ctx.rack.newId(), workspace_id, role: "owner" };
-  return { rack: ctx.rack, actor };
+  const actor: Vendor = { kind: "session", id: "s", user_id: ctx.services.newId(), workspace_id, role: "owner" };
+  return { services: ctx.services, actor };
 }

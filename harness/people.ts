@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { lettersIn, type Letter } from "./letters.ts";
 import type { Role } from "../src/domain/core/actor.ts";
-import type { TestRack } from "./rack.ts";
+import type { TestInstance } from "./rack.ts";
 
 export const PASSWORD = "correct horse battery staple";
 
@@ -17,13 +17,13 @@ export function freshEmail(name = "person"): string {
 }
 
 /** Every message in the folder, oldest first, once the worker has nothing left to do. */
-export async function letters(r: TestRack, to?: string): Promise<Letter[]> {
+export async function letters(r: TestInstance, to?: string): Promise<Letter[]> {
   await r.app.idle();
   const all = lettersIn(join(r.dataDir, "mail"));
   return to === undefined ? all : all.filter((letter) => letter.to === to);
 }
 
-export async function lastLetter(r: TestRack, to: string): Promise<Letter> {
+export async function lastLetter(r: TestInstance, to: string): Promise<Letter> {
   const letter = (await letters(r, to)).at(-1);
   if (!letter) throw new Error(`there is no mail for ${to}`);
   return letter;
@@ -31,7 +31,7 @@ export async function lastLetter(r: TestRack, to: string): Promise<Letter> {
 
 /** Signs up and verifies, without logging in. */
 export async function account(
-  r: TestRack,
+  r: TestInstance,
   email = freshEmail(),
   password = PASSWORD,
   verified = true,
@@ -46,20 +46,20 @@ export async function account(
   return email;
 }
 
-export async function logIn(r: TestRack, email: string, password = PASSWORD, more: object = {}): Promise<Person> {
+export async function logIn(r: TestInstance, email: string, password = PASSWORD, more: object = {}): Promise<Person> {
   const reply = await r.call(null, "POST /v1/auth/sessions", { email, password, ...more });
   expect(reply.status, reply.text).toBe(201);
   return { id: reply.body.user.id, email, password, session: reply.body.token, session_id: reply.body.id };
 }
 
-export async function person(r: TestRack, options: { verified?: boolean; email?: string } = {}): Promise<Person> {
+export async function person(r: TestInstance, options: { verified?: boolean; email?: string } = {}): Promise<Person> {
   return logIn(r, await account(r, options.email, PASSWORD, options.verified ?? true));
 }
 
 export type Team = { id: string; slug: string; owner: Person; key: string };
 
 /** A workspace made by a person, who owns it. */
-export async function team(r: TestRack): Promise<Team> {
+export async function team(r: TestInstance): Promise<Team> {
   const owner = await person(r);
   const slug = `team-${process.pid}-${++made}`;
   const reply = await r.call(owner.session, "POST /v1/workspaces", { name: "Team", slug });
@@ -68,7 +68,7 @@ export async function team(r: TestRack): Promise<Team> {
 }
 
 /** A verified person who has been invited and has accepted. */
-export async function memberOf(r: TestRack, team: Team, role: Role): Promise<Person> {
+export async function memberOf(r: TestInstance, team: Team, role: Role): Promise<Person> {
   const guest = await person(r);
   const invite = await r.call(team.owner.session, "POST /v1/invites", { email: guest.email, role });
   expect(invite.status, invite.text).toBe(201);
@@ -88,12 +88,12 @@ export type AuditRow = {
 const NIL = "00000000-0000-0000-0000-000000000000";
 
 /** The rows of a chain, oldest first: the deployment's unless a workspace is named. */
-export async function auditRows(r: TestRack, workspace_id = NIL): Promise<AuditRow[]> {
+export async function auditRows(r: TestInstance, workspace_id = NIL): Promise<AuditRow[]> {
   const rows = await r.sql("select * from audit_log where workspace_id = $1 order by seq", [workspace_id]);
   return rows.map((row) => ({ ...row, payload: JSON.parse(String(row.payload)) }) as unknown as AuditRow);
 }
 
 /** The deployment's actions about one target since a row count. */
-export async function deploymentActions(r: TestRack, since = 0): Promise<string[]> {
+export async function deploymentActions(r: TestInstance, since = 0): Promise<string[]> {
   return (await auditRows(r)).slice(since).map(({ action }) => action);
 }

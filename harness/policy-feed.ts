@@ -1,17 +1,17 @@
 // The policy feed of one project under test: an instance a describe, a workspace a test, and the calls a node makes.
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Backend } from "./backends.ts";
-import { rack, type Reply, type TestRack, type Workspace } from "./rack.ts";
+import { testInstance, type Reply, type TestInstance, type Workspace } from "./rack.ts";
 
 export type Body = Record<string, unknown>;
 export type Entry = { key_id: string; change?: string } & Body;
 
 /** Call it in a describe; `now()` is what the test at hand has. */
 export function policyFeed(back: Backend) {
-  let r: TestRack;
+  let r: TestInstance;
   let w: Workspace;
   beforeAll(async () => {
-    r = await rack(back, { flags: { snapshot_max_keys: "4" } });
+    r = await testInstance(back, { flags: { snapshot_max_keys: "4" } });
   });
   afterAll(() => r[Symbol.asyncDispose]());
   beforeEach(async () => {
@@ -30,6 +30,8 @@ export function policyFeed(back: Backend) {
     ((reply.body.keys ?? reply.body.changes) as Entry[]).map(({ key_id }) => key_id);
   const revoke = (id: string, more = ""): Promise<Reply> => w.call("sk_owner", `POST /v1/keys/${id}/revoke${more}`, {});
   const nodes = (): Promise<Body[]> =>
-    r.app.rack.nodes.settled().then(() => r.sql("select * from policy_nodes where project_id = $1", [w.project_id]));
+    r.app.services.nodes
+      .settled()
+      .then(() => r.sql("select * from policy_nodes where project_id = $1", [w.project_id]));
   return { now: () => ({ r, w }), snapshot, delta, version, ids, revoke, nodes };
 }

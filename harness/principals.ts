@@ -2,7 +2,7 @@
 import type { Column } from "../src/http/access.ts";
 import { formatCredential } from "../src/kernel/credentials.ts";
 import { logIn, PASSWORD, person, type Person } from "./people.ts";
-import type { TestRack, Workspace } from "./rack.ts";
+import type { TestInstance, Workspace } from "./rack.ts";
 
 type Credential = { bearer: string | null; headers?: Record<string, string> };
 
@@ -15,7 +15,7 @@ export type Principals = {
   ended: Record<string, string>;
 };
 
-export async function principals(r: TestRack): Promise<Principals> {
+export async function principals(r: TestInstance): Promise<Principals> {
   const workspace = await r.workspace();
   const { sk_owner, sk_admin, sk_test } = workspace.keys;
   const people = { ses_owner: await join(r, workspace, "owner"), ses_admin: await join(r, workspace, "admin") };
@@ -38,7 +38,7 @@ export async function principals(r: TestRack): Promise<Principals> {
   return { workspace, credentials, renew, ended };
 }
 
-async function join(r: TestRack, workspace: Workspace, role: string): Promise<Person> {
+async function join(r: TestInstance, workspace: Workspace, role: string): Promise<Person> {
   const guest = await person(r);
   const { body } = await workspace.call("sk_owner", "POST /v1/invites", { email: guest.email, role });
   await r.call(guest.session, "POST /v1/auth/invites/accept", { token: body.token });
@@ -55,7 +55,7 @@ async function embedCredential(w: Workspace, tenant_id = w.tenant_id): Promise<C
   return { bearer: minted.body.token, headers: { origin } };
 }
 
-async function endedCredentials(r: TestRack, w: Workspace): Promise<Record<string, string>> {
+async function endedCredentials(r: TestInstance, w: Workspace): Promise<Record<string, string>> {
   const mint = async (more: object = {}) =>
     (await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", ...more })).body;
   const revoked = await mint();

@@ -1,35 +1,35 @@
-// A Rack without HTTP, on a fresh database and a clock that only the test moves: for tests of the domain.
+// A Services without HTTP, on a fresh database and a clock that only the test moves: for tests of the domain.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { openLite, testClock, type Flags, type RackLite } from "./lite.ts";
+import { openTestServices, testClock, type Flags, type TestServices } from "./lite.ts";
 import { readyDatabase, type Backend } from "./backends.ts";
 
-export { asOwner, keyActor, START, testClock, vendorOf, type RackLite, type TestClock } from "./lite.ts";
+export { asOwner, keyActor, START, testClock, vendorOf, type TestServices, type TestClock } from "./lite.ts";
 
 type Options = { flags?: Flags };
 
 /** Undone by `await using`: the store is closed, then the database and the data dir are gone. */
-export async function rackLite(back: Backend, { flags = {} }: Options = {}): Promise<RackLite> {
+export async function testServices(back: Backend, { flags = {} }: Options = {}): Promise<TestServices> {
   const database = await readyDatabase(back);
   const data_dir = mkdtempSync(join(tmpdir(), "keyrack-test-data-"));
-  const lite = await openLite(database.target, { data_dir, ...flags }, testClock());
+  const lite = await openTestServices(database.target, { data_dir, ...flags }, testClock());
   return Object.assign(lite, {
     async [Symbol.asyncDispose]() {
-      await lite.rack.store.close();
+      await lite.services.store.close();
       await database.dispose();
       rmSync(data_dir, { recursive: true, force: true });
     },
   });
 }
 
-/** One rack for all tests of a `describe`, for those that keep to a workspace of their own. */
-export function sharedRack(back: Backend): () => RackLite {
-  let lite: RackLite | undefined;
+/** One services for all tests of a `describe`, for those that keep to a workspace of their own. */
+export function sharedServices(back: Backend): () => TestServices {
+  let lite: TestServices | undefined;
   beforeAll(async () => {
-    lite = await rackLite(back);
+    lite = await testServices(back);
   });
   afterAll(() => lite?.[Symbol.asyncDispose]());
-  return () => lite as RackLite;
+  return () => lite as TestServices;
 }

@@ -34,7 +34,7 @@ export type Workspace = {
   mint(body?: Json): Promise<Json & { id: string; key: string }>;
 };
 
-export type TestRack = AsyncDisposable & {
+export type TestInstance = AsyncDisposable & {
   app: App;
   url: string;
   clock: TestClock;
@@ -48,18 +48,18 @@ export type TestRack = AsyncDisposable & {
   stop(): Promise<void>;
 };
 
-export type RackOptions = {
+export type TestInstanceOptions = {
   flags?: Partial<Record<SettingName, string>>;
   clock?: TestClock;
   /** Another process on the same database. */
-  beside?: TestRack;
+  beside?: TestInstance;
   fatal?: (error: unknown) => void;
   passwordCost?: PasswordCost;
 };
 
 const real = (): TestClock => testClock(Date.now());
 
-export async function rack(back: Backend, options: RackOptions = {}): Promise<TestRack> {
+export async function testInstance(back: Backend, options: TestInstanceOptions = {}): Promise<TestInstance> {
   const clock = options.clock ?? options.beside?.clock ?? real();
   const fresh = options.beside ? undefined : await readyDatabase(back);
   const target = options.beside?.target ?? fresh?.target;
@@ -90,7 +90,7 @@ export async function rack(back: Backend, options: RackOptions = {}): Promise<Te
 
 let made = 0;
 
-async function makeWorkspace(app: App, call: TestRack["call"]): Promise<Workspace> {
+async function makeWorkspace(app: App, call: TestInstance["call"]): Promise<Workspace> {
   const slug = `w-${process.pid}-${++made}`;
   const { body } = await call(app.bootstrap.token, "POST /v1/workspaces", { name: "Test", slug });
   const id = body.workspace.id as string;
@@ -99,12 +99,12 @@ async function makeWorkspace(app: App, call: TestRack["call"]): Promise<Workspac
   // An admin's session mints a key without an owner's authority; sessions themselves are another suite's business.
   const actor: SessionActor & { workspace_id: string; role: "admin" } = {
     kind: "session",
-    id: app.rack.newId(),
-    user_id: app.rack.newId(),
+    id: app.services.newId(),
+    user_id: app.services.newId(),
     workspace_id: id,
     role: "admin",
   };
-  const ctx: Ctx<typeof actor> = { rack: app.rack, actor };
+  const ctx: Ctx<typeof actor> = { services: app.services, actor };
   const admin = await createSecretKey(ctx, { env: "live" });
   const project = await call(owner, "POST /v1/projects", { name: "API", slug: "api" });
   const tenant = await call(owner, "POST /v1/tenants", { external_id: "customer" });

@@ -3,7 +3,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Reply, TestRack } from "./rack.ts";
+import type { Reply, TestInstance } from "./rack.ts";
 
 export const ROUTE = "POST /v1/webhooks/scanner/secret_scanning";
 
@@ -46,7 +46,7 @@ export function headersFor(
 export type Finding = { token: string; type?: string; url?: string; source?: string };
 
 /** Sends what a scanner would send: signed, as it stands. */
-export function report(r: TestRack, findings: Finding[], family?: "Scanner" | "Github"): Promise<Reply> {
+export function report(r: TestInstance, findings: Finding[], family?: "Scanner" | "Github"): Promise<Reply> {
   const raw = JSON.stringify(findings);
   return r.call(null, ROUTE, undefined, { raw, headers: headersFor(raw, family) });
 }

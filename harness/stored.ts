@@ -2,10 +2,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect } from "vitest";
-import type { TestRack } from "./rack.ts";
+import type { TestInstance } from "./rack.ts";
 
 /** Every byte the database keeps: its files, or each table as text. */
-export async function everythingStored(r: TestRack): Promise<string> {
+export async function everythingStored(r: TestInstance): Promise<string> {
   if (r.target.kind === "sqlite") {
     const dir = dirname(r.target.file);
     const names = readdirSync(dir);

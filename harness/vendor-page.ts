@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
-import type { Json, TestRack, Workspace } from "./rack.ts";
+import type { Json, TestInstance, Workspace } from "./rack.ts";
 
 export type VendorPage = AsyncDisposable & {
   origin: string;
@@ -27,7 +27,7 @@ type Options = {
 
 const SCRIPT = fileURLToPath(new URL("../dist/web/portal.js", import.meta.url));
 
-export async function vendorPage(r: TestRack, w: Workspace, options: Options = {}): Promise<VendorPage> {
+export async function vendorPage(r: TestInstance, w: Workspace, options: Options = {}): Promise<VendorPage> {
   const { register = true, strict = false, attributes = "", env = "live" } = options;
   const script = strict ? "/portal.js" : `${r.url}/embed/portal.js`;
   const scripts = strict ? "'self'" : `'self' ${r.url}`;

@@ -12,7 +12,7 @@ import type { Env } from "../src/kernel/credentials.ts";
 import { formatTimestamp } from "../src/kernel/timestamps.ts";
 import type { Row } from "../harness/raw-sql.ts";
 import { rounds, type Campaign } from "./campaign.ts";
-import { openLite, testClock, vendorOf, type RackLite } from "../harness/lite.ts";
+import { openTestServices, testClock, vendorOf, type TestServices } from "../harness/lite.ts";
 import { seeded } from "../harness/random.ts";
 
 const STEPS = 24;
@@ -25,7 +25,7 @@ const RULE = { window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
 type Roll = (n: number) => number;
 type Entry = { key_id: string; change?: string; expires_at: string | null };
 type Filter = { env?: Env; tenant_id?: string[] };
-type World = { ctx: Ctx<SecretKeyActor>; lite: RackLite; project_id: string; tenants: string[]; keys: string[] };
+type World = { ctx: Ctx<SecretKeyActor>; lite: TestServices; project_id: string; tenants: string[]; keys: string[] };
 
 /** A node as the contract describes one: it knows nothing of the server but its answers. */
 class Node {
@@ -80,7 +80,9 @@ class Node {
   }
 
   async #take({ page }: Fed): Promise<void> {
-    const body = JSON.parse(Buffer.concat(page ? await this.#world.lite.rack.feed.pages.plain(page) : []).toString());
+    const body = JSON.parse(
+      Buffer.concat(page ? await this.#world.lite.services.feed.pages.plain(page) : []).toString(),
+    );
     if (body.object === "policy_snapshot") {
       if (this.cursor === null) this.keys.clear();
       this.cursor = body.next_cursor;
@@ -118,7 +120,7 @@ async function truth(
   { env, tenant_id }: Filter,
   expiredBefore: number,
 ): Promise<Record<string, string>> {
-  const { read } = lite.rack.store;
+  const { read } = lite.services.store;
   const hole = read.dialect === "sqlite" ? "?" : "$1";
   const rows = await read.all<Row>({
     sql: `select k.*, p.default_rate_limits from api_keys k join projects p on p.id = k.project_id
@@ -161,12 +163,12 @@ async function mutateOnce(world: World, roll: Roll): Promise<void> {
   else if (what < 17 && tenants.length > 1) {
     await deleteTenant(ctx, tenant_id);
     tenants.splice(tenants.indexOf(tenant_id), 1);
-  } else if (what < 18) tenants.push((await createTenant(ctx, { external_id: `t-${lite.rack.newId()}` })).id);
+  } else if (what < 18) tenants.push((await createTenant(ctx, { external_id: `t-${lite.services.newId()}` })).id);
   else lite.clock.advance(roll(20 * 3_600_000));
 }
 
 /** One project's life: mutations, polls and restarts, held against the database at every quiet point. */
-export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, lite: RackLite, seed: number): Promise<void> {
+export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, lite: TestServices, seed: number): Promise<void> {
   const { int } = seeded(seed);
   const roll: Roll = (n) => int(0, n - 1);
   const project = await createProject(ctx, { name: "P", slug: `p-${seed}` });
@@ -217,11 +219,11 @@ export const feed: Campaign = {
   async run(options, tally) {
     const { place } = options;
     const flags = { data_dir: place.dir, ...FEED_FLAGS };
-    await using lite = await openLite(place.target, flags, testClock());
+    await using lite = await openTestServices(place.target, flags, testClock());
     const seeds = [...rounds(options, tally)];
-    let ctx = await vendorOf(lite.rack);
+    let ctx = await vendorOf(lite.services);
     for (let i = 0; i < seeds.length && !tally.hopeless; i += AT_ONCE) {
-      if (i % SEQUENCES_A_WORKSPACE === 0) ctx = await vendorOf(lite.rack);
+      if (i % SEQUENCES_A_WORKSPACE === 0) ctx = await vendorOf(lite.services);
       const some = seeds.slice(i, i + AT_ONCE);
       const tried = some.map((seed) =>
         runFeedSequence(ctx, lite, seed).catch((error: Error) => tally.failed(seed, error.message)),

@@ -12,8 +12,8 @@ const AT_ONCE = 500;
 /** Starts an instance on these settings and mints keys, each with its audit row. The caller stops it. */
 export async function filledApp(settings: Settings, keys: number): Promise<App> {
   const app = await startApp({ settings, log: createLog({ level: "error" }) });
-  const { rack } = app;
-  const ctx = await vendorOf(rack, "live", "filled");
+  const { services } = app;
+  const ctx = await vendorOf(services, "live", "filled");
   const project = await createProject(ctx, { name: "P", slug: "ppp" });
   const tenant = await createTenant(ctx, { external_id: "t" });
   const want = { project_id: project.id, tenant_id: tenant.id, env: "live" as const };

@@ -17,7 +17,7 @@ export function flipBytes({ trials, seed, keys }: { trials: number; seed: number
   return withDir(async (dir) => {
     const settings = settingsFor(dir);
     const app = await filledApp(settings, keys);
-    const { folder, id } = await createBackup(app.rack);
+    const { folder, id } = await createBackup(app.services);
     await app.stop();
     const random = seeded(seed);
     const report: FlipReport = { trials, inBackups: 0, inRows: 0, found: 0, problems: [] };

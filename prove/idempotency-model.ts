@@ -5,11 +5,11 @@ import { createHash } from "node:crypto";
 import * as fc from "fast-check";
 import { RedisClaims } from "../src/ratelimit/redis/claims.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
-import type { Ctx, Rack } from "../src/domain/core/context.ts";
+import type { Ctx, Services } from "../src/domain/core/context.ts";
 import { claim, complete, heartbeat, release } from "../src/domain/limits/idempotency.ts";
 import type { ClaimStore } from "../src/kernel/idempotency.ts";
 import { ownPrefix, startDurableRedis, until, type DurableRedis } from "../harness/redis.ts";
-import { vendorOf, type RackLite, type TestClock } from "../harness/lite.ts";
+import { vendorOf, type TestServices, type TestClock } from "../harness/lite.ts";
 
 export const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 export const LOCK_MS = 30_000;
@@ -26,68 +26,68 @@ export type Store = {
   close(): Promise<void>;
 };
 
-/** Claims in the database of an open rack, which stays its owner's to close. */
-export async function databaseStore(first: RackLite): Promise<Store> {
-  const opened: RackLite[] = [];
-  let current: RackLite | undefined;
-  const { actor } = await vendorOf(first.rack);
-  const more = async (): Promise<RackLite> => {
+/** Claims in the database of an open services, which stays its owner's to close. */
+export async function databaseStore(first: TestServices): Promise<Store> {
+  const opened: TestServices[] = [];
+  let current: TestServices | undefined;
+  const { actor } = await vendorOf(first.services);
+  const more = async (): Promise<TestServices> => {
     const next = await first.another();
     opened.push(next);
     return next;
   };
   const store: Store = {
     crashes: 0,
-    ctx: { rack: first.rack, actor },
+    ctx: { services: first.services, actor },
     clock: first.clock,
     crash: async () => {
       const dead = current;
       current = await more();
-      store.ctx = { rack: current.rack, actor };
+      store.ctx = { services: current.services, actor };
       if (dead) opened.splice(opened.indexOf(dead), 1);
-      await dead?.rack.store.close(); // it has nothing left to say; its connections are needed
+      await dead?.services.store.close(); // it has nothing left to say; its connections are needed
     },
-    beside: async () => ({ rack: (await more()).rack, actor }),
+    beside: async () => ({ services: (await more()).services, actor }),
     close: async () => {
-      for (const one of opened) await one.rack.store.close();
+      for (const one of opened) await one.services.store.close();
     },
   };
   return store;
 }
 
 /** Claims in a Redis of their own that syncs every write. */
-export async function redisStore(lite: RackLite): Promise<Store> {
+export async function redisStore(lite: TestServices): Promise<Store> {
   const redis: DurableRedis = await startDurableRedis();
-  const { actor } = await vendorOf(lite.rack);
+  const { actor } = await vendorOf(lite.services);
   const prefix = ownPrefix();
   const opened: ClaimStore[] = [];
-  const racks: Rack[] = [];
-  const open = async (): Promise<Rack> => {
+  const racks: Services[] = [];
+  const open = async (): Promise<Services> => {
     const { claims, refused } = await RedisClaims.open({ urls: [redis.url], prefix, now: () => lite.clock.now() });
     assert.equal(refused, null);
     opened.push(claims);
-    racks.push({ ...lite.rack, claims });
-    return racks.at(-1) as Rack;
+    racks.push({ ...lite.services, claims });
+    return racks.at(-1) as Services;
   };
   const store: Store = {
     crashes: 0,
-    ctx: { rack: await open(), actor },
+    ctx: { services: await open(), actor },
     clock: lite.clock,
     crash: async () => {
       await redis.kill();
       await redis.start();
       const scope = { scope_hash: hash("probe"), env: "live" as const, lock_token: "x".repeat(32) };
       // Everyone's connection, or a claim would be told 503, which is an answer and not what is tried here.
-      for (const rack of racks) {
+      for (const services of racks) {
         await until(() =>
-          heartbeat({ rack, actor }, scope).then(
+          heartbeat({ services, actor }, scope).then(
             () => true,
             () => false,
           ),
         );
       }
     },
-    beside: async () => ({ rack: await open(), actor }),
+    beside: async () => ({ services: await open(), actor }),
     close: async () => {
       for (const one of opened) one.close();
       await redis.stop();

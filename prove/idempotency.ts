@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { rounds, type Campaign } from "./campaign.ts";
 import { contend, databaseStore, redisStore, runSequence, sequences } from "./idempotency-model.ts";
-import { openLite, testClock } from "../harness/lite.ts";
+import { openTestServices, testClock } from "../harness/lite.ts";
 import { seeded } from "../harness/random.ts";
 
 const COMMANDS = 50;
@@ -17,7 +17,7 @@ export const idempotency: Campaign = {
   backends: ["sqlite", "postgres", "redis"],
   async run(options, tally) {
     const { place, backend } = options;
-    await using lite = await openLite(place.target, { data_dir: place.dir }, testClock());
+    await using lite = await openTestServices(place.target, { data_dir: place.dir }, testClock());
     const store = await (backend === "redis" ? redisStore : databaseStore)(lite);
     try {
       const other = await store.beside();

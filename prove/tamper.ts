@@ -12,7 +12,7 @@ import { openSource } from "../src/store/offline/source.ts";
 import type { Expected } from "../src/store/offline/verifier.ts";
 import { verifyRows } from "../src/store/offline/verify.ts";
 import { rounds, type Campaign } from "./campaign.ts";
-import { openLite, testClock, vendorOf } from "../harness/lite.ts";
+import { openTestServices, testClock, vendorOf } from "../harness/lite.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { dropAppendOnly, openRaw, type Raw, type Row } from "../harness/raw-sql.ts";
 
@@ -213,8 +213,8 @@ export const tamper: Campaign = {
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
     const { place } = options;
-    await using lite = await openLite(place.target, { data_dir: place.dir }, testClock());
-    const ctx = await vendorOf(lite.rack);
+    await using lite = await openTestServices(place.target, { data_dir: place.dir }, testClock());
+    const ctx = await vendorOf(lite.services);
     const { workspace_id } = ctx.actor;
     const project = await createProject(ctx, { name: "p", slug: "ppp" });
     for (let i = 0; i < 8; i++) {
@@ -222,14 +222,14 @@ export const tamper: Campaign = {
       const key = await createKey(ctx, { project_id: project.id, tenant_id: tenant.id, env: "live" });
       if (i % 3 === 0) await revokeKey(ctx, key.id, "why not");
     }
-    await latestCheckpoint(lite.rack, workspace_id);
-    const saved = await expectedByCheckpoint(lite.rack, workspace_id);
+    await latestCheckpoint(lite.services, workspace_id);
+    const saved = await expectedByCheckpoint(lite.services, workspace_id);
     await dropAppendOnly(place.target);
     const raw = await openRaw(place.target);
     const source = await openSource(place.target);
     const verified = async (seed: number, expected: Expected[]): Promise<boolean> =>
       seed % WHOLE_WAY_EVERY === 0 && expected.length > 0
-        ? (await verifyChain(lite.rack, workspace_id)).verified
+        ? (await verifyChain(lite.services, workspace_id)).verified
         : (await verifyRows(source, workspace_id, expected)).reason === null;
     const intact = await readChain(raw, workspace_id);
     try {

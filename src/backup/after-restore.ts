@@ -16,7 +16,7 @@ import { insertSigningKey, moveSigningKey, signingKeyById, wipeSigningKey } from
 import type { Tx } from "../store/engine/statement.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
-import type { Ctx, Rack } from "../domain/core/context.ts";
+import type { Ctx, Services } from "../domain/core/context.ts";
 import { remakeEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { mutate, record } from "../domain/core/mutate.ts";
 import { newSigningKeyRow } from "../domain/vault/signing-keys.ts";
@@ -34,25 +34,25 @@ export type Settled = { backup_id: string; sessions_ended: number; tokens_ended:
 const NO_KEY = "restored without the master key that sealed it";
 
 /** Finishes a restore; null when there is none to finish. */
-export async function settleRestored(rack: Rack): Promise<Settled | null> {
-  const fact = await readFact.first(rack.store.read, { name: "restore_pending" });
+export async function settleRestored(services: Services): Promise<Settled | null> {
+  const fact = await readFact.first(services.store.read, { name: "restore_pending" });
   if (!fact) return null;
   const pending = JSON.parse(fact.value) as PendingRestore;
-  const ctx: Ctx = { rack, actor: SYSTEM };
+  const ctx: Ctx = { services, actor: SYSTEM };
   // Keys first: they may be made twice when this is cut short, while versions jump once, with the fact that goes.
   if (pending.new_master_key) {
     await remakeEmbedKeys(ctx);
-    await remakeCheckpointKey(rack);
+    await remakeCheckpointKey(services);
   }
   const settled = await settle(ctx, pending);
   // Every chain gets a note of the new key, or its stored ones would be met by none.
-  if (pending.new_master_key) await runCheckpoints(rack, { rows: 0 });
-  rack.log.warn("a backup was restored", settled);
+  if (pending.new_master_key) await runCheckpoints(services, { rows: 0 });
+  services.log.warn("a backup was restored", settled);
   return settled;
 }
 
 function settle(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore): Promise<Settled> {
-  const { clock } = ctx.rack;
+  const { clock } = ctx.services;
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = clock.now();
     await raiseVersions(tx, reached);
@@ -80,10 +80,10 @@ async function raiseVersions(tx: Tx, reached: PendingRestore["reached"]): Promis
   }
 }
 
-async function remakeCheckpointKey(rack: Rack): Promise<void> {
-  const row = newSigningKeyRow(rack, "checkpoint", rack.clock.now());
-  const now = rack.clock.now();
-  await record(rack, async (tx) => {
+async function remakeCheckpointKey(services: Services): Promise<void> {
+  const row = newSigningKeyRow(services, "checkpoint", services.clock.now());
+  const now = services.clock.now();
+  await record(services, async (tx) => {
     const fact = await readFact.first(tx, { name: "checkpoint_key_id" });
     const old = fact && (await signingKeyById.first(tx, { id: fact.value }));
     if (old) {

@@ -27,12 +27,12 @@ import { runHook, type HookResult } from "./hook.ts";
 import { stoppable } from "./cancellation.ts";
 import { kept } from "./retention.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
 import { VERSION } from "../platform/version.ts";
 
 /** Where backups lie; enough to look at them without an instance. */
-export type Place = Pick<Rack, "settings">;
+export type Place = Pick<Services, "settings">;
 
 /** good: checked as a database of its own. unproven: a dump that no restore test has tried yet. */
 export type BackupState = "good" | "unproven" | "failed" | "damaged";
@@ -93,12 +93,12 @@ function assertRoom(dir: string, bytes: number): void {
     throw new BackupRefused(`There is no room for a backup in ${dir}: it needs ${Math.ceil(bytes / 1e6)} MB.`);
 }
 
-async function copySqliteInto(rack: Rack, partial: string, tell: Tell): Promise<Copied> {
-  const { target } = rack.store;
+async function copySqliteInto(services: Services, partial: string, tell: Tell): Promise<Copied> {
+  const { target } = services.store;
   if (target.kind !== "sqlite") throw new Error("not SQLite");
   const file = "keyrack.db";
   assertRoom(partial, statSync(target.file).size);
-  await rack.store.copyTo(join(partial, file), tell);
+  await services.store.copyTo(join(partial, file), tell);
   const { contents, findings } = await inspect({ kind: "sqlite", file: join(partial, file) }, tell);
   if (findings.length > 0)
     throw new BackupRefused(
@@ -108,8 +108,8 @@ async function copySqliteInto(rack: Rack, partial: string, tell: Tell): Promise<
   return { file, tool: null, contents };
 }
 
-async function dumpInto(rack: Rack, partial: string, tell: Tell): Promise<Copied> {
-  const { target } = rack.store;
+async function dumpInto(services: Services, partial: string, tell: Tell): Promise<Copied> {
+  const { target } = services.store;
   if (target.kind !== "postgres") throw new Error("not PostgreSQL");
   const file = "keyrack.dump";
   const tool = await toolVersion("pg_dump");
@@ -118,45 +118,45 @@ async function dumpInto(rack: Rack, partial: string, tell: Tell): Promise<Copied
   return { file, tool, contents };
 }
 
-const running = new WeakMap<Rack, Promise<Made>>();
+const running = new WeakMap<Services, Promise<Made>>();
 
 export type Made = BackupView & { hook: HookResult | null };
 
 /** Makes a backup. Whoever asks while one is being made gets that one. */
-export function createBackup(rack: Rack, tell: Tell = () => {}): Promise<Made> {
-  let making = running.get(rack);
+export function createBackup(services: Services, tell: Tell = () => {}): Promise<Made> {
+  let making = running.get(services);
   if (!making) {
-    const told = stoppable(rack, tell);
-    making = make(rack, told)
+    const told = stoppable(services, tell);
+    making = make(services, told)
       .catch(async (error: unknown) => {
-        if (!told.signal?.aborted && !(error instanceof BackupBusy)) await noteFailure(rack, error);
+        if (!told.signal?.aborted && !(error instanceof BackupBusy)) await noteFailure(services, error);
         throw error;
       })
-      .finally(() => running.delete(rack));
-    running.set(rack, making);
+      .finally(() => running.delete(services));
+    running.set(services, making);
   }
   return making;
 }
 
-async function noteFailure(rack: Rack, error: unknown): Promise<void> {
-  const value = JSON.stringify({ at: formatTimestamp(rack.clock.now()), message: (error as Error).message });
-  rack.log.error("backup failed", { error: (error as Error).message });
-  await rack.store
+async function noteFailure(services: Services, error: unknown): Promise<void> {
+  const value = JSON.stringify({ at: formatTimestamp(services.clock.now()), message: (error as Error).message });
+  services.log.error("backup failed", { error: (error as Error).message });
+  await services.store
     .write({
       chains: [],
       work: async (tx) => ({ value: await writeFact.run(tx, { name: "backup_failure", value }), entries: [] }),
     })
-    .catch((worse: unknown) => rack.log.error("backup failure was not kept", { error: String(worse) }));
+    .catch((worse: unknown) => services.log.error("backup failure was not kept", { error: String(worse) }));
 }
 
-async function make(rack: Rack, tell: Tell): Promise<Made> {
-  const dir = backupDir(rack.settings);
-  await runCheckpoints(rack); // the manifest carries a signed note of every chain, kept away from this database
-  const now = rack.clock.now();
+async function make(services: Services, tell: Tell): Promise<Made> {
+  const dir = backupDir(services.settings);
+  await runCheckpoints(services); // the manifest carries a signed note of every chain, kept away from this database
+  const now = services.clock.now();
   const id = newBackupId(now);
   const partial = makePartial(dir, id);
   try {
-    const copied = await (rack.store.dialect === "sqlite" ? copySqliteInto : dumpInto)(rack, partial, tell);
+    const copied = await (services.store.dialect === "sqlite" ? copySqliteInto : dumpInto)(services, partial, tell);
     const path = join(partial, copied.file);
     chmodSync(path, 0o600);
     const manifest: Manifest = {
@@ -165,7 +165,7 @@ async function make(rack: Rack, tell: Tell): Promise<Made> {
       id,
       created_at: formatTimestamp(now),
       keyrack: VERSION,
-      dialect: rack.store.dialect,
+      dialect: services.store.dialect,
       tool: copied.tool,
       file: copied.file,
       bytes: statSync(path).size,
@@ -177,11 +177,11 @@ async function make(rack: Rack, tell: Tell): Promise<Made> {
     renameSync(partial, folder);
     syncFolder(dir);
     syncFolder(dirname(dir));
-    await noteMade(rack, manifest);
-    const hook = await runHook(rack, id, folder, tell.signal);
+    await noteMade(services, manifest);
+    const hook = await runHook(services, id, folder, tell.signal);
     // It is a backup, but not where the operator wants one: that shows until a hook has gone well.
-    if (hook?.ok === false) await noteFailure(rack, new Error(`the hook failed for backup ${id}`));
-    rack.log.info("backup made", { backup_id: id, bytes: manifest.bytes });
+    if (hook?.ok === false) await noteFailure(services, new Error(`the hook failed for backup ${id}`));
+    services.log.info("backup made", { backup_id: id, bytes: manifest.bytes });
     return { ...viewBackup({ id, folder, manifest, proof: null }), hook };
   } catch (error) {
     rmSync(partial, { recursive: true, force: true });
@@ -189,9 +189,9 @@ async function make(rack: Rack, tell: Tell): Promise<Made> {
   }
 }
 
-async function noteMade(rack: Rack, { id, created_at, bytes, sha256 }: Manifest): Promise<void> {
+async function noteMade(services: Services, { id, created_at, bytes, sha256 }: Manifest): Promise<void> {
   const value = JSON.stringify({ id, at: created_at, bytes });
-  await mutate({ rack, actor: SYSTEM }, { workspace_id: null }, async (tx) => {
+  await mutate({ services, actor: SYSTEM }, { workspace_id: null }, async (tx) => {
     await writeFact.run(tx, { name: "last_backup", value });
     await writeFact.run(tx, { name: "backup_failure", value: "null" });
     const payload = { backup_id: id, bytes, sha256 };

@@ -1,7 +1,7 @@
 // The command that takes a finished backup off this host. It gets the folder as its argument; what it does not get is
 // any secret of Keyrack's own. A hook that fails does not undo the backup, but it is told loudly.
 import { spawn } from "node:child_process";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 
 export type HookResult = { ok: boolean; code: number | null; message: string | null };
 
@@ -15,16 +15,16 @@ function environment(id: string): NodeJS.ProcessEnv {
 
 /** A stopping instance does not wait for it: the hook is ended, with all it has started. */
 export async function runHook(
-  rack: Rack,
+  services: Services,
   id: string,
   folder: string,
   signal?: AbortSignal,
 ): Promise<HookResult | null> {
-  const { backup_hook } = rack.settings;
+  const { backup_hook } = services.settings;
   if (backup_hook === "") return null;
   const result = await run(`${backup_hook} "$1"`, folder, environment(id), signal);
   if (!result.ok)
-    rack.log.error("backup hook failed", { backup_id: id, code: result.code, message: result.message ?? "" });
+    services.log.error("backup hook failed", { backup_id: id, code: result.code, message: result.message ?? "" });
   return result;
 }
 

@@ -11,7 +11,7 @@ import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/
 import { restoreDump } from "../store/postgres/restore.ts";
 import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./files.ts";
 import { stoppable } from "./cancellation.ts";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/mutate.ts";
 
 export type RestoreTest = {
@@ -26,43 +26,43 @@ export type RestoreTest = {
 
 const SCRATCH = "restore-test-";
 
-const running = new WeakMap<Rack, Promise<unknown>>();
+const running = new WeakMap<Services, Promise<unknown>>();
 
 /** One after the other: they share the scratch place, and each begins by clearing it. */
-export function testBackup(rack: Rack, id: string | undefined, tell: Tell = () => {}): Promise<RestoreTest> {
-  const test = (running.get(rack) ?? Promise.resolve()).then(() => testOne(rack, id, tell));
+export function testBackup(services: Services, id: string | undefined, tell: Tell = () => {}): Promise<RestoreTest> {
+  const test = (running.get(services) ?? Promise.resolve()).then(() => testOne(services, id, tell));
   const over = test.catch(() => {});
-  running.set(rack, over);
+  running.set(services, over);
   return test;
 }
 
-async function testOne(rack: Rack, id: string | undefined, tell: Tell): Promise<RestoreTest> {
-  const backup = findBackup(backupDir(rack.settings), id);
-  const told = stoppable(rack, tell);
-  const tried = await tryBackup(rack, backup, told);
+async function testOne(services: Services, id: string | undefined, tell: Tell): Promise<RestoreTest> {
+  const backup = findBackup(backupDir(services.settings), id);
+  const told = stoppable(services, tell);
+  const tried = await tryBackup(services, backup, told);
   told.signal?.throwIfAborted(); // a test that was cut short says nothing
   const test: RestoreTest = {
     object: "restore_test",
     backup_id: backup.id,
-    at: formatTimestamp(rack.clock.now()),
+    at: formatTimestamp(services.clock.now()),
     pass: tried.findings.length === 0,
     ...tried,
   };
   const { at, pass, findings } = test;
   writeProof(backup.folder, { at, pass, findings });
   const value = JSON.stringify({ at, pass, backup_id: backup.id, finding: findings[0] ?? null });
-  await record(rack, (tx) => writeFact.run(tx, { name: "last_restore_test", value }));
-  if (pass) rack.log.info("restore test passed", { backup_id: backup.id });
-  else rack.log.error("restore test failed", { backup_id: backup.id, finding: findings[0] ?? "" });
+  await record(services, (tx) => writeFact.run(tx, { name: "last_restore_test", value }));
+  if (pass) services.log.info("restore test passed", { backup_id: backup.id });
+  else services.log.error("restore test failed", { backup_id: backup.id, finding: findings[0] ?? "" });
   return test;
 }
 
 type Tried = Pick<RestoreTest, "findings" | "chains" | "audit_rows">;
 
-async function tryBackup(rack: Rack, backup: Backup, tell: Tell): Promise<Tried> {
+async function tryBackup(services: Services, backup: Backup, tell: Tell): Promise<Tried> {
   const work = backup.manifest.dialect === "sqlite" ? inScratchFile : inScratchDatabase;
   try {
-    return await work(rack, backup, tell);
+    return await work(services, backup, tell);
   } catch (error) {
     if (isOfThePlace(error)) throw error;
     return { findings: [(error as Error).message], chains: 0, audit_rows: 0 };
@@ -86,7 +86,7 @@ async function look(target: DatabaseTarget, { manifest }: Backup, tell: Tell): P
   return { findings: all, chains, audit_rows };
 }
 
-async function inScratchFile({ settings }: Rack, backup: Backup, tell: Tell): Promise<Tried> {
+async function inScratchFile({ settings }: Services, backup: Backup, tell: Tell): Promise<Tried> {
   const { data_dir } = settings;
   for (const name of readdirSync(data_dir))
     if (name.startsWith(SCRATCH)) rmSync(join(data_dir, name), { recursive: true, force: true });
@@ -100,9 +100,9 @@ async function inScratchFile({ settings }: Rack, backup: Backup, tell: Tell): Pr
   }
 }
 
-async function inScratchDatabase(rack: Rack, backup: Backup, tell: Tell): Promise<Tried> {
-  const { target } = rack.store;
-  const { restore_test_database_url: place } = rack.settings;
+async function inScratchDatabase(services: Services, backup: Backup, tell: Tell): Promise<Tried> {
+  const { target } = services.store;
+  const { restore_test_database_url: place } = services.settings;
   if (target.kind !== "postgres")
     throw new NoScratch(
       `Backup ${backup.id} is of PostgreSQL and this instance is not on it: it cannot be tried here.`,

@@ -197,8 +197,8 @@ async function settleIn({ options }: Job, settings: Settings): Promise<Settled> 
   const opened: Closers = [];
   const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database" };
   try {
-    const { rack } = await openInstance({ settings: alone, log: options.log, locked: true }, opened, false);
-    const settled = await settleRestored(rack);
+    const { services } = await openInstance({ settings: alone, log: options.log, locked: true }, opened, false);
+    const settled = await settleRestored(services);
     if (!settled) throw new Error("the restored database does not know that it is one");
     return settled;
   } finally {

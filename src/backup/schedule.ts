@@ -2,7 +2,7 @@
 import { readFact, type Fact } from "../store/queries/deployment.ts";
 import { findBackup, backupDir } from "./files.ts";
 import { createBackup, pruneBackups } from "./create.ts";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import type { BackupState } from "../domain/health/status.ts";
 import { testBackup } from "./restore-test.ts";
 
@@ -23,16 +23,16 @@ type LastBackup = { id: string; at: string };
 type LastFailure = { at: string; message: string } | null;
 type LastTest = { at: string; pass: boolean; backup_id: string };
 
-async function fact<T>(rack: Rack, name: Fact): Promise<T | null> {
-  const row = await readFact.first(rack.store.read, { name });
+async function fact<T>(services: Services, name: Fact): Promise<T | null> {
+  const row = await readFact.first(services.store.read, { name });
   return row ? (JSON.parse(row.value) as T) : null;
 }
 
-export async function readBackupLog(rack: Rack): Promise<BackupLog> {
+export async function readBackupLog(services: Services): Promise<BackupLog> {
   const [last, failure, test] = await Promise.all([
-    fact<LastBackup>(rack, "last_backup"),
-    fact<LastFailure>(rack, "backup_failure"),
-    fact<LastTest>(rack, "last_restore_test"),
+    fact<LastBackup>(services, "last_backup"),
+    fact<LastFailure>(services, "backup_failure"),
+    fact<LastTest>(services, "last_restore_test"),
   ]);
   return {
     lastBackupAt: last?.at ?? null,
@@ -46,8 +46,8 @@ export async function readBackupLog(rack: Rack): Promise<BackupLog> {
 }
 
 /** For /status and the metrics. */
-export async function backupStateOf(rack: Rack): Promise<BackupState> {
-  const log = await readBackupLog(rack);
+export async function backupStateOf(services: Services): Promise<BackupState> {
+  const log = await readBackupLog(services);
   const ms = (at: string | null): number | null => (at === null ? null : Date.parse(at));
   return {
     lastSuccessAt: ms(log.lastBackupAt),
@@ -65,26 +65,26 @@ function age(now: number, at: string | null): number {
 }
 
 /** For the job loop: a backup when one is due, then what retention no longer keeps goes. A failed one is tried again in an hour. */
-export async function runDueBackup(rack: Rack): Promise<boolean> {
-  const { backup_every: every } = rack.settings;
+export async function runDueBackup(services: Services): Promise<boolean> {
+  const { backup_every: every } = services.settings;
   if (every === null) return false;
-  const { lastBackupAt, lastFailureAt } = await readBackupLog(rack);
-  const now = rack.clock.now();
+  const { lastBackupAt, lastFailureAt } = await readBackupLog(services);
+  const now = services.clock.now();
   if (age(now, lastBackupAt) < every || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
-  await createBackup(rack);
-  const { removed } = pruneBackups(rack);
-  if (removed.length > 0) rack.log.info("old backups removed", { backup_ids: removed.join(" ") });
+  await createBackup(services);
+  const { removed } = pruneBackups(services);
+  if (removed.length > 0) services.log.info("old backups removed", { backup_ids: removed.join(" ") });
   return true;
 }
 
 /** For the job loop: tries the newest backup when that is due. A test that failed is made again with the next backup. */
-export async function runDueRestoreTest(rack: Rack): Promise<boolean> {
-  const { restore_test_every: every, backup_every } = rack.settings;
+export async function runDueRestoreTest(services: Services): Promise<boolean> {
+  const { restore_test_every: every, backup_every } = services.settings;
   if (every === null || backup_every === null) return false;
-  const { lastBackupId, lastRestoreTestAt, lastRestoreTestOk, lastRestoreTestBackupId } = await readBackupLog(rack);
+  const { lastBackupId, lastRestoreTestAt, lastRestoreTestOk, lastRestoreTestBackupId } = await readBackupLog(services);
   if (lastBackupId === null) return false;
   const again = lastRestoreTestOk === false && lastRestoreTestBackupId !== lastBackupId;
-  if (!again && age(rack.clock.now(), lastRestoreTestAt) < every) return false;
-  const { id } = findBackup(backupDir(rack.settings), undefined);
-  return (await testBackup(rack, id)).pass;
+  if (!again && age(services.clock.now(), lastRestoreTestAt) < every) return false;
+  const { id } = findBackup(backupDir(services.settings), undefined);
+  return (await testBackup(services, id)).pass;
 }

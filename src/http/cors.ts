@@ -1,6 +1,6 @@
 // Cross-origin access (decision 162). Only the embed plane, the JWKS and the portal's script may be read from another
 // origin, and credentials mode is never allowed: authority is in the token alone.
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import { isRegisteredOrigin } from "../domain/embed/embed.ts";
 import { fail } from "../kernel/errors.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
@@ -13,14 +13,14 @@ export type Cors = "embed" | "any";
 const ANY = { "access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin" };
 
 /** An answer or refusal with its headers. An unregistered origin gets none, so its page learns nothing. */
-export async function withCors(rack: Rack, cors: Cors, request: Incoming, answer: Answer): Promise<Answer> {
-  const headers = cors === "any" ? ANY : await embedHeaders(rack, request);
+export async function withCors(services: Services, cors: Cors, request: Incoming, answer: Answer): Promise<Answer> {
+  const headers = cors === "any" ? ANY : await embedHeaders(services, request);
   return new Answer(answer.status, answer.body, { ...headers, ...answer.headers });
 }
 
-async function embedHeaders(rack: Rack, request: Incoming): Promise<Record<string, string>> {
+async function embedHeaders(services: Services, request: Incoming): Promise<Record<string, string>> {
   const shared = { "cross-origin-resource-policy": "cross-origin", vary: "origin" };
-  const origin = await allowedOrigin(rack, request);
+  const origin = await allowedOrigin(services, request);
   if (origin === null) return shared;
   return {
     ...shared,
@@ -30,8 +30,8 @@ async function embedHeaders(rack: Rack, request: Incoming): Promise<Record<strin
 }
 
 /** A preflight carries no token: all it can ask is whether any workspace registers the origin. */
-export async function preflight(rack: Rack, request: Incoming): Promise<Answer> {
-  const origin = await allowedOrigin(rack, request);
+export async function preflight(services: Services, request: Incoming): Promise<Answer> {
+  const origin = await allowedOrigin(services, request);
   if (origin === null) return failureAnswer(fail("origin_not_allowed", { headers: { vary: "origin" } }), false);
   return new Answer(204, null, {
     "access-control-allow-origin": origin,
@@ -43,10 +43,10 @@ export async function preflight(rack: Rack, request: Incoming): Promise<Answer> 
 }
 
 /** In its one spelling, which is how a browser sends it: what is echoed matched a strict pattern. */
-async function allowedOrigin(rack: Rack, request: Incoming): Promise<string | null> {
+async function allowedOrigin(services: Services, request: Incoming): Promise<string | null> {
   const { origin } = request.headers;
   try {
-    return origin !== undefined && (await isRegisteredOrigin(rack, origin)) ? normalizeOrigin(origin) : null;
+    return origin !== undefined && (await isRegisteredOrigin(services, origin)) ? normalizeOrigin(origin) : null;
   } catch {
     return null; // the database is away: the refusal that says so must still go out
   }

@@ -1,7 +1,7 @@
 // /metrics on a listener of its own: it tells how busy the vendor is, so it never shares the public one.
 import { createServer, type Server } from "node:http";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import { gather } from "../domain/health/metrics.ts";
 import { counter, expose, gauge, MEDIA, type Family, type Format } from "../kernel/exposition.ts";
 import { VERSION } from "../platform/version.ts";
@@ -11,14 +11,14 @@ const NANO = 1e9;
 const LAG_RESOLUTION_MS = 10;
 
 /** `main` is the server whose connections are counted. */
-export function createMetricsServer(rack: Rack, meter: Meter, main: Server): Server {
+export function createMetricsServer(services: Services, meter: Meter, main: Server): Server {
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   lag.enable();
   const scrape = async (format: Format): Promise<string> => {
     const connections = await new Promise<number>((resolve) => main.getConnections((_error, n) => resolve(n ?? 0)));
     const open = gauge("keyrack_http_connections", "Open connections.", connections);
     return expose(
-      [...processFamilies(rack), ...lagFamilies(lag), open, ...meter.families(), ...(await gather(rack))],
+      [...processFamilies(services), ...lagFamilies(lag), open, ...meter.families(), ...(await gather(services))],
       format,
     );
   };
@@ -32,7 +32,7 @@ export function createMetricsServer(rack: Rack, meter: Meter, main: Server): Ser
     scrape(format).then(
       (text) => res.writeHead(200, { "content-type": MEDIA[format] }).end(text),
       (error: unknown) => {
-        rack.log.error("metrics failed", { error: String(error) });
+        services.log.error("metrics failed", { error: String(error) });
         res.writeHead(500).end();
       },
     );
@@ -42,7 +42,7 @@ export function createMetricsServer(rack: Rack, meter: Meter, main: Server): Ser
   return server;
 }
 
-function processFamilies({ store, settings }: Rack): Family[] {
+function processFamilies({ store, settings }: Services): Family[] {
   const { user, system } = process.cpuUsage();
   const { rss, heapUsed } = process.memoryUsage();
   const about = { version: VERSION, database: store.dialect, region: settings.region };

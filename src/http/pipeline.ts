@@ -3,13 +3,13 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { actorColumns, NOBODY, type Actor } from "../domain/core/actor.ts";
-import type { Ctx, Origin, Rack } from "../domain/core/context.ts";
+import type { Ctx, Origin, Services } from "../domain/core/context.ts";
 import { resolveBearer } from "../domain/auth/credentials.ts";
-import { resolveHot } from "../domain/auth/credential-cache.ts";
+import { resolveCached } from "../domain/auth/credential-cache.ts";
 import { mustComeFrom, mustHaveScope } from "../domain/embed/rules.ts";
 import { keepAnswer, type KeptAnswer } from "../domain/limits/idempotency-replays.ts";
 import { fail, Failure, failField } from "../kernel/errors.ts";
-import type { Soon } from "../kernel/maybe-promise.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, refusal } from "./access.ts";
 import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";
@@ -39,12 +39,12 @@ type Bearer = ReturnType<typeof bearerOf>;
 export type Tell = (answer: Answer) => void;
 
 /** One request. Where there is nothing to wait for, the answer is told before this returns: a promise costs a turn. */
-export function run(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell): void {
-  new Run(rack, endpoint, request, options, tell).start();
+export function run(services: Services, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell): void {
+  new Run(services, endpoint, request, options, tell).start();
 }
 
 class Run {
-  readonly #rack: Rack;
+  readonly #services: Services;
   readonly #endpoint: Endpoint;
   readonly #request: Incoming;
   readonly #options: RunOptions;
@@ -55,8 +55,8 @@ class Run {
   #actor: Actor = NOBODY;
   #keep: KeptAnswer | undefined;
 
-  constructor(rack: Rack, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell) {
-    this.#rack = rack;
+  constructor(services: Services, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell) {
+    this.#services = services;
     this.#endpoint = endpoint;
     this.#request = request;
     this.#options = options;
@@ -79,7 +79,7 @@ class Run {
   }
 
   /** Goes on now where the value is there: an await costs a turn even where there is nothing to wait for. */
-  #after<T>(value: Soon<T>, next: (value: T) => void): void {
+  #after<T>(value: MaybePromise<T>, next: (value: T) => void): void {
     if (!(value instanceof Promise)) return next(value);
     value.then(
       (settled) => this.#step(() => next(settled)),
@@ -87,16 +87,16 @@ class Run {
     );
   }
 
-  #authenticate(): Soon<Actor> {
+  #authenticate(): MaybePromise<Actor> {
     const { access: rule } = this.#endpoint;
     const { token } = this.#bearer;
     if (access[rule].open) return NOBODY;
     if (rule === "workspaces.create" && !token?.startsWith("krses_")) {
-      this.#rack.throttles.take(BOOTSTRAP_DOOR, originOf(this.#request, this.#options).network);
+      this.#services.throttles.take(BOOTSTRAP_DOOR, originOf(this.#request, this.#options).network);
     }
     if (token === null) throw fail("unauthenticated");
     // Minting embed tokens has an access of its own and is never served from memory (decision 144).
-    return rule === "machine.use" ? resolveHot(this.#rack, token) : resolveBearer(this.#rack, token);
+    return rule === "machine.use" ? resolveCached(this.#services, token) : resolveBearer(this.#services, token);
   }
 
   #admit(actor: Actor): void {
@@ -106,9 +106,9 @@ class Run {
     if (refused) throw refused;
     checkOrigin(endpoint, actor, this.#request.headers.origin);
     if (endpoint.scope && actor.kind === "embed_token") mustHaveScope(actor, endpoint.scope);
-    throttle(this.#rack, actor, endpoint);
+    throttle(this.#services, actor, endpoint);
     if (endpoint.perNetwork) {
-      this.#rack.throttles.take(endpoint.perNetwork, originOf(this.#request, this.#options).network);
+      this.#services.throttles.take(endpoint.perNetwork, originOf(this.#request, this.#options).network);
     }
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
     this.#read(
@@ -126,16 +126,16 @@ class Run {
   #handle(bytes: Buffer | undefined): void {
     const endpoint = this.#endpoint;
     const request = this.#request;
-    const rack = this.#rack;
+    const services = this.#services;
     const params = endpoint.params && paramsOf(endpoint.params, request.params);
     const query = queryOf(endpoint, request.search);
     const body = bytes && bodyOf(endpoint, bytes);
     const keep = endpoint.retryable ? keepFor(endpoint, request, this.#bearer, bytes) : undefined;
     this.#keep = keep;
-    const ctx = new Asked(rack, this.#actor, keep, request, this.#options);
+    const ctx = new Asked(services, this.#actor, keep, request, this.#options);
     const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
     const input = { params, query, body, request, raw };
-    const value = keep ? guarded(rack, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
+    const value = keep ? guarded(services, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
     this.#after(value, (made) => this.#tell(this.#answerWith(made)));
   }
 
@@ -159,17 +159,17 @@ class Run {
   }
 
   #refusalFor(error: unknown): Answer {
-    const failure = toFailure(this.#rack, this.#endpoint, this.#request, error);
+    const failure = toFailure(this.#services, this.#endpoint, this.#request, error);
     // Refused for who asks or how often: what somebody looking for an intruder looks for (security 16).
     if (SECURITY_EVENTS.has(failure.status)) {
-      logRefusal(this.#rack, this.#endpoint, this.#request, this.#options, failure, this.#actor);
+      logRefusal(this.#services, this.#endpoint, this.#request, this.#options, failure, this.#actor);
     }
     return failureAnswer(failure, this.#bearer.presented);
   }
 
   /** What a read showed must not be told before it is durable; that something is gone or taken is told by a refusal. */
   #tell(answer: Answer): void {
-    const unsynced = this.#endpoint.access === "public" ? undefined : this.#rack.store.durable(); // probes touch nothing
+    const unsynced = this.#endpoint.access === "public" ? undefined : this.#services.store.durable(); // probes touch nothing
     if (!unsynced) return this.#tellNow(answer);
     unsynced.then(
       () => this.#tellNow(answer),
@@ -188,10 +188,10 @@ function originOf({ id, message }: Incoming, options: RunOptions): Origin {
   return { network: networkOf(options.addressOf(message)), request_id: id };
 }
 
-function toFailure(rack: Rack, endpoint: Endpoint, request: Incoming, error: unknown): Failure {
+function toFailure(services: Services, endpoint: Endpoint, request: Incoming, error: unknown): Failure {
   if (error instanceof Failure) return error;
   const { name, message, stack } = error as Error;
-  rack.log.error("request failed", {
+  services.log.error("request failed", {
     endpoint: endpoint.name,
     ...correlation(request),
     error: `${name}: ${message}`,
@@ -210,14 +210,14 @@ function correlation({ id, headers }: Incoming): Record<string, string | undefin
 }
 
 function logRefusal(
-  rack: Rack,
+  services: Services,
   endpoint: Endpoint,
   request: Incoming,
   options: RunOptions,
   { status, code, failure }: Failure,
   actor: Actor,
 ): void {
-  rack.log.info("refused", {
+  services.log.info("refused", {
     endpoint: endpoint.name,
     status,
     code,
@@ -230,14 +230,14 @@ function logRefusal(
 
 /** What the handler gets. A class: to make an object literal with a getter cost a sixth of a request. */
 class Asked implements Ctx {
-  readonly rack: Rack;
+  readonly services: Services;
   readonly actor: Actor;
   readonly keep: KeptAnswer | undefined;
   readonly #request: Incoming;
   readonly #options: RunOptions;
 
-  constructor(rack: Rack, actor: Actor, keep: KeptAnswer | undefined, request: Incoming, options: RunOptions) {
-    this.rack = rack;
+  constructor(services: Services, actor: Actor, keep: KeptAnswer | undefined, request: Incoming, options: RunOptions) {
+    this.services = services;
     this.actor = actor;
     this.keep = keep;
     this.#request = request;
@@ -257,14 +257,14 @@ function checkOrigin(endpoint: Endpoint, actor: Actor, origin: string | undefine
 }
 
 /** A cap per credential, off unless set (decision 175); the browser-reachable plane always has one (164). */
-function throttle(rack: Rack, actor: Actor, endpoint: Endpoint): void {
+function throttle(services: Services, actor: Actor, endpoint: Endpoint): void {
   if (actor.kind === "embed_token") {
-    rack.throttles.take(EMBED_DOOR, actor.tenant_id);
-    if (endpoint.method !== "GET") rack.throttles.take(EMBED_WRITES, actor.tenant_id);
+    services.throttles.take(EMBED_DOOR, actor.tenant_id);
+    if (endpoint.method !== "GET") services.throttles.take(EMBED_WRITES, actor.tenant_id);
   }
-  const limit = rack.settings.vendor_per_minute;
+  const limit = services.settings.vendor_per_minute;
   if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;
-  rack.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
+  services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
 }
 
 function keepFor(endpoint: Endpoint, request: Incoming, bearer: Bearer, bytes?: Uint8Array): KeptAnswer | undefined {
@@ -282,12 +282,12 @@ function keepFor(endpoint: Endpoint, request: Incoming, bearer: Bearer, bytes?: 
 }
 
 /** While the first request with an Idempotency-Key runs, a second one is told to wait. */
-async function guarded<T>(rack: Rack, keep: KeptAnswer, work: () => Promise<T>): Promise<T> {
-  if (rack.inFlight.has(keep.key_hash)) throw fail("idempotency_in_flight", { retryAfterSeconds: 1 });
-  rack.inFlight.add(keep.key_hash);
+async function guarded<T>(services: Services, keep: KeptAnswer, work: () => Promise<T>): Promise<T> {
+  if (services.inFlight.has(keep.key_hash)) throw fail("idempotency_in_flight", { retryAfterSeconds: 1 });
+  services.inFlight.add(keep.key_hash);
   try {
     return await work();
   } finally {
-    rack.inFlight.delete(keep.key_hash);
+    services.inFlight.delete(keep.key_hash);
   }
 }

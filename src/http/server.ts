@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import { H3, type H3Event } from "h3";
 import { toNodeHandler } from "srvx/node";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import { fail } from "../kernel/errors.ts";
 import { LAST, rawAnswer, refuseBroken, type Answering } from "./parser-errors.ts";
 import type { Connections } from "./fast/connections.ts";
@@ -30,14 +30,14 @@ type Carry = (req: Request, res: Response, params: Params, done?: () => void) =>
 /** A connection must have said what it wants by then; over TLS it has as long again to shake hands before. */
 const HEADERS_MS = 10_000;
 
-export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], options: HttpOptions): Server {
+export function createHttpServer(services: Services, endpoints: readonly Endpoint[], options: HttpOptions): Server {
   const defaults = defaultHeaders(options.publicUrl);
   const guard = new Guard((res, late) => {
     // A body that comes after its refusal must not be taken for a request.
     const extra = late && !res.req.complete ? { headers: { connection: "close" } } : {};
-    send(res, failureAnswer(fail("overloaded", extra), false), rack.newId(), defaults);
+    send(res, failureAnswer(fail("overloaded", extra), false), services.newId(), defaults);
   });
-  const listener = listenerOf(rack, endpoints, options, guard, defaults);
+  const listener = listenerOf(services, endpoints, options, guard, defaults);
   const made = {
     IncomingMessage: Request,
     ServerResponse: Response,
@@ -58,31 +58,31 @@ export function createHttpServer(rack: Rack, endpoints: readonly Endpoint[], opt
   server.maxConnections = 10_000;
   server.on("checkExpectation", listener); // node would answer 417 by itself; what we do not know we need not meet
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    refuseBroken(error, socket, (failure) => rawAnswer(failure, rack.newId(), defaults));
+    refuseBroken(error, socket, (failure) => rawAnswer(failure, services.newId(), defaults));
   });
   return server;
 }
 
 function listenerOf(
-  rack: Rack,
+  services: Services,
   endpoints: readonly Endpoint[],
   options: HttpOptions,
   guard: Guard,
   defaults: HeaderDefaults,
 ): Listener {
-  const carryWith = carrier(rack, guard, defaults);
+  const carryWith = carrier(services, guard, defaults);
   const routes = new Routes<Carry>();
   for (const endpoint of endpoints) {
     routes.add(
       endpoint,
-      carryWith((request, tell) => run(rack, endpoint, request, options, tell), endpoint.cors),
+      carryWith((request, tell) => run(services, endpoint, request, options, tell), endpoint.cors),
     );
   }
-  const app = rareRoutes(rack, endpoints, routes, carryWith);
+  const app = rareRoutes(services, endpoints, routes, carryWith);
   const handler = toNodeHandler((request) => app.fetch(request)) as (...args: Parameters<RequestListener>) => unknown;
   const refuseMalformed = (res: Response): void => {
     const answer = failureAnswer(fail("malformed_request", { headers: { connection: "close" } }), false);
-    send(res, answer, rack.newId(), defaults);
+    send(res, answer, services.newId(), defaults);
   };
   /** h3 makes a URL of Host and path, and throws at once where they make none: uncaught, that ends the process. */
   const rare = async (req: Request, res: Response): Promise<void> => {
@@ -139,9 +139,9 @@ type Respond = (request: Incoming, tell: Tell) => void;
 type CarryWith = (respond: Respond, cors?: Cors) => Carry;
 
 /** Every answer is written by our own `send`, whichever way its route was found. */
-function carrier(rack: Rack, guard: Guard, defaults: HeaderDefaults): CarryWith {
+function carrier(services: Services, guard: Guard, defaults: HeaderDefaults): CarryWith {
   return (respond, cors) => (req, res, params, done) => {
-    const id = rack.newId();
+    const id = services.newId();
     const request = toIncoming(req, params, id);
     let over = false;
     let place: Place | undefined;
@@ -151,12 +151,12 @@ function carrier(rack: Rack, guard: Guard, defaults: HeaderDefaults): CarryWith 
       try {
         send(res, answer, id, defaults);
       } catch (error) {
-        rack.log.error("answer failed", { error: String(error) });
+        services.log.error("answer failed", { error: String(error) });
         res.destroy();
       }
       done?.();
     };
-    respond(request, cors ? (answer) => later(withCors(rack, cors, request, answer), put) : put);
+    respond(request, cors ? (answer) => later(withCors(services, cors, request, answer), put) : put);
     if (over) return; // as most answers are by now
     place = guard.watch(res);
   };
@@ -168,7 +168,12 @@ function later(answer: Promise<Answer>, tell: Tell): void {
 }
 
 /** h3 finds what the table does not: HEAD, OPTIONS, methods and paths that are not there. */
-function rareRoutes(rack: Rack, endpoints: readonly Endpoint[], routes: Routes<Carry>, carryWith: CarryWith): H3 {
+function rareRoutes(
+  services: Services,
+  endpoints: readonly Endpoint[],
+  routes: Routes<Carry>,
+  carryWith: CarryWith,
+): H3 {
   const app = new H3({ silent: true });
   const nowhere = carryWith((_request, tell) => tell(failureAnswer(fail("no_such_route"), false)));
   const on = (method: string, path: string, carry: Carry): void => {
@@ -190,7 +195,7 @@ function rareRoutes(rack: Rack, endpoints: readonly Endpoint[], routes: Routes<C
   for (const [path, allow] of allowedMethods(endpoints)) {
     const cors = endpoints.find((endpoint) => endpoint.path === path)?.cors;
     const other = carryWith((request, tell) => tell(wrongMethod(request.method, allow)), cors);
-    const asked = cors === "embed" ? carryWith((request, tell) => later(preflight(rack, request), tell)) : other;
+    const asked = cors === "embed" ? carryWith((request, tell) => later(preflight(services, request), tell)) : other;
     for (const method of METHODS) {
       if (method === "OPTIONS") on(method, path, asked);
       else if (!allow.includes(method)) on(method, path, other);

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import { createSecureContext } from "node:tls";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 
 /** Throws one sentence that names the setting at fault; a key's text is never part of it. */
 export function readCertificate(certFile: string, keyFile: string): { cert: string; key: string } {
@@ -23,7 +23,7 @@ export function readCertificate(certFile: string, keyFile: string): { cert: stri
   }
 }
 
-export function renewCertificate(server: Server, certFile: string, keyFile: string, log: Rack["log"]): void {
+export function renewCertificate(server: Server, certFile: string, keyFile: string, log: Services["log"]): void {
   try {
     const pair = readCertificate(certFile, keyFile);
     (server as unknown as TlsServer).setSecureContext(pair);

@@ -6,12 +6,12 @@ import { BadSetting, type Settings } from "../config/settings.ts";
 import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./data-dir.ts";
 import { backupStateOf } from "../backup/schedule.ts";
 import { createClock, systemSources, type Clock } from "../domain/core/clock.ts";
-import { createIdMaker, type Rack } from "../domain/core/context.ts";
+import { createIdMaker, type Services } from "../domain/core/context.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
 import { newTally } from "../domain/health/tally.ts";
 import { Throttles } from "../domain/auth/throttle.ts";
 import type { Log } from "../platform/log.ts";
-import { openMachinery } from "./services.ts";
+import { openMachineServices } from "./services.ts";
 import { NativeUnavailable, preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
 import { openReadOnly, openStore, type DatabaseTarget } from "../store/database.ts";
@@ -50,7 +50,7 @@ export class StartRefused extends Error {
 }
 
 export type Instance = {
-  rack: Rack;
+  services: Services;
   dir: string;
   lock: DataDirLock | undefined;
   bootstrap: Bootstrap;
@@ -83,11 +83,11 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
   const bootstrap = doorOpen ? await openBootstrap(store, settings, dir) : { hash: null, file: null, token: null };
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.push(() => transport.close());
-  const machinery = await openMachinery(
+  const machineServices = await openMachineServices(
     { store, clock, settings, log, clockIsInjected: options.clock !== undefined },
     opened,
   );
-  const rack: Rack = {
+  const services: Services = {
     store,
     clock,
     settings: { ...settings, data_dir: dir },
@@ -104,10 +104,10 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
     worker: { leads: false, failing: new Set() },
     statusCache: { until: 0, answer: undefined },
     tally: newTally(),
-    ...machinery,
+    ...machineServices,
   };
-  rack.backups = () => backupStateOf(rack);
-  return { rack, dir, lock, bootstrap };
+  services.backups = () => backupStateOf(services);
+  return { services, dir, lock, bootstrap };
 }
 
 /** A clean stop leaves no -wal. After any other the database is looked at before it is written to again. */
@@ -125,7 +125,7 @@ async function checkAfterUncleanStop(file: string, { log, forceReadOnly }: Insta
   );
 }
 
-export type Offline = { readonly rack: Rack; close(): Promise<void> };
+export type Offline = { readonly services: Services; close(): Promise<void> };
 
 /** An instance without a listener, for the operator's commands; refused while a server holds the data dir. */
 export async function openOffline(options: InstanceOptions): Promise<Offline> {
@@ -139,9 +139,9 @@ export async function openOffline(options: InstanceOptions): Promise<Offline> {
     if (target.kind === "sqlite" && !existsSync(target.file)) {
       throw new BadSetting(`There is no database at ${target.file}. Name its data dir with --data-dir.`);
     }
-    const { rack } = await openInstance(options, opened, false);
-    rack.publicUrl ||= `http://${settings.host}:${settings.port}`;
-    return { rack, close };
+    const { services } = await openInstance(options, opened, false);
+    services.publicUrl ||= `http://${settings.host}:${settings.port}`;
+    return { services, close };
   } catch (error) {
     await close();
     throw toStartRefused(error);

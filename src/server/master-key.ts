@@ -23,7 +23,7 @@ export async function rotateMasterKey(settings: Settings, log: Log): Promise<Rot
     const offline = await openOffline({ settings, log });
     try {
       const draft = draftMasterKey(settings, dir);
-      const resealed = await reseal(offline.rack, draft.vault);
+      const resealed = await reseal(offline.services, draft.vault);
       return { object: "master_key_rotation", old_key_file: draft.promote(), resealed };
     } finally {
       await offline.close();

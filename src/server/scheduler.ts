@@ -2,7 +2,7 @@
 // again. Of several processes on one PostgreSQL the leader alone runs it, but for what only the process itself can do.
 import { runDueBackup, runDueRestoreTest } from "../backup/schedule.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { CONSECUTIVE_MAX } from "../domain/auth/login-throttle.ts";
 import { record } from "../domain/core/mutate.ts";
@@ -44,9 +44,9 @@ export type Jobs = {
 export const noJobs: Jobs = { idle: async () => {}, stop: async () => {} };
 
 /** What people leave behind and nobody needs any more. */
-async function reapPeople(rack: Rack): Promise<void> {
-  const now = rack.clock.now();
-  await record(rack, async (tx) => {
+async function reapPeople(services: Services): Promise<void> {
+  const now = services.clock.now();
+  await record(services, async (tx) => {
     await reapSessions.run(tx, { before: now - 30 * DAY_MS });
     await reapTokens.run(tx, { before: now - 7 * DAY_MS });
     await reapLoginNetworks.run(tx, { before: now - 30 * DAY_MS });
@@ -54,41 +54,41 @@ async function reapPeople(rack: Rack): Promise<void> {
   });
 }
 
-function jobsOf(rack: Rack): { mail: Job; others: Job[] } {
+function jobsOf(services: Services): { mail: Job; others: Job[] } {
   return {
-    mail: { name: "mail", everyMs: MAIL_EVERY_MS, run: () => deliverDue(rack) },
+    mail: { name: "mail", everyMs: MAIL_EVERY_MS, run: () => deliverDue(services) },
     others: [
-      { name: "checkpoints", everyMs: MINUTE_MS, run: () => runCheckpoints(rack) },
+      { name: "checkpoints", everyMs: MINUTE_MS, run: () => runCheckpoints(services) },
       {
         name: "checkpoints of busy chains",
         everyMs: 5_000,
-        run: () => runCheckpoints(rack, { rows: CHECKPOINT_ROWS }),
+        run: () => runCheckpoints(services, { rows: CHECKPOINT_ROWS }),
       },
-      { name: "signing keys", everyMs: MINUTE_MS, run: () => maintainEmbedKeys(rack) },
+      { name: "signing keys", everyMs: MINUTE_MS, run: () => maintainEmbedKeys(services) },
       {
         name: "kept answers",
         everyMs: MINUTE_MS,
-        run: () => record(rack, (tx) => reapKeptAnswers.run(tx, { now: rack.clock.now() })),
+        run: () => record(services, (tx) => reapKeptAnswers.run(tx, { now: services.clock.now() })),
       },
-      { name: "silent nodes", everyMs: 10 * MINUTE_MS, run: () => reapSilentNodes(rack) },
-      { name: "delta log", everyMs: HOUR_MS, run: () => reapDeltaLog(rack) },
-      { name: "idempotency records", everyMs: MINUTE_MS, run: () => reapIdempotency(rack) },
-      { name: "rate counters", everyMs: FLUSH_EVERY_MS, run: () => flushCounters(rack), everyProcess: true },
-      { name: "lapsed rate counters", everyMs: MINUTE_MS, run: () => reapSavedCounters(rack) },
-      { name: "ingest receipts", everyMs: MINUTE_MS, run: () => reapIngest(rack) },
-      { name: "daily usage", everyMs: HOUR_MS, run: () => reapUsage(rack) },
-      { name: "backup", everyMs: MINUTE_MS, run: () => runDueBackup(rack) },
-      { name: "restore test", everyMs: MINUTE_MS, run: () => runDueRestoreTest(rack) },
-      { name: "old mail", everyMs: HOUR_MS, run: () => reapOutbox(rack) },
-      { name: "old sessions", everyMs: HOUR_MS, run: () => reapPeople(rack) },
-      { name: "database house-keeping", everyMs: 5 * MINUTE_MS, run: () => rack.store.rest() },
+      { name: "silent nodes", everyMs: 10 * MINUTE_MS, run: () => reapSilentNodes(services) },
+      { name: "delta log", everyMs: HOUR_MS, run: () => reapDeltaLog(services) },
+      { name: "idempotency records", everyMs: MINUTE_MS, run: () => reapIdempotency(services) },
+      { name: "rate counters", everyMs: FLUSH_EVERY_MS, run: () => flushCounters(services), everyProcess: true },
+      { name: "lapsed rate counters", everyMs: MINUTE_MS, run: () => reapSavedCounters(services) },
+      { name: "ingest receipts", everyMs: MINUTE_MS, run: () => reapIngest(services) },
+      { name: "daily usage", everyMs: HOUR_MS, run: () => reapUsage(services) },
+      { name: "backup", everyMs: MINUTE_MS, run: () => runDueBackup(services) },
+      { name: "restore test", everyMs: MINUTE_MS, run: () => runDueRestoreTest(services) },
+      { name: "old mail", everyMs: HOUR_MS, run: () => reapOutbox(services) },
+      { name: "old sessions", everyMs: HOUR_MS, run: () => reapPeople(services) },
+      { name: "database house-keeping", everyMs: 5 * MINUTE_MS, run: () => services.store.rest() },
     ],
   };
 }
 
 /** Runs jobs when they are due, each one alone, and remembers which of them fail. */
 class Loop {
-  readonly #rack: Rack;
+  readonly #services: Services;
   readonly #jobs: readonly Job[];
   readonly #last = new Map<Job, number>();
   readonly #running = new Set<Promise<unknown>>();
@@ -98,10 +98,10 @@ class Loop {
   #ticking: Promise<void> | undefined;
   #stopping = false;
 
-  constructor(rack: Rack, jobs: readonly Job[]) {
-    this.#rack = rack;
+  constructor(services: Services, jobs: readonly Job[]) {
+    this.#services = services;
     this.#jobs = jobs;
-    for (const job of jobs) this.#last.set(job, rack.clock.now());
+    for (const job of jobs) this.#last.set(job, services.clock.now());
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
     this.#tick();
   }
@@ -132,7 +132,7 @@ class Loop {
   }
 
   async #lead(): Promise<void> {
-    const { store, worker, log } = this.#rack;
+    const { store, worker, log } = this.#services;
     const leads = await store.lead().catch(() => false);
     if (leads !== worker.leads && store.dialect === "postgres")
       log.info(leads ? "this process leads" : "this process leads no more");
@@ -140,15 +140,15 @@ class Loop {
   }
 
   #startDue(): void {
-    const now = this.#rack.clock.now();
+    const now = this.#services.clock.now();
     for (const job of this.#jobs) {
-      if (this.#busy.has(job) || !(this.#rack.worker.leads || job.everyProcess)) continue;
+      if (this.#busy.has(job) || !(this.#services.worker.leads || job.everyProcess)) continue;
       if (now - (this.#last.get(job) ?? 0) >= job.everyMs) this.#start(job);
     }
   }
 
   #start(job: Job): void {
-    this.#last.set(job, this.#rack.clock.now());
+    this.#last.set(job, this.#services.clock.now());
     this.#busy.add(job);
     const done = this.#run(job).then(() => {
       this.#busy.delete(job);
@@ -159,7 +159,7 @@ class Loop {
   }
 
   async #run(job: Job): Promise<void> {
-    const { worker, log } = this.#rack;
+    const { worker, log } = this.#services;
     try {
       await job.run();
       worker.failing.delete(job.name);
@@ -170,18 +170,20 @@ class Loop {
   }
 }
 
-export function startJobs(rack: Rack): Jobs {
-  const { mail, others } = jobsOf(rack);
-  const loop = new Loop(rack, [mail, ...others]);
-  rack.mail.wake = () => loop.wake(mail);
+export function startJobs(services: Services): Jobs {
+  const { mail, others } = jobsOf(services);
+  const loop = new Loop(services, [mail, ...others]);
+  services.mail.wake = () => loop.wake(mail);
   loop.wake(mail); // what an earlier run left behind
   return {
     idle: () => loop.idle(),
     async stop() {
       await loop.stop();
-      await runCheckpoints(rack).catch((error) => rack.log.error("last checkpoint failed", { error: String(error) }));
-      await flushAllCounters(rack).catch((error) =>
-        rack.log.error("counters were not saved", { error: String(error) }),
+      await runCheckpoints(services).catch((error) =>
+        services.log.error("last checkpoint failed", { error: String(error) }),
+      );
+      await flushAllCounters(services).catch((error) =>
+        services.log.error("counters were not saved", { error: String(error) }),
       );
     },
   };

@@ -1,6 +1,6 @@
 // A workspace with everything needed to try a call: for throwaway instances.
 import type { BootstrapActor, SecretKeyActor } from "../domain/core/actor.ts";
-import type { Ctx, Rack } from "../domain/core/context.ts";
+import type { Ctx, Services } from "../domain/core/context.ts";
 import { createProject } from "../domain/workspaces/projects.ts";
 import { createSecretKey } from "../domain/keys/secret-keys.ts";
 import { createTenant } from "../domain/workspaces/tenants.ts";
@@ -14,8 +14,8 @@ export type Seed = {
   tenant_id: string;
 };
 
-export async function seedInstance(rack: Rack): Promise<Seed> {
-  const boot: Ctx<BootstrapActor> = { rack, actor: { kind: "bootstrap" } };
+export async function seedInstance(services: Services): Promise<Seed> {
+  const boot: Ctx<BootstrapActor> = { services, actor: { kind: "bootstrap" } };
   const made = await createWorkspace(boot, { name: "Example", slug: "example", env: "live" });
   const workspace_id = made.workspace.id;
   const actor: SecretKeyActor = {
@@ -26,7 +26,7 @@ export async function seedInstance(rack: Rack): Promise<Seed> {
     owner_scope: true,
     expires_at: null,
   };
-  const ctx: Ctx<SecretKeyActor> = { rack, actor };
+  const ctx: Ctx<SecretKeyActor> = { services, actor };
   const test = await createSecretKey(ctx, { env: "test" });
   const project = await createProject(ctx, { name: "Example API", slug: "example-api" });
   const tenant = await createTenant(ctx, { external_id: "customer-1", name: "First customer" });

@@ -1,22 +1,28 @@
 // What the machine plane stands on: rate-limit counters, idempotency claims, and the caches of the hot path.
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Clock } from "../domain/core/clock.ts";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import { Feed } from "../domain/policy/feed.ts";
-import { HotAuth } from "../domain/auth/credential-cache.ts";
+import { CredentialCache } from "../domain/auth/credential-cache.ts";
 import { databaseClaims } from "../domain/limits/idempotency.ts";
 import { KnownIds } from "../domain/usage/known-ids.ts";
-import { NodeBook } from "../domain/policy/nodes.ts";
+import { NodeRegistry } from "../domain/policy/nodes.ts";
 import { openCounters } from "../domain/limits/ratelimit.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
 import type { Store } from "../store/database.ts";
 
-export type Machinery = Pick<Rack, "hotAuth" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys">;
+export type MachineServices = Pick<
+  Services,
+  "credentialCache" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys"
+>;
 type Base = { store: Store; clock: Clock; settings: Settings; log: Log; clockIsInjected: boolean };
 
-export async function openMachinery(base: Base, opened: (() => Promise<void> | void)[]): Promise<Machinery> {
+export async function openMachineServices(
+  base: Base,
+  opened: (() => Promise<void> | void)[],
+): Promise<MachineServices> {
   const { store, clock, settings, log } = base;
   const counters = await openCounters({
     now: () => clock.now(),
@@ -28,9 +34,9 @@ export async function openMachinery(base: Base, opened: (() => Promise<void> | v
   const claims = await openClaims(base);
   opened.push(() => claims.close());
   return {
-    hotAuth: new HotAuth(clock, settings.hot_auth_ttl_ms, store),
+    credentialCache: new CredentialCache(clock, settings.hot_auth_ttl_ms, store),
     feed: new Feed(store),
-    nodes: new NodeBook(store, clock, log),
+    nodes: new NodeRegistry(store, clock, log),
     counters,
     claims,
     knownIds: new KnownIds(),

@@ -6,7 +6,7 @@ import type { Bootstrap } from "./data-dir.ts";
 import { stopBackups } from "../backup/cancellation.ts";
 import { checkpointOrigin } from "../domain/audit/checkpoints.ts";
 import { loadCounters } from "../domain/limits/ratelimit.ts";
-import type { Rack } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
 import { ensureEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { settleRestored } from "../backup/after-restore.ts";
 import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
@@ -34,7 +34,7 @@ export type App = {
   readonly metricsUrl: string | null;
   readonly dataDir: string;
   readonly bootstrap: Bootstrap;
-  readonly rack: Rack;
+  readonly services: Services;
   readonly firstStart: boolean;
   /** Takes up the certificate files as they are now; null where the server speaks no TLS. */
   readonly reload: (() => void) | null;
@@ -57,33 +57,33 @@ export async function startApp(options: AppOptions): Promise<App> {
 
 async function compose(options: AppOptions, opened: Closers): Promise<App> {
   const { settings } = options;
-  const { rack, dir, lock, bootstrap } = await openInstance(options, opened, true);
-  await settleRestored(rack);
-  await ensureCheckpointKey(rack);
-  await checkpointOrigin(rack, NIL_WORKSPACE); // the name in every checkpoint is fixed at the first start
-  await loadCounters(rack);
-  await ensureEmbedKeys(rack);
+  const { services, dir, lock, bootstrap } = await openInstance(options, opened, true);
+  await settleRestored(services);
+  await ensureCheckpointKey(services);
+  await checkpointOrigin(services, NIL_WORKSPACE); // the name in every checkpoint is fixed at the first start
+  await loadCounters(services);
+  await ensureEmbedKeys(services);
   const meter = settings.metrics ? new Meter(endpoints) : undefined;
   const connections = new Connections();
-  const server = await listen(rack, options, connections, meter);
+  const server = await listen(services, options, connections, meter);
   const url = urlOf(server, settings);
-  rack.publicUrl ||= url;
-  const metrics = meter && (await listenForMetrics(rack, meter, server));
-  const jobs = rack.store.readOnly ? noJobs : startJobs(rack);
-  const door = await openOperatorDoor(rack, dir);
-  const stop = stopper({ server, connections, metrics, jobs, door, rack, lock });
-  const firstStart = rack.store.applied.length > 0;
+  services.publicUrl ||= url;
+  const metrics = meter && (await listenForMetrics(services, meter, server));
+  const jobs = services.store.readOnly ? noJobs : startJobs(services);
+  const door = await openOperatorDoor(services, dir);
+  const stop = stopper({ server, connections, metrics, jobs, door, services, lock });
+  const firstStart = services.store.applied.length > 0;
   const metricsUrl = metrics ? `http://${hostAndPort(metrics)}/metrics` : null;
-  if (metricsUrl) rack.log.info("metrics", { url: metricsUrl });
+  if (metricsUrl) services.log.info("metrics", { url: metricsUrl });
   const { tls_cert, tls_key } = settings;
-  const reload = tls_cert ? (): void => renewCertificate(server, tls_cert, tls_key, rack.log) : null;
-  return { url, metricsUrl, dataDir: dir, bootstrap, rack, firstStart, reload, idle: () => jobs.idle(), stop };
+  const reload = tls_cert ? (): void => renewCertificate(server, tls_cert, tls_key, services.log) : null;
+  return { url, metricsUrl, dataDir: dir, bootstrap, services, firstStart, reload, idle: () => jobs.idle(), stop };
 }
 
 /** What listens already is closed again should this fail: the start is refused as a whole. */
-async function listenForMetrics(rack: Rack, meter: Meter, main: Server): Promise<Server> {
-  const { host, port } = rack.settings.metrics ?? { host: "127.0.0.1", port: 0 };
-  const server = createMetricsServer(rack, meter, main);
+async function listenForMetrics(services: Services, meter: Meter, main: Server): Promise<Server> {
+  const { host, port } = services.settings.metrics ?? { host: "127.0.0.1", port: 0 };
+  const server = createMetricsServer(services, meter, main);
   try {
     await listening(server, host, port, "KEYRACK_METRICS");
     return server;
@@ -94,7 +94,7 @@ async function listenForMetrics(rack: Rack, meter: Meter, main: Server): Promise
 }
 
 async function listen(
-  rack: Rack,
+  services: Services,
   options: AppOptions,
   connections: Connections,
   meter: Meter | undefined,
@@ -102,7 +102,7 @@ async function listen(
   const { settings } = options;
   const { host, port, tls_cert, tls_key } = settings;
   if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
-  const server = createHttpServer(rack, endpoints, {
+  const server = createHttpServer(services, endpoints, {
     checkOutput: options.checkOutput ?? false,
     meter,
     addressOf: clientAddress(settings.trust_proxy),
@@ -112,7 +112,7 @@ async function listen(
   });
   await listening(server, host, port, "--port");
   if (!tls_cert && !isLoopback(host)) {
-    rack.log.warn("listening without TLS beyond this machine: put a TLS proxy in front or set KEYRACK_TLS_CERT", {
+    services.log.warn("listening without TLS beyond this machine: put a TLS proxy in front or set KEYRACK_TLS_CERT", {
       host,
     });
   }
@@ -168,17 +168,17 @@ type Parts = {
   metrics: Server | undefined;
   jobs: Jobs;
   door: OperatorDoor;
-  rack: Rack;
+  services: Services;
   lock: DataDirLock | undefined;
 };
 
 /** Stops accepting, answers whoever waits, finishes what is in flight, makes the last checkpoint, closes the database. */
-function stopper({ server, connections, metrics, jobs, door, rack, lock }: Parts): () => Promise<void> {
+function stopper({ server, connections, metrics, jobs, door, services, lock }: Parts): () => Promise<void> {
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     const closed = new Promise<void>((resolved) => server.close(() => resolved()));
-    rack.feed.stop();
-    stopBackups(rack);
+    services.feed.stop();
+    stopBackups(services);
     const idle = setInterval(() => connections.endQuiet(), 50);
     connections.endQuiet();
     const late = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS);
@@ -189,13 +189,13 @@ function stopper({ server, connections, metrics, jobs, door, rack, lock }: Parts
     metrics?.closeAllConnections();
     await door.close();
     await jobs.stop();
-    await rack.nodes.settled();
-    rack.mail.transport.close();
-    await rack.counters.counter.close();
-    rack.claims.close();
-    await rack.store.close();
+    await services.nodes.settled();
+    services.mail.transport.close();
+    await services.counters.counter.close();
+    services.claims.close();
+    await services.store.close();
     lock?.release();
-    rack.log.info("stopped");
+    services.log.info("stopped");
   };
   return () => (stopping ??= stop());
 }

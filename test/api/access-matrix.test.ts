@@ -6,7 +6,7 @@ import type { Endpoint } from "../../src/http/endpoint.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { backends } from "../../harness/backends.ts";
 import { principals, type Principals } from "../../harness/principals.ts";
-import { rack, type Reply, type TestRack } from "../../harness/rack.ts";
+import { testInstance, type Reply, type TestInstance } from "../../harness/rack.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const routeOf = ({ method, path }: Endpoint): string => `${method} ${path.replace(/\{\w+\}/g, NOWHERE)}`;
@@ -36,10 +36,10 @@ describe("the matrix", () => {
 
 for (const back of backends) {
   describe(`the matrix on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let who: Principals;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
       who = await principals(r);
     });
     afterAll(() => r[Symbol.asyncDispose]());

@@ -4,18 +4,18 @@ import { access } from "../../src/http/access.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { backends } from "../../harness/backends.ts";
 import { memberOf, team } from "../../harness/people.ts";
-import { expectRefusal, rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance, type Workspace } from "../../harness/rack.ts";
 
 const taking = endpoints.filter(({ path, access: row }) => path.includes("{") && access[row].cells.sk_owner === "Y");
 
 for (const back of backends) {
   describe(`across workspaces on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let stranger: Workspace;
     const ids: Record<string, string> = {};
     let key = "";
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
       stranger = await r.workspace();
       const ours = await team(r);
       key = ours.key;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { backends } from "../../harness/backends.ts";
-import { rack } from "../../harness/rack.ts";
+import { testInstance } from "../../harness/rack.ts";
 import { everythingStored } from "../../harness/stored.ts";
 
 const ORIGIN = "https://app.example.com";
@@ -11,7 +11,7 @@ const SEALED = "a-body-that-is-nobody-elses-business";
 
 for (const back of backends) {
   it(`no credential of the vendor, machine or embed plane is stored or logged on ${back}`, async () => {
-    await using r = await rack(back);
+    await using r = await testInstance(back);
     const w = await r.workspace();
     const { project_id, tenant_id } = w;
     const secrets: Record<string, string> = { ...w.keys, bootstrap: r.app.bootstrap.token ?? "" };

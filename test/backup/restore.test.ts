@@ -29,7 +29,7 @@ for (const back of backends) {
       let app = await d.start();
       const shop = await openShop(app, "ahead");
       const [kept, revokedLater] = [await shop.mint(), await shop.mint()];
-      const backup = await createBackup(app.rack);
+      const backup = await createBackup(app.services);
       const lost = await shop.mint();
       await shop.client.call("POST /v1/keys/{id}/revoke", { params: { id: revokedLater.id } });
       const node = createKeyrack({ url: app.url, secretKey: shop.secretKey, projectId: shop.project_id, pollMs: 50 });
@@ -64,7 +64,7 @@ for (const back of backends) {
       const app = await d.start();
       const shop = await openShop(app, "leaked");
       const [leaked] = [await shop.mint(), await shop.mint()];
-      await createBackup(app.rack);
+      await createBackup(app.services);
       const lost = await shop.mint();
       await app.stop();
       const words = "update api_keys set quarantined_at = $1, expires_at = $2 where id in ($3, $4)";
@@ -81,7 +81,7 @@ for (const back of backends) {
       const app = await d.start();
       const shop = await openShop(app, "twice");
       await shop.mint();
-      await createBackup(app.rack);
+      await createBackup(app.services);
       await app.stop();
       await restore(d);
       const first = await versionOf(d, shop.project_id);
@@ -102,7 +102,7 @@ for (const back of backends) {
       await post("/v1/auth/users", { email, password: "a long enough pass phrase 17" });
       await post("/v1/auth/sessions", { email, password: "a long enough pass phrase 17" });
       await app.idle();
-      const { id } = await createBackup(app.rack);
+      const { id } = await createBackup(app.services);
       await app.stop();
       expect(await restore(d)).toMatchObject({ sessions_ended: 1, tokens_ended: 1, new_master_key: false });
       expect(await rawSql(d.target, "select count(*) as n from sessions where revoked_at is null")).toEqual([{ n: 0 }]);
@@ -118,7 +118,7 @@ for (const back of backends) {
       await using d = await deployment(back);
       const app = await d.start();
       const shop = await openShop(app, "refused");
-      await createBackup(app.rack);
+      await createBackup(app.services);
       await expect(restore(d)).rejects.toMatchObject({ exitCode: 2 });
       await app.stop();
       await expect(restore(d, { force: false })).rejects.toThrow("Add --force to replace it");
@@ -143,7 +143,7 @@ for (const back of backends) {
       const jwks = async () =>
         (await (await fetch(`${app.url}/.well-known/jwks.json`)).json()) as { keys: { kid: string }[] };
       const kids = (await jwks()).keys.map(({ kid }) => kid);
-      await createBackup(app.rack);
+      await createBackup(app.services);
       await app.stop();
       rmSync(join(d.dir, "master.key"));
       expect(await restore(d, { newMasterKey: true })).toMatchObject({ new_master_key: true, mail_dropped: 1 });
@@ -159,7 +159,7 @@ for (const back of backends) {
       await using d = await deployment(back);
       const app = await d.start();
       const shop = await openShop(app, "kept");
-      const { folder, id } = await createBackup(app.rack);
+      const { folder, id } = await createBackup(app.services);
       await app.stop();
       const file = join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
       const good = readFileSync(file);
@@ -191,7 +191,7 @@ describe("restore on sqlite, from files that travelled", () => {
     await using d = await deployment("sqlite");
     const app = await d.start();
     const shop = await openShop(app, "modes");
-    const { folder } = await createBackup(app.rack);
+    const { folder } = await createBackup(app.services);
     const file = join(d.dir, "keyrack.db");
     await shop.mint();
     const log = readFileSync(`${file}-wal`);
@@ -213,7 +213,7 @@ describe.runIf(backends.includes("postgres"))("restore on postgres, of a dump th
     const shop = await openShop(app, "unsound");
     await rawSql(d.target, "alter table audit_log disable trigger user");
     await rawSql(d.target, "update audit_log set action = 'tenant.updated' where seq = 2");
-    await createBackup(app.rack);
+    await createBackup(app.services);
     const { id } = await shop.mint();
     await app.stop();
     await expect(restore(d)).rejects.toMatchObject({
@@ -234,8 +234,8 @@ describe.runIf(backends.includes("postgres"))("restore on postgres, under a serv
     url.searchParams.set("application_name", "billing");
     const app = await d.start({ database_url: url.href });
     const shop = await openShop(app, "named");
-    await createBackup(app.rack);
-    await expect.poll(() => app.rack.worker.leads).toBe(true);
+    await createBackup(app.services);
+    await expect.poll(() => app.services.worker.leads).toBe(true);
     await expect(restore(d)).rejects.toThrow("A Keyrack server is using this database");
     expect((await shop.mint()).id).toBeTruthy();
   });

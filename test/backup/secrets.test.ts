@@ -9,19 +9,19 @@ import { listMail, showMail } from "../../src/domain/mail/outbox.ts";
 import { displayPrefix } from "../../src/kernel/credentials.ts";
 import { backends, type Backend } from "../../harness/backends.ts";
 import { account, freshEmail, logIn } from "../../harness/people.ts";
-import { rack, type TestRack } from "../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../harness/rack.ts";
 
 const PASSWORD = "planted-password-that-must-not-travel";
 const ANSWER = "an-answer-that-is-nobody-elses-business";
 
 /** Nothing can be delivered, so every message waits in the outbox: what the mailed links carry. */
-async function mailedTokens({ app }: TestRack): Promise<string[]> {
-  const { data } = await listMail(app.rack, {});
-  const letters = await Promise.all(data.map(({ id }) => showMail(app.rack, id, true)));
+async function mailedTokens({ app }: TestInstance): Promise<string[]> {
+  const { data } = await listMail(app.services, {});
+  const letters = await Promise.all(data.map(({ id }) => showMail(app.services, id, true)));
   return letters.flatMap(({ text = "" }) => /token=(\S+)/.exec(text)?.[1] ?? []);
 }
 
-async function plantPeople(r: TestRack): Promise<Record<string, string>> {
+async function plantPeople(r: TestInstance): Promise<Record<string, string>> {
   const email = await account(r, freshEmail(), PASSWORD, false);
   const { session } = await logIn(r, email, PASSWORD);
   await r.call(null, "POST /v1/auth/password_resets", { email });
@@ -40,7 +40,7 @@ async function plantPeople(r: TestRack): Promise<Record<string, string>> {
   };
 }
 
-async function plantKeys(r: TestRack): Promise<Record<string, string>> {
+async function plantKeys(r: TestInstance): Promise<Record<string, string>> {
   const w = await r.workspace();
   const key = await w.mint();
   const rotated = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, {});
@@ -66,7 +66,7 @@ async function plantKeys(r: TestRack): Promise<Record<string, string>> {
   };
 }
 
-function masterKey(r: TestRack): Record<string, string> {
+function masterKey(r: TestInstance): Record<string, string> {
   const text = readFileSync(join(r.dataDir, "master.key"), "utf8").trim();
   const bytes = Buffer.from(text, "hex");
   expect(bytes).toHaveLength(32);
@@ -91,14 +91,14 @@ function everythingIn(folder: string, back: Backend): string {
 
 for (const back of backends) {
   it(`no secret of anybody, and not the master key, is in a backup on ${back}`, async () => {
-    await using r = await rack(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
+    await using r = await testInstance(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
     const secrets: Record<string, string> = {
       "the bootstrap token": r.app.bootstrap.token ?? "",
       ...(await plantPeople(r)),
       ...(await plantKeys(r)),
       ...masterKey(r),
     };
-    const { folder } = await createBackup(r.app.rack);
+    const { folder } = await createBackup(r.app.services);
     const backup = everythingIn(folder, back);
     for (const name of ["an API key", "a person's secret key", "a rotated secret key"])
       expect(backup).toContain(displayPrefix(secrets[name] ?? "")); // the search finds what is there

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasBrowser, launchBrowser } from "../../harness/browser.ts";
 import { expectAccessible, guest } from "../../harness/pages.ts";
 import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person, team } from "../../harness/people.ts";
-import { expectRefusal, rack, type TestRack } from "../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../harness/rack.ts";
 import { testClock } from "../../harness/rack-lite.ts";
 
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
@@ -23,9 +23,9 @@ async function fill(page: Page, email: string, password: string): Promise<void> 
 
 describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
   let browser: Browser;
-  let r: TestRack;
+  let r: TestInstance;
   beforeAll(async () => {
-    [browser, r] = await Promise.all([launchBrowser(), rack("sqlite")]);
+    [browser, r] = await Promise.all([launchBrowser(), testInstance("sqlite")]);
   });
   afterAll(async () => {
     await browser?.close();
@@ -83,7 +83,7 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
     });
 
     it("sends a new link in place of one that has expired, and that one works in the same tab", async () => {
-      await using own = await rack("sqlite");
+      await using own = await testInstance("sqlite");
       const email = await account(own, freshEmail("cas"), PASSWORD, false);
       const first = (await lastLetter(own, email)).link ?? "";
       own.clock.advance(25 * HOUR_MS);
@@ -286,7 +286,7 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
   });
 
   it("treats links that were used or are past their time alike: reset after half an hour, invite after a week", async () => {
-    await using own = await rack("sqlite");
+    await using own = await testInstance("sqlite");
     const t = await team(own);
     const { email } = t.owner;
     const guestEmail = await account(own, freshEmail("max"));
@@ -318,7 +318,7 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
 
   it("tells how long to wait when there were too many tries", async () => {
     const clock = testClock(Date.parse("2026-01-01T00:05:00Z")); // windows of a quarter start at the quarter
-    await using strict = await rack("sqlite", { flags: { throttle: "on" }, clock });
+    await using strict = await testInstance("sqlite", { flags: { throttle: "on" }, clock });
     await using g = await guest(browser);
     await g.open(`${strict.url}/#/invite?token=krinv_made_up`);
     await g.page.getByLabel("I have an account").check();

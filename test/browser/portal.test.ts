@@ -5,7 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasBrowser, launchBrowser, visit } from "../../harness/browser.ts";
 import { expectAccessible } from "../../harness/pages.ts";
-import { rack, type TestRack } from "../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../harness/rack.ts";
 import { vendorPage } from "../../harness/vendor-page.ts";
 
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
@@ -14,9 +14,9 @@ const DAY_MS = 86_400_000;
 // axe walks the whole page several times a test; on a busy machine that takes its time.
 describe.runIf(hasBrowser)("<keyrack-portal> on a page of another origin", { timeout: 120_000, retry: 1 }, () => {
   let browser: Browser;
-  let r: TestRack;
+  let r: TestInstance;
   beforeAll(async () => {
-    [browser, r] = await Promise.all([launchBrowser(), rack("sqlite")]);
+    [browser, r] = await Promise.all([launchBrowser(), testInstance("sqlite")]);
   });
   afterAll(async () => {
     await browser?.close();
@@ -373,7 +373,7 @@ async function expectLook(page: Page, shot: string): Promise<void> {
 }
 
 /** A key in each state there is. */
-async function seedStates(r: TestRack, w: Awaited<ReturnType<TestRack["workspace"]>>): Promise<void> {
+async function seedStates(r: TestInstance, w: Awaited<ReturnType<TestInstance["workspace"]>>): Promise<void> {
   await w.call("sk_owner", `PATCH /v1/tenants/${w.tenant_id}`, { name: "Northwind Traders" });
   await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { name: "Orders API" });
   const now = r.clock.now();
@@ -399,7 +399,7 @@ function corsOf(origin: string): Record<string, string> {
 }
 
 /** Ninety days of a busy key, as ingest would have summed them up. */
-async function seedUsage(r: TestRack, workspace_id: string, key_id: string): Promise<void> {
+async function seedUsage(r: TestInstance, workspace_id: string, key_id: string): Promise<void> {
   const today = Math.floor(r.clock.now() / DAY_MS);
   const rows = Array.from({ length: 90 }, (_none, i) => {
     const day = today - 89 + i;

@@ -35,7 +35,7 @@ describe("a backup by its path", () => {
   it("is the one this shell means, though the server stands in another folder", async () => {
     await using d = await deployment("sqlite");
     const app = await d.start();
-    const { id } = await createBackup(app.rack);
+    const { id } = await createBackup(app.services);
     for (const verb of ["verify", "test"]) {
       const ran = await keyrack(["backup", verb, `./${id}`, "--data-dir", d.dir], { cwd: join(d.dir, "backups") });
       expect({ verb, code: ran.code }, ran.stderr).toEqual({ verb, code: 0 });

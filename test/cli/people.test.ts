@@ -5,7 +5,7 @@ import type { DatabaseTarget } from "../../src/store/database.ts";
 import { backends } from "../../harness/backends.ts";
 import { keyrack, type Ran } from "../../harness/cli.ts";
 import { account, auditRows, freshEmail, PASSWORD } from "../../harness/people.ts";
-import { rack, type TestRack } from "../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../harness/rack.ts";
 
 const urlOf = (target: DatabaseTarget): string => (target.kind === "sqlite" ? `sqlite:${target.file}` : target.url);
 
@@ -15,7 +15,7 @@ const PROCESSES_MS = 120_000;
 for (const back of backends) {
   describe(`operator commands on ${back}`, { timeout: PROCESSES_MS }, () => {
     /** Runs a command beside the test's instance; on SQLite that has to let go of the database first. */
-    const command = (r: TestRack, ...args: string[]): Promise<Ran> =>
+    const command = (r: TestInstance, ...args: string[]): Promise<Ran> =>
       keyrack([...args, "--data-dir", r.dataDir, "--database-url", urlOf(r.target)]);
     const json = (ran: Ran) => {
       expect(ran, ran.stderr).toMatchObject({ code: 0, stderr: "" });
@@ -23,7 +23,7 @@ for (const back of backends) {
     };
 
     it("list people, unlock one, and make a link that resets a password", async () => {
-      await using r = await rack(back, { flags: { throttle: "on", public_url: "https://keys.example.com" } });
+      await using r = await testInstance(back, { flags: { throttle: "on", public_url: "https://keys.example.com" } });
       const email = await account(r);
       const key = await r.sql("select email_key from users");
       expect(key).toHaveLength(1);
@@ -51,7 +51,7 @@ for (const back of backends) {
     });
 
     it("list the outbox with bodies hidden, show one with its body, and deliver it by hand", async () => {
-      await using r = await rack(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
+      await using r = await testInstance(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
       const email = freshEmail();
       await account(r, email, PASSWORD, false);
       await r.app.idle();
@@ -74,7 +74,7 @@ for (const back of backends) {
     });
 
     it("list the deployment's chain, with the people behind its rows", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const email = await account(r);
       await r.stop();
       const { data } = json(await command(r, "audit", "list", "--deployment", "--json"));
@@ -89,7 +89,7 @@ for (const back of backends) {
 
 describe("operator commands", { timeout: PROCESSES_MS }, () => {
   it("go through the running server's socket, and say in one line where there is no database", async () => {
-    await using r = await rack("sqlite");
+    await using r = await testInstance("sqlite");
     const email = await account(r);
     const asked = await keyrack(["user", "list", "--json", "--data-dir", r.dataDir, "--database-url", urlOf(r.target)]);
     expect(asked).toMatchObject({ code: 0, stderr: "" });

@@ -1,10 +1,10 @@
 // The typed client speaks every shape of the declarations: path, query, body, answer, refusal.
 import { expect, it } from "vitest";
 import { createClient, Refused } from "../../src/client.ts";
-import { rack } from "../../harness/rack.ts";
+import { testInstance } from "../../harness/rack.ts";
 
 it("calls routes with typed input and answers, and throws refusals with their code and details", async () => {
-  await using r = await rack("sqlite");
+  await using r = await testInstance("sqlite");
   const w = await r.workspace();
   const client = createClient({ url: r.url, bearer: w.keys.sk_owner });
   const { project_id, tenant_id } = w;

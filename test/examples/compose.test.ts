@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { loadSettings, settingsTable } from "../../src/config/settings.ts";
 import { backends } from "../../harness/backends.ts";
-import { rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/rack.ts";
 import { findRedis } from "../../harness/redis.ts";
 
 const read = (name: string): string =>
@@ -47,13 +47,13 @@ describe("examples/compose", () => {
 
 describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and Redis", async () => {
   const redis = await findRedis();
-  let one: TestRack;
-  let two: TestRack;
+  let one: TestInstance;
+  let two: TestInstance;
   let w: Workspace;
   beforeAll(async () => {
     const flags = redis ? { redis_url: redis.url } : {};
-    one = await rack("postgres", { flags });
-    two = await rack("postgres", { flags, beside: one });
+    one = await testInstance("postgres", { flags });
+    two = await testInstance("postgres", { flags, beside: one });
     w = await one.workspace();
   });
   afterAll(async () => {
@@ -89,7 +89,7 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
   it("wake each other's long polls", async () => {
     const { version } = (await onTwo(`GET /v1/policy/snapshot?project_id=${w.project_id}`)).body;
     const waiting = onTwo(`GET /v1/policy/delta?project_id=${w.project_id}&since=${version}&wait_ms=20000`);
-    await expect.poll(() => two.app.rack.feed.waiting).toBe(1);
+    await expect.poll(() => two.app.services.feed.waiting).toBe(1);
     const key = await w.mint();
     expect((await waiting).body.changes).toMatchObject([{ key_id: key.id }]);
   });
@@ -105,13 +105,13 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
   });
 
   it("have one leader, which alone runs the jobs", async () => {
-    const leaders = () => [one, two].filter(({ app }) => app.rack.worker.leads);
+    const leaders = () => [one, two].filter(({ app }) => app.services.worker.leads);
     await expect.poll(() => leaders().length, { timeout: 5_000 }).toBe(1);
     const [leader] = leaders();
     const follower = leader === one ? two : one;
-    const did = vi.spyOn(leader!.app.rack.store, "rest");
-    const didNot = vi.spyOn(follower.app.rack.store, "rest");
-    const looked = vi.spyOn(follower.app.rack.store, "lead");
+    const did = vi.spyOn(leader!.app.services.store, "rest");
+    const didNot = vi.spyOn(follower.app.services.store, "rest");
+    const looked = vi.spyOn(follower.app.services.store, "lead");
     one.clock.advance(10 * 60_000); // every short job is due in both
     await expect
       .poll(() => [did.mock.calls.length, looked.mock.calls.length > 1], { timeout: 10_000 })

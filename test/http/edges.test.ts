@@ -1,15 +1,15 @@
 // Edges of lists and cascades: paging over deleted rows, what a test key may learn by paging, and very many keys.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../harness/backends.ts";
-import { expectRefusal, rack, type TestRack } from "../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../harness/rack.ts";
 
 const KEYS = 40_000;
 
 for (const back of backends) {
   describe(`on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
@@ -31,7 +31,7 @@ for (const back of backends) {
       const other = await r.workspace();
       const live = await w.mint();
       const test = await w.mint({ env: "test" });
-      const never = r.app.rack.newId();
+      const never = r.app.services.newId();
       const foreign = await other.mint({ env: "test" });
       const refused = await w.call("sk_test", `GET /v1/keys?after=${never}`);
       expectRefusal(refused, 400, "invalid_request", "after");

@@ -3,14 +3,14 @@ import { describe, expect, it } from "vitest";
 import { PASSWORD_COST } from "../../src/domain/auth/password.ts";
 import { backends } from "../../harness/backends.ts";
 import { account, freshEmail, logIn } from "../../harness/people.ts";
-import { rack, type Reply } from "../../harness/rack.ts";
+import { testInstance, type Reply } from "../../harness/rack.ts";
 
 const FLOOD = 120;
 
 for (const back of backends) {
   describe(`a flood of log-ins on ${back}`, () => {
     it("is answered 503 for known and unknown addresses alike while everything else goes on", async () => {
-      await using r = await rack(back, { passwordCost: PASSWORD_COST });
+      await using r = await testInstance(back, { passwordCost: PASSWORD_COST });
       const email = await account(r);
       const workspace = await r.workspace();
       const flood = Array.from({ length: FLOOD }, (_, n) =>

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { backends } from "../../harness/backends.ts";
 import { heldMegabytes } from "../../harness/held-memory.ts";
-import { rack } from "../../harness/rack.ts";
+import { testInstance } from "../../harness/rack.ts";
 
 const CONNECTIONS = 80;
 const LENGTH = 60_000;
@@ -21,7 +21,7 @@ for (const back of backends) {
       ["/v1/auth/sessions", 400], // read, and refused for what it says
     ] as const) {
       it(`holds nothing of a body that was answered with ${status}`, async () => {
-        await using r = await rack(back);
+        await using r = await testInstance(back);
         const head = `host: x\r\nauthorization: Bearer ${unknown}\r\ncontent-type: application/json\r\n`;
         const sockets: Socket[] = [];
         const bring = async (): Promise<void> => {

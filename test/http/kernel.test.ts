@@ -2,12 +2,12 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
-import { expectRefusal, rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance, type Workspace } from "../../harness/rack.ts";
 
-let r: TestRack;
+let r: TestInstance;
 let w: Workspace;
 beforeAll(async () => {
-  r = await rack("sqlite");
+  r = await testInstance("sqlite");
   w = await r.workspace();
 });
 afterAll(() => r[Symbol.asyncDispose]());
@@ -258,7 +258,7 @@ describe("GET leaves the chain still", () => {
 });
 
 it("a refusal that cannot be logged is answered all the same", async () => {
-  const log = vi.spyOn(r.app.rack.log, "info").mockImplementation(() => {
+  const log = vi.spyOn(r.app.services.log, "info").mockImplementation(() => {
     throw new Error("the log is gone");
   });
   for (const call of [

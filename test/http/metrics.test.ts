@@ -9,7 +9,7 @@ import { loadSettings } from "../../src/config/settings.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/backends.ts";
 import { tempDir } from "../../harness/cli.ts";
-import { rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/rack.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../docs/monitoring/${name}`, import.meta.url));
 const METRIC = /\b(keyrack|process)_[a-z0-9_]+/g;
@@ -42,13 +42,13 @@ if (!hasPromtool)
 
 for (const back of backends) {
   describe(`/metrics on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     beforeAll(async () => {
-      r = await rack(back, { flags: { metrics: "127.0.0.1:0" } });
+      r = await testInstance(back, { flags: { metrics: "127.0.0.1:0" } });
       w = await r.workspace();
       const at = r.clock.now();
-      r.app.rack.backups = async () => ({
+      r.app.services.backups = async () => ({
         lastSuccessAt: at - 60_000,
         restoreTest: { lastRunAt: at - 120_000, pass: true, backupId: "b" },
       });
@@ -59,7 +59,7 @@ for (const back of backends) {
     it("counts a read by what was told of it, not by what it found before the disk failed", async () => {
       const name = (status: number) => `keyrack_http_requests_total{method="GET",route="/v1/keys",status="${status}"}`;
       const before = await scrape();
-      const lost = vi.spyOn(r.app.rack.store, "durable").mockImplementation(() => Promise.reject(new Error("EIO")));
+      const lost = vi.spyOn(r.app.services.store, "durable").mockImplementation(() => Promise.reject(new Error("EIO")));
       expect((await w.call("sk_owner", "GET /v1/keys")).status).toBe(503);
       lost.mockRestore();
       const after = await scrape();
@@ -72,7 +72,7 @@ for (const back of backends) {
       await w.call("sk_owner", "POST /v1/keys", { env: "nonsense" });
       const poll = `GET /v1/policy/delta?project_id=${w.project_id}&since=0&node=n1`;
       for (let i = 0; i < 4; i++) expect((await w.call("sk_owner", poll)).status).toBe(200);
-      await r.app.rack.nodes.settled();
+      await r.app.services.nodes.settled();
       const after = await scrape();
       const grew = (name: string): number => (after.get(name) ?? 0) - (before.get(name) ?? 0);
       const keys = 'method="POST",route="/v1/keys"';
@@ -110,7 +110,7 @@ for (const back of backends) {
     });
 
     it("says that the database is away instead of failing with it", async () => {
-      const broken = vi.spyOn(r.app.rack.store.read, "first").mockRejectedValue(new Error("gone"));
+      const broken = vi.spyOn(r.app.services.store.read, "first").mockRejectedValue(new Error("gone"));
       const away = await scrape();
       broken.mockRestore();
       expect([away.get("keyrack_database_up"), away.has("keyrack_outbox_queued")]).toEqual([0, false]);
@@ -142,7 +142,7 @@ describe("monitoring", () => {
 
   it("refuses to start where its port is taken, and leaves nothing listening", async () => {
     using at = tempDir();
-    await using r = await rack("sqlite", { flags: { metrics: "127.0.0.1:0" } });
+    await using r = await testInstance("sqlite", { flags: { metrics: "127.0.0.1:0" } });
     const taken = new URL(r.app.metricsUrl ?? "").host;
     const { settings } = loadSettings({ env: {}, flags: { data_dir: at.dir, port: "0", metrics: taken }, cwd: at.dir });
     await expect(startApp({ settings, log: silentLog })).rejects.toMatchObject({
@@ -152,7 +152,7 @@ describe("monitoring", () => {
   });
 
   it("is off unless asked for", async () => {
-    await using r = await rack("sqlite");
+    await using r = await testInstance("sqlite");
     expect(r.app.metricsUrl).toBeNull();
   });
 });

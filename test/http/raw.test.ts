@@ -2,12 +2,12 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { freshEmail, lastLetter, PASSWORD } from "../../harness/people.ts";
-import { rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/rack.ts";
 
-let r: TestRack;
+let r: TestInstance;
 let w: Workspace;
 beforeAll(async () => {
-  r = await rack("sqlite");
+  r = await testInstance("sqlite");
   w = await r.workspace();
 });
 afterAll(() => r[Symbol.asyncDispose]());

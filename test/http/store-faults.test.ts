@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Feed } from "../../src/domain/policy/feed.ts";
 import { postgresUrl } from "../../harness/backends.ts";
-import { rack, type Reply, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { testInstance, type Reply, type TestInstance, type Workspace } from "../../harness/rack.ts";
 import { startCluster, startRedis, until, type OwnRedis } from "../../harness/redis.ts";
 
 const server = await startRedis();
@@ -16,7 +16,7 @@ async function admin({ url }: OwnRedis, ...words: string[]): Promise<void> {
 
 describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () => {
   const redis = server as OwnRedis;
-  let r: TestRack;
+  let r: TestInstance;
   let w: Workspace;
   const limits = [{ id: "a", limit: 1_000_000, window_ms: 60_000, algorithm: "sliding", scope: "key" }];
   const check = (i = 0): Promise<Reply> =>
@@ -34,7 +34,7 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
     });
 
   beforeAll(async () => {
-    r = await rack("sqlite", { flags: { redis_url: redis.url } });
+    r = await testInstance("sqlite", { flags: { redis_url: redis.url } });
     w = await r.workspace();
   });
   afterAll(async () => {
@@ -98,7 +98,9 @@ describe("idempotency on a Redis Cluster", () => {
   it("gives one execute for each scope, on whichever node it lives", async () => {
     const cluster = await startCluster(["--appendonly", "yes", "--appendfsync", "always"]);
     if (!cluster) return;
-    const r = await rack("sqlite", { flags: { redis_url: cluster.urls.join(","), idempotency_store: "redis" } });
+    const r = await testInstance("sqlite", {
+      flags: { redis_url: cluster.urls.join(","), idempotency_store: "redis" },
+    });
     try {
       const workspaces = await Promise.all(Array.from({ length: 6 }, () => r.workspace()));
       const claim = (w: Workspace, n: number): Promise<Reply> => {
@@ -124,15 +126,15 @@ describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connection
     "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
 
   it("hears of what another process changed, whether before or after this one listens again", async () => {
-    await using one = await rack("postgres");
-    await using two = await rack("postgres", { beside: one });
+    await using one = await testInstance("postgres");
+    await using two = await testInstance("postgres", { beside: one });
     const w = await one.workspace();
     for (let round = 0; round < 3; round++) {
       const key = await w.mint();
       const feed = `/v1/policy/delta?project_id=${w.project_id}`;
       const { body } = await one.call(w.keys.sk_owner, `GET ${feed}&since=0`);
       const poll = one.call(w.keys.sk_owner, `GET ${feed}&since=${body.version}&wait_ms=25000`);
-      await until(() => one.app.rack.feed.waiting === 1);
+      await until(() => one.app.services.feed.waiting === 1);
       await one.sql(CUT);
       // The other process was cut off too: it may refuse once or twice, and nothing may be half done.
       await until(async () => {
@@ -149,8 +151,8 @@ describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connection
 
 describe("waiting polls", () => {
   it("are at most ten thousand a process: the next is told at once not to wait", async () => {
-    await using r = await rack("sqlite");
-    const feed = new Feed(r.app.rack.store);
+    await using r = await testInstance("sqlite");
+    const feed = new Feed(r.app.services.store);
     const waiters = Array.from({ length: 10_000 }, (_none, i) => feed.join(`p${i % 7}`, 25_000, () => () => {}));
     expect(waiters.every((waiter) => waiter !== undefined)).toBe(true);
     expect(feed.join("p0", 25_000, () => () => {})).toBeUndefined();

@@ -1,6 +1,6 @@
 // Doors that anybody may knock at are throttled by network; the cap per credential is off unless set.
 import { expect, it } from "vitest";
-import { rack, type Reply } from "../../harness/rack.ts";
+import { testInstance, type Reply } from "../../harness/rack.ts";
 
 function expectLimited(reply: Reply, policy: string): void {
   expect(reply.status).toBe(429);
@@ -11,7 +11,7 @@ function expectLimited(reply: Reply, policy: string): void {
 }
 
 it("the bootstrap door takes 60 knocks a minute from one network, before the token is looked at", async () => {
-  await using r = await rack("sqlite", { flags: { throttle: "on" } });
+  await using r = await testInstance("sqlite", { flags: { throttle: "on" } });
   r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
   const knock = () => r.call("krboot_wrong", "POST /v1/workspaces", {});
   for (let i = 0; i < 60; i++) expect((await knock()).status).toBe(401);
@@ -25,13 +25,13 @@ it("the bootstrap door takes 60 knocks a minute from one network, before the tok
 });
 
 it("a forwarded address is believed only from a trusted proxy", async () => {
-  await using trusting = await rack("sqlite", { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
+  await using trusting = await testInstance("sqlite", { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
   const knock = (address: string) =>
     trusting.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": `${address}, 127.0.0.9` } });
   for (let i = 0; i < 61; i++) await knock("203.0.113.7");
   expect((await knock("203.0.113.99")).status).toBe(429);
   expect((await knock("198.51.100.1")).status).toBe(401);
-  await using wary = await rack("sqlite", { flags: { throttle: "on" } });
+  await using wary = await testInstance("sqlite", { flags: { throttle: "on" } });
   for (let i = 0; i < 61; i++) {
     await wary.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": `10.0.${i}.1` } });
   }
@@ -41,7 +41,7 @@ it("a forwarded address is believed only from a trusted proxy", async () => {
 });
 
 it("the cap per credential holds for each on its own", async () => {
-  await using r = await rack("sqlite", { flags: { throttle: "on", vendor_per_minute: "20" } });
+  await using r = await testInstance("sqlite", { flags: { throttle: "on", vendor_per_minute: "20" } });
   r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
   const w = await r.workspace();
   r.clock.advance(60_000);
@@ -51,7 +51,7 @@ it("the cap per credential holds for each on its own", async () => {
 });
 
 it("the chain is verified six times a minute and no more", async () => {
-  await using r = await rack("sqlite", { flags: { throttle: "on" } });
+  await using r = await testInstance("sqlite", { flags: { throttle: "on" } });
   r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
   const w = await r.workspace();
   for (let i = 0; i < 6; i++) expect((await w.call("sk_test", "GET /v1/audit_logs/chain")).status).toBe(200);

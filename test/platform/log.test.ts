@@ -4,12 +4,12 @@ import { redact } from "../../src/platform/log.ts";
 import { mint } from "../../src/domain/auth/new-credentials.ts";
 import { formatInviteToken } from "../../src/kernel/credentials.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { rack, type TestRack, type Workspace } from "../../harness/rack.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/rack.ts";
 
-let r: TestRack;
+let r: TestInstance;
 let w: Workspace;
 beforeAll(async () => {
-  r = await rack("sqlite", { flags: { vendor_per_minute: "0" } });
+  r = await testInstance("sqlite", { flags: { vendor_per_minute: "0" } });
   w = await r.workspace();
 });
 afterAll(() => r[Symbol.asyncDispose]());
@@ -108,7 +108,7 @@ it("a refused credential, a refused role and a throttled one are logged with who
 });
 
 it("a failure of ours is found in the log by its request id, and says nothing to the caller", async () => {
-  const broken = vi.spyOn(r.app.rack.store.read, "first").mockRejectedValue(new Error("secret internals"));
+  const broken = vi.spyOn(r.app.services.store.read, "first").mockRejectedValue(new Error("secret internals"));
   const reply = await w.call("sk_owner", "GET /v1/workspace");
   broken.mockRestore();
   expect(reply.status).toBe(500);
@@ -127,7 +127,7 @@ it("a refusal is not told before what it rests on is durable, and is 503 when it
     const gate = Promise.withResolvers<void>();
     gate.promise.catch(() => {});
     const asked = Promise.withResolvers<void>();
-    const durable = vi.spyOn(r.app.rack.store, "durable").mockImplementation(() => {
+    const durable = vi.spyOn(r.app.services.store, "durable").mockImplementation(() => {
       asked.resolve();
       return gate.promise;
     });

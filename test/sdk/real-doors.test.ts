@@ -12,11 +12,11 @@ import { idempotent, protect } from "../../src/sdk/adapters/node.ts";
 import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { backends } from "../../harness/backends.ts";
-import { rack, type RackOptions } from "../../harness/rack.ts";
+import { testInstance, type TestInstanceOptions } from "../../harness/rack.ts";
 import { patientPorts } from "../../harness/sdk/ports.ts";
 
-async function world(back: (typeof backends)[number], options: RackOptions = {}) {
-  const r = await rack(back, options);
+async function world(back: (typeof backends)[number], options: TestInstanceOptions = {}) {
+  const r = await testInstance(back, options);
   const w = await r.workspace();
   const closers: (() => unknown)[] = [];
   return {

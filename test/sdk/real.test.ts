@@ -2,12 +2,12 @@
 import { describe, expect, it } from "vitest";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { backends } from "../../harness/backends.ts";
-import { rack } from "../../harness/rack.ts";
+import { testInstance } from "../../harness/rack.ts";
 
 for (const back of backends) {
   describe(`the library on a real server with ${back}`, () => {
     it("knows a new key, its scopes and its end; revoke?wait=true proves that every node has it", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
       const before = await w.mint({ scopes: ["orders:read"] });
       const nodes = Array.from({ length: 3 }, (_, i) =>
@@ -38,7 +38,7 @@ for (const back of backends) {
     });
 
     it("limits by the real counters and counts what it admitted", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
       const limit = { id: "m", limit: 3, window_ms: 60_000, algorithm: "sliding", scope: "key" };
       const key = await w.mint({ rate_limits: [limit] });

@@ -2,10 +2,10 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, it } from "vitest";
-import { rack } from "../../harness/rack.ts";
+import { testInstance } from "../../harness/rack.ts";
 
 it("a stop waits for no connection on which nothing is being answered", { timeout: 8_000 }, async () => {
-  await using r = await rack("sqlite");
+  await using r = await testInstance("sqlite");
   const silent = connect(Number(new URL(r.url).port), "127.0.0.1");
   await once(silent, "connect");
   expect((await r.call(null, "GET /healthz")).status).toBe(200);

@@ -6,13 +6,13 @@ import { startServer, type Running } from "../../harness/server.ts";
 import { askInstance } from "../../src/server/operator-socket/client.ts";
 import { backends, freshDatabase } from "../../harness/backends.ts";
 import { tempDir } from "../../harness/cli.ts";
-import { rackLite, vendorOf } from "../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../harness/rack-lite.ts";
 
 describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
   it("falls to one store alone, and to another when the first one's session ends", async () => {
-    await using lite = await rackLite("postgres");
+    await using lite = await testServices("postgres");
     await using second = await lite.another();
-    const [a, b] = [lite.rack.store, second.rack.store];
+    const [a, b] = [lite.services.store, second.services.store];
     expect([await a.lead(), await b.lead(), await a.lead(), await b.lead()]).toEqual([true, false, true, false]);
     await lite.sql(
       "select pg_terminate_backend(pid, 5000) from pg_locks where locktype = 'advisory' and objid = 1 and database = (select oid from pg_database where datname = current_database())",
@@ -53,22 +53,22 @@ describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
 
 describe("SQLite", () => {
   it("always leads, and moves its -wal into the database in a quiet moment", async () => {
-    await using lite = await rackLite("sqlite");
-    const { store } = lite.rack;
+    await using lite = await testServices("sqlite");
+    const { store } = lite.services;
     expect(await store.lead()).toBe(true);
     if (lite.target.kind !== "sqlite") throw new Error("not SQLite");
     const { file } = lite.target;
     const size = (): number => statSync(file).size;
     const before = size();
-    await vendorOf(lite.rack);
-    for (let i = 0; i < 20; i++) await vendorOf(lite.rack);
+    await vendorOf(lite.services);
+    for (let i = 0; i < 20; i++) await vendorOf(lite.services);
     expect(size()).toBe(before);
-    const writing = vendorOf(lite.rack); // a write that comes meanwhile waits for nothing and loses nothing
-    await Promise.all([store.rest(), vendorOf(lite.rack)]);
+    const writing = vendorOf(lite.services); // a write that comes meanwhile waits for nothing and loses nothing
+    await Promise.all([store.rest(), vendorOf(lite.services)]);
     await writing;
     await store.rest();
     expect(size()).toBeGreaterThan(before);
-    await vendorOf(lite.rack);
+    await vendorOf(lite.services);
     expect(await lite.sql("select count(*) as n from workspaces")).toEqual([{ n: 24 }]);
   });
 });

@@ -1,6 +1,6 @@
 // The policy feed. Answers come serialised from the domain, so they are sent as bytes, never rebuilt.
 import { z } from "zod";
-import type { Rack } from "../../domain/core/context.ts";
+import type { Services } from "../../domain/core/context.ts";
 import { policyDelta, policySnapshot, type Fed } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import type { OnGone } from "../../domain/core/waiter.ts";
@@ -29,7 +29,7 @@ export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
   output: PolicySnapshot,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: async (ctx, { query, request }) =>
-    respond(ctx.rack, request, await policySnapshot(ctx, query, holding(request))),
+    respond(ctx.services, request, await policySnapshot(ctx, query, holding(request))),
 });
 
 export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
@@ -46,8 +46,8 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: (ctx, { query, request }) => {
     const fed = policyDelta(ctx, query, holding(request), goneOf(request));
-    if (fed instanceof Promise) return fed.then((found) => respond(ctx.rack, request, found));
-    return respond(ctx.rack, request, fed);
+    if (fed instanceof Promise) return fed.then((found) => respond(ctx.services, request, found));
+    return respond(ctx.services, request, fed);
   },
 });
 
@@ -83,15 +83,15 @@ function notModified(tag: string): Answer {
   return answer;
 }
 
-function respond(rack: Rack, { headers }: Incoming, { tag, page }: Fed): Answer | Promise<Answer> {
+function respond(services: Services, { headers }: Incoming, { tag, page }: Fed): Answer | Promise<Answer> {
   if (!page) return notModified(tag);
-  return small.get(page) ?? sendPage(rack, page, encodingFor(headers["accept-encoding"]));
+  return small.get(page) ?? sendPage(services, page, encodingFor(headers["accept-encoding"]));
 }
 
 /** Answers that are the same for everybody: a change reaches a whole fleet in the same few hundred bytes. */
 const small = new WeakMap<Page, Answer>();
 
-async function sendPage({ feed }: Rack, page: Page, encoding: Encoding | undefined): Promise<Answer> {
+async function sendPage({ feed }: Services, page: Page, encoding: Encoding | undefined): Promise<Answer> {
   const fields = { "content-type": JSON_TYPE, etag: `W/"${page.tag}"`, ...CACHING };
   const encoded = encoding && (await feed.pages.encoded(page, encoding));
   if (encoded) return new Answer(200, encoded, { ...fields, "content-encoding": encoding });

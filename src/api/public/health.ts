@@ -18,7 +18,11 @@ export const healthz = endpoint("GET /healthz", {
   access: "public",
   looseQuery: true,
   output: z.strictObject({ status: z.literal("ok"), region: z.string(), redis: RedisState }),
-  handle: ({ rack }) => ({ status: "ok" as const, region: rack.settings.region, redis: rack.counters.redisState() }),
+  handle: ({ services }) => ({
+    status: "ok" as const,
+    region: services.settings.region,
+    redis: services.counters.redisState(),
+  }),
 });
 
 export const readyz = endpoint("GET /readyz", {
@@ -32,11 +36,11 @@ export const readyz = endpoint("GET /readyz", {
     redis: RedisState,
   }),
   failures: ["unavailable"],
-  handle: async ({ rack }) => {
-    const redis = rack.counters.redisState();
-    const { region } = rack.settings;
+  handle: async ({ services }) => {
+    const redis = services.counters.redisState();
+    const { region } = services.settings;
     try {
-      await rack.store.ping(READY_WAIT_MS);
+      await services.store.ping(READY_WAIT_MS);
     } catch (error) {
       const database = /time/i.test((error as Error).message) ? "timeout" : "error";
       return jsonAnswer(503, { status: "unavailable", region, database, redis }, { "retry-after": "1" });
@@ -67,5 +71,5 @@ export const status = endpoint("GET /status", {
       backupId: z.string().nullable(),
     }),
   }),
-  handle: ({ rack }) => showStatus(rack),
+  handle: ({ services }) => showStatus(services),
 });

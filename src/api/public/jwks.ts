@@ -21,5 +21,5 @@ export const jwksShow = endpoint("GET /.well-known/jwks.json", {
       }),
     ),
   }),
-  handle: async ({ rack }) => ({ keys: await publishedKeys(rack) }),
+  handle: async ({ services }) => ({ keys: await publishedKeys(services) }),
 });

@@ -42,11 +42,11 @@ export const scannerReport = endpoint("POST /v1/webhooks/scanner/secret_scanning
   ),
   failures: ["invalid_signature", "scanner_off", "payload_too_large", "unavailable"],
   emits: ["api_key.quarantined", "secret_key.quarantined", "session.revoked"],
-  handle: async ({ rack, from }, { raw, request }) => {
-    if (!rack.scannerKeys) throw fail("scanner_off");
+  handle: async ({ services, from }, { raw, request }) => {
+    if (!services.scannerKeys) throw fail("scanner_off");
     const { identifier, signature } = signatureOf(request.headers);
     const bytes = await raw();
-    if (!(await rack.scannerKeys.verify(identifier, signature, bytes))) throw fail("invalid_signature");
-    return reportLeaks({ rack, actor: { kind: "scanner" }, from }, parseReports(bytes));
+    if (!(await services.scannerKeys.verify(identifier, signature, bytes))) throw fail("invalid_signature");
+    return reportLeaks({ services, actor: { kind: "scanner" }, from }, parseReports(bytes));
   },
 });

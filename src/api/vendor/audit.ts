@@ -53,9 +53,9 @@ export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
       .nullable(),
   }),
   failures: ["rate_limited"],
-  handle: ({ rack, actor }) => {
-    rack.throttles.take(CHAIN_RUNS, actor.workspace_id);
-    return verifyChain(rack, actor.workspace_id);
+  handle: ({ services, actor }) => {
+    services.throttles.take(CHAIN_RUNS, actor.workspace_id);
+    return verifyChain(services, actor.workspace_id);
   },
 });
 
@@ -64,8 +64,8 @@ export const auditLogsCheckpoint = endpoint("GET /v1/audit_logs/checkpoint", {
   access: "audit.chain",
   output: z.string(),
   produces: "text/plain",
-  handle: async ({ rack, actor }) => {
-    const { note, vkey } = await latestCheckpoint(rack, actor.workspace_id);
+  handle: async ({ services, actor }) => {
+    const { note, vkey } = await latestCheckpoint(services, actor.workspace_id);
     return new Answer(200, note, { "content-type": "text/plain; charset=utf-8", "audit-vkey": vkey });
   },
 });

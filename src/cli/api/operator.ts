@@ -3,7 +3,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { BadSetting, loadSettings, type Settings } from "../../config/settings.ts";
-import type { Rack } from "../../domain/core/context.ts";
+import type { Services } from "../../domain/core/context.ts";
 import type { Args, Operation, OperationName, Result } from "../../server/operator-socket/operations.ts";
 import { ExitError, out, settingFlags } from "../ui/output.ts";
 
@@ -41,11 +41,11 @@ export async function operate<N extends OperationName>(
   if (asked) return asked.value as Result<N>;
   const { operations } = await import("../../server/operator-socket/operations.ts");
   const operation: Operation = operations[op];
-  return withRack(options, async (rack) => (await operation(rack, args, progress)) as Result<N>);
+  return withServices(options, async (services) => (await operation(services, args, progress)) as Result<N>);
 }
 
 /** Opens the instance's database, does the work, closes it again. Refused while a server runs on it. */
-export async function withRack<T>(options: OperatorOptions, work: (rack: Rack) => Promise<T>): Promise<T> {
+export async function withServices<T>(options: OperatorOptions, work: (services: Services) => Promise<T>): Promise<T> {
   const [{ openOffline, StartRefused }, { createLog }, { Failure }] = await Promise.all([
     import("../../server/instance.ts"),
     import("../../platform/log.ts"),
@@ -55,7 +55,7 @@ export async function withRack<T>(options: OperatorOptions, work: (rack: Rack) =
   try {
     const offline = await openOffline({ settings, log: createLog({ level: "error", pretty: process.stderr.isTTY }) });
     try {
-      return await work(offline.rack);
+      return await work(offline.services);
     } finally {
       await offline.close();
     }

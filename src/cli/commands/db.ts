@@ -8,7 +8,7 @@ import {
   operatorSettings,
   refuseWhileRunning,
   show,
-  withRack,
+  withServices,
   type OperatorOptions,
 } from "../api/operator.ts";
 import { createSteps } from "../ui/progress-steps.ts";
@@ -83,7 +83,7 @@ function copiedText({ from, to, dry_run, tables, rows, chains, audit_rows, took_
 }
 
 async function migrate(options: OperatorOptions): Promise<void> {
-  const applied = await withRack(options, async (rack) => rack.store.applied);
+  const applied = await withServices(options, async (services) => services.store.applied);
   const human = applied.length > 0 ? `Applied ${applied.join(", ")}.` : "The schema is up to date.";
   show(options, { json: { object: "migration", applied }, quiet: applied.join("\n"), human });
 }

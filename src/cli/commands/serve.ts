@@ -125,7 +125,7 @@ async function startThrowaway(options: ServeOptions): Promise<Throwaway> {
   process.on("exit", () => rmSync(dir, { recursive: true, force: true }));
   const app = await start(throwawaySettings(options, dir), allowed(options));
   const { seedInstance } = await import("../../server/seed.ts");
-  const seed = options.seed ? await seedInstance(app.rack) : undefined;
+  const seed = options.seed ? await seedInstance(app.services) : undefined;
   return { app, dir, seed, undo };
 }
 

@@ -7,7 +7,7 @@ import type { AuditLogRow } from "../../store/schema/tables.ts";
 import { usersByIds } from "../../store/queries/users.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
 import { expectedByCheckpoint } from "./checkpoints.ts";
-import type { Ctx, Rack } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { PRODUCT_STATE } from "../core/events.ts";
 import { listOf, type List } from "../core/views.ts";
 
@@ -36,16 +36,16 @@ export async function listAudit(ctx: Ctx<Vendor>, query: AuditQuery): Promise<Li
   const { workspace_id } = ctx.actor;
   const env = confinedTo(ctx.actor);
   const after_seq = query.after_seq ?? 0;
-  const rows = await listAuditRows(ctx.rack.store.read, { workspace_id, after_seq, limit: query.limit, env });
+  const rows = await listAuditRows(ctx.services.store.read, { workspace_id, after_seq, limit: query.limit, env });
   if (env) return listOf(rows, query.limit, viewConfined);
-  const people = await resolveActors(ctx.rack, rows);
+  const people = await resolveActors(ctx.services, rows);
   return listOf(rows, query.limit, (row) => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null }));
 }
 
 /** The people behind the `user` rows, by id. */
-async function resolveActors(rack: Rack, rows: AuditLogRow[]): Promise<Map<string, AuditActor>> {
+async function resolveActors(services: Services, rows: AuditLogRow[]): Promise<Map<string, AuditActor>> {
   const ids = rows.flatMap(({ actor_type, actor_id }) => (actor_type === "user" && actor_id ? [actor_id] : []));
-  const people = await usersByIds(rack.store.read, [...new Set(ids)]);
+  const people = await usersByIds(services.store.read, [...new Set(ids)]);
   return new Map(
     people.map(({ id, email, email_verified_at, name }) => [
       id,
@@ -55,11 +55,11 @@ async function resolveActors(rack: Rack, rows: AuditLogRow[]): Promise<Map<strin
 }
 
 /** The deployment's own chain: what people and operators did. For the operator's eyes only (decision 100). */
-export async function listDeploymentAudit(rack: Rack, query: AuditQuery): Promise<List<AuditLog>> {
+export async function listDeploymentAudit(services: Services, query: AuditQuery): Promise<List<AuditLog>> {
   const after_seq = query.after_seq ?? 0;
   const filter = { workspace_id: NIL_WORKSPACE, after_seq, limit: query.limit, env: null };
-  const rows = await listAuditRows(rack.store.read, filter);
-  const people = await resolveActors(rack, rows);
+  const rows = await listAuditRows(services.store.read, filter);
+  const people = await resolveActors(services, rows);
   return listOf(rows, query.limit, (row) => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null }));
 }
 
@@ -96,10 +96,10 @@ export type AuditChain = {
 };
 
 /** Recomputes every hash of a chain, off the main thread, and holds it against the newest signed checkpoint. */
-export async function verifyChain(rack: Rack, workspace_id: string): Promise<AuditChain> {
+export async function verifyChain(services: Services, workspace_id: string): Promise<AuditChain> {
   // The checkpoint is read before the chain: read after it, rows added in between would look like missing ones.
-  const expected = await expectedByCheckpoint(rack, workspace_id);
-  const { checked, head_seq, head_hash, broken_seq, reason } = await rack.store.verify(workspace_id, expected);
-  await rack.store.durable();
+  const expected = await expectedByCheckpoint(services, workspace_id);
+  const { checked, head_seq, head_hash, broken_seq, reason } = await services.store.verify(workspace_id, expected);
+  await services.store.durable();
   return { object: "audit_chain", verified: reason === null, checked, head_seq, head_hash, broken_seq, reason };
 }

@@ -3,10 +3,10 @@
 import { existsSync } from "node:fs";
 import { appendFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 
-export async function appendCheckpoint(rack: Rack, workspace_id: string, note: string): Promise<void> {
-  const { data_dir } = rack.settings;
+export async function appendCheckpoint(services: Services, workspace_id: string, note: string): Promise<void> {
+  const { data_dir } = services.settings;
   if (!existsSync(data_dir)) return;
   const folder = join(data_dir, "checkpoints");
   try {
@@ -14,6 +14,6 @@ export async function appendCheckpoint(rack: Rack, workspace_id: string, note: s
     await appendFile(join(folder, `${workspace_id}.txt`), `${note}\n`, { mode: 0o600 });
   } catch (error) {
     // The note is in the database; the copy is worth a warning and not the checkpoint.
-    rack.log.warn("audit_checkpoint_file", { workspace_id, error: (error as Error).message });
+    services.log.warn("audit_checkpoint_file", { workspace_id, error: (error as Error).message });
   }
 }

@@ -18,7 +18,7 @@ import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import type { AuditCheckpointRow } from "../../store/schema/tables.ts";
 import type { Expected } from "../../store/offline/verifier.ts";
 import { appendCheckpoint } from "./checkpoint-files.ts";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 import { record } from "../core/mutate.ts";
 import { loadCheckpointSigner, verifyEd25519, type Signer } from "../vault/signing-keys.ts";
 import { sha256Bytes } from "../../store/offline/digest.ts";
@@ -31,34 +31,34 @@ export type SignedCheckpoint = { size: number; note: string; vkey: string };
 export class BrokenChain extends Error {}
 
 /** `<host>/audit/<workspace_id>`. The host is fixed at first use: a renamed server still extends its old checkpoints. */
-export async function checkpointOrigin(rack: Rack, workspace_id: string): Promise<string> {
-  return `${await originHost(rack)}/audit/${workspace_id}`;
+export async function checkpointOrigin(services: Services, workspace_id: string): Promise<string> {
+  return `${await originHost(services)}/audit/${workspace_id}`;
 }
 
-async function originHost(rack: Rack): Promise<string> {
+async function originHost(services: Services): Promise<string> {
   const name = "audit_origin_host";
-  const fixed = await readFact.first(rack.store.read, { name });
+  const fixed = await readFact.first(services.store.read, { name });
   if (fixed) return fixed.value;
-  const { public_url } = rack.settings;
-  const value = public_url ? new URL(public_url).hostname : rack.settings.host;
-  await record(rack, (tx) => claimFact.run(tx, { name, value }));
-  return (await readFact.first(rack.store.read, { name }))?.value ?? value;
+  const { public_url } = services.settings;
+  const value = public_url ? new URL(public_url).hostname : services.settings.host;
+  await record(services, (tx) => claimFact.run(tx, { name, value }));
+  return (await readFact.first(services.store.read, { name }))?.value ?? value;
 }
 
 /** Signs the chain as it stands and keeps the note. */
-export async function makeCheckpoint(rack: Rack, workspace_id: string): Promise<SignedCheckpoint> {
-  const signer = await loadCheckpointSigner(rack);
-  const origin = await checkpointOrigin(rack, workspace_id);
+export async function makeCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
+  const signer = await loadCheckpointSigner(services);
+  const origin = await checkpointOrigin(services, workspace_id);
   // The checkpoint is read before the head: another process may add both in between.
-  const newest = await newestCheckpoint.first(rack.store.read, { workspace_id });
-  const head = (await headOf.first(rack.store.read, { workspace_id })) ?? { seq: 0, hash: GENESIS_HASH };
+  const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
+  const head = (await headOf.first(services.store.read, { workspace_id })) ?? { seq: 0, hash: GENESIS_HASH };
   const signed = newest ? openCheckpoint(newest, origin, signer) : null;
   if (newest && newest.seq > head.seq)
     throw new BrokenChain(`the chain has ${head.seq} rows, and ${newest.seq} were signed`);
-  const tree = await growTree(rack, workspace_id, head, restoreTree(newest, signed), signed);
+  const tree = await growTree(services, workspace_id, head, restoreTree(newest, signed), signed);
   const text = checkpointText(origin, tree.size, tree.root());
   const note = formatNote(text, origin, keyId(origin, signer.publicKey, sha256Bytes), signer.sign(utf8(text)));
-  await keepCheckpoint(rack, workspace_id, note, head, tree);
+  await keepCheckpoint(services, workspace_id, note, head, tree);
   return { size: tree.size, note, vkey: vkey(origin, signer.publicKey, sha256Bytes) };
 }
 
@@ -85,7 +85,7 @@ function restoreTree(newest: AuditCheckpointRow | undefined, signed: Checkpoint 
 }
 
 async function growTree(
-  rack: Rack,
+  services: Services,
   workspace_id: string,
   head: ChainHead,
   tree: MerkleTree,
@@ -93,7 +93,7 @@ async function growTree(
 ): Promise<MerkleTree> {
   let hash = head.hash;
   while (tree.size < head.seq) {
-    const rows = await hashesBetween.all(rack.store.read, {
+    const rows = await hashesBetween.all(services.store.read, {
       workspace_id,
       after: tree.size,
       upTo: head.seq,
@@ -114,55 +114,55 @@ async function growTree(
 }
 
 async function keepCheckpoint(
-  rack: Rack,
+  services: Services,
   workspace_id: string,
   note: string,
   head: ChainHead,
   tree: MerkleTree,
 ): Promise<void> {
   const frontier = JSON.stringify(tree.frontier().map((root) => toBase64(root)));
-  const row = { workspace_id, seq: tree.size, note, frontier, created_at: rack.clock.now() };
+  const row = { workspace_id, seq: tree.size, note, frontier, created_at: services.clock.now() };
   // Whatever was read is durable once this commit is: one log, in order.
-  const stored = await record(rack, (tx) => storeCheckpoint.run(tx, row));
+  const stored = await record(services, (tx) => storeCheckpoint.run(tx, row));
   if (stored === 0) return;
-  await appendCheckpoint(rack, workspace_id, note);
-  rack.log.info("audit_checkpoint", { workspace_id, head_seq: head.seq, head_hash: head.hash });
+  await appendCheckpoint(services, workspace_id, note);
+  services.log.info("audit_checkpoint", { workspace_id, head_seq: head.seq, head_hash: head.hash });
 }
 
 /** The newest note, made now when none is as new as the head. */
-export async function latestCheckpoint(rack: Rack, workspace_id: string): Promise<SignedCheckpoint> {
-  const signer = await loadCheckpointSigner(rack);
-  const origin = await checkpointOrigin(rack, workspace_id);
-  const newest = await newestCheckpoint.first(rack.store.read, { workspace_id });
-  const head = await headOf.first(rack.store.read, { workspace_id });
+export async function latestCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
+  const signer = await loadCheckpointSigner(services);
+  const origin = await checkpointOrigin(services, workspace_id);
+  const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
+  const head = await headOf.first(services.store.read, { workspace_id });
   const signed = newest ? openCheckpoint(newest, origin, signer) : null;
   // A chain shorter than what was signed has no newer truth to tell: the signed note is the evidence.
   if (newest && signed && signed.size >= (head?.seq ?? 0)) {
-    await rack.store.durable();
+    await services.store.durable();
     return { size: signed.size, note: newest.note, vkey: vkey(origin, signer.publicKey, sha256Bytes) };
   }
-  return makeCheckpoint(rack, workspace_id);
+  return makeCheckpoint(services, workspace_id);
 }
 
 /** For the job loop: signs every chain that has at least so many rows which no checkpoint stands for. */
-export async function runCheckpoints(rack: Rack, { rows = 1 }: { rows?: number } = {}): Promise<number> {
+export async function runCheckpoints(services: Services, { rows = 1 }: { rows?: number } = {}): Promise<number> {
   let made = 0;
-  for (const { workspace_id } of await chainsAhead.all(rack.store.read, { rows })) {
+  for (const { workspace_id } of await chainsAhead.all(services.store.read, { rows })) {
     try {
-      await makeCheckpoint(rack, workspace_id);
+      await makeCheckpoint(services, workspace_id);
       made++;
     } catch (error) {
-      rack.log.error("audit_checkpoint_failed", { workspace_id, error: (error as Error).message });
+      services.log.error("audit_checkpoint_failed", { workspace_id, error: (error as Error).message });
     }
   }
   return made;
 }
 
 /** What the newest stored checkpoint lets a verifier expect; one that we did not sign is met by no chain. */
-export async function expectedByCheckpoint(rack: Rack, workspace_id: string): Promise<Expected[]> {
-  const newest = await newestCheckpoint.first(rack.store.read, { workspace_id });
+export async function expectedByCheckpoint(services: Services, workspace_id: string): Promise<Expected[]> {
+  const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
   if (!newest) return [];
-  const origin = await checkpointOrigin(rack, workspace_id);
-  const signed = openCheckpoint(newest, origin, await loadCheckpointSigner(rack));
+  const origin = await checkpointOrigin(services, workspace_id);
+  const signed = openCheckpoint(newest, origin, await loadCheckpointSigner(services));
   return [{ size: newest.seq, root: signed ? toBase64(signed.root) : null }];
 }

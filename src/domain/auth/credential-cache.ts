@@ -3,7 +3,7 @@
 import type { Store } from "../../store/database.ts";
 import type { Actor, SecretKeyActor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
-import { sha256, type Rack } from "../core/context.ts";
+import { sha256, type Services } from "../core/context.ts";
 import { resolveBearer } from "./credentials.ts";
 
 const ENTRIES_MAX = 10_000;
@@ -11,7 +11,7 @@ const TOPIC = "secret_key";
 
 type Entry = { readonly actor: SecretKeyActor; readonly until: number };
 
-export class HotAuth {
+export class CredentialCache {
   readonly #clock: Clock;
   readonly #ttlMs: number;
   readonly #entries = new Map<string, Entry>();
@@ -69,22 +69,22 @@ export class HotAuth {
 }
 
 /** Who a machine endpoint's caller is: resolved once, then remembered for a few seconds. */
-export function resolveHot(rack: Rack, bearer: string): Actor | Promise<Actor> {
+export function resolveCached(services: Services, bearer: string): Actor | Promise<Actor> {
   const hash = sha256(bearer);
-  return rack.hotAuth.find(hash) ?? resolveAndKeep(rack, bearer, hash);
+  return services.credentialCache.find(hash) ?? resolveAndKeep(services, bearer, hash);
 }
 
-async function resolveAndKeep(rack: Rack, bearer: string, hash: string): Promise<Actor> {
-  const { epoch } = rack.hotAuth;
-  const actor = await resolveBearer(rack, bearer);
-  if (actor.kind === "secret_key") rack.hotAuth.keep(hash, actor, epoch);
+async function resolveAndKeep(services: Services, bearer: string, hash: string): Promise<Actor> {
+  const { epoch } = services.credentialCache;
+  const actor = await resolveBearer(services, bearer);
+  if (actor.kind === "secret_key") services.credentialCache.keep(hash, actor, epoch);
   return actor;
 }
 
 /** After a secret key was revoked, shortened or quarantined: no process goes on believing in what it remembers. */
-export async function forgetSecretKey(rack: Rack, id: string): Promise<void> {
-  await rack.store.notify(TOPIC, id).catch((error: unknown) => {
-    rack.log.warn("other processes learn of this secret key only when their cache lapses", {
+export async function forgetSecretKey(services: Services, id: string): Promise<void> {
+  await services.store.notify(TOPIC, id).catch((error: unknown) => {
+    services.log.warn("other processes learn of this secret key only when their cache lapses", {
       id,
       error: String(error),
     });

@@ -2,13 +2,13 @@
 // the same answer as an unknown credential.
 import { timingSafeEqual } from "node:crypto";
 import { fail, type FailureName } from "../../kernel/errors.ts";
-import { after, type Soon } from "../../kernel/maybe-promise.ts";
+import { after, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { looksLikeCredential, parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
 import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys.ts";
 import { sessionByHash, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Actor, SecretKeyActor, SessionActor } from "../core/actor.ts";
-import { sha256, type Rack } from "../core/context.ts";
+import { sha256, type Services } from "../core/context.ts";
 import { looksLikeJwt, resolveEmbedToken } from "../embed/tokens.ts";
 import { record } from "../core/mutate.ts";
 import { IDLE_MS } from "./sessions.ts";
@@ -23,12 +23,12 @@ const REFUSED: Partial<Record<CredentialKind, FailureName>> = {
   session: "invalid_session",
 };
 
-export function resolveBearer(rack: Rack, bearer: string): Soon<Actor> {
+export function resolveBearer(services: Services, bearer: string): MaybePromise<Actor> {
   const kind = looksLikeCredential(bearer);
-  if (mayBeBootstrap(kind) && isBootstrap(rack, bearer)) return { kind: "bootstrap" };
-  if (looksLikeJwt(bearer)) return resolveEmbedToken(rack, bearer);
-  if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(rack, bearer);
-  if (kind === "session" && parseCredential(bearer)) return resolveSession(rack, bearer);
+  if (mayBeBootstrap(kind) && isBootstrap(services, bearer)) return { kind: "bootstrap" };
+  if (looksLikeJwt(bearer)) return resolveEmbedToken(services, bearer);
+  if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer);
+  if (kind === "session" && parseCredential(bearer)) return resolveSession(services, bearer);
   throw fail((kind && REFUSED[kind]) ?? "unauthenticated");
 }
 
@@ -43,24 +43,24 @@ export function readsAsOther(token: string): CredentialKind | null {
 }
 
 /** Both sides are hashed first, so the comparison takes the same time whatever was sent. */
-function isBootstrap(rack: Rack, bearer: string): boolean {
-  const want = rack.bootstrapHash();
+function isBootstrap(services: Services, bearer: string): boolean {
+  const want = services.bootstrapHash();
   if (!want) return false;
   return timingSafeEqual(Buffer.from(want, "hex"), Buffer.from(sha256(bearer), "hex"));
 }
 
-function resolveSecretKey(rack: Rack, bearer: string): Soon<SecretKeyActor> {
-  const found = secretKeyByHash.shared(rack.store.read, { lookup_hash: sha256(bearer) });
-  return after(found, (row) => secretKeyActor(rack, row));
+function resolveSecretKey(services: Services, bearer: string): MaybePromise<SecretKeyActor> {
+  const found = secretKeyByHash.shared(services.store.read, { lookup_hash: sha256(bearer) });
+  return after(found, (row) => secretKeyActor(services, row));
 }
 
 type FoundSecretKey = Awaited<ReturnType<typeof secretKeyByHash.first>>;
 
-function secretKeyActor(rack: Rack, row: FoundSecretKey): SecretKeyActor {
-  const now = rack.clock.now();
+function secretKeyActor(services: Services, row: FoundSecretKey): SecretKeyActor {
+  const now = services.clock.now();
   if (!row || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= now)) throw fail("invalid_key");
   const { id, workspace_id } = row;
-  touch(rack, id, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
+  touch(services, id, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
   return {
     kind: "secret_key",
     id,
@@ -72,23 +72,23 @@ function secretKeyActor(rack: Rack, row: FoundSecretKey): SecretKeyActor {
 }
 
 /** The membership is read with the session: whoever was removed is in no workspace from the next request on. */
-async function resolveSession(rack: Rack, bearer: string): Promise<SessionActor> {
-  const row = await sessionByHash.first(rack.store.read, { lookup_hash: sha256(bearer) });
-  const now = rack.clock.now();
+async function resolveSession(services: Services, bearer: string): Promise<SessionActor> {
+  const row = await sessionByHash.first(services.store.read, { lookup_hash: sha256(bearer) });
+  const now = services.clock.now();
   if (!row || row.revoked_at !== null || Math.min(row.expires_at, row.absolute_expires_at) <= now) {
     throw fail("invalid_session");
   }
   const { id, user_id, workspace_id, role } = row;
   const expires_at = Math.min(now + IDLE_MS, row.absolute_expires_at);
-  touch(rack, id, row.last_seen_at, (tx) => touchSession.run(tx, { id, last_seen_at: now, expires_at }));
+  touch(services, id, row.last_seen_at, (tx) => touchSession.run(tx, { id, last_seen_at: now, expires_at }));
   return { kind: "session", id, user_id, workspace_id, role };
 }
 
 /** The last use is kept to the minute and written beside the request, never before it (decisions 50, 65). */
-function touch(rack: Rack, id: string, stored: number, write: (tx: Tx) => Promise<unknown>): void {
-  const now = rack.clock.now();
-  if (now - Math.max(stored, rack.touched.get(id) ?? 0) < TOUCH_EVERY_MS) return;
-  if (rack.touched.size >= TOUCHED_MAX) rack.touched.clear(); // only costs a write more for each that comes again
-  rack.touched.set(id, now);
-  record(rack, write).catch(() => rack.touched.delete(id));
+function touch(services: Services, id: string, stored: number, write: (tx: Tx) => Promise<unknown>): void {
+  const now = services.clock.now();
+  if (now - Math.max(stored, services.touched.get(id) ?? 0) < TOUCH_EVERY_MS) return;
+  if (services.touched.size >= TOUCHED_MAX) services.touched.clear(); // only costs a write more for each that comes again
+  services.touched.set(id, now);
+  record(services, write).catch(() => services.touched.delete(id));
 }

@@ -14,25 +14,25 @@ import { liveUser } from "./users.ts";
 const VERIFICATION_MAILS = { name: "verification_mail", limit: 5, windowMs: 3_600_000 };
 
 /** Sends another link; nothing when the address is verified or five went out within the hour. */
-export async function requestVerification({ rack, actor }: Ctx<SessionActor>) {
+export async function requestVerification({ services, actor }: Ctx<SessionActor>) {
   const answer = { object: "email_verification" as const, accepted: true as const };
-  const user = await liveUser(rack.store.read, actor.user_id);
-  if (user.email_verified_at !== null || rack.throttles.tryTake(VERIFICATION_MAILS, user.id)) return answer;
-  await record(rack, async (tx) => {
-    const token = await issueToken(rack, tx, user.id, "email_verification");
-    await queueMail(rack, tx, user.email, verificationLetter(rack, token.text), token.expires_at);
+  const user = await liveUser(services.store.read, actor.user_id);
+  if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id)) return answer;
+  await record(services, async (tx) => {
+    const token = await issueToken(services, tx, user.id, "email_verification");
+    await queueMail(services, tx, user.email, verificationLetter(services, token.text), token.expires_at);
   });
-  rack.mail.wake();
+  services.mail.wake();
   return answer;
 }
 
 export async function consumeVerification(ctx: Ctx<Nobody>, token: string) {
-  const { rack, from } = ctx;
-  const { user_id } = await liveToken(ctx, rack.store.read, token, "email_verification");
-  const asUser: Ctx = { rack, actor: { kind: "user", user_id }, from };
+  const { services, from } = ctx;
+  const { user_id } = await liveToken(ctx, services.store.read, token, "email_verification");
+  const asUser: Ctx = { services, actor: { kind: "user", user_id }, from };
   return mutate(asUser, { workspace_id: null }, async (tx) => {
     await liveToken(ctx, tx, token, "email_verification");
-    const now = rack.clock.now();
+    const now = services.clock.now();
     await verifyAddress(tx, user_id, now);
     return {
       value: { object: "email_verification" as const, verified: true as const },

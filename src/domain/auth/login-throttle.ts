@@ -9,7 +9,7 @@ import {
   noteLoginNetwork,
 } from "../../store/queries/logins.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import { throttleKey, type Origin, type Rack } from "../core/context.ts";
+import { throttleKey, type Origin, type Services } from "../core/context.ts";
 import { record } from "../core/mutate.ts";
 import type { Throttle } from "./throttle.ts";
 
@@ -33,41 +33,41 @@ export type LoginTry = {
   succeeded(tx: Tx): Promise<void>;
 };
 
-export async function enterLogin(rack: Rack, email_key: string, from: Origin | undefined): Promise<LoginTry> {
-  const address_key = throttleKey(rack, email_key);
-  const network_key = throttleKey(rack, from?.network ?? "");
-  const { read } = rack.store;
-  const since = rack.clock.now() - KNOWN_NETWORK_MS;
+export async function enterLogin(services: Services, email_key: string, from: Origin | undefined): Promise<LoginTry> {
+  const address_key = throttleKey(services, email_key);
+  const network_key = throttleKey(services, from?.network ?? "");
+  const { read } = services.store;
+  const since = services.clock.now() - KNOWN_NETWORK_MS;
   // A network this account has logged in from has a bucket of its own: nobody elsewhere can lock its people out.
   const known = (await loginNetwork.first(read, { address_key, network_key, since })) !== undefined;
   const bucket = known ? network_key : "";
-  const taken = takePlaces(rack, address_key, network_key, known);
+  const taken = takePlaces(services, address_key, network_key, known);
   const giveBack = (): void => {
-    for (const [throttle, subject] of taken) rack.throttles.giveBack(throttle, subject);
+    for (const [throttle, subject] of taken) services.throttles.giveBack(throttle, subject);
   };
   const run = await loginFailures.first(read, { address_key, bucket });
-  if (rack.settings.throttle && (run?.consecutive ?? 0) >= CONSECUTIVE_MAX) {
+  if (services.settings.throttle && (run?.consecutive ?? 0) >= CONSECUTIVE_MAX) {
     giveBack();
-    throw rack.throttles.refusal(CONSECUTIVE, undefined, "login_disabled");
+    throw services.throttles.refusal(CONSECUTIVE, undefined, "login_disabled");
   }
   return {
     giveBack,
     async failed() {
-      await record(rack, (tx) => countLoginFailure.run(tx, { address_key, bucket, now: rack.clock.now() }));
+      await record(services, (tx) => countLoginFailure.run(tx, { address_key, bucket, now: services.clock.now() }));
     },
     async succeeded(tx) {
       await clearLoginFailures.run(tx, { address_key, bucket });
-      await noteLoginNetwork.run(tx, { address_key, network_key, now: rack.clock.now() });
+      await noteLoginNetwork.run(tx, { address_key, network_key, now: services.clock.now() });
     },
   };
 }
 
 type Place = readonly [Throttle, string];
 
-function takePlaces(rack: Rack, address_key: string, network_key: string, known: boolean): Place[] {
+function takePlaces(services: Services, address_key: string, network_key: string, known: boolean): Place[] {
   const taken: Place[] = [];
   const tryTake = (throttle: Throttle, subject: string) => {
-    const refusal = rack.throttles.tryTake(throttle, subject);
+    const refusal = services.throttles.tryTake(throttle, subject);
     if (!refusal) taken.push([throttle, subject]);
     return refusal;
   };
@@ -75,32 +75,32 @@ function takePlaces(rack: Rack, address_key: string, network_key: string, known:
   if (!refusal && !known && tryTake(PER_ADDRESS, address_key)) refusal = tryTake(PER_ADDRESS_SLOW, address_key);
   refusal ??= tryTake(PER_NETWORK, network_key);
   if (!refusal) return taken;
-  for (const [throttle, subject] of taken) rack.throttles.giveBack(throttle, subject);
+  for (const [throttle, subject] of taken) services.throttles.giveBack(throttle, subject);
   throw refusal;
 }
 
 /** Checks a password under the guard; answers only when it was right. */
 export async function guardedCheck(
-  rack: Rack,
+  services: Services,
   subject: { email_key: string; phc: string | null; password: string; from: Origin | undefined },
   wrong: "invalid_credentials" | "wrong_current_password",
 ): Promise<LoginTry> {
   const { email_key, from } = subject;
-  const who = { address: throttleKey(rack, email_key).slice(0, 12), ...from }; // tells tries on one address apart, not whose
-  const attempt = await enterLogin(rack, email_key, from).catch((error: unknown) => {
-    rack.log.warn("login throttled", who);
+  const who = { address: throttleKey(services, email_key).slice(0, 12), ...from }; // tells tries on one address apart, not whose
+  const attempt = await enterLogin(services, email_key, from).catch((error: unknown) => {
+    services.log.warn("login throttled", who);
     throw error;
   });
   let right: boolean;
   try {
-    right = await rack.passwords.verify(subject.phc, subject.password);
+    right = await services.passwords.verify(subject.phc, subject.password);
   } catch (error) {
     attempt.giveBack();
     throw error;
   }
   if (!right) {
     await attempt.failed();
-    rack.log.warn("login failed", who);
+    services.log.warn("login failed", who);
     throw fail(wrong);
   }
   attempt.giveBack();

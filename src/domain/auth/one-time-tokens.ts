@@ -5,7 +5,7 @@ import { parseCredential } from "../../kernel/credentials.ts";
 import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-time-tokens.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../../store/schema/tables.ts";
-import { sha256, type Ctx, type Rack } from "../core/context.ts";
+import { sha256, type Ctx, type Services } from "../core/context.ts";
 import { mint } from "./new-credentials.ts";
 
 const LIFE_MS: Record<TokenPurpose, number> = {
@@ -15,8 +15,13 @@ const LIFE_MS: Record<TokenPurpose, number> = {
 
 export type IssuedToken = { text: string; expires_at: number };
 
-export async function issueToken(rack: Rack, tx: Tx, user_id: string, purpose: TokenPurpose): Promise<IssuedToken> {
-  const now = rack.clock.now();
+export async function issueToken(
+  services: Services,
+  tx: Tx,
+  user_id: string,
+  purpose: TokenPurpose,
+): Promise<IssuedToken> {
+  const now = services.clock.now();
   const { text, stored } = mint(purpose);
   const expires_at = now + LIFE_MS[purpose];
   await endTokens.run(tx, { user_id, purpose, now });
@@ -35,7 +40,7 @@ export async function issueToken(rack: Rack, tx: Tx, user_id: string, purpose: T
 export async function liveToken(ctx: Ctx, on: Reader, text: string, purpose: TokenPurpose): Promise<OneTimeTokenRow> {
   if (parseCredential(text)?.kind !== purpose) throw fail("invalid_token");
   const row = await tokenByHash.first(on, { token_hash: sha256(text), purpose });
-  if (row?.ended_at) ctx.rack.log.warn("token reuse", { purpose, user_id: row.user_id, ...ctx.from });
-  if (!row || row.ended_at !== null || row.expires_at <= ctx.rack.clock.now()) throw fail("invalid_token");
+  if (row?.ended_at) ctx.services.log.warn("token reuse", { purpose, user_id: row.user_id, ...ctx.from });
+  if (!row || row.ended_at !== null || row.expires_at <= ctx.services.clock.now()) throw fail("invalid_token");
   return row;
 }

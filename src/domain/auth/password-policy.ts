@@ -2,7 +2,7 @@
 // rules. Never asked when a password is only presented: old ones must still log in.
 import { failField } from "../../kernel/errors.ts";
 import { readText } from "../../platform/packaged-files.ts";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 import { normalizePassword } from "./password.ts";
 
 const CHARS_MAX = 256;
@@ -23,8 +23,8 @@ function commonPasswords(): ReadonlySet<string> {
 export type PasswordContext = { email: string; words?: readonly string[] };
 
 /** Refuses with the reason, as details of the field. */
-export function checkNewPassword(rack: Rack, password: string, context: PasswordContext): void {
-  const reason = passwordProblem(password, rack.settings.password_min, context);
+export function checkNewPassword(services: Services, password: string, context: PasswordContext): void {
+  const reason = passwordProblem(password, services.settings.password_min, context);
   if (reason) throw failField("invalid_body", "password", reason);
 }
 

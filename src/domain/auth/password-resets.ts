@@ -19,44 +19,44 @@ import { liveUser } from "./users.ts";
 
 const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: 3_600_000 };
 
-export async function requestReset({ rack, from }: Ctx<Nobody>, email: string) {
+export async function requestReset({ services, from }: Ctx<Nobody>, email: string) {
   const answer = { object: "password_reset" as const, accepted: true as const };
   const email_key = emailKey(email);
-  if (rack.throttles.tryTake(RESET_MAILS, throttleKey(rack, email_key))) return answer;
-  await record(rack, async (tx) => {
+  if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key))) return answer;
+  await record(services, async (tx) => {
     const user = await userByEmailKey.first(tx, { email_key });
-    if (!user) return pretendMail(rack, tx, email, resetLetter(rack, mint("password_reset").text));
-    const token = await issueToken(rack, tx, user.id, "password_reset");
-    await queueMail(rack, tx, user.email, resetLetter(rack, token.text), token.expires_at);
+    if (!user) return pretendMail(services, tx, email, resetLetter(services, mint("password_reset").text));
+    const token = await issueToken(services, tx, user.id, "password_reset");
+    await queueMail(services, tx, user.email, resetLetter(services, token.text), token.expires_at);
   });
-  rack.mail.wake();
-  rack.log.info("password reset asked for", { ...from });
+  services.mail.wake();
+  services.log.info("password reset asked for", { ...from });
   return answer;
 }
 
 export type ResetConsume = { token: string; password: string };
 
 export async function consumeReset(ctx: Ctx<Nobody>, want: ResetConsume) {
-  const { rack, from } = ctx;
-  const { user_id } = await liveToken(ctx, rack.store.read, want.token, "password_reset");
-  const { email, email_key } = await liveUser(rack.store.read, user_id);
-  checkNewPassword(rack, want.password, { email });
-  const password_phc = await rack.passwords.hash(want.password);
-  const asUser: Ctx = { rack, actor: { kind: "user", user_id }, from };
+  const { services, from } = ctx;
+  const { user_id } = await liveToken(ctx, services.store.read, want.token, "password_reset");
+  const { email, email_key } = await liveUser(services.store.read, user_id);
+  checkNewPassword(services, want.password, { email });
+  const password_phc = await services.passwords.hash(want.password);
+  const asUser: Ctx = { services, actor: { kind: "user", user_id }, from };
   await mutate(asUser, { workspace_id: null }, async (tx) => {
     await liveToken(ctx, tx, want.token, "password_reset");
-    const now = rack.clock.now();
+    const now = services.clock.now();
     await endTokens.run(tx, { user_id, purpose: "password_reset", now });
     await setPassword.run(tx, { id: user_id, password_phc, now });
     const verified = await verifyAddress(tx, user_id, now);
     const revoked_sessions = await revokeSessionsOf.run(tx, { user_id, except: "", now });
-    await clearAllLoginFailures.run(tx, { address_key: throttleKey(rack, email_key) });
-    await queueMail(rack, tx, email, passwordWasResetLetter(rack));
+    await clearAllLoginFailures.run(tx, { address_key: throttleKey(services, email_key) });
+    await queueMail(services, tx, email, passwordWasResetLetter(services));
     const reset: Event = { action: "user.password_reset", target_id: user_id, payload: { revoked_sessions } };
     return { value: null, events: verified ? [reset, emailVerified(user_id)] : [reset] };
   });
-  rack.throttles.forget(throttleKey(rack, email_key));
-  rack.mail.wake();
-  rack.log.info("password reset", { user_id, ...from });
+  services.throttles.forget(throttleKey(services, email_key));
+  services.mail.wake();
+  services.log.info("password reset", { user_id, ...from });
   return { object: "password_reset" as const, consumed: true as const };
 }

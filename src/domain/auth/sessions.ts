@@ -14,7 +14,7 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { SessionRow, UserRow } from "../../store/schema/tables.ts";
 import { noteLogin, setLastWorkspace, userByEmailKey, userById } from "../../store/queries/users.ts";
 import type { Nobody, SessionActor } from "../core/actor.ts";
-import type { Ctx, Rack } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { guardedCheck, type LoginTry } from "./login-throttle.ts";
 import { freshOnHashClash, mint, withFreshMaterial } from "./new-credentials.ts";
@@ -32,12 +32,12 @@ export type LogIn = { email: string; password: string; workspace_id?: string | u
 class PasswordMoved extends Error {}
 
 export async function logIn(ctx: Ctx<Nobody>, want: LogIn) {
-  const { rack, from } = ctx;
+  const { services, from } = ctx;
   const email_key = emailKey(want.email);
   for (let attempt = 1; ; attempt++) {
-    const user = await userByEmailKey.first(rack.store.read, { email_key });
+    const user = await userByEmailKey.first(services.store.read, { email_key });
     const subject = { email_key, phc: user?.password_phc ?? null, password: want.password, from };
-    const entered = await guardedCheck(rack, subject, "invalid_credentials");
+    const entered = await guardedCheck(services, subject, "invalid_credentials");
     if (!user) throw fail("invalid_credentials");
     try {
       return await openSession(ctx, user, want, entered);
@@ -48,12 +48,12 @@ export async function logIn(ctx: Ctx<Nobody>, want: LogIn) {
 }
 
 async function openSession(ctx: Ctx<Nobody>, user: UserRow, want: LogIn, entered: LoginTry) {
-  const { rack, from } = ctx;
-  const password_phc = await rehashed(rack, user.password_phc, want.password);
+  const { services, from } = ctx;
+  const password_phc = await rehashed(services, user.password_phc, want.password);
   return withFreshMaterial(async () => {
     const minted = mint("session");
-    const row = newSession(rack, user.id, minted.stored);
-    const asUser: Ctx = { rack, actor: { kind: "user", user_id: user.id }, from };
+    const row = newSession(services, user.id, minted.stored);
+    const asUser: Ctx = { services, actor: { kind: "user", user_id: user.id }, from };
     const value = await mutate(asUser, { workspace_id: null, clash: freshOnHashClash }, async (tx) => {
       const current = await userById.first(tx, { id: user.id });
       if (!current || current.password_phc !== user.password_phc) throw new PasswordMoved();
@@ -75,21 +75,25 @@ async function openSession(ctx: Ctx<Nobody>, user: UserRow, want: LogIn, entered
         events: [created, ...ended],
       };
     });
-    rack.log.info("login", { user_id: user.id, session: row.display_prefix, ...from });
+    services.log.info("login", { user_id: user.id, session: row.display_prefix, ...from });
     return value;
   });
 }
 
 /** New parameters reach an old hash when its password is at hand. A busy gate is no reason to refuse the log-in. */
-async function rehashed(rack: Rack, phc: string, password: string): Promise<string> {
-  if (!rack.passwords.isStale(phc)) return phc;
-  return rack.passwords.hash(password).catch(() => phc);
+async function rehashed(services: Services, phc: string, password: string): Promise<string> {
+  if (!services.passwords.isStale(phc)) return phc;
+  return services.passwords.hash(password).catch(() => phc);
 }
 
-function newSession(rack: Rack, user_id: string, stored: { lookup_hash: string; display_prefix: string }): SessionRow {
-  const now = rack.clock.now();
+function newSession(
+  services: Services,
+  user_id: string,
+  stored: { lookup_hash: string; display_prefix: string },
+): SessionRow {
+  const now = services.clock.now();
   return {
-    id: rack.newId(),
+    id: services.newId(),
     user_id,
     ...stored,
     active_workspace_id: null,
@@ -128,28 +132,28 @@ export function sessionRevoked(
 }
 
 export async function listSessions(ctx: Ctx<SessionActor>) {
-  const { rack, actor } = ctx;
-  const rows = await liveSessions.all(rack.store.read, { user_id: actor.user_id, now: rack.clock.now() });
+  const { services, actor } = ctx;
+  const rows = await liveSessions.all(services.store.read, { user_id: actor.user_id, now: services.clock.now() });
   return listOf(rows, rows.length, (row) => ({ ...viewSession(row), current: row.id === actor.id }));
 }
 
 export async function revokeSession(ctx: Ctx<SessionActor>, id: string) {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   const ended = await mutate(ctx, { workspace_id: null }, async (tx) => {
-    const now = rack.clock.now();
+    const now = services.clock.now();
     const row = await liveSessionById.first(tx, { id, user_id: actor.user_id, now });
     if (!row) throw fail("session_not_found");
     await revokeSessionRow.run(tx, { id, now });
     return { value: row, events: [sessionRevoked(row, id === actor.id ? "logged out" : "ended by its person")] };
   });
-  rack.log.info("session ended", { user_id: actor.user_id, session: ended.display_prefix, ...ctx.from });
+  services.log.info("session ended", { user_id: actor.user_id, session: ended.display_prefix, ...ctx.from });
   return { object: "session" as const, id, revoked: true as const };
 }
 
 /** Moves the session to another workspace; one the person is not in is simply not there. */
 export async function switchWorkspace(ctx: Ctx<SessionActor>, workspace_id: string) {
   const { id, user_id } = ctx.actor;
-  return record(ctx.rack, async (tx) => {
+  return record(ctx.services, async (tx) => {
     if (!(await membershipOf.first(tx, { workspace_id, user_id }))) throw fail("workspace_not_found");
     await enterWorkspace(tx, ctx.actor, workspace_id);
     return { object: "session" as const, id, active_workspace_id: workspace_id };

@@ -9,7 +9,7 @@ import type { Reader } from "../../store/engine/statement.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../../store/queries/users.ts";
 import type { Nobody, SessionActor } from "../core/actor.ts";
-import { throttleKey, type Ctx, type Rack } from "../core/context.ts";
+import { throttleKey, type Ctx, type Services } from "../core/context.ts";
 import {
   existingAccountLetter,
   passwordChangedLetter,
@@ -35,16 +35,16 @@ export async function liveUser(on: Reader, id: string): Promise<UserRow> {
 export type SignUp = { email: string; password: string; name?: string | undefined };
 
 export async function signUp(ctx: Ctx<Nobody>, want: SignUp) {
-  const { rack } = ctx;
-  checkNewPassword(rack, want.password, { email: want.email });
+  const { services } = ctx;
+  checkNewPassword(services, want.password, { email: want.email });
   const email_key = emailKey(want.email);
   // Hashed whether or not it is needed: the time it takes must not tell.
-  const password_phc = await rack.passwords.hash(want.password);
-  const mailed = !rack.throttles.tryTake(SIGN_UP_MAILS, throttleKey(rack, email_key));
-  const known = await userByEmailKey.first(rack.store.read, { email_key });
+  const password_phc = await services.passwords.hash(want.password);
+  const mailed = !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key));
+  const known = await userByEmailKey.first(services.store.read, { email_key });
   const created = !known && (await createUser(ctx, { ...want, email_key, password_phc }, mailed));
-  if (!created && mailed) await tellOwner(rack, email_key);
-  rack.mail.wake();
+  if (!created && mailed) await tellOwner(services, email_key);
+  services.mail.wake();
   return { object: "signup" as const, email: want.email, accepted: true as const };
 }
 
@@ -57,13 +57,13 @@ function addressClash(target: string): undefined {
 
 /** False when somebody else took the address in between. */
 async function createUser(
-  { rack, from }: Ctx,
+  { services, from }: Ctx,
   want: SignUp & Pick<UserRow, "email_key" | "password_phc">,
   mailed: boolean,
 ): Promise<boolean> {
-  const now = rack.clock.now();
+  const now = services.clock.now();
   const row: UserRow = {
-    id: rack.newId(),
+    id: services.newId(),
     email: want.email,
     email_key: want.email_key,
     email_verified_at: null,
@@ -74,13 +74,13 @@ async function createUser(
     updated_at: now,
     last_login_at: null,
   };
-  const ctx: Ctx = { rack, actor: { kind: "user", user_id: row.id }, from };
+  const ctx: Ctx = { services, actor: { kind: "user", user_id: row.id }, from };
   try {
     return await mutate(ctx, { workspace_id: null, clash: addressClash }, async (tx) => {
       await insertUser.run(tx, row);
       if (mailed) {
-        const token = await issueToken(rack, tx, row.id, "email_verification");
-        await queueMail(rack, tx, row.email, verificationLetter(rack, token.text), token.expires_at);
+        const token = await issueToken(services, tx, row.id, "email_verification");
+        await queueMail(services, tx, row.email, verificationLetter(services, token.text), token.expires_at);
       }
       return { value: true, events: [{ action: "user.created", target_id: row.id, payload: {} }] };
     });
@@ -91,21 +91,21 @@ async function createUser(
 }
 
 /** The one message for an address that has an account. Unverified, it carries the way to own it (decision 70). */
-async function tellOwner(rack: Rack, email_key: string): Promise<void> {
-  await record(rack, async (tx) => {
+async function tellOwner(services: Services, email_key: string): Promise<void> {
+  await record(services, async (tx) => {
     const user = await userByEmailKey.first(tx, { email_key });
     if (!user) return;
     if (user.email_verified_at !== null) {
-      await queueMail(rack, tx, user.email, existingAccountLetter(rack));
+      await queueMail(services, tx, user.email, existingAccountLetter(services));
       return;
     }
-    const token = await issueToken(rack, tx, user.id, "password_reset");
-    await queueMail(rack, tx, user.email, unfinishedAccountLetter(rack, token.text), token.expires_at);
+    const token = await issueToken(services, tx, user.id, "password_reset");
+    await queueMail(services, tx, user.email, unfinishedAccountLetter(services, token.text), token.expires_at);
   });
 }
 
-export async function showMe({ rack, actor }: Ctx<SessionActor>) {
-  const { read } = rack.store;
+export async function showMe({ services, actor }: Ctx<SessionActor>) {
+  const { read } = services.store;
   const { id, email, email_verified_at } = await liveUser(read, actor.user_id);
   return {
     object: "me" as const,
@@ -116,11 +116,11 @@ export async function showMe({ rack, actor }: Ctx<SessionActor>) {
 }
 
 export function renameMe(ctx: Ctx<SessionActor>, name: string | null) {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const row = await liveUser(tx, actor.user_id);
     if (row.name === name) return unchanged(viewUser(row));
-    const now = rack.clock.now();
+    const now = services.clock.now();
     await renameUser.run(tx, { id: row.id, name, now });
     // A name in the chain could never be erased: only that it changed is recorded.
     const payload = { name: { changed: true } };
@@ -135,29 +135,29 @@ export type PasswordChange = { current_password: string; password: string };
 
 /** Needs the current password; ends every other session of the person. */
 export async function changePassword(ctx: Ctx<SessionActor>, want: PasswordChange) {
-  const { rack, actor, from } = ctx;
-  const { read } = rack.store;
+  const { services, actor, from } = ctx;
+  const { read } = services.store;
   const user = await liveUser(read, actor.user_id);
   const { email_key, password_phc: phc } = user;
   const subject = { email_key, phc, password: want.current_password, from };
-  await guardedCheck(rack, subject, "wrong_current_password");
+  await guardedCheck(services, subject, "wrong_current_password");
   const words = (await membershipsOfUser.all(read, { user_id: user.id })).flatMap(({ name, slug }) => [name, slug]);
-  checkNewPassword(rack, want.password, { email: user.email, words });
-  const password_phc = await rack.passwords.hash(want.password);
+  checkNewPassword(services, want.password, { email: user.email, words });
+  const password_phc = await services.passwords.hash(want.password);
   await mutate(ctx, { workspace_id: null }, async (tx) => {
     const current = await liveUser(tx, user.id);
     if (current.password_phc !== phc) throw fail("wrong_current_password");
-    const now = rack.clock.now();
+    const now = services.clock.now();
     await setPassword.run(tx, { id: user.id, password_phc, now });
     await endTokens.run(tx, { user_id: user.id, purpose: "password_reset", now });
     const revoked_sessions = await revokeSessionsOf.run(tx, { user_id: user.id, except: actor.id, now });
-    await queueMail(rack, tx, user.email, passwordChangedLetter(rack));
+    await queueMail(services, tx, user.email, passwordChangedLetter(services));
     return {
       value: null,
       events: [{ action: "user.password_changed", target_id: user.id, payload: { revoked_sessions } }],
     };
   });
-  rack.mail.wake();
-  rack.log.info("password changed", { user_id: user.id, ...from });
+  services.mail.wake();
+  services.log.info("password changed", { user_id: user.id, ...from });
   return { object: "password" as const, changed: true as const };
 }

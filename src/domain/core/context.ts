@@ -10,9 +10,9 @@ import type { Log } from "../../platform/log.ts";
 import type { Actor } from "./actor.ts";
 import type { Clock } from "./clock.ts";
 import type { Feed } from "../policy/feed.ts";
-import type { HotAuth } from "../auth/credential-cache.ts";
+import type { CredentialCache } from "../auth/credential-cache.ts";
 import type { KeptAnswer } from "../limits/idempotency-replays.ts";
-import type { NodeBook } from "../policy/nodes.ts";
+import type { NodeRegistry } from "../policy/nodes.ts";
 import type { MailDoor } from "../mail/outbox.ts";
 import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../usage/known-ids.ts";
@@ -24,7 +24,7 @@ import type { Throttles } from "../auth/throttle.ts";
 import type { Vault } from "../vault/vault.ts";
 
 /** The running instance. */
-export type Rack = {
+export type Services = {
   readonly store: Store;
   readonly clock: Clock;
   readonly settings: Settings;
@@ -43,11 +43,11 @@ export type Rack = {
   /** Idempotency-Keys whose first request is still running in this process. */
   readonly inFlight: Set<string>;
   /** Secret keys resolved a moment ago. */
-  readonly hotAuth: HotAuth;
+  readonly credentialCache: CredentialCache;
   /** Heads, pages and waiting polls of the policy feed. */
   readonly feed: Feed;
   /** The nodes that poll it. */
-  readonly nodes: NodeBook;
+  readonly nodes: NodeRegistry;
   /** Rate-limit counters. */
   readonly counters: Counters;
   /** Where idempotency claims live. */
@@ -70,7 +70,7 @@ export type WorkerState = { leads: boolean; readonly failing: Set<string> };
 
 /** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */
 export type Ctx<A extends Actor = Actor> = {
-  readonly rack: Rack;
+  readonly services: Services;
   readonly actor: A;
   readonly keep?: KeptAnswer | undefined;
   /** Where the request came from, for throttles and the log; absent for what did not come over HTTP. */
@@ -101,6 +101,6 @@ export function sha256(text: string | Uint8Array): string {
 }
 
 /** What a throttle or a count remembers of an address or a network: no list of who tried to log in is kept. */
-export function throttleKey(rack: Rack, text: string): string {
-  return createHmac("sha256", rack.vault.derive("throttle keys")).update(text).digest("hex");
+export function throttleKey(services: Services, text: string): string {
+  return createHmac("sha256", services.vault.derive("throttle keys")).update(text).digest("hex");
 }

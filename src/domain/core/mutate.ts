@@ -7,7 +7,7 @@ import type { Outcome } from "../../store/engine/job.ts";
 import type { Entry } from "../../store/engine/audit-ledger.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { actorColumns } from "./actor.ts";
-import type { Ctx, Rack } from "./context.ts";
+import type { Ctx, Services } from "./context.ts";
 import { actions, isDeploymentAction, type Event } from "./events.ts";
 import { findKept, storeKept } from "../limits/idempotency-replays.ts";
 
@@ -32,26 +32,26 @@ export type Where = {
 };
 
 export async function mutate<T>(ctx: Ctx, where: Where, work: (tx: Tx) => Promise<Done<T>>): Promise<T> {
-  const { rack, keep } = ctx;
+  const { services, keep } = ctx;
   const chains = [where.workspace_id, where.deployment || where.workspace_id === null ? NIL_WORKSPACE : null];
   let done: Done<T> | undefined;
   const job = {
     chains: chains.filter((id) => id !== null),
     batch: where.batch ?? false,
     work: async (tx: Tx): Promise<Outcome<T>> => {
-      const kept = keep && (await findKept(tx, keep, rack.clock.now()));
+      const kept = keep && (await findKept(tx, keep, services.clock.now()));
       if (kept) return { value: kept.value as T, entries: [], unchanged: true };
       done = await work(tx);
       if (!done.events) return { value: done.value, entries: [], unchanged: true };
-      if (keep) await storeKept(tx, keep, done.value, rack.clock.now());
+      if (keep) await storeKept(tx, keep, done.value, services.clock.now());
       return { value: done.value, entries: done.events.map((event) => toEntry(ctx, where, event)) };
     },
   };
   try {
-    const value = await rack.store.write(job);
-    for (const { action } of done?.events ?? []) rack.tally.mutations[action]++;
+    const value = await services.store.write(job);
+    for (const { action } of done?.events ?? []) services.tally.mutations[action]++;
     if (keep && !keep.replayed && done && !done.events)
-      await record(rack, (tx) => storeKept(tx, keep, value, rack.clock.now()));
+      await record(services, (tx) => storeKept(tx, keep, value, services.clock.now()));
     return value;
   } catch (error) {
     throw (isUniqueError(error) && where.clash?.(uniqueTarget(error))) || error;
@@ -60,11 +60,11 @@ export async function mutate<T>(ctx: Ctx, where: Where, work: (tx: Tx) => Promis
 
 /** For what is not a control-plane mutation (counters, last-used times, kept answers): no chain, the same commit. */
 export function record<T>(
-  rack: Pick<Rack, "store">,
+  services: Pick<Services, "store">,
   work: (tx: Tx) => Promise<T>,
   options: { batch?: boolean } = {},
 ): Promise<T> {
-  return rack.store.write({
+  return services.store.write({
     chains: [],
     batch: options.batch ?? false,
     work: async (tx) => ({ value: await work(tx), entries: [] }),
@@ -76,7 +76,7 @@ function toEntry(ctx: Ctx, where: Where, event: Event): Entry {
   if (workspace_id === null) throw new Error(`${event.action} needs a workspace`);
   return {
     workspace_id,
-    id: ctx.rack.newId(),
+    id: ctx.services.newId(),
     ...actorColumns(ctx.actor),
     action: event.action,
     target_type: actions[event.action],

@@ -6,7 +6,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { findEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { keyById, listKeys } from "../../store/queries/keys.ts";
 import type { EmbedActor } from "../core/actor.ts";
-import type { Ctx, Rack } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { holds, mustGrant } from "./rules.ts";
 import { createKey, revokeKey, rotateKey } from "../keys/keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -15,14 +15,14 @@ import { usageOf } from "../usage/usage.ts";
 import { listOf, viewKey, type ApiKey } from "../core/views.ts";
 
 /** Whether any workspace registers this origin: all that can be known before a token is seen. */
-export async function isRegisteredOrigin(rack: Rack, origin: string | undefined): Promise<boolean> {
+export async function isRegisteredOrigin(services: Services, origin: string | undefined): Promise<boolean> {
   const normal = origin === undefined ? null : normalizeOrigin(origin);
-  return normal !== null && (await findEmbedOrigin.first(rack.store.read, { origin: normal })) !== undefined;
+  return normal !== null && (await findEmbedOrigin.first(services.store.read, { origin: normal })) !== undefined;
 }
 
 export async function embedSession(ctx: Ctx<EmbedActor>) {
-  const { rack, actor } = ctx;
-  const { read } = rack.store;
+  const { services, actor } = ctx;
+  const { read } = services.store;
   const [project, tenant] = await stillThere(() =>
     Promise.all([
       liveProject(read, actor.workspace_id, actor.project_id),
@@ -37,14 +37,14 @@ export async function embedSession(ctx: Ctx<EmbedActor>) {
     tenant: { id: tenant.id, external_id: tenant.external_id, name: tenant.name },
     scopes: [...actor.scopes],
     expires_at: formatTimestamp(actor.expires_at),
-    expires_in: Math.max(0, Math.floor((actor.expires_at - rack.clock.now()) / 1000)),
+    expires_in: Math.max(0, Math.floor((actor.expires_at - services.clock.now()) / 1000)),
   };
 }
 
 export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revoked: boolean; limit: number }) {
   const { workspace_id, project_id, tenant_id, env } = ctx.actor;
   const filter = { ...query, workspace_id, project_id, tenant_id, env, after: null };
-  return listOf(await listKeys(ctx.rack.store.read, filter), query.limit, (row) => withoutMeta(viewKey(row)));
+  return listOf(await listKeys(ctx.services.store.read, filter), query.limit, (row) => withoutMeta(viewKey(row)));
 }
 
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
@@ -66,7 +66,7 @@ export async function revokeEmbedKey(ctx: Ctx<EmbedActor>, id: string, reason: s
 }
 
 export async function embedKeyUsage(ctx: Ctx<EmbedActor>, id: string, days: number) {
-  const row = await keyById.first(ctx.rack.store.read, { workspace_id: ctx.actor.workspace_id, id });
+  const row = await keyById.first(ctx.services.store.read, { workspace_id: ctx.actor.workspace_id, id });
   if (!row || !holds(ctx.actor, row)) throw fail("key_not_found");
   return usageOf(ctx, id, days);
 }

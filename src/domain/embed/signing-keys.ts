@@ -16,7 +16,7 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
 import { SYSTEM } from "../core/actor.ts";
-import type { Ctx, Rack } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { mutate, record, unchanged } from "../core/mutate.ts";
 import { newSigningKeyRow, openPrivateKey } from "../vault/signing-keys.ts";
 
@@ -32,11 +32,11 @@ export const ROTATE_EVERY_MS = 90 * 24 * 60 * MINUTE_MS;
 const SKEW_MS = 5_000;
 
 /** Makes the first two keys, unless this database has them: whoever claims first makes both. */
-export async function ensureEmbedKeys(rack: Rack): Promise<void> {
-  if (await readFact.first(rack.store.read, { name: "embed_keys_made" })) return;
-  const active = newSigningKeyRow(rack, "embed", rack.clock.now());
-  const standby = newSigningKeyRow(rack, "embed", null);
-  await record(rack, async (tx) => {
+export async function ensureEmbedKeys(services: Services): Promise<void> {
+  if (await readFact.first(services.store.read, { name: "embed_keys_made" })) return;
+  const active = newSigningKeyRow(services, "embed", services.clock.now());
+  const standby = newSigningKeyRow(services, "embed", null);
+  await record(services, async (tx) => {
     if ((await claimFact.run(tx, { name: "embed_keys_made", value: active.id })) === 0) return;
     await insertSigningKey.run(tx, active);
     await insertSigningKey.run(tx, standby);
@@ -57,39 +57,39 @@ function signingRow(rows: readonly SigningKeyRow[], now: number): SigningKeyRow 
 
 export type EmbedSigner = { kid: string; key: KeyObject };
 
-export async function loadEmbedSigner(rack: Rack): Promise<EmbedSigner | undefined> {
-  const row = signingRow(await usableSigningKeys.all(rack.store.read, EMBED), rack.clock.now());
-  return row && { kid: row.kid, key: openPrivateKey(rack, row) };
+export async function loadEmbedSigner(services: Services): Promise<EmbedSigner | undefined> {
+  const row = signingRow(await usableSigningKeys.all(services.store.read, EMBED), services.clock.now());
+  return row && { kid: row.kid, key: openPrivateKey(services, row) };
 }
 
 type Jwk = { kty: "OKP"; crv: "Ed25519"; x: string; use: "sig"; alg: typeof EMBED_ALG; kid: string };
 
 /** What the JWKS holds: public parts only. */
-export async function publishedKeys(rack: Rack): Promise<Jwk[]> {
-  const now = rack.clock.now();
-  const rows = (await usableSigningKeys.all(rack.store.read, EMBED)).filter((row) => isPublished(row, now));
+export async function publishedKeys(services: Services): Promise<Jwk[]> {
+  const now = services.clock.now();
+  const rows = (await usableSigningKeys.all(services.store.read, EMBED)).filter((row) => isPublished(row, now));
   return rows.map(({ public_key: x, kid }) => ({ kty: "OKP", crv: "Ed25519", x, use: "sig", alg: EMBED_ALG, kid }));
 }
 
 /** The public key of this name, if it is still published and was in use at `issuedAt`: a standby never signed anything. */
-export async function embedKeyAt(rack: Rack, kid: string, issuedAt: number): Promise<KeyObject | undefined> {
-  const row = await embedKeyByKid.first(rack.store.read, { kid });
-  if (!row || !isPublished(row, rack.clock.now()) || row.active_from === null) return undefined;
+export async function embedKeyAt(services: Services, kid: string, issuedAt: number): Promise<KeyObject | undefined> {
+  const row = await embedKeyByKid.first(services.store.read, { kid });
+  if (!row || !isPublished(row, services.clock.now()) || row.active_from === null) return undefined;
   if (issuedAt + SKEW_MS < row.active_from) return undefined;
   if (row.retired_at !== null && issuedAt > row.retired_at + SKEW_MS) return undefined;
   return createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x: row.public_key }, format: "jwk" });
 }
 
 /** For the job loop: makes the keys where there are none, rotates when it is time, wipes what was removed. */
-export async function maintainEmbedKeys(rack: Rack): Promise<void> {
-  await ensureEmbedKeys(rack);
-  const now = rack.clock.now();
-  const rows = await usableSigningKeys.all(rack.store.read, EMBED);
+export async function maintainEmbedKeys(services: Services): Promise<void> {
+  await ensureEmbedKeys(services);
+  const now = services.clock.now();
+  const rows = await usableSigningKeys.all(services.store.read, EMBED);
   const signing = signingRow(rows, now);
   if (signing?.active_from && now - signing.active_from >= ROTATE_EVERY_MS)
-    await rotateSigningKey({ rack, actor: SYSTEM }, { kid: signing.kid });
+    await rotateSigningKey({ services, actor: SYSTEM }, { kid: signing.kid });
   if (rows.some((row) => row.removed_at !== null && row.removed_at <= now))
-    await record(rack, (tx) => wipeRemovedSigningKeys.run(tx, { now }));
+    await record(services, (tx) => wipeRemovedSigningKeys.run(tx, { now }));
 }
 
 export type Rotation = {
@@ -101,11 +101,12 @@ export type Rotation = {
 
 /** Hands signing over to the standby and publishes a new one. */
 export async function rotateSigningKey(ctx: Ctx, want: Rotation = {}): Promise<SigningKeyView[]> {
-  const { rack } = ctx;
-  const replace = want.kid ?? signingRow(await usableSigningKeys.all(rack.store.read, EMBED), rack.clock.now())?.kid;
-  const fresh = newSigningKeyRow(rack, "embed", null);
+  const { services } = ctx;
+  const replace =
+    want.kid ?? signingRow(await usableSigningKeys.all(services.store.read, EMBED), services.clock.now())?.kid;
+  const fresh = newSigningKeyRow(services, "embed", null);
   await mutate(ctx, { workspace_id: null }, async (tx) => {
-    const now = rack.clock.now();
+    const now = services.clock.now();
     const rows = await usableSigningKeys.all(tx, EMBED);
     const old = signingRow(rows, now);
     const next = rows.find((row) => row.active_from !== null && row.active_from > now && row.id !== old?.id);
@@ -125,14 +126,14 @@ export async function rotateSigningKey(ctx: Ctx, want: Rotation = {}): Promise<S
     };
     return { value: undefined, events: [{ action: "signing_key.rotated", target_id: heir.id, payload }] };
   });
-  return listSigningKeys(rack);
+  return listSigningKeys(services);
 }
 
 /** For a restored database whose master key is gone: nothing can be opened any more, so both keys are made anew. */
 export async function remakeEmbedKeys(ctx: Ctx): Promise<void> {
-  const { rack } = ctx;
-  const now = rack.clock.now();
-  const [active, standby] = [newSigningKeyRow(rack, "embed", now), newSigningKeyRow(rack, "embed", null)];
+  const { services } = ctx;
+  const now = services.clock.now();
+  const [active, standby] = [newSigningKeyRow(services, "embed", now), newSigningKeyRow(services, "embed", null)];
   await mutate(ctx, { workspace_id: null }, async (tx) => {
     await dropAllBut(tx, await usableSigningKeys.all(tx, EMBED), [], now);
     await claimFact.run(tx, { name: "embed_keys_made", value: active.id });
@@ -170,9 +171,9 @@ export type SigningKeyView = {
 };
 
 /** Every embed key there ever was, oldest first. */
-export async function listSigningKeys(rack: Rack): Promise<SigningKeyView[]> {
-  const rows = await signingKeyHistory.all(rack.store.read, EMBED);
-  const now = rack.clock.now();
+export async function listSigningKeys(services: Services): Promise<SigningKeyView[]> {
+  const rows = await signingKeyHistory.all(services.store.read, EMBED);
+  const now = services.clock.now();
   const signing = signingRow(rows, now);
   const time = (ms: number | null): string | null => (ms === null ? null : formatTimestamp(ms));
   const stateOf = (row: SigningKeyRow): SigningKeyState => {

@@ -12,7 +12,7 @@ import { liveTenantById } from "../../store/queries/tenants.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { EmbedActor, SecretKeyActor } from "../core/actor.ts";
 import { coverEnv } from "../core/env-access.ts";
-import type { Ctx, Rack } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { EMBED_ALG, embedKeyAt, loadEmbedSigner } from "./signing-keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
@@ -35,20 +35,20 @@ export type NewEmbedToken = {
 
 /** Signs a token. It writes nothing: no audit row, no lock. */
 export async function mintEmbedToken(ctx: Ctx<SecretKeyActor>, want: NewEmbedToken) {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   coverEnv(actor, want.env);
-  const { read } = rack.store;
+  const { read } = services.store;
   const project = await liveProject(read, actor.workspace_id, want.project_id);
   const tenant = await liveTenant(read, actor.workspace_id, want.tenant_id);
-  const audience = await audienceFor(rack, actor.workspace_id, want.origins);
-  const signer = await loadEmbedSigner(rack);
+  const audience = await audienceFor(services, actor.workspace_id, want.origins);
+  const signer = await loadEmbedSigner(services);
   if (!signer) throw fail("unavailable", { retryAfterSeconds: 5 });
-  const iat = Math.floor(rack.clock.now() / 1000);
+  const iat = Math.floor(services.clock.now() / 1000);
   const claims: Claims = {
-    iss: rack.publicUrl,
+    iss: services.publicUrl,
     aud: audience,
     sub: tenant.id,
-    jti: rack.newId(),
+    jti: services.newId(),
     iat,
     nbf: iat,
     exp: iat + LIFE_S,
@@ -87,8 +87,8 @@ function viewToken(token: string, kid: string, claims: Claims) {
 }
 
 /** The origins asked for, all of them registered; every registered one when none was named. Never none. */
-async function audienceFor(rack: Rack, workspace_id: string, asked: string[] | undefined): Promise<string[]> {
-  const row = await workspaceById.first(rack.store.read, { id: workspace_id });
+async function audienceFor(services: Services, workspace_id: string, asked: string[] | undefined): Promise<string[]> {
+  const row = await workspaceById.first(services.store.read, { id: workspace_id });
   if (!row) throw fail("workspace_not_found");
   const registered = originsOf(row);
   if (registered.length === 0)
@@ -122,9 +122,9 @@ export function looksLikeJwt(text: string): boolean {
 }
 
 /** The actor a token stands for. Every refusal is the same one: which check failed is nobody's business. */
-export async function resolveEmbedToken(rack: Rack, token: string): Promise<EmbedActor> {
-  const claims = token.length <= TOKEN_CHARS_MAX ? await verified(rack, token) : null;
-  const actor = claims && (await standing(rack, claims));
+export async function resolveEmbedToken(services: Services, token: string): Promise<EmbedActor> {
+  const claims = token.length <= TOKEN_CHARS_MAX ? await verified(services, token) : null;
+  const actor = claims && (await standing(services, claims));
   if (!actor) throw fail("invalid_embed_token");
   return actor;
 }
@@ -132,14 +132,14 @@ export async function resolveEmbedToken(rack: Rack, token: string): Promise<Embe
 const HEADER = ["alg", "kid", "typ"];
 
 /** The claims of a token that we signed, that says it is an embed token, and whose time is now. */
-async function verified(rack: Rack, token: string): Promise<Claims | null> {
+async function verified(services: Services, token: string): Promise<Claims | null> {
   const unproven = readUnproven(token);
   if (!unproven) return null;
-  const key = await embedKeyAt(rack, unproven.kid, unproven.claims.iat * 1000 + 999);
+  const key = await embedKeyAt(services, unproven.kid, unproven.claims.iat * 1000 + 999);
   if (!key || !(await isSignedBy(key, token))) return null;
   const { claims } = unproven;
-  const now = Math.floor(rack.clock.now() / 1000);
-  if (claims.iss !== rack.publicUrl || claims.exp <= now || claims.nbf > now + NBF_LEEWAY_S) return null;
+  const now = Math.floor(services.clock.now() / 1000);
+  if (claims.iss !== services.publicUrl || claims.exp <= now || claims.nbf > now + NBF_LEEWAY_S) return null;
   return claims;
 }
 
@@ -179,8 +179,8 @@ function isTexts(value: unknown): value is string[] {
 }
 
 /** What the token speaks of, as it is now: alive, and of the epoch the token was minted in. */
-async function standing(rack: Rack, claims: Claims): Promise<EmbedActor | null> {
-  const { read } = rack.store;
+async function standing(services: Services, claims: Claims): Promise<EmbedActor | null> {
+  const { read } = services.store;
   const workspace_id = claims.wid;
   const [workspace, project, tenant] = await Promise.all([
     workspaceById.first(read, { id: workspace_id }),

@@ -5,25 +5,25 @@ import { counter, gauge, type Family, type Sample } from "../../kernel/expositio
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { auditTotals, countLiveNodes } from "../../store/queries/metrics.ts";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 import { mailState } from "../mail/outbox.ts";
 import { backupState } from "./status.ts";
 
-export async function gather(rack: Rack): Promise<Family[]> {
-  const stored = await storedFamilies(rack).catch(() => []);
+export async function gather(services: Services): Promise<Family[]> {
+  const stored = await storedFamilies(services).catch(() => []);
   const up = gauge("keyrack_database_up", "1 when the database answered this scrape.", stored.length > 0 ? 1 : 0);
   return [
-    ...writeFamilies(rack),
-    ...limiterFamilies(rack),
-    ...cacheFamilies(rack),
-    ...workerFamilies(rack),
-    ...(await backupFamilies(rack)),
+    ...writeFamilies(services),
+    ...limiterFamilies(services),
+    ...cacheFamilies(services),
+    ...workerFamilies(services),
+    ...(await backupFamilies(services)),
     up,
     ...stored,
   ];
 }
 
-function writeFamilies({ store, tally }: Rack): Family[] {
+function writeFamilies({ store, tally }: Services): Family[] {
   const mutations = Object.entries(tally.mutations).map(([action, value]) => ({ labels: { action }, value }));
   return [
     counter("keyrack_mutations", "Changes committed and audited, by action.", mutations),
@@ -38,7 +38,7 @@ function writeFamilies({ store, tally }: Rack): Family[] {
   ];
 }
 
-function limiterFamilies({ counters }: Rack): Family[] {
+function limiterFamilies({ counters }: Services): Family[] {
   const { configured, ready } = counters.redisState();
   const memory = counters.memory.metrics();
   const fallback = counters.counter instanceof FallbackCounter ? counters.counter.metrics() : undefined;
@@ -64,8 +64,8 @@ function limiterFamilies({ counters }: Rack): Family[] {
   ];
 }
 
-function cacheFamilies({ hotAuth, feed }: Rack): Family[] {
-  const caches = { secret_keys: hotAuth.reads, policy_pages: feed.pages.reads, policy_heads: feed.reads };
+function cacheFamilies({ credentialCache, feed }: Services): Family[] {
+  const caches = { secret_keys: credentialCache.reads, policy_pages: feed.pages.reads, policy_heads: feed.reads };
   const of = (name: "hits" | "misses"): Sample[] =>
     Object.entries(caches).map(([cache, reads]) => ({ labels: { cache }, value: reads[name] }));
   return [
@@ -76,16 +76,16 @@ function cacheFamilies({ hotAuth, feed }: Rack): Family[] {
   ];
 }
 
-function workerFamilies({ worker }: Rack): Family[] {
+function workerFamilies({ worker }: Services): Family[] {
   return [
     gauge("keyrack_leader", "1 when this process runs the jobs.", worker.leads ? 1 : 0),
     gauge("keyrack_jobs_failing", "Jobs whose last run failed.", worker.failing.size),
   ];
 }
 
-async function backupFamilies(rack: Rack): Promise<Family[]> {
-  const { lastSuccessAt = null, restoreTest } = (await backupState(rack)) ?? {};
-  const now = rack.clock.now();
+async function backupFamilies(services: Services): Promise<Family[]> {
+  const { lastSuccessAt = null, restoreTest } = (await backupState(services)) ?? {};
+  const now = services.clock.now();
   const age = (at: number | null | undefined): readonly Sample[] =>
     at === null || at === undefined ? [] : [{ value: (now - at) / 1_000 }];
   const passed = restoreTest?.pass === null || restoreTest === undefined ? [] : [{ value: restoreTest.pass ? 1 : 0 }];
@@ -96,10 +96,10 @@ async function backupFamilies(rack: Rack): Promise<Family[]> {
   ];
 }
 
-async function storedFamilies(rack: Rack): Promise<Family[]> {
-  const { store, clock, settings } = rack;
+async function storedFamilies(services: Services): Promise<Family[]> {
+  const { store, clock, settings } = services;
   const [mail, nodes, audit, head] = await Promise.all([
-    mailState(rack),
+    mailState(services),
     countLiveNodes.first(store.read, { seenAfter: clock.now() - settings.node_live_ms }),
     auditTotals.first(store.read, {}),
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),

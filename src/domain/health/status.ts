@@ -1,7 +1,7 @@
 // What /status shows (decisions 165, 166): each component in one word, and the worst of them. It always answers, and looks
 // at the database at most once in five seconds, however often it is asked.
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 import { mailState } from "../mail/outbox.ts";
 
 export const HEALTHS = ["ok", "degraded", "down", "disabled", "unknown"] as const;
@@ -38,24 +38,24 @@ const DATABASE_WAIT_MS = 3_000;
 const BACKLOG_HIGH = 1_000;
 const RESTORE_TEST_AGE_MAX_MS = 8 * 86_400_000;
 
-export function showStatus(rack: Rack): Promise<Status> {
-  const { statusCache: cache, clock } = rack;
+export function showStatus(services: Services): Promise<Status> {
+  const { statusCache: cache, clock } = services;
   if (!cache.answer || clock.now() >= cache.until) {
-    cache.answer = lookAround(rack);
+    cache.answer = lookAround(services);
     cache.until = clock.now() + KEPT_MS;
   }
   return cache.answer;
 }
 
-async function lookAround(rack: Rack): Promise<Status> {
-  const database = await databaseHealth(rack);
-  const backups = await backupState(rack);
+async function lookAround(services: Services): Promise<Status> {
+  const database = await databaseHealth(services);
+  const backups = await backupState(services);
   const components = {
-    api: rack.store.backlog >= BACKLOG_HIGH ? "degraded" : "ok",
+    api: services.store.backlog >= BACKLOG_HIGH ? "degraded" : "ok",
     database,
-    redis: redisHealth(rack),
-    worker: database === "ok" ? await workerHealth(rack) : "unknown",
-    backup: backups ? backupHealth(rack, backups) : "unknown",
+    redis: redisHealth(services),
+    worker: database === "ok" ? await workerHealth(services) : "unknown",
+    backup: backups ? backupHealth(services, backups) : "unknown",
   } as const;
   const { lastRunAt, pass, backupId } = (backups ?? NO_BACKUPS).restoreTest;
   const restoreTest = { lastRunAt: lastRunAt === null ? null : formatTimestamp(lastRunAt), pass, backupId };
@@ -66,7 +66,7 @@ function worstOf(all: readonly Health[]): Status["status"] {
   return all.includes("down") ? "down" : all.includes("degraded") ? "degraded" : "ok";
 }
 
-async function databaseHealth({ store }: Rack): Promise<Health> {
+async function databaseHealth({ store }: Services): Promise<Health> {
   try {
     await store.ping(DATABASE_WAIT_MS);
     return "ok";
@@ -76,32 +76,35 @@ async function databaseHealth({ store }: Rack): Promise<Health> {
 }
 
 /** Where the counters in this process step in, the service goes on; where they may not, rate limits are refused. */
-function redisHealth({ counters, settings }: Rack): Health {
+function redisHealth({ counters, settings }: Services): Health {
   const { configured, ready } = counters.redisState();
   if (!configured) return "disabled";
   return ready ? "ok" : settings.ratelimit_on_redis_failure === "local" ? "degraded" : "down";
 }
 
-async function workerHealth(rack: Rack): Promise<Health> {
+async function workerHealth(services: Services): Promise<Health> {
   try {
-    const { dead } = await mailState(rack);
-    return dead > 0 || rack.worker.failing.size > 0 ? "degraded" : "ok";
+    const { dead } = await mailState(services);
+    return dead > 0 || services.worker.failing.size > 0 ? "degraded" : "ok";
   } catch {
     return "unknown";
   }
 }
 
 /** Undefined when it cannot be told. */
-export async function backupState(rack: Rack): Promise<BackupState | undefined> {
+export async function backupState(services: Services): Promise<BackupState | undefined> {
   try {
-    return rack.backups ? await rack.backups() : NO_BACKUPS;
+    return services.backups ? await services.backups() : NO_BACKUPS;
   } catch {
     return undefined;
   }
 }
 
 /** A backup is only what has been restored: without a good test of this week it does not count as one. */
-export function backupHealth({ settings, clock }: Rack, { lastSuccessAt, restoreTest, failing }: BackupState): Health {
+export function backupHealth(
+  { settings, clock }: Services,
+  { lastSuccessAt, restoreTest, failing }: BackupState,
+): Health {
   const { backup_every, restore_test_every } = settings;
   if (backup_every === null) return "disabled";
   if (failing) return "degraded";

@@ -2,7 +2,7 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { after, type Soon } from "../../kernel/maybe-promise.ts";
+import { after, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import {
   insertKey,
   keyById,
@@ -51,7 +51,7 @@ export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
         liveProject(tx, workspace_id, want.project_id),
         liveTenant(tx, workspace_id, want.tenant_id),
       ]);
-      if (embed) await mustHavePlace(tx, embed, ctx.rack.clock.now());
+      if (embed) await mustHavePlace(tx, embed, ctx.services.clock.now());
       const policy_version = await tx.bump(project.id);
       const row = newKeyRow(ctx, want, minted.stored, { project, tenant, policy_version });
       await insertKey.gather(tx, row);
@@ -64,7 +64,7 @@ type Place = { project: { id: string }; tenant: { id: string }; policy_version: 
 
 function newKeyRow(ctx: Holder, key: NewKey, stored: Material["stored"], place: Place): ApiKeyRow {
   return {
-    id: ctx.rack.newId(),
+    id: ctx.services.newId(),
     workspace_id: ctx.actor.workspace_id,
     project_id: place.project.id,
     tenant_id: place.tenant.id,
@@ -83,7 +83,7 @@ function newKeyRow(ctx: Holder, key: NewKey, stored: Material["stored"], place: 
     quarantined_at: null,
     quarantine_reason: null,
     rotated_from: null,
-    created_at: ctx.rack.clock.now(),
+    created_at: ctx.services.clock.now(),
     last_used_at: null,
     policy_version: place.policy_version,
   };
@@ -96,7 +96,7 @@ function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
 }
 
 function mustBeFuture(ctx: Ctx, expires_at: number | null | undefined): void {
-  if (typeof expires_at === "number" && expires_at <= ctx.rack.clock.now()) {
+  if (typeof expires_at === "number" && expires_at <= ctx.services.clock.now()) {
     throw failField("invalid_body", "expires_at", "must be in the future");
   }
 }
@@ -111,7 +111,7 @@ export type KeyQuery = {
 };
 
 export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
-  const { read } = ctx.rack.store;
+  const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const env = visibleEnv(ctx.actor, query.env);
   const after = query.after
@@ -120,8 +120,8 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   return listOf(await listKeyRows(read, { ...query, workspace_id, env, after }), query.limit, viewKey);
 }
 
-export function showKey({ rack, actor }: Ctx<Vendor>, id: string): Soon<ApiKey> {
-  const found = keyById.soon(rack.store.read, { workspace_id: actor.workspace_id, id });
+export function showKey({ services, actor }: Ctx<Vendor>, id: string): MaybePromise<ApiKey> {
+  const found = keyById.soon(services.store.read, { workspace_id: actor.workspace_id, id });
   return after(found, (row) => viewKey(readable(actor, row, "key_not_found")));
 }
 
@@ -186,12 +186,12 @@ export function rotateKey(ctx: Holder, id: string, overlap_hours: number): Promi
     mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
       const row = held(ctx, await keyById.first(tx, { workspace_id, id }));
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
-      const now = ctx.rack.clock.now();
+      const now = ctx.services.clock.now();
       if (ctx.actor.kind === "embed_token") await mustBeRotatable(tx, ctx.actor, row, now);
       const minted = mint("api_key", row.env);
       const policy_version = await tx.bump(row.project_id);
       const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours), policy_version };
-      const fresh = successorColumns(row, ctx.rack.newId(), now);
+      const fresh = successorColumns(row, ctx.services.newId(), now);
       const successor: ApiKeyRow = { ...row, ...fresh, ...minted.stored, policy_version };
       await shortenKey.run(tx, previous);
       await insertKey.run(tx, successor);
@@ -213,7 +213,7 @@ export function revokeKey(ctx: Holder, id: string, reason: string | undefined): 
     const row = held(ctx, await keyById.first(tx, { workspace_id, id }));
     const { project_id } = row;
     if (row.revoked_at !== null) return unchanged({ key: viewKey(row), project_id, version: row.policy_version });
-    const now = ctx.rack.clock.now();
+    const now = ctx.services.clock.now();
     const version = await tx.bump(project_id);
     await revokeKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null, policy_version: version });
     const after = { ...row, revoked_at: now, revoked_reason: reason ?? null };

@@ -60,7 +60,7 @@ export async function reportLeaks(ctx: Scanner, reports: readonly LeakReport[]):
       else failed.push(result.reason);
     }
   }
-  ctx.rack.mail.wake();
+  ctx.services.mail.wake();
   if (failed.length > 0) throw failed[0];
   return labels;
 }
@@ -84,7 +84,7 @@ const stops: Record<CredentialKind, Stop> = {
 
 /** True when the token is, or was, a credential of ours. */
 function stopLeak(ctx: Scanner, report: LeakReport, hash: string): Promise<boolean> {
-  if (hash === ctx.rack.bootstrapHash()) {
+  if (hash === ctx.services.bootstrapHash()) {
     logLeak(ctx, "bootstrap", { hint: "replace it: this server cannot" });
     return Promise.resolve(true);
   }
@@ -92,8 +92,8 @@ function stopLeak(ctx: Scanner, report: LeakReport, hash: string): Promise<boole
   return parsed ? stops[parsed.kind](ctx, hash, report.place) : Promise.resolve(false);
 }
 
-function logLeak({ rack, from }: Scanner, kind: CredentialKind, fields: Record<string, string | undefined>): void {
-  rack.log.warn("a leaked credential was reported", { kind, ...fields, ...from });
+function logLeak({ services, from }: Scanner, kind: CredentialKind, fields: Record<string, string | undefined>): void {
+  services.log.warn("a leaked credential was reported", { kind, ...fields, ...from });
 }
 
 async function stopKey(ctx: Scanner, kind: "api_key" | "secret_key", hash: string, place: string): Promise<boolean> {
@@ -104,11 +104,11 @@ async function stopKey(ctx: Scanner, kind: "api_key" | "secret_key", hash: strin
 
 /** A session is usable at once, so it ends at once. */
 async function stopSession(ctx: Scanner, lookup_hash: string): Promise<boolean> {
-  const { rack } = ctx;
-  const found = await sessionByHash.first(rack.store.read, { lookup_hash });
+  const { services } = ctx;
+  const found = await sessionByHash.first(services.store.read, { lookup_hash });
   if (!found) return false;
   await mutate(ctx, { workspace_id: null }, async (tx) => {
-    const now = rack.clock.now();
+    const now = services.clock.now();
     const row = await sessionByHash.first(tx, { lookup_hash });
     if (!row || row.revoked_at !== null || Math.min(row.expires_at, row.absolute_expires_at) <= now)
       return unchanged(null);
@@ -121,12 +121,12 @@ async function stopSession(ctx: Scanner, lookup_hash: string): Promise<boolean> 
 
 /** A leaked link must not be used by whoever finds it; its person asks for another. */
 async function stopOneTimeToken(ctx: Scanner, token_hash: string, purpose: TokenPurpose): Promise<boolean> {
-  const { rack } = ctx;
-  const found = await tokenByHash.first(rack.store.read, { token_hash, purpose });
+  const { services } = ctx;
+  const found = await tokenByHash.first(services.store.read, { token_hash, purpose });
   if (!found) return false;
   const { user_id } = found;
   if (found.ended_at === null)
-    await record(rack, (tx) => endTokens.run(tx, { user_id, purpose, now: rack.clock.now() }));
+    await record(services, (tx) => endTokens.run(tx, { user_id, purpose, now: services.clock.now() }));
   logLeak(ctx, purpose, { user_id });
   return true;
 }

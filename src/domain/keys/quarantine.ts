@@ -38,7 +38,7 @@ export async function quarantine(
   place: string,
 ): Promise<Found | undefined> {
   const lookup = kind === "api_key" ? leakedKey : leakedSecretKey;
-  const found = await lookup.first(ctx.rack.store.read, { lookup_hash });
+  const found = await lookup.first(ctx.services.store.read, { lookup_hash });
   if (!found) return undefined;
   if (found.env === "test") await noticeTestKey(ctx, kind, found, place);
   else if (kind === "api_key") await quarantineKey(ctx, found, place);
@@ -51,7 +51,7 @@ function quarantineKey(ctx: Scanner, { id, workspace_id }: Found, place: string)
     const row = await keyById.first(tx, { workspace_id, id });
     if (!row || isSettled(row)) return unchanged(null);
     const policy_version = await tx.bump(row.project_id);
-    const after = { ...quarantined(row, place, ctx.rack.clock.now()), policy_version };
+    const after = { ...quarantined(row, place, ctx.services.clock.now()), policy_version };
     await quarantineKeyRow.run(tx, after);
     await tellOwners(ctx, tx, after, place);
     return { value: null, events: [{ action: "api_key.quarantined", target_id: id, payload: payloadOf(after) }] };
@@ -62,21 +62,21 @@ async function quarantineSecretKey(ctx: Scanner, { id, workspace_id }: Found, pl
   await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await secretKeyById.first(tx, { workspace_id, id });
     if (!row || isSettled(row)) return unchanged(null);
-    const after = quarantined(row, place, ctx.rack.clock.now());
+    const after = quarantined(row, place, ctx.services.clock.now());
     await quarantineSecretKeyRow.run(tx, after);
     await tellOwners(ctx, tx, after, place);
     return { value: null, events: [{ action: "secret_key.quarantined", target_id: id, payload: payloadOf(after) }] };
   });
-  await forgetSecretKey(ctx.rack, id);
+  await forgetSecretKey(ctx.services, id);
 }
 
-function noticeTestKey({ rack, ...rest }: Scanner, kind: Kind, found: Found, place: string): Promise<void> {
+function noticeTestKey({ services, ...rest }: Scanner, kind: Kind, found: Found, place: string): Promise<void> {
   const { id, workspace_id } = found;
-  return record(rack, async (tx) => {
+  return record(services, async (tx) => {
     const row = await (kind === "api_key" ? keyById : secretKeyById).first(tx, { workspace_id, id });
     if (!row || row.revoked_at !== null) return;
-    const first = await noteLeak.run(tx, { credential_id: id, workspace_id, noticed_at: rack.clock.now() });
-    if (first > 0) await tellOwners({ rack, ...rest }, tx, row, place);
+    const first = await noteLeak.run(tx, { credential_id: id, workspace_id, noticed_at: services.clock.now() });
+    if (first > 0) await tellOwners({ services, ...rest }, tx, row, place);
   });
 }
 
@@ -96,7 +96,7 @@ function payloadOf({ env, quarantine_reason, expires_at }: ApiKeyRow | SecretKey
 }
 
 /** Every owner, else the billing address, else only the log (decision 173). */
-async function tellOwners({ rack }: Scanner, tx: Tx, row: ApiKeyRow | SecretKeyRow, place: string): Promise<void> {
+async function tellOwners({ services }: Scanner, tx: Tx, row: ApiKeyRow | SecretKeyRow, place: string): Promise<void> {
   const { workspace_id } = row;
   const workspace = await workspaceById.first(tx, { id: workspace_id });
   const members = await membersOf.all(tx, { workspace_id });
@@ -104,11 +104,11 @@ async function tellOwners({ rack }: Scanner, tx: Tx, row: ApiKeyRow | SecretKeyR
   const billing = workspace?.billing_email ? [workspace.billing_email] : [];
   const addresses = owners.length > 0 ? owners : billing;
   if (addresses.length === 0) {
-    rack.log.warn("nobody can be told of a leaked key: the workspace has no owner and no billing address", {
+    services.log.warn("nobody can be told of a leaked key: the workspace has no owner and no billing address", {
       workspace_id,
       key_id: row.id,
     });
   }
   const leak = { key: row.display_prefix, live: row.env === "live", where: place.slice(0, PLACE_CHARS).toWellFormed() };
-  for (const to of addresses) await queueMail(rack, tx, to, leakLetter(rack, workspace?.name ?? "", leak));
+  for (const to of addresses) await queueMail(services, tx, to, leakLetter(services, workspace?.name ?? "", leak));
 }

@@ -35,7 +35,7 @@ type FreshRow = NewSecretKey &
 
 export function newSecretKeyRow(ctx: Ctx, key: FreshRow): SecretKeyRow {
   return {
-    id: ctx.rack.newId(),
+    id: ctx.services.newId(),
     workspace_id: key.workspace_id,
     env: key.env,
     lookup_hash: key.lookup_hash,
@@ -50,7 +50,7 @@ export function newSecretKeyRow(ctx: Ctx, key: FreshRow): SecretKeyRow {
     quarantined_at: null,
     quarantine_reason: null,
     rotated_from: null,
-    created_at: ctx.rack.clock.now(),
+    created_at: ctx.services.clock.now(),
     last_used_at: null,
   };
 }
@@ -61,7 +61,7 @@ export function secretKeyCreated({ id, env, display_prefix, name }: SecretKeyRow
 
 export async function createSecretKey(ctx: Ctx<Vendor>, want: NewSecretKey): Promise<Minted<SecretKey>> {
   coverEnv(ctx.actor, want.env);
-  if (want.expires_at !== undefined && want.expires_at <= ctx.rack.clock.now()) {
+  if (want.expires_at !== undefined && want.expires_at <= ctx.services.clock.now()) {
     throw failField("invalid_body", "expires_at", "must be in the future");
   }
   const { workspace_id } = ctx.actor;
@@ -79,13 +79,13 @@ export async function createSecretKey(ctx: Ctx<Vendor>, want: NewSecretKey): Pro
   if (ctx.actor.kind === "session") {
     const { id: secret_key_id, display_prefix } = made;
     const line = { workspace_id, user_id: ctx.actor.user_id, secret_key_id, display_prefix, ...ctx.from };
-    ctx.rack.log.info("secret key minted by a person", line);
+    ctx.services.log.info("secret key minted by a person", line);
   }
   return made;
 }
 
 export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
-  const { read } = ctx.rack.store;
+  const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
     ? placeAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
@@ -95,7 +95,7 @@ export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string |
 }
 
 export async function showSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKey> {
-  const row = await secretKeyById.first(ctx.rack.store.read, { workspace_id: ctx.actor.workspace_id, id });
+  const row = await secretKeyById.first(ctx.services.store.read, { workspace_id: ctx.actor.workspace_id, id });
   return viewSecretKey(readable(ctx.actor, row, "secret_key_not_found"));
 }
 
@@ -109,11 +109,11 @@ export async function rotateSecretKey(
     mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
       const row = manageable(ctx.actor, await secretKeyById.first(tx, { workspace_id, id }), "secret_key_not_found");
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
-      const now = ctx.rack.clock.now();
+      const now = ctx.services.clock.now();
       const minted = mint("secret_key", row.env);
       const successor: SecretKeyRow = {
         ...row,
-        ...successorColumns(row, ctx.rack.newId(), now),
+        ...successorColumns(row, ctx.services.newId(), now),
         ...minted.stored,
         // Rotation hands out material, so it hands out no more authority than the actor or the old key has.
         owner_scope: row.owner_scope === 1 && hasOwnerScope(ctx.actor) ? 1 : 0,
@@ -128,7 +128,7 @@ export async function rotateSecretKey(
       };
     }),
   );
-  await forgetSecretKey(ctx.rack, id);
+  await forgetSecretKey(ctx.services, id);
   return rotated;
 }
 
@@ -137,7 +137,7 @@ export async function revokeSecretKey(ctx: Ctx<Vendor>, id: string, reason: stri
   const revoked = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = manageable(ctx.actor, await secretKeyById.first(tx, { workspace_id, id }), "secret_key_not_found");
     if (row.revoked_at !== null) return unchanged(viewSecretKey(row));
-    const now = ctx.rack.clock.now();
+    const now = ctx.services.clock.now();
     await revokeSecretKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null });
     const payload = { env: row.env, reason: reason ?? null };
     return {
@@ -145,6 +145,6 @@ export async function revokeSecretKey(ctx: Ctx<Vendor>, id: string, reason: stri
       events: [{ action: "secret_key.revoked", target_id: id, payload }],
     };
   });
-  await forgetSecretKey(ctx.rack, id);
+  await forgetSecretKey(ctx.services, id);
   return revoked;
 }

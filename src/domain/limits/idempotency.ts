@@ -19,7 +19,7 @@ import {
 } from "../../store/queries/idempotency.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { coverEnv } from "../core/env-access.ts";
-import { sha256, type Ctx, type Rack } from "../core/context.ts";
+import { sha256, type Ctx, type Services } from "../core/context.ts";
 import { record } from "../core/mutate.ts";
 import type { Vault } from "../vault/vault.ts";
 
@@ -32,22 +32,22 @@ type Machine = Ctx<SecretKeyActor>;
 type Named = { scope_hash: string; env: Env };
 
 /** Claims in the relational database: concurrent ones share a durable group commit. */
-export function databaseClaims(rack: Pick<Rack, "store" | "clock">): ClaimStore {
-  const now = (): number => rack.clock.now();
+export function databaseClaims(services: Pick<Services, "store" | "clock">): ClaimStore {
+  const now = (): number => services.clock.now();
   const batch = { batch: true };
   return {
-    claim: (scope, claim) => record(rack, (tx) => claimRecord(tx, scope, claim, now()), batch),
-    complete: (scope, completion) => record(rack, (tx) => completeRecord(tx, scope, completion, now()), batch),
-    release: (scope, token_hash) => record(rack, (tx) => releaseRecord(tx, scope, token_hash, now()), batch),
-    heartbeat: (scope, token_hash) => record(rack, (tx) => heartbeatRecord(tx, scope, token_hash, now()), batch),
+    claim: (scope, claim) => record(services, (tx) => claimRecord(tx, scope, claim, now()), batch),
+    complete: (scope, completion) => record(services, (tx) => completeRecord(tx, scope, completion, now()), batch),
+    release: (scope, token_hash) => record(services, (tx) => releaseRecord(tx, scope, token_hash, now()), batch),
+    heartbeat: (scope, token_hash) => record(services, (tx) => heartbeatRecord(tx, scope, token_hash, now()), batch),
     close: () => {},
   };
 }
 
 /** Deletes what has expired, a thousand at a time, so that no claim waits behind a long transaction. */
-export async function reapIdempotency(rack: Rack): Promise<number> {
+export async function reapIdempotency(services: Services): Promise<number> {
   for (let total = 0; ; ) {
-    const gone = await record(rack, (tx) => reapRecords(tx, rack.clock.now(), REAP_ROWS));
+    const gone = await record(services, (tx) => reapRecords(tx, services.clock.now(), REAP_ROWS));
     total += gone;
     if (gone < REAP_ROWS) return total;
   }
@@ -64,7 +64,7 @@ export async function claim(ctx: Machine, want: NewClaim) {
   const scope = scopeOf(ctx, want);
   const lock_token = randomBytes(TOKEN_BYTES).toString("base64url");
   const { fingerprint, ttl_ms = TTL_MS_DEFAULT } = want;
-  const claimed = await ctx.rack.claims.claim(scope, { fingerprint, ttl_ms, token_hash: sha256(lock_token) });
+  const claimed = await ctx.services.claims.claim(scope, { fingerprint, ttl_ms, token_hash: sha256(lock_token) });
   const answer = {
     object: "idempotency_claim" as const,
     state: claimed.state,
@@ -81,7 +81,7 @@ export async function claim(ctx: Machine, want: NewClaim) {
   }
   if (claimed.state === "mismatch") return answer;
   const { status, body_stored } = claimed;
-  const kept = claimed.sealed ? unsealResponse(ctx.rack.vault, scope, claimed.sealed) : { headers: {}, body: null };
+  const kept = claimed.sealed ? unsealResponse(ctx.services.vault, scope, claimed.sealed) : { headers: {}, body: null };
   const body = body_stored && kept.body ? kept.body.toString("base64") : null;
   return { ...answer, response: { status, headers: kept.headers, body, body_stored } };
 }
@@ -102,12 +102,12 @@ export async function complete(ctx: Machine, want: Completing) {
   const headers = keptHeaders(want.headers);
   const body = want.body === null ? null : Buffer.from(want.body, "base64");
   const fits = body !== null && body.length <= BODY_BYTES_MAX;
-  const { outcome, body_stored } = await ctx.rack.claims.complete(scope, {
+  const { outcome, body_stored } = await ctx.services.claims.complete(scope, {
     token_hash: sha256(want.lock_token),
     status: want.status,
     ttl_ms: want.ttl_ms ?? null,
-    whole: fits ? sealResponse(ctx.rack.vault, scope, headers, body) : null,
-    bare: sealResponse(ctx.rack.vault, scope, headers, null),
+    whole: fits ? sealResponse(ctx.services.vault, scope, headers, body) : null,
+    bare: sealResponse(ctx.services.vault, scope, headers, null),
   });
   return { object: "idempotency_record" as const, outcome, body_stored };
 }
@@ -115,11 +115,11 @@ export async function complete(ctx: Machine, want: Completing) {
 type Held = Named & { lock_token: string };
 
 export async function release(ctx: Machine, want: Held) {
-  return recordAnswer(await ctx.rack.claims.release(scopeOf(ctx, want), sha256(want.lock_token)));
+  return recordAnswer(await ctx.services.claims.release(scopeOf(ctx, want), sha256(want.lock_token)));
 }
 
 export async function heartbeat(ctx: Machine, want: Held) {
-  return recordAnswer(await ctx.rack.claims.heartbeat(scopeOf(ctx, want), sha256(want.lock_token)));
+  return recordAnswer(await ctx.services.claims.heartbeat(scopeOf(ctx, want), sha256(want.lock_token)));
 }
 
 function recordAnswer(outcome: RecordOutcome) {

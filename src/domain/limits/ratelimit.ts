@@ -6,7 +6,7 @@ import { MemoryCounter } from "../../ratelimit/memory/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { coverEnv } from "../core/env-access.ts";
-import type { Ctx, Rack } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/mutate.ts";
 
 const FLUSH_ROWS_MAX = 5_000;
@@ -41,11 +41,11 @@ export async function openCounters({ now, redisUrls, onRedisFailure, redisByNow 
 type Machine = Ctx<SecretKeyActor>;
 
 /** Not an async function: counters in this process answer at once, and a promise for that costs as much as the check. */
-export function checkLimits({ rack, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
+export function checkLimits({ services, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
   coverEnv(actor, want.env);
   const { project_id, env, key_id, tenant_id, cost, limits } = want; // field by field: a spread costs more than the check
   const { workspace_id } = actor;
-  const verdict = rack.counters.counter.check({ workspace_id, project_id, env, key_id, tenant_id, cost, limits });
+  const verdict = services.counters.counter.check({ workspace_id, project_id, env, key_id, tenant_id, cost, limits });
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
 }
 
@@ -56,24 +56,24 @@ function resultOf(verdict: Verdict): LimitsResult {
   return { object: "ratelimit_result", allowed, limited_policy, retry_after_seconds, store, policies };
 }
 
-export async function leaseLimits({ rack, actor }: Machine, want: Omit<LeaseRequest, "workspace_id">) {
+export async function leaseLimits({ services, actor }: Machine, want: Omit<LeaseRequest, "workspace_id">) {
   coverEnv(actor, want.env);
-  const lease = await rack.counters.counter.lease({ workspace_id: actor.workspace_id, ...want });
+  const lease = await services.counters.counter.lease({ workspace_id: actor.workspace_id, ...want });
   return { object: "ratelimit_lease" as const, ...lease };
 }
 
-export async function returnLease({ rack, actor }: Machine, want: { lease_id: string; unused: number }) {
-  const returned = await rack.counters.counter.giveBack(actor.workspace_id, want.lease_id, want.unused);
+export async function returnLease({ services, actor }: Machine, want: { lease_id: string; unused: number }) {
+  const returned = await services.counters.counter.giveBack(actor.workspace_id, want.lease_id, want.unused);
   return { object: "ratelimit_return" as const, returned };
 }
 
 /** Saves one pass of what changed; answers how many counters that were. */
-export async function flushCounters(rack: Pick<Rack, "store" | "counters">): Promise<number> {
-  const { memory } = rack.counters;
+export async function flushCounters(services: Pick<Services, "store" | "counters">): Promise<number> {
+  const { memory } = services.counters;
   const rows = memory.dirtyRows(FLUSH_ROWS_MAX);
   if (rows.length === 0) return 0;
   try {
-    await record(rack, (tx) => saveCounters(tx, rows));
+    await record(services, (tx) => saveCounters(tx, rows));
   } catch (error) {
     memory.requeue(rows);
     throw error;
@@ -82,12 +82,12 @@ export async function flushCounters(rack: Pick<Rack, "store" | "counters">): Pro
 }
 
 /** Everything that changed: at shutdown. */
-export async function flushAllCounters(rack: Pick<Rack, "store" | "counters">): Promise<void> {
-  while ((await flushCounters(rack)) > 0);
+export async function flushAllCounters(services: Pick<Services, "store" | "counters">): Promise<void> {
+  while ((await flushCounters(services)) > 0);
 }
 
 /** Takes up what an earlier process saved; once, before the first check. */
-export async function loadCounters({ store, clock, counters }: Pick<Rack, "store" | "clock" | "counters">) {
+export async function loadCounters({ store, clock, counters }: Pick<Services, "store" | "clock" | "counters">) {
   let key = "";
   for (;;) {
     const rows = await countersAfter.all(store.read, { key, now: clock.now(), limit: FLUSH_ROWS_MAX });
@@ -97,6 +97,6 @@ export async function loadCounters({ store, clock, counters }: Pick<Rack, "store
   }
 }
 
-export function reapSavedCounters(rack: Rack): Promise<number> {
-  return record(rack, (tx) => reapCounters.run(tx, { now: rack.clock.now() }));
+export function reapSavedCounters(services: Services): Promise<number> {
+  return record(services, (tx) => reapCounters.run(tx, { now: services.clock.now() }));
 }

@@ -22,7 +22,7 @@ import {
 import { LIST_MAX } from "../../store/queries/page.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 import type { Letter } from "./templates.ts";
 import { record } from "../core/mutate.ts";
 import { listOf } from "../core/views.ts";
@@ -41,17 +41,23 @@ const KEEP_DEAD_MS = 30 * DAY_MS;
 const ERROR_CHARS = 200;
 
 /** Queues one message. `until` is when its token expires: a dead link is not worth sending. */
-export async function queueMail(rack: Rack, tx: Tx, to: string, letter: Letter, until?: number): Promise<string> {
-  const now = rack.clock.now();
-  const id = rack.newId();
+export async function queueMail(
+  services: Services,
+  tx: Tx,
+  to: string,
+  letter: Letter,
+  until?: number,
+): Promise<string> {
+  const now = services.clock.now();
+  const id = services.newId();
   const { kind, subject, text } = letter;
-  const message_id = `<${id}@${new URL(rack.publicUrl || "http://localhost").hostname}>`;
+  const message_id = `<${id}@${new URL(services.publicUrl || "http://localhost").hostname}>`;
   await insertMail.run(tx, {
     id,
     kind,
     recipient: to,
     message_id,
-    sealed_message: rack.vault.seal("outbox", id, Buffer.from(JSON.stringify({ subject, text }))),
+    sealed_message: services.vault.seal("outbox", id, Buffer.from(JSON.stringify({ subject, text }))),
     state: "queued",
     attempts: 0,
     created_at: now,
@@ -64,58 +70,58 @@ export async function queueMail(rack: Rack, tx: Tx, to: string, letter: Letter, 
 }
 
 /** The work of queueing and nothing to show for it: an address without an account must not answer faster. */
-export async function pretendMail(rack: Rack, tx: Tx, to: string, letter: Letter): Promise<void> {
-  await deleteMail.run(tx, { id: await queueMail(rack, tx, to, letter) });
+export async function pretendMail(services: Services, tx: Tx, to: string, letter: Letter): Promise<void> {
+  await deleteMail.run(tx, { id: await queueMail(services, tx, to, letter) });
 }
 
 /** Sends what is due until nothing is. Runs beside requests; several processes may run it at once. */
-export async function deliverDue(rack: Rack): Promise<void> {
+export async function deliverDue(services: Services): Promise<void> {
   for (;;) {
-    const rows = await dueMail.all(rack.store.read, { now: rack.clock.now(), limit: AT_ONCE });
+    const rows = await dueMail.all(services.store.read, { now: services.clock.now(), limit: AT_ONCE });
     if (rows.length === 0) return;
-    await Promise.all(rows.map((row) => deliverOne(rack, row)));
+    await Promise.all(rows.map((row) => deliverOne(services, row)));
   }
 }
 
-async function deliverOne(rack: Rack, row: OutboxRow): Promise<void> {
+async function deliverOne(services: Services, row: OutboxRow): Promise<void> {
   const { id } = row;
-  const now = rack.clock.now();
-  if (now >= row.give_up_at) return bury(rack, row, row.last_error ?? "it was too late to send");
-  const claimed = await record(rack, (tx) => claimMail.run(tx, { id, now, until: now + LEASE_MS }));
+  const now = services.clock.now();
+  if (now >= row.give_up_at) return bury(services, row, row.last_error ?? "it was too late to send");
+  const claimed = await record(services, (tx) => claimMail.run(tx, { id, now, until: now + LEASE_MS }));
   if (claimed === 0) return;
   try {
-    await rack.mail.transport.deliver(openMail(rack, row));
+    await services.mail.transport.deliver(openMail(services, row));
   } catch (error) {
     const reason = oneLine((error as Error).message);
-    if (error instanceof MailRefused) return bury(rack, row, reason);
-    return postpone(rack, row, reason);
+    if (error instanceof MailRefused) return bury(services, row, reason);
+    return postpone(services, row, reason);
   }
-  await record(rack, (tx) => markMailSent.run(tx, { id, now: rack.clock.now() }));
-  rack.log.info("mail sent", { mail_id: id, kind: row.kind, attempt: row.attempts + 1 });
+  await record(services, (tx) => markMailSent.run(tx, { id, now: services.clock.now() }));
+  services.log.info("mail sent", { mail_id: id, kind: row.kind, attempt: row.attempts + 1 });
 }
 
-function openMail(rack: Rack, row: OutboxRow): Mail {
+function openMail(services: Services, row: OutboxRow): Mail {
   const { id, message_id, recipient: to, created_at: date } = row;
   if (!row.sealed_message) throw new MailRefused("the message is gone");
-  const plain = Buffer.from(rack.vault.open("outbox", id, row.sealed_message)).toString("utf8");
+  const plain = Buffer.from(services.vault.open("outbox", id, row.sealed_message)).toString("utf8");
   return { id, message_id, to, date, ...(JSON.parse(plain) as { subject: string; text: string }) };
 }
 
-async function postpone(rack: Rack, row: OutboxRow, last_error: string): Promise<void> {
+async function postpone(services: Services, row: OutboxRow, last_error: string): Promise<void> {
   const delay = Math.min(HOUR_MS, FIRST_RETRY_MS * 2 ** row.attempts);
   const jittered = Math.round(delay * (1 + randomInt(-100, 101) / 1_000));
-  const next_at = Math.min(rack.clock.now() + jittered, row.give_up_at);
-  rack.log.warn("mail delayed", { mail_id: row.id, kind: row.kind, attempt: row.attempts + 1, error: last_error });
-  await record(rack, (tx) => delayMail.run(tx, { id: row.id, next_at, last_error }));
+  const next_at = Math.min(services.clock.now() + jittered, row.give_up_at);
+  services.log.warn("mail delayed", { mail_id: row.id, kind: row.kind, attempt: row.attempts + 1, error: last_error });
+  await record(services, (tx) => delayMail.run(tx, { id: row.id, next_at, last_error }));
 }
 
-async function bury(rack: Rack, row: OutboxRow, last_error: string): Promise<void> {
-  rack.log.error("mail given up; see keyrack mail list --state dead", {
+async function bury(services: Services, row: OutboxRow, last_error: string): Promise<void> {
+  services.log.error("mail given up; see keyrack mail list --state dead", {
     mail_id: row.id,
     kind: row.kind,
     error: last_error,
   });
-  await record(rack, (tx) => markMailDead.run(tx, { id: row.id, now: rack.clock.now(), last_error }));
+  await record(services, (tx) => markMailDead.run(tx, { id: row.id, now: services.clock.now(), last_error }));
 }
 
 /** What a server says may be long, and may hold anything. */
@@ -124,21 +130,21 @@ function oneLine(text: string): string {
 }
 
 /** House-keeping: what went out is forgotten after a week, what could not after a month. */
-export async function reapOutbox(rack: Rack): Promise<void> {
-  const now = rack.clock.now();
-  await record(rack, async (tx) => {
+export async function reapOutbox(services: Services): Promise<void> {
+  const now = services.clock.now();
+  await record(services, async (tx) => {
     await reapMail.run(tx, { state: "sent", before: now - KEEP_SENT_MS });
     await reapMail.run(tx, { state: "dead", before: now - KEEP_DEAD_MS });
   });
-  await rack.mail.transport.tidy();
+  await services.mail.transport.tidy();
 }
 
 /** For /status: the worker is degraded while a message of the last day could not be delivered. */
-export async function mailState(rack: Rack): Promise<{ queued: number; dead: number }> {
-  const { read } = rack.store;
+export async function mailState(services: Services): Promise<{ queued: number; dead: number }> {
+  const { read } = services.store;
   const [queued, dead] = await Promise.all([
     countMail.first(read, { state: "queued" }),
-    countDeadMailSince.first(read, { since: rack.clock.now() - DAY_MS }),
+    countDeadMailSince.first(read, { since: services.clock.now() - DAY_MS }),
   ]);
   return { queued: queued?.n ?? 0, dead: dead?.n ?? 0 };
 }
@@ -161,25 +167,25 @@ function viewMail(row: OutboxRow) {
 
 export type MailView = ReturnType<typeof viewMail> & { subject?: string; text?: string };
 
-export async function listMail(rack: Rack, query: { state?: OutboxState | undefined }) {
-  return listOf(await listMailRows(rack.store.read, query.state ?? null), LIST_MAX, viewMail);
+export async function listMail(services: Services, query: { state?: OutboxState | undefined }) {
+  return listOf(await listMailRows(services.store.read, query.state ?? null), LIST_MAX, viewMail);
 }
 
 /** The body holds a live link: it is opened only when asked for. */
-export async function showMail(rack: Rack, id: string, withBody: boolean): Promise<MailView> {
-  const row = await mailById.first(rack.store.read, { id });
+export async function showMail(services: Services, id: string, withBody: boolean): Promise<MailView> {
+  const row = await mailById.first(services.store.read, { id });
   if (!row) throw fail("mail_not_found");
   if (!withBody || !row.sealed_message) return viewMail(row);
-  const { subject, text } = openMail(rack, row);
+  const { subject, text } = openMail(services, row);
   return { ...viewMail(row), subject, text };
 }
 
-export async function retryMail(rack: Rack, id: string): Promise<MailView> {
-  const now = rack.clock.now();
-  const moved = await record(rack, (tx) => requeueMail.run(tx, { id, now, give_up_at: now + GIVE_UP_MS }));
-  const row = await mailById.first(rack.store.read, { id });
+export async function retryMail(services: Services, id: string): Promise<MailView> {
+  const now = services.clock.now();
+  const moved = await record(services, (tx) => requeueMail.run(tx, { id, now, give_up_at: now + GIVE_UP_MS }));
+  const row = await mailById.first(services.store.read, { id });
   if (!row) throw fail("mail_not_found");
   if (moved === 0) throw fail("mail_not_retryable");
-  rack.mail.wake();
+  services.mail.wake();
   return viewMail(row);
 }

@@ -1,6 +1,6 @@
 // The words of every message: plain text, short, one link. Tokens stand behind the #, which no server and no proxy
 // ever sees. Nothing a stranger typed goes in but the name of a workspace, on one line.
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 
 export type LetterKind =
   | "email_verification"
@@ -14,13 +14,13 @@ export type LetterKind =
 
 export type Letter = { kind: LetterKind; subject: string; text: string };
 
-export function pageLink(rack: Rack, page: "verify" | "reset" | "invite", token: string): string {
-  return `${rack.publicUrl}/#/${page}?token=${token}`;
+export function pageLink(services: Services, page: "verify" | "reset" | "invite", token: string): string {
+  return `${services.publicUrl}/#/${page}?token=${token}`;
 }
 
 /** Where a person has a link sent to choose a new password. There is no page to log in on: programs do that. */
-function forgotPage(rack: Rack): string {
-  return `${rack.publicUrl}/#/forgot`;
+function forgotPage(services: Services): string {
+  return `${services.publicUrl}/#/forgot`;
 }
 
 function letter(kind: LetterKind, subject: string, lines: readonly string[]): Letter {
@@ -34,68 +34,72 @@ function onOneLine(text: string): string {
     .slice(0, 200);
 }
 
-export function verificationLetter(rack: Rack, token: string): Letter {
+export function verificationLetter(services: Services, token: string): Letter {
   return letter("email_verification", "Verify your e-mail address", [
     "Please confirm that this is your e-mail address:",
-    pageLink(rack, "verify", token),
+    pageLink(services, "verify", token),
     "The link works once, for 24 hours. If you did not ask for it, ignore this message.",
   ]);
 }
 
-export function existingAccountLetter(rack: Rack): Letter {
+export function existingAccountLetter(services: Services): Letter {
   return letter("existing_account", "You already have an account", [
     "Somebody, perhaps you, tried to sign up with this e-mail address. It has an account already, and nothing was changed.",
-    `If this was you, log in with the password you have. If you have forgotten it, choose a new one:\n${forgotPage(rack)}`,
+    `If this was you, log in with the password you have. If you have forgotten it, choose a new one:\n${forgotPage(services)}`,
   ]);
 }
 
-export function unfinishedAccountLetter(rack: Rack, token: string): Letter {
+export function unfinishedAccountLetter(services: Services, token: string): Letter {
   return letter("unfinished_account", "Finish signing up", [
     "An account for this e-mail address was begun and never confirmed. Choose a password to make it yours:",
-    pageLink(rack, "reset", token),
+    pageLink(services, "reset", token),
     "Whatever password was set before stops working. The link works once, for 30 minutes.",
   ]);
 }
 
-export function resetLetter(rack: Rack, token: string): Letter {
+export function resetLetter(services: Services, token: string): Letter {
   return letter("password_reset", "Reset your password", [
     "Choose a new password here:",
-    pageLink(rack, "reset", token),
+    pageLink(services, "reset", token),
     "The link works once, for 30 minutes. If you did not ask for it, ignore this message: nothing has changed.",
   ]);
 }
 
-export function passwordChangedLetter(rack: Rack): Letter {
+export function passwordChangedLetter(services: Services): Letter {
   return letter("password_changed", "Your password was changed", [
     "The password of your account was changed, and every other session was ended.",
-    `If this was not you, reset your password at once:\n${forgotPage(rack)}`,
+    `If this was not you, reset your password at once:\n${forgotPage(services)}`,
   ]);
 }
 
-export function passwordWasResetLetter(rack: Rack): Letter {
+export function passwordWasResetLetter(services: Services): Letter {
   return letter("password_was_reset", "Your password was reset", [
     "The password of your account was reset by a link from this mailbox, and every session was ended.",
-    `If this was not you, reset it again at once and look after your mailbox:\n${forgotPage(rack)}`,
+    `If this was not you, reset it again at once and look after your mailbox:\n${forgotPage(services)}`,
   ]);
 }
 
-export function inviteLetter(rack: Rack, workspace: string, role: string, token: string): Letter {
+export function inviteLetter(services: Services, workspace: string, role: string, token: string): Letter {
   const name = onOneLine(workspace);
   return letter("workspace_invite", `You are invited to ${name}`, [
     `You are invited to join the workspace "${name}" as ${role}:`,
-    pageLink(rack, "invite", token),
+    pageLink(services, "invite", token),
     "The link works once, for 7 days. If you do not know this workspace, ignore this message.",
   ]);
 }
 
 /** `where` is what the scanner says of the place: masked, on one line, and empty where it said nothing. */
-export function leakLetter(rack: Rack, workspace: string, leak: { key: string; live: boolean; where: string }): Letter {
+export function leakLetter(
+  services: Services,
+  workspace: string,
+  leak: { key: string; live: boolean; where: string },
+): Letter {
   const found = leak.where === "" ? "" : ` Where: ${leak.where}`;
   return letter("key_quarantined", `A leaked key was reported: ${leak.key}`, [
     `A secret scanner found the key ${leak.key}… of the workspace "${onOneLine(workspace)}" in a public place.${found}`,
     leak.live
       ? "It is quarantined: it stops working within one hour, and that hour cannot be extended. Rotate it now, and use the new key."
       : "It is a test key, so nothing was changed. Rotate it when you can, and take it out of that place.",
-    `Your programs and the keyrack command manage its keys, on this server:\n${rack.publicUrl}/`,
+    `Your programs and the keyrack command manage its keys, on this server:\n${services.publicUrl}/`,
   ]);
 }

@@ -2,7 +2,7 @@
 // HMAC-SHA-256: project, filter, the first page's version, the last key told, and when the cursor was made.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { failField, type Failure } from "../../kernel/errors.ts";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 
 const VERSION = 1;
 const MAC_BYTES = 16;
@@ -12,29 +12,36 @@ export type Cursor = { version: number; after: string };
 
 type Wire = { v: number; p: string; f: string; n: number; k: string; t: number };
 
-const keys = new WeakMap<Rack["vault"], Uint8Array>();
+const keys = new WeakMap<Services["vault"], Uint8Array>();
 
-function macOf(rack: Rack, text: Uint8Array): Buffer {
-  const key = keys.get(rack.vault) ?? rack.vault.derive("cursor");
-  keys.set(rack.vault, key);
+function macOf(services: Services, text: Uint8Array): Buffer {
+  const key = keys.get(services.vault) ?? services.vault.derive("cursor");
+  keys.set(services.vault, key);
   return createHmac("sha256", key).update(text).digest().subarray(0, MAC_BYTES);
 }
 
-export function writeCursor(rack: Rack, project_id: string, filter: string, cursor: Cursor): string {
-  const wire: Wire = { v: VERSION, p: project_id, f: filter, n: cursor.version, k: cursor.after, t: rack.clock.now() };
+export function writeCursor(services: Services, project_id: string, filter: string, cursor: Cursor): string {
+  const wire: Wire = {
+    v: VERSION,
+    p: project_id,
+    f: filter,
+    n: cursor.version,
+    k: cursor.after,
+    t: services.clock.now(),
+  };
   const text = Buffer.from(JSON.stringify(wire));
-  return Buffer.concat([text, macOf(rack, text)]).toString("base64url");
+  return Buffer.concat([text, macOf(services, text)]).toString("base64url");
 }
 
 /** Bad, foreign, of another filter or too old: one refusal for all, so that nothing can be learnt by trying. */
-export function readCursor(rack: Rack, project_id: string, filter: string, text: string): Cursor {
+export function readCursor(services: Services, project_id: string, filter: string, text: string): Cursor {
   const bytes = Buffer.from(text, "base64url");
   const body = bytes.subarray(0, Math.max(0, bytes.length - MAC_BYTES));
   const mac = bytes.subarray(body.length);
-  if (mac.length !== MAC_BYTES || !timingSafeEqual(mac, macOf(rack, body))) throw refusal();
+  if (mac.length !== MAC_BYTES || !timingSafeEqual(mac, macOf(services, body))) throw refusal();
   if (bytes.toString("base64url") !== text) throw refusal(); // one spelling a cursor
   const { v, p, f, n, k, t } = JSON.parse(body.toString()) as Wire;
-  if (v !== VERSION || p !== project_id || f !== filter || rack.clock.now() - t > AGE_MAX_MS) throw refusal();
+  if (v !== VERSION || p !== project_id || f !== filter || services.clock.now() - t > AGE_MAX_MS) throw refusal();
   return { version: n, after: k };
 }
 

@@ -33,7 +33,7 @@ const LOOK_EVERY_MS = 100;
 /** `version` null: the node was seen (it took a snapshot) and has acknowledged nothing by that. */
 type Word = Omit<PolicyNodeRow, "version"> & { version: number | null; leaving: boolean };
 
-export class NodeBook {
+export class NodeRegistry {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -177,7 +177,7 @@ export type Propagation = {
 
 /** Waits until every live node that holds keys of this environment has the revocation, or the time is up. */
 export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Propagation> {
-  const { clock, settings, nodes, feed, store } = ctx.rack;
+  const { clock, settings, nodes, feed, store } = ctx.services;
   const start = clock.now();
   const waiter = feed.join(revoked.project_id, settings.revoke_wait_ms, NEVER_GONE);
   const silence = nodes.onWritten(() => waiter?.wake());
@@ -198,7 +198,7 @@ export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Prop
 }
 
 async function nodesHolding(ctx: Ctx, { project_id, key }: Revoked): Promise<PolicyNodeRow[]> {
-  const { clock, settings, store } = ctx.rack;
+  const { clock, settings, store } = ctx.services;
   const rows = await liveNodes.all(store.read, { project_id, seenAfter: clock.now() - settings.node_live_ms });
   return rows.filter(({ env_scope }) => env_scope === "all" || env_scope === key.env);
 }

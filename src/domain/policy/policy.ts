@@ -69,11 +69,12 @@ function tagOf(kind: "snap" | "delta", head: Head, filter: Filter, version: numb
 }
 
 export async function policySnapshot(ctx: Ctx<SecretKeyActor>, query: SnapshotQuery, holds: Holds): Promise<Fed> {
-  const { rack } = ctx;
+  const { services } = ctx;
   const filter = filterOf(ctx, query);
-  const head = await rack.feed.head(ctx.actor.workspace_id, query.project_id);
-  const cursor = query.cursor === undefined ? null : readCursor(rack, head.project_id, filter.segment, query.cursor);
-  if (query.node) rack.nodes.seen(head, query.node, filter.env ?? "all");
+  const head = await services.feed.head(ctx.actor.workspace_id, query.project_id);
+  const cursor =
+    query.cursor === undefined ? null : readCursor(services, head.project_id, filter.segment, query.cursor);
+  if (query.node) services.nodes.seen(head, query.node, filter.env ?? "all");
   const tag = tagOf("snap", head, filter, head.version);
   // All pages of a version share its tag, so only a whole answer may be spared.
   if (!cursor && holds(tag)) return { tag, page: null };
@@ -87,9 +88,9 @@ export function policyDelta(
   holds: Holds,
   onGone: OnGone,
 ): Fed | Promise<Fed> {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   const filter = filterOf(ctx, query);
-  const head = rack.feed.head(actor.workspace_id, query.project_id);
+  const head = services.feed.head(actor.workspace_id, query.project_id);
   if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, holds, onGone));
   return deltaAt(ctx, head, filter, query, holds, onGone);
 }
@@ -125,13 +126,13 @@ async function newsOrNothing(
 
 function acknowledge(ctx: Ctx, head: Head, filter: Filter, { since, leaving }: DeltaQuery, node: string): void {
   const scope = filter.env ?? "all";
-  if (leaving === "true") ctx.rack.nodes.leave(head, node, scope);
-  else if (since <= head.version) ctx.rack.nodes.acknowledge(head, node, scope, since);
+  if (leaving === "true") ctx.services.nodes.leave(head, node, scope);
+  else if (since <= head.version) ctx.services.nodes.acknowledge(head, node, scope, since);
 }
 
 /** The head once it has moved on from `since`, or as it is when the time is up or the caller is gone. */
 async function moved(ctx: Ctx<SecretKeyActor>, head: Head, query: DeltaQuery, onGone: OnGone): Promise<Head> {
-  const { feed } = ctx.rack;
+  const { feed } = ctx.services;
   const waiter = feed.join(head.project_id, query.wait_ms, onGone);
   if (!waiter) return head;
   try {
@@ -148,7 +149,7 @@ async function moved(ctx: Ctx<SecretKeyActor>, head: Head, query: DeltaQuery, on
 }
 
 async function newsSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<Found> {
-  const { feed, clock } = ctx.rack;
+  const { feed, clock } = ctx.services;
   const { since, max_keys } = query;
   if (head.deleted || isTooFarBehind(head, since)) return wholePolicy(ctx, head, filter, max_keys, null);
   const limit = pageLimit(ctx, max_keys);
@@ -163,7 +164,7 @@ function isTooFarBehind(head: Head, since: number): boolean {
 }
 
 function pageLimit(ctx: Ctx, max_keys: number | undefined): number {
-  const ceiling = ctx.rack.settings.snapshot_max_keys;
+  const ceiling = ctx.services.settings.snapshot_max_keys;
   return Math.min(max_keys ?? ceiling, ceiling);
 }
 
@@ -180,7 +181,7 @@ function opening(ctx: Ctx, head: Head, filter: Filter, object: string, versions:
     env: filter.env,
     ...versions,
     project_deleted: head.deleted,
-    generated_at: formatTimestamp(ctx.rack.clock.now()),
+    generated_at: formatTimestamp(ctx.services.clock.now()),
   };
   return JSON.stringify(fields).slice(0, -1);
 }
@@ -199,7 +200,7 @@ function pageOf(
 const NO_DELTA = pageOf("", []);
 
 async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: number, limit: number): Promise<Page> {
-  const { store, clock } = ctx.rack;
+  const { store, clock } = ctx.services;
   const next = await versionChangedAt.first(store.read, { project_id: head.project_id, version: since + 1 });
   if (!next || next.changed_at < clock.now() - DELTA_AGE_MAX_MS) return NO_DELTA;
   const changes = await changesWithin(ctx, head, filter, since, limit);
@@ -212,7 +213,7 @@ type Told = { version: number; changes: Change[] };
 /** Whole versions only, up to `limit` changes; null when a single one is above the ceiling. */
 async function changesWithin(ctx: Ctx, head: Head, filter: Filter, since: number, limit: number): Promise<Told | null> {
   const wanted = { ...narrowing(head, filter), since, upTo: head.version };
-  const changes = await changesSince(ctx.rack.store.read, { ...wanted, limit: limit + 1 });
+  const changes = await changesSince(ctx.services.store.read, { ...wanted, limit: limit + 1 });
   const first = changes[limit];
   if (!first) return { version: head.version, changes };
   // Cut between versions: half of one must never look like the whole of it.
@@ -220,8 +221,8 @@ async function changesWithin(ctx: Ctx, head: Head, filter: Filter, since: number
   const whole = changes.filter(({ policy_version }) => policy_version < cut);
   const last = whole.at(-1);
   if (last) return { version: last.policy_version, changes: whole };
-  const ceiling = ctx.rack.settings.snapshot_max_keys;
-  const one = await changesSince(ctx.rack.store.read, { ...wanted, upTo: cut, limit: ceiling + 1 });
+  const ceiling = ctx.services.settings.snapshot_max_keys;
+  const one = await changesSince(ctx.services.store.read, { ...wanted, upTo: cut, limit: ceiling + 1 });
   return one.length > ceiling ? null : { version: cut, changes: one };
 }
 
@@ -244,8 +245,8 @@ async function wholePolicy(
   max_keys: number | undefined,
   cursor: Cursor | null,
 ): Promise<Found> {
-  const { pages } = ctx.rack.feed;
-  const now = ctx.rack.clock.now();
+  const { pages } = ctx.services.feed;
+  const now = ctx.services.clock.now();
   const limit = pageLimit(ctx, max_keys);
   const key = ({ version, after }: Cursor): string =>
     `snap:${head.project_id}:${filter.segment}:${version}:${head.deleted}:${after}:${limit}`;
@@ -259,17 +260,17 @@ async function wholePolicy(
 }
 
 async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start: Cursor, limit: number): Promise<Page> {
-  const { rack } = ctx;
+  const { services } = ctx;
   const tag = tagOf("snap", head, filter, start.version);
   const open = opening(ctx, head, filter, "policy_snapshot", { version: start.version });
   const entries = head.deleted ? NO_KEYS : await readKeys(ctx, head, filter, start.after, limit);
   const next = entries.more
-    ? writeCursor(rack, head.project_id, filter.segment, { ...start, after: entries.last })
+    ? writeCursor(services, head.project_id, filter.segment, { ...start, after: entries.last })
     : null;
   const chunks = [Buffer.from(`${open},"keys":[`), ...entries.chunks];
   chunks.push(Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));
   // The cursor in it grows old with the page.
-  const staleAt = Math.min(entries.staleAt, entries.more ? rack.clock.now() + TELL_EXPIRED_MS : entries.staleAt);
+  const staleAt = Math.min(entries.staleAt, entries.more ? services.clock.now() + TELL_EXPIRED_MS : entries.staleAt);
   return pageOf(tag, chunks, staleAt, entries.more ? entries.last : null);
 }
 
@@ -279,7 +280,7 @@ const NO_KEYS: Keys = { chunks: [], more: false, last: "", staleAt: Number.POSIT
 const COMMA = Buffer.from(",");
 
 async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, limit: number): Promise<Keys> {
-  const { store, clock } = ctx.rack;
+  const { store, clock } = ctx.services;
   const wanted = { ...narrowing(head, filter), expiredBefore: clock.now() - TELL_EXPIRED_MS };
   const keys: Keys = { ...NO_KEYS, chunks: [], last: after };
   for (let left = limit; left > 0; ) {

@@ -1,20 +1,20 @@
 // What the feed keeps only for a while: the delta log (7 days and 10 000 versions) and nodes that fell silent (24 h).
 import { dropVersions, oldestVersion, projectsAfter } from "../../store/queries/policy.ts";
 import { reapNodes } from "../../store/queries/nodes.ts";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 import { record } from "../core/mutate.ts";
 import { NODE_KEPT_MS } from "./nodes.ts";
 import { DELTA_AGE_MAX_MS, DELTA_VERSIONS_MAX } from "./policy.ts";
 
 const PROJECTS_AT_A_TIME = 200;
 
-export function reapSilentNodes(rack: Rack): Promise<number> {
-  return record(rack, (tx) => reapNodes.run(tx, { seenBefore: rack.clock.now() - NODE_KEPT_MS }));
+export function reapSilentNodes(services: Services): Promise<number> {
+  return record(services, (tx) => reapNodes.run(tx, { seenBefore: services.clock.now() - NODE_KEPT_MS }));
 }
 
 /** One small transaction a project that has something to forget; the others cost one point read. */
-export async function reapDeltaLog(rack: Rack): Promise<void> {
-  const { store, clock } = rack;
+export async function reapDeltaLog(services: Services): Promise<void> {
+  const { store, clock } = services;
   const changedBefore = clock.now() - DELTA_AGE_MAX_MS;
   for (let after = ""; ; ) {
     const projects = await projectsAfter.all(store.read, { after, limit: PROJECTS_AT_A_TIME });
@@ -22,7 +22,7 @@ export async function reapDeltaLog(rack: Rack): Promise<void> {
       const upTo = policy_version - DELTA_VERSIONS_MAX;
       const oldest = await oldestVersion.first(store.read, { project_id: id });
       if (!oldest || (oldest.version > upTo && oldest.changed_at >= changedBefore)) continue;
-      await record(rack, (tx) => dropVersions.run(tx, { project_id: id, upTo, changedBefore }));
+      await record(services, (tx) => dropVersions.run(tx, { project_id: id, upTo, changedBefore }));
     }
     if (projects.length < PROJECTS_AT_A_TIME) return;
     after = projects.at(-1)?.id ?? "";

@@ -3,12 +3,12 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import { hash, subtle } from "node:crypto";
 import { fail, type Failure } from "../../kernel/errors.ts";
-import type { Soon } from "../../kernel/maybe-promise.ts";
+import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../../store/queries/ingest.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { daySums, tenantMonthSums, touchKey } from "../../store/queries/usage.ts";
 import { confinedTo, type SecretKeyActor } from "../core/actor.ts";
-import type { Ctx, Rack } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { addUp, checkOwnership, DAY_MS, type Figures } from "./ingest-totals.ts";
 import type { Known } from "./known-ids.ts";
@@ -28,11 +28,11 @@ export type Receipt = { object: "ingest_receipt"; accepted: number; events_dropp
 export type Ingested = { receipt: Receipt; headers: Record<string, string> };
 
 export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise<Ingested> {
-  const { rack, actor } = ctx;
-  await refuseExhausted(rack, actor.workspace_id);
+  const { services, actor } = ctx;
+  await refuseExhausted(services, actor.workspace_id);
   const { charged, tally } = begin(ctx, await read());
-  const headers = budgetHeaders(rack, await charged);
-  return { receipt: await count(rack, actor.workspace_id, await tally()), headers };
+  const headers = budgetHeaders(services, await charged);
+  return { receipt: await count(services, actor.workspace_id, await tally()), headers };
 }
 
 /**
@@ -41,31 +41,31 @@ export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise
  */
 function begin(ctx: Machine, bytes: Buffer): { charged: Promise<Budget>; tally: () => Tally | Promise<Tally> } {
   const value = parse(bytes);
-  const charged = charge(ctx.rack, ctx.actor.workspace_id, costOf(value, eventsMax(ctx.rack)));
+  const charged = charge(ctx.services, ctx.actor.workspace_id, costOf(value, eventsMax(ctx.services)));
   const tallied = attempt(() => tallyOf(ctx, value, bytes));
   return { charged, tally: () => tallied()() };
 }
 
 /** What a batch comes to. */
-type Tally = { body_hash: Soon<string>; events_dropped: number; figures: Figures };
+type Tally = { body_hash: MaybePromise<string>; events_dropped: number; figures: Figures };
 
 function tallyOf(ctx: Machine, value: unknown, bytes: Buffer): () => Tally | Promise<Tally> {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   const { workspace_id } = actor;
   // Held to the end: what is forgotten meanwhile, this batch still knows.
-  const known = rack.knownIds.of(workspace_id);
+  const known = services.knownIds.of(workspace_id);
   const { batch, findings } = check(ctx, value, known);
   const body_hash = hashOf(bytes);
   const sum = (): Tally => {
     const problems = checkOwnership(batch, findings, known);
     if (problems.length > 0) throw fail("invalid_body", { details: problems });
-    const figures = addUp(workspace_id, batch, findings, rack.clock.now());
+    const figures = addUp(workspace_id, batch, findings, services.clock.now());
     return { body_hash, events_dropped: batch.events_dropped, figures };
   };
   const { missing } = findings;
   if (missing.keys.size + missing.projects.size + missing.tenants.size > 0) {
     return async () => {
-      await rack.knownIds.resolve(rack.store.read, workspace_id, known, missing);
+      await services.knownIds.resolve(services.store.read, workspace_id, known, missing);
       return sum();
     };
   }
@@ -74,7 +74,7 @@ function tallyOf(ctx: Machine, value: unknown, bytes: Buffer): () => Tally | Pro
 }
 
 /** A large batch is hashed beside the event loop, while it is checked and its charge is committed. */
-function hashOf(bytes: Buffer): Soon<string> {
+function hashOf(bytes: Buffer): MaybePromise<string> {
   if (bytes.length < HASH_BESIDE_MIN) return hash("sha256", bytes);
   const digest = subtle
     .digest("SHA-256", bytes as Uint8Array<ArrayBuffer>)
@@ -95,8 +95,8 @@ function attempt<T>(work: () => T): () => T {
   }
 }
 
-function eventsMax(rack: Rack): number {
-  return Math.min(EVENTS_MAX, rack.settings.ingest_events_per_minute);
+function eventsMax(services: Services): number {
+  return Math.min(EVENTS_MAX, services.settings.ingest_events_per_minute);
 }
 
 /** Undefined for what is not JSON, or too deep: it costs 1 like any other batch that cannot be counted. */
@@ -133,9 +133,9 @@ function costOf(value: unknown, max: number): number {
 }
 
 /** Shape, then environment: a test key reports test events only. */
-function check({ rack, actor }: Machine, value: unknown, known: Known) {
+function check({ services, actor }: Machine, value: unknown, known: Known) {
   if (value === undefined) throw fail("invalid_body");
-  const { batch, problems } = checkBatch(value, eventsMax(rack));
+  const { batch, problems } = checkBatch(value, eventsMax(services));
   const findings = checkEvents(batch?.events ?? [], known);
   const details = [...problems, ...findings.problems].slice(0, 20);
   if (!batch || details.length > 0) throw fail("invalid_body", details[0]?.path === "" ? {} : { details });
@@ -147,59 +147,59 @@ function check({ rack, actor }: Machine, value: unknown, known: Known) {
 
 type Budget = { used: number; minute: number };
 
-async function refuseExhausted(rack: Rack, workspace_id: string): Promise<void> {
-  const row = await budgetRow.first(rack.store.read, { workspace_id });
-  if (row && row.minute >= minuteOf(rack) && row.used >= rack.settings.ingest_events_per_minute) {
-    throw overBudget(rack, row);
+async function refuseExhausted(services: Services, workspace_id: string): Promise<void> {
+  const row = await budgetRow.first(services.store.read, { workspace_id });
+  if (row && row.minute >= minuteOf(services) && row.used >= services.settings.ingest_events_per_minute) {
+    throw overBudget(services, row);
   }
 }
 
-function minuteOf(rack: Rack): number {
-  return Math.floor(rack.clock.now() / MINUTE_MS);
+function minuteOf(services: Services): number {
+  return Math.floor(services.clock.now() / MINUTE_MS);
 }
 
 /** In a transaction of its own: a batch that is refused afterwards has paid. */
-async function charge(rack: Rack, workspace_id: string, cost: number): Promise<Budget> {
-  const max = rack.settings.ingest_events_per_minute;
-  const minute = minuteOf(rack);
+async function charge(services: Services, workspace_id: string, cost: number): Promise<Budget> {
+  const max = services.settings.ingest_events_per_minute;
+  const minute = minuteOf(services);
   const { row, standing } = await record(
-    rack,
+    services,
     async (tx) => {
       const charged = await chargeBudget.first(tx, { workspace_id, minute, cost, max });
       return { row: charged, standing: charged ? undefined : await budgetRow.first(tx, { workspace_id }) };
     },
     { batch: true },
   );
-  if (!row) throw overBudget(rack, standing ?? { used: max, minute });
+  if (!row) throw overBudget(services, standing ?? { used: max, minute });
   return { used: row.used, minute };
 }
 
-function overBudget(rack: Rack, budget: Budget): Failure {
-  return fail("rate_limited", { retryAfterSeconds: secondsLeft(rack), headers: budgetHeaders(rack, budget) });
+function overBudget(services: Services, budget: Budget): Failure {
+  return fail("rate_limited", { retryAfterSeconds: secondsLeft(services), headers: budgetHeaders(services, budget) });
 }
 
-function secondsLeft(rack: Rack): number {
-  return Math.max(1, Math.ceil((MINUTE_MS - (rack.clock.now() % MINUTE_MS)) / 1000));
+function secondsLeft(services: Services): number {
+  return Math.max(1, Math.ceil((MINUTE_MS - (services.clock.now() % MINUTE_MS)) / 1000));
 }
 
 /** draft-ietf-httpapi-ratelimit-headers-11. */
-function budgetHeaders(rack: Rack, { used }: Budget): Record<string, string> {
-  const max = rack.settings.ingest_events_per_minute;
+function budgetHeaders(services: Services, { used }: Budget): Record<string, string> {
+  const max = services.settings.ingest_events_per_minute;
   return {
-    ratelimit: `"ingest";r=${Math.max(0, max - used)};t=${secondsLeft(rack)}`,
+    ratelimit: `"ingest";r=${Math.max(0, max - used)};t=${secondsLeft(services)}`,
     "ratelimit-policy": `"ingest";q=${max};w=60`,
   };
 }
 
 // The figures.
 
-async function count(rack: Rack, workspace_id: string, { events_dropped, figures, ...tally }: Tally) {
+async function count(services: Services, workspace_id: string, { events_dropped, figures, ...tally }: Tally) {
   const body_hash = await tally.body_hash;
   const { accepted } = figures;
-  const now = rack.clock.now();
+  const now = services.clock.now();
   const touched = [...figures.lastUsed].filter(([place, at]) => at - (place.last_used_at ?? 0) >= TOUCH_EVERY_MS);
   const kept = await record(
-    rack,
+    services,
     async (tx: Tx) => {
       const row = { workspace_id, body_hash, accepted, events_dropped, created_at: now, since: now - DAY_MS };
       if (!(await insertBatch.first(tx, row))) return batchReceipt.first(tx, { workspace_id, body_hash });
@@ -218,6 +218,6 @@ function receiptOf({ accepted, events_dropped }: { accepted: number; events_drop
   return { object: "ingest_receipt", accepted, events_dropped_reported: events_dropped };
 }
 
-export function reapIngest(rack: Rack): Promise<number> {
-  return record(rack, (tx) => reapBatches.run(tx, { before: rack.clock.now() - DAY_MS }));
+export function reapIngest(services: Services): Promise<number> {
+  return record(services, (tx) => reapBatches.run(tx, { before: services.clock.now() - DAY_MS }));
 }

@@ -8,7 +8,7 @@ import type { UsageTenantMonthRow } from "../../store/schema/tables.ts";
 import { activeTenants, keyDays, reapDays, tenantMonths } from "../../store/queries/usage.ts";
 import type { EmbedActor, Vendor } from "../core/actor.ts";
 import { readable, visibleEnv } from "../core/env-access.ts";
-import type { Ctx, Rack } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
 import { record } from "../core/mutate.ts";
 import { listOf, type List } from "../core/views.ts";
@@ -26,16 +26,16 @@ function monthText(month: number): string {
 /** Requests and errors of one key, oldest day first, today last. */
 export async function keyUsage(ctx: Ctx<Vendor>, key_id: string, days: number) {
   const { workspace_id } = ctx.actor;
-  readable(ctx.actor, await keyById.first(ctx.rack.store.read, { workspace_id, id: key_id }), "key_not_found");
+  readable(ctx.actor, await keyById.first(ctx.services.store.read, { workspace_id, id: key_id }), "key_not_found");
   return usageOf(ctx, key_id, days);
 }
 
 /** The figures alone, for a caller that has already seen that the key is theirs. */
-export async function usageOf({ rack, actor }: Ctx<Vendor | EmbedActor>, key_id: string, days: number) {
+export async function usageOf({ services, actor }: Ctx<Vendor | EmbedActor>, key_id: string, days: number) {
   const { workspace_id } = actor;
-  const to = dayOf(rack.clock.now());
+  const to = dayOf(services.clock.now());
   const from = to - days + 1;
-  const rows = await keyDays.all(rack.store.read, { workspace_id, key_id, from, to });
+  const rows = await keyDays.all(services.store.read, { workspace_id, key_id, from, to });
   const byDay = new Map(rows.map((row) => [row.day, row]));
   const data = Array.from({ length: days }, (_, i) => {
     const { requests = 0, errors = 0 } = byDay.get(from + i) ?? {};
@@ -47,10 +47,10 @@ export async function usageOf({ rack, actor }: Ctx<Vendor | EmbedActor>, key_id:
 export type BillableTenantMonth = { object: "billable_tenant_month"; month: string; active_tenants: number };
 
 /** Live tenants with an admitted event, newest month first. */
-export async function billing({ rack, actor }: Ctx<Vendor>, months: number): Promise<List<BillableTenantMonth>> {
-  const to = monthOf(rack.clock.now());
+export async function billing({ services, actor }: Ctx<Vendor>, months: number): Promise<List<BillableTenantMonth>> {
+  const to = monthOf(services.clock.now());
   const from = to - months + 1;
-  const rows = await activeTenants.all(rack.store.read, { workspace_id: actor.workspace_id, from, to });
+  const rows = await activeTenants.all(services.store.read, { workspace_id: actor.workspace_id, from, to });
   const byMonth = new Map(rows.map((row) => [row.month, row.active_tenants]));
   const data = Array.from({ length: months }, (_, i) => ({
     object: "billable_tenant_month" as const,
@@ -61,11 +61,11 @@ export async function billing({ rack, actor }: Ctx<Vendor>, months: number): Pro
 }
 
 export async function tenantActivity(ctx: Ctx<Vendor>, query: { months: number; env?: Env | undefined }) {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   const env = visibleEnv(actor, query.env);
-  const to = monthOf(rack.clock.now());
+  const to = monthOf(services.clock.now());
   const from = to - query.months + 1;
-  const rows = await tenantMonths(rack.store.read, { workspace_id: actor.workspace_id, env, from, to });
+  const rows = await tenantMonths(services.store.read, { workspace_id: actor.workspace_id, env, from, to });
   return listOf(rows, LIST_MAX, viewTenantMonth);
 }
 
@@ -83,6 +83,6 @@ function viewTenantMonth(row: UsageTenantMonthRow) {
 }
 
 /** Daily figures are kept for 400 days, months for ever. */
-export function reapUsage(rack: Rack): Promise<number> {
-  return record(rack, (tx) => reapDays.run(tx, { before: dayOf(rack.clock.now()) - DAYS_KEPT }));
+export function reapUsage(services: Services): Promise<number> {
+  return record(services, (tx) => reapDays.run(tx, { before: dayOf(services.clock.now()) - DAYS_KEPT }));
 }

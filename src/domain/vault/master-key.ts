@@ -3,7 +3,7 @@
 import { writeFact } from "../../store/queries/deployment.ts";
 import { sealedTables, type SealedTable } from "../../store/queries/sealed-values.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import type { Rack } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
 import { record } from "../core/mutate.ts";
 import type { Vault } from "./vault.ts";
 
@@ -11,10 +11,10 @@ const PAGE = 500;
 
 export type Resealed = Record<SealedTable["table"], number>;
 
-export function reseal(rack: Pick<Rack, "store" | "vault">, fresh: Vault): Promise<Resealed> {
-  return record(rack, async (tx) => {
+export function reseal(services: Pick<Services, "store" | "vault">, fresh: Vault): Promise<Resealed> {
+  return record(services, async (tx) => {
     const done: Resealed = { signing_keys: 0, outbox: 0, idempotency_records: 0 };
-    for (const table of sealedTables) done[table.table] = await resealTable(tx, table, rack.vault, fresh);
+    for (const table of sealedTables) done[table.table] = await resealTable(tx, table, services.vault, fresh);
     await writeFact.run(tx, { name: "master_key_fingerprint", value: fresh.fingerprint });
     return done;
   });

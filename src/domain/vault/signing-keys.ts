@@ -5,7 +5,7 @@ import { canonical } from "../../kernel/audit/canonical.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import { insertSigningKey, signingKeyById } from "../../store/queries/signing-keys.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
-import { sha256, type Rack } from "../core/context.ts";
+import { sha256, type Services } from "../core/context.ts";
 import { record } from "../core/mutate.ts";
 
 const TABLE = "signing_keys";
@@ -21,20 +21,20 @@ export type Signer = {
 
 /** A new pair as its row, not yet stored. It may sign from `active_from` on (null = it is a standby). */
 export function newSigningKeyRow(
-  rack: Rack,
+  services: Services,
   purpose: SigningKeyRow["purpose"],
   active_from: number | null,
 ): SigningKeyRow {
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
-  const id = rack.newId();
-  const now = rack.clock.now();
+  const id = services.newId();
+  const now = services.clock.now();
   const x = publicKey.export({ format: "jwk" }).x ?? "";
   return {
     id,
     purpose,
     kid: thumbprint(x),
     public_key: x,
-    sealed_private_key: rack.vault.seal(TABLE, id, privateKey.export({ format: "der", type: "pkcs8" })),
+    sealed_private_key: services.vault.seal(TABLE, id, privateKey.export({ format: "der", type: "pkcs8" })),
     created_at: now,
     published_at: now,
     active_from,
@@ -48,15 +48,15 @@ export function thumbprint(x: string): string {
   return Buffer.from(sha256(canonical({ crv: "Ed25519", kty: "OKP", x })), "hex").toString("base64url");
 }
 
-export function openPrivateKey(rack: Rack, row: SigningKeyRow): KeyObject {
+export function openPrivateKey(services: Services, row: SigningKeyRow): KeyObject {
   if (!row.sealed_private_key) throw new Error(`signing key ${row.kid} has no private part any more`);
-  const der = rack.vault.open(TABLE, row.id, row.sealed_private_key);
+  const der = services.vault.open(TABLE, row.id, row.sealed_private_key);
   return createPrivateKey({ key: Buffer.from(der), format: "der", type: "pkcs8" });
 }
 
 /** The public key is taken from the opened private one: the column beside it is for those who hold no master key. */
-export function openSigner(rack: Rack, row: SigningKeyRow): Signer {
-  const key = openPrivateKey(rack, row);
+export function openSigner(services: Services, row: SigningKeyRow): Signer {
+  const key = openPrivateKey(services, row);
   const publicKey = rawPublicKey(createPublicKey(key));
   return { kid: row.kid, publicKey, sign: (message) => sign(null, message, key) };
 }
@@ -71,20 +71,20 @@ export function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signat
 }
 
 /** Makes the key that signs audit checkpoints, unless this database has one. */
-export async function ensureCheckpointKey(rack: Rack): Promise<void> {
-  if (await readFact.first(rack.store.read, { name: "checkpoint_key_id" })) return;
-  const row = newSigningKeyRow(rack, "checkpoint", rack.clock.now());
-  await record(rack, async (tx) => {
+export async function ensureCheckpointKey(services: Services): Promise<void> {
+  if (await readFact.first(services.store.read, { name: "checkpoint_key_id" })) return;
+  const row = newSigningKeyRow(services, "checkpoint", services.clock.now());
+  await record(services, async (tx) => {
     // Whoever names the key first has made it; the other's pair is dropped unused.
     const claimed = await claimFact.run(tx, { name: "checkpoint_key_id", value: row.id });
     if (claimed === 1) await insertSigningKey.run(tx, row);
   });
 }
 
-export async function loadCheckpointSigner(rack: Rack): Promise<Signer> {
-  await ensureCheckpointKey(rack);
-  const fact = await readFact.first(rack.store.read, { name: "checkpoint_key_id" });
-  const row = fact && (await signingKeyById.first(rack.store.read, { id: fact.value }));
+export async function loadCheckpointSigner(services: Services): Promise<Signer> {
+  await ensureCheckpointKey(services);
+  const fact = await readFact.first(services.store.read, { name: "checkpoint_key_id" });
+  const row = fact && (await signingKeyById.first(services.store.read, { id: fact.value }));
   if (!row) throw new Error("the checkpoint key is missing from the database");
-  return openSigner(rack, row);
+  return openSigner(services, row);
 }

@@ -38,14 +38,14 @@ export const PENDING_INVITES_MAX = 500;
 export type NewInvite = { email: string; role: Role };
 
 export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   const { workspace_id } = actor;
   const made = await withFreshMaterial(() => {
     const shown = mintInvite(workspace_id);
     const mailed = mintInvite(workspace_id);
-    const now = rack.clock.now();
+    const now = services.clock.now();
     const row: WorkspaceInviteRow = {
-      id: rack.newId(),
+      id: services.newId(),
       workspace_id,
       email: want.email,
       email_key: emailKey(want.email),
@@ -63,7 +63,13 @@ export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
       if (!workspace) throw fail("workspace_not_found");
       await checkInvitable(tx, row);
       await insertInvite.run(tx, row);
-      await queueMail(rack, tx, row.email, inviteLetter(rack, workspace.name, row.role, mailed.text), row.expires_at);
+      await queueMail(
+        services,
+        tx,
+        row.email,
+        inviteLetter(services, workspace.name, row.role, mailed.text),
+        row.expires_at,
+      );
       const payload = { email: row.email, role: row.role };
       return {
         value: { ...viewInvite(row), token: shown.text, token_shown_once: true as const },
@@ -71,8 +77,8 @@ export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
       };
     });
   });
-  rack.mail.wake();
-  if (want.role === "owner") rack.log.info("owner role offered", { workspace_id, invite_id: made.id, ...ctx.from });
+  services.mail.wake();
+  if (want.role === "owner") services.log.info("owner role offered", { workspace_id, invite_id: made.id, ...ctx.from });
   return made;
 }
 
@@ -85,7 +91,7 @@ async function checkInvitable(tx: Tx, { workspace_id, email_key, created_at: now
 }
 
 export async function listInvites(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
-  const { read } = ctx.rack.store;
+  const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
     ? placeAfter(ctx.actor, await inviteById.first(read, { workspace_id, id: query.after }))
@@ -100,7 +106,7 @@ export function revokeInvite(ctx: Ctx<Vendor>, id: string) {
     if (!row) throw fail("invite_not_found");
     if (row.accepted_at !== null) throw fail("invite_accepted");
     if (row.revoked_at !== null) return unchanged(viewInvite(row));
-    const now = ctx.rack.clock.now();
+    const now = ctx.services.clock.now();
     await markInviteRevoked.run(tx, { workspace_id, id, now });
     return {
       value: viewInvite({ ...row, revoked_at: now }),
@@ -116,22 +122,22 @@ async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<Workspac
   const token_hash = sha256(token);
   const row = await inviteByHash.first(on, { workspace_id: parsed.workspace_id, token_hash });
   if (row && (row.accepted_at ?? row.revoked_at) !== null) {
-    ctx.rack.log.warn("token reuse", { purpose: "workspace_invite", invite_id: row.id, ...ctx.from });
+    ctx.services.log.warn("token reuse", { purpose: "workspace_invite", invite_id: row.id, ...ctx.from });
     throw fail("invalid_token");
   }
-  if (!row || row.expires_at <= ctx.rack.clock.now()) throw fail("invalid_token");
+  if (!row || row.expires_at <= ctx.services.clock.now()) throw fail("invalid_token");
   return { ...row, mailed: row.mailed_token_hash === token_hash };
 }
 
 export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   const { user_id } = actor;
   // Looked up before anything is locked: a made-up token touches no workspace.
-  const { workspace_id } = await liveInvite(ctx, rack.store.read, token);
+  const { workspace_id } = await liveInvite(ctx, services.store.read, token);
   const joined = await mutate(ctx, { workspace_id, deployment: true }, async (tx) => {
     const invite = await liveInvite(ctx, tx, token);
     const user = await liveUser(tx, user_id);
-    const now = rack.clock.now();
+    const now = services.clock.now();
     const verified = await proveAddress(tx, user, invite, now);
     if (await membershipOf.first(tx, { workspace_id, user_id })) throw fail("already_member");
     const members = await countMembers.first(tx, { workspace_id });

@@ -11,8 +11,8 @@ import { listOf, viewMember, type MemberRow } from "../core/views.ts";
 
 export const MEMBERS_MAX = 500;
 
-export async function listMembers({ rack, actor }: Ctx<Vendor>) {
-  const rows = await membersOf.all(rack.store.read, { workspace_id: actor.workspace_id });
+export async function listMembers({ services, actor }: Ctx<Vendor>) {
+  const rows = await membersOf.all(services.store.read, { workspace_id: actor.workspace_id });
   return listOf(rows, rows.length, viewMember);
 }
 
@@ -29,13 +29,13 @@ async function keepAnOwner(tx: Tx, workspace_id: string, leaving: MemberRow): Pr
 }
 
 export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) {
-  const { rack, actor } = ctx;
+  const { services, actor } = ctx;
   const { workspace_id } = actor;
   const { member, changed } = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveMember(tx, workspace_id, user_id);
     if (row.role === role) return unchanged({ member: viewMember(row), changed: false });
     await keepAnOwner(tx, workspace_id, row);
-    const now = rack.clock.now();
+    const now = services.clock.now();
     await setRole.run(tx, { workspace_id, user_id, role, now });
     const payload = { role: { old: row.role, new: role } };
     return {
@@ -48,8 +48,8 @@ export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) 
 }
 
 /** A new owner is worth a line in the log, whichever way they became one (decision 198: not a message). */
-export function noteOwner({ rack, from }: Ctx, workspace_id: string, user_id: string): void {
-  rack.log.info("owner role granted", { workspace_id, user_id, ...from });
+export function noteOwner({ services, from }: Ctx, workspace_id: string, user_id: string): void {
+  services.log.info("owner role granted", { workspace_id, user_id, ...from });
 }
 
 /** Takes effect with the person's next request. */

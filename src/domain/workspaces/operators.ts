@@ -7,55 +7,55 @@ import { LIST_MAX } from "../../store/queries/page.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { listUsers as listUserRows, userByEmailKey } from "../../store/queries/users.ts";
 import { SYSTEM, type SystemActor } from "../core/actor.ts";
-import { throttleKey, type Ctx, type Rack } from "../core/context.ts";
+import { throttleKey, type Ctx, type Services } from "../core/context.ts";
 import { pageLink } from "../mail/templates.ts";
 import { CONSECUTIVE_MAX } from "../auth/login-throttle.ts";
 import { mutate } from "../core/mutate.ts";
 import { issueToken } from "../auth/one-time-tokens.ts";
 import { listOf, viewUser } from "../core/views.ts";
 
-const asOperator = (rack: Rack): Ctx<SystemActor> => ({ rack, actor: SYSTEM });
+const asOperator = (services: Services): Ctx<SystemActor> => ({ services, actor: SYSTEM });
 
-export async function listUsers(rack: Rack) {
-  const { read } = rack.store;
+export async function listUsers(services: Services) {
+  const { read } = services.store;
   const disabled = await disabledAddresses.all(read, { max: CONSECUTIVE_MAX });
   const keys = new Set(disabled.map(({ address_key }) => address_key));
   return listOf(await listUserRows(read, null), LIST_MAX, (row) => ({
     ...viewUser(row),
-    login_disabled: keys.has(throttleKey(rack, row.email_key)),
+    login_disabled: keys.has(throttleKey(services, row.email_key)),
   }));
 }
 
-async function userCalled(rack: Rack, email: string): Promise<UserRow> {
-  const row = await userByEmailKey.first(rack.store.read, { email_key: emailKey(email) });
+async function userCalled(services: Services, email: string): Promise<UserRow> {
+  const row = await userByEmailKey.first(services.store.read, { email_key: emailKey(email) });
   if (!row) throw fail("user_not_found");
   return row;
 }
 
 /** Forgets the failed log-ins of an account. */
-export async function unlockUser(rack: Rack, email: string) {
-  const user = await userCalled(rack, email);
-  const address_key = throttleKey(rack, user.email_key);
-  await mutate(asOperator(rack), { workspace_id: null }, async (tx) => {
+export async function unlockUser(services: Services, email: string) {
+  const user = await userCalled(services, email);
+  const address_key = throttleKey(services, user.email_key);
+  await mutate(asOperator(services), { workspace_id: null }, async (tx) => {
     const cleared = await clearAllLoginFailures.run(tx, { address_key });
     const payload = { login_unlocked: true, buckets: cleared };
     return { value: null, events: [{ action: "user.updated", target_id: user.id, payload }] };
   });
-  rack.throttles.forget(address_key);
+  services.throttles.forget(address_key);
   return { object: "user" as const, id: user.id, email: user.email, unlocked: true as const };
 }
 
 /** A link that sets a new password, for a person whose mail does not arrive. It is in this answer and nowhere else. */
-export async function makeResetLink(rack: Rack, email: string) {
-  const user = await userCalled(rack, email);
-  return mutate(asOperator(rack), { workspace_id: null }, async (tx) => {
-    const token = await issueToken(rack, tx, user.id, "password_reset");
+export async function makeResetLink(services: Services, email: string) {
+  const user = await userCalled(services, email);
+  return mutate(asOperator(services), { workspace_id: null }, async (tx) => {
+    const token = await issueToken(services, tx, user.id, "password_reset");
     return {
       value: {
         object: "reset_link" as const,
         user_id: user.id,
         email: user.email,
-        link: pageLink(rack, "reset", token.text),
+        link: pageLink(services, "reset", token.text),
         expires_at: formatTimestamp(token.expires_at),
       },
       events: [{ action: "user.updated", target_id: user.id, payload: { reset_link: { issued: true } } }],

@@ -34,9 +34,9 @@ export type NewProject = { name: string; slug: string; default_rate_limits?: Rat
 
 export function createProject(ctx: Ctx<Vendor>, want: NewProject) {
   const { workspace_id } = ctx.actor;
-  const now = ctx.rack.clock.now();
+  const now = ctx.services.clock.now();
   const row: ProjectRow = {
-    id: ctx.rack.newId(),
+    id: ctx.services.newId(),
     workspace_id,
     name: want.name,
     slug: want.slug,
@@ -58,7 +58,7 @@ export function createProject(ctx: Ctx<Vendor>, want: NewProject) {
 }
 
 export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
-  const { read } = ctx.rack.store;
+  const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
     ? placeAfter(ctx.actor, await projectPlace.first(read, { workspace_id, id: query.after }))
@@ -67,7 +67,7 @@ export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | u
 }
 
 export async function showProject(ctx: Ctx<Vendor>, id: string) {
-  return viewProject(await liveProject(ctx.rack.store.read, ctx.actor.workspace_id, id));
+  return viewProject(await liveProject(ctx.services.store.read, ctx.actor.workspace_id, id));
 }
 
 export type ProjectEdit = { name?: string | undefined; default_rate_limits?: RateLimit[] | undefined };
@@ -81,7 +81,7 @@ export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
       ...row,
       name: edit.name ?? row.name,
       default_rate_limits: limits,
-      updated_at: ctx.rack.clock.now(),
+      updated_at: ctx.services.clock.now(),
     };
     const payload = changes(auditable(row), auditable(after));
     if (!payload) return unchanged(viewProject(row));
@@ -100,7 +100,7 @@ export function deleteProject(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     await liveProject(tx, workspace_id, id);
-    const now = ctx.rack.clock.now();
+    const now = ctx.services.clock.now();
     const policy_version = await tx.bump(id);
     const revoked_keys = await revokeKeysOfProject(tx, {
       workspace_id,

@@ -33,9 +33,9 @@ export type NewTenant = { external_id: string; name?: string | undefined; meta?:
 
 export function createTenant(ctx: Ctx<Vendor>, want: NewTenant) {
   const { workspace_id } = ctx.actor;
-  const now = ctx.rack.clock.now();
+  const now = ctx.services.clock.now();
   const row: TenantRow = {
-    id: ctx.rack.newId(),
+    id: ctx.services.newId(),
     workspace_id,
     external_id: want.external_id,
     name: want.name ?? null,
@@ -55,7 +55,7 @@ export function createTenant(ctx: Ctx<Vendor>, want: NewTenant) {
 }
 
 export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
-  const { read } = ctx.rack.store;
+  const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
     ? placeAfter(ctx.actor, await tenantPlace.first(read, { workspace_id, id: query.after }))
@@ -64,7 +64,7 @@ export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | un
 }
 
 export async function showTenant(ctx: Ctx<Vendor>, id: string) {
-  return viewTenant(await liveTenant(ctx.rack.store.read, ctx.actor.workspace_id, id));
+  return viewTenant(await liveTenant(ctx.services.store.read, ctx.actor.workspace_id, id));
 }
 
 export type TenantEdit = { name?: string | null | undefined; meta?: Meta | undefined };
@@ -77,7 +77,7 @@ export function editTenant(ctx: Ctx<Vendor>, id: string, edit: TenantEdit) {
       ...row,
       name: edit.name === undefined ? row.name : edit.name,
       meta: edit.meta ? JSON.stringify(edit.meta) : row.meta,
-      updated_at: ctx.rack.clock.now(),
+      updated_at: ctx.services.clock.now(),
     };
     const named = changes({ name: row.name }, { name: after.name });
     const metaChanged = row.meta !== after.meta;
@@ -93,7 +93,7 @@ export function revokeEmbedTokens(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveTenant(tx, workspace_id, id);
-    const after = { ...row, embed_epoch: row.embed_epoch + 1, updated_at: ctx.rack.clock.now() };
+    const after = { ...row, embed_epoch: row.embed_epoch + 1, updated_at: ctx.services.clock.now() };
     await updateTenant.run(tx, after);
     const { embed_epoch } = after;
     return {
@@ -107,7 +107,7 @@ export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     await liveTenant(tx, workspace_id, id);
-    const now = ctx.rack.clock.now();
+    const now = ctx.services.clock.now();
     const revoked_keys = await revokeAllOf(tx, workspace_id, id, now);
     await markTenantDeleted.run(tx, { workspace_id, id, now });
     await giveTenantPlaceBack.run(tx, { id: workspace_id });

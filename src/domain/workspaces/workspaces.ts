@@ -24,8 +24,8 @@ export type NewWorkspace = { name: string; slug: string; billing_email?: string 
 export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, want: NewWorkspace) {
   return withFreshMaterial(async () => {
     const minted = mint("secret_key", want.env);
-    const id = ctx.rack.newId();
-    const now = ctx.rack.clock.now();
+    const id = ctx.services.newId();
+    const now = ctx.services.clock.now();
     const row: WorkspaceRow = {
       id,
       name: want.name,
@@ -70,7 +70,7 @@ function slugClash(target: string) {
 }
 
 export async function showWorkspace(ctx: Ctx<Vendor>) {
-  const row = await workspaceById.first(ctx.rack.store.read, { id: ctx.actor.workspace_id });
+  const row = await workspaceById.first(ctx.services.store.read, { id: ctx.actor.workspace_id });
   if (!row) throw fail("workspace_not_found");
   return viewWorkspace(row);
 }
@@ -84,7 +84,7 @@ export type WorkspaceEdit = {
 export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
   const { workspace_id } = ctx.actor;
   for (const origin of edit.embed_origins?.filter(isPlainRemote) ?? [])
-    ctx.rack.log.warn("an embed origin is plain http: anyone on its network can read what it shows", { origin });
+    ctx.services.log.warn("an embed origin is plain http: anyone on its network can read what it shows", { origin });
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await workspaceById.first(tx, { id: workspace_id });
     if (!row) throw fail("workspace_not_found");
@@ -93,7 +93,7 @@ export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
       name: edit.name ?? row.name,
       billing_email: edit.billing_email === undefined ? row.billing_email : edit.billing_email,
       embed_origins: edit.embed_origins ? JSON.stringify(edit.embed_origins) : row.embed_origins,
-      updated_at: ctx.rack.clock.now(),
+      updated_at: ctx.services.clock.now(),
     };
     const differing = changes(auditable(row), auditable(after));
     const emailChanged = row.billing_email !== after.billing_email;

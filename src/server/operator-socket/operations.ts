@@ -2,12 +2,12 @@
 // database. One table: whoever adds an operator command adds its line here. Loaded late, so each line costs nothing.
 // The socket is the operator's own door (0600): nothing here asks for a credential.
 import { SYSTEM } from "../../domain/core/actor.ts";
-import type { Rack } from "../../domain/core/context.ts";
+import type { Services } from "../../domain/core/context.ts";
 import { VERSION } from "../../platform/version.ts";
 
 export type Args = Record<string, unknown>;
 /** `progress` may be called with anything JSON while a long operation runs. */
-export type Operation = (rack: Rack, args: Args, progress: (step: unknown) => void) => Promise<unknown>;
+export type Operation = (services: Services, args: Args, progress: (step: unknown) => void) => Promise<unknown>;
 
 const people = () => import("../../domain/workspaces/operators.ts");
 const outbox = () => import("../../domain/mail/outbox.ts");
@@ -28,49 +28,50 @@ function optional(args: Args, name: string): string | undefined {
 const STATES = ["queued", "sent", "dead"] as const;
 
 export const operations = {
-  "instance.show": async (rack) => ({
+  "instance.show": async (services) => ({
     object: "instance",
     version: VERSION,
     pid: process.pid,
-    public_url: rack.publicUrl,
-    dialect: rack.store.dialect,
-    leads: rack.worker.leads,
-    backlog: rack.store.backlog,
-    commits: rack.store.stats.commits,
+    public_url: services.publicUrl,
+    dialect: services.store.dialect,
+    leads: services.worker.leads,
+    backlog: services.store.backlog,
+    commits: services.store.stats.commits,
   }),
-  "checkpoints.run": async (rack) => {
+  "checkpoints.run": async (services) => {
     const { runCheckpoints } = await import("../../domain/audit/checkpoints.ts");
-    return { object: "checkpoints", made: await runCheckpoints(rack) };
+    return { object: "checkpoints", made: await runCheckpoints(services) };
   },
-  "audit.list": async (rack, args) => {
+  "audit.list": async (services, args) => {
     const { listDeploymentAudit } = await import("../../domain/audit/audit.ts");
-    return listDeploymentAudit(rack, { after_seq: Number(args.after_seq ?? 0), limit: Number(args.limit ?? 50) });
+    return listDeploymentAudit(services, { after_seq: Number(args.after_seq ?? 0), limit: Number(args.limit ?? 50) });
   },
-  "user.list": async (rack) => (await people()).listUsers(rack),
-  "user.unlock": async (rack, args) => (await people()).unlockUser(rack, text(args, "email")),
-  "user.reset-link": async (rack, args) => (await people()).makeResetLink(rack, text(args, "email")),
-  "mail.list": async (rack, args) =>
-    (await outbox()).listMail(rack, { state: STATES.find((state) => state === args.state) }),
-  "mail.show": async (rack, args) => (await outbox()).showMail(rack, text(args, "id"), args.body === true),
-  "mail.retry": async (rack, args) => {
+  "user.list": async (services) => (await people()).listUsers(services),
+  "user.unlock": async (services, args) => (await people()).unlockUser(services, text(args, "email")),
+  "user.reset-link": async (services, args) => (await people()).makeResetLink(services, text(args, "email")),
+  "mail.list": async (services, args) =>
+    (await outbox()).listMail(services, { state: STATES.find((state) => state === args.state) }),
+  "mail.show": async (services, args) => (await outbox()).showMail(services, text(args, "id"), args.body === true),
+  "mail.retry": async (services, args) => {
     const { deliverDue, retryMail, showMail } = await outbox();
-    await retryMail(rack, text(args, "id"));
-    await deliverDue(rack);
-    return showMail(rack, text(args, "id"), false);
+    await retryMail(services, text(args, "id"));
+    await deliverDue(services);
+    return showMail(services, text(args, "id"), false);
   },
-  "backup.create": async (rack, _args, progress) => (await backups()).createBackup(rack, progress),
-  "backup.list": async (rack) => (await backups()).viewBackups(rack),
-  "backup.verify": async (rack, args, progress) => (await backups()).verifyBackup(rack, optional(args, "id"), progress),
-  "backup.prune": async (rack, args) => (await backups()).pruneBackups(rack, { dryRun: args.dry_run === true }),
-  "backup.test": async (rack, args, progress) => {
+  "backup.create": async (services, _args, progress) => (await backups()).createBackup(services, progress),
+  "backup.list": async (services) => (await backups()).viewBackups(services),
+  "backup.verify": async (services, args, progress) =>
+    (await backups()).verifyBackup(services, optional(args, "id"), progress),
+  "backup.prune": async (services, args) => (await backups()).pruneBackups(services, { dryRun: args.dry_run === true }),
+  "backup.test": async (services, args, progress) => {
     const { testBackup } = await import("../../backup/restore-test.ts");
-    return testBackup(rack, optional(args, "id"), progress);
+    return testBackup(services, optional(args, "id"), progress);
   },
-  "signing-key.list": async (rack) => (await signing()).listSigningKeys(rack),
-  "signing-key.rotate": async (rack, args) => {
+  "signing-key.list": async (services) => (await signing()).listSigningKeys(services),
+  "signing-key.rotate": async (services, args) => {
     const { ensureEmbedKeys, rotateSigningKey } = await signing();
-    await ensureEmbedKeys(rack);
-    return rotateSigningKey({ rack, actor: SYSTEM }, { compromised: args.compromised === true });
+    await ensureEmbedKeys(services);
+    return rotateSigningKey({ services, actor: SYSTEM }, { compromised: args.compromised === true });
   },
 } satisfies Record<string, Operation>;
 

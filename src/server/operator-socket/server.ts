@@ -2,7 +2,7 @@
 import { chmodSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
-import type { Rack } from "../../domain/core/context.ts";
+import type { Services } from "../../domain/core/context.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { operations, type Operation } from "./operations.ts";
 import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Ask } from "./protocol.ts";
@@ -13,17 +13,17 @@ const closedDoor: OperatorDoor = { close: async () => {} };
 
 /** Opens the door, or says in the log why there is none: requests are served either way. */
 export async function openOperatorDoor(
-  rack: Rack,
+  services: Services,
   dir: string,
   table: Record<string, Operation> = operations,
 ): Promise<OperatorDoor> {
   const path = join(dir, SOCKET_NAME);
   if (Buffer.byteLength(path) > SOCKET_PATH_MAX) {
-    rack.log.warn("no operator socket: the data dir's path is too long for one", { path });
+    services.log.warn("no operator socket: the data dir's path is too long for one", { path });
     return closedDoor;
   }
   if (await somebodyAnswers(path)) {
-    rack.log.warn("no operator socket: another instance has it", { path });
+    services.log.warn("no operator socket: another instance has it", { path });
     return closedDoor;
   }
   rmSync(path, { force: true }); // left behind by a process that died
@@ -34,7 +34,7 @@ export async function openOperatorDoor(
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
     readLines(socket, (line) => {
-      const work = answer(rack, socket, line, table).finally(() => running.delete(work));
+      const work = answer(services, socket, line, table).finally(() => running.delete(work));
       running.add(work);
     });
   });
@@ -42,7 +42,7 @@ export async function openOperatorDoor(
     await listening(server, path);
     chmodSync(path, 0o600);
   } catch (error) {
-    rack.log.warn("no operator socket", { error: (error as Error).message });
+    services.log.warn("no operator socket", { error: (error as Error).message });
     return closedDoor;
   }
   return {
@@ -74,7 +74,12 @@ function somebodyAnswers(path: string): Promise<boolean> {
   });
 }
 
-async function answer(rack: Rack, socket: Socket, line: string, table: Record<string, Operation>): Promise<void> {
+async function answer(
+  services: Services,
+  socket: Socket,
+  line: string,
+  table: Record<string, Operation>,
+): Promise<void> {
   let id = 0;
   try {
     const ask = JSON.parse(line) as Ask;
@@ -84,11 +89,11 @@ async function answer(rack: Rack, socket: Socket, line: string, table: Record<st
       const message = `This instance does not know "${ask.op}". It may be another version of Keyrack.`;
       return writeLine(socket, { id, error: { message, exit_code: 1 } });
     }
-    const value = await operation(rack, ask.args ?? {}, (progress) => writeLine(socket, { id, progress }));
+    const value = await operation(services, ask.args ?? {}, (progress) => writeLine(socket, { id, progress }));
     writeLine(socket, { id, value: value ?? null });
   } catch (error) {
     const { message, exitCode } = error as { message: string; exitCode?: number };
-    if (!(error instanceof Failure)) rack.log.error("operator's request failed", { error: message });
+    if (!(error instanceof Failure)) services.log.error("operator's request failed", { error: message });
     writeLine(socket, { id, error: { message, exit_code: exitCode ?? 1 } });
   }
 }

@@ -11,7 +11,7 @@ import {
   SqliteQueryCompiler,
   type Compilable,
 } from "kysely";
-import type { Soon } from "../../kernel/maybe-promise.ts";
+import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Sums } from "./additive-upsert.ts";
 import type { Tables } from "../schema/tables.ts";
 
@@ -49,9 +49,9 @@ export interface Reader {
   readonly dialect: Dialect;
   all<R>(query: Query): Promise<R[]>;
   /** On SQLite the row is there when this returns. */
-  first<R>(query: Query): Soon<R | undefined>;
+  first<R>(query: Query): MaybePromise<R | undefined>;
   /** The same for what many ask, where nothing can have changed it since: one of them asks for all. Not to be altered. */
-  shared<R>(query: Query): Soon<R | undefined>;
+  shared<R>(query: Query): MaybePromise<R | undefined>;
 }
 
 declare const txBrand: unique symbol;
@@ -87,11 +87,11 @@ export type Statement<P, R> = {
   all(on: Reader, params: P): Promise<R[]>;
   first(on: Reader, params: P): Promise<R | undefined>;
   /** The same without a promise where the row is there at once. It then also throws at once. */
-  soon(on: Reader, params: P): Soon<R | undefined>;
+  soon(on: Reader, params: P): MaybePromise<R | undefined>;
   run(on: Tx, params: P): Promise<number>;
   many(on: Tx, rows: readonly P[]): Promise<void>;
   /** As `soon`, for what is read in many requests or jobs at once, and changed by none of them. */
-  shared(on: Reader, params: P): Soon<R | undefined>;
+  shared(on: Reader, params: P): MaybePromise<R | undefined>;
   gather(on: Tx, params: P): Promise<void>;
   /** The SQL text of one dialect, for tests and EXPLAIN. */
   sql(dialect: Dialect): string;
@@ -152,7 +152,7 @@ export function statement<P extends Record<string, unknown>>() {
 }
 
 /** Most callers want one way to be told of a failure. */
-function promised<T>(ask: () => Soon<T>): Promise<T> {
+function promised<T>(ask: () => MaybePromise<T>): Promise<T> {
   try {
     const value = ask();
     return value instanceof Promise ? value : Promise.resolve(value);

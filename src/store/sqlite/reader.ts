@@ -1,5 +1,5 @@
 // The read door on SQLite: one connection that cannot write, its statements kept prepared.
-import type { Soon } from "../../kernel/maybe-promise.ts";
+import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { Asked } from "../engine/query-memo.ts";
 import { connectSqlite, type Connection, type Statement } from "./open.ts";
 import { assertPragma, COMMON, setPragmas } from "./pragmas.ts";
@@ -57,11 +57,11 @@ export class SqliteReader implements Reader {
     return this.#read(query.sql, (statement) => statement.all(query.values) as R[]);
   }
 
-  first<R>(query: Query): Soon<R | undefined> {
+  first<R>(query: Query): MaybePromise<R | undefined> {
     return this.#read(query.sql, (statement) => statement.get(query.values) as R | undefined);
   }
 
-  shared<R>(query: Query): Soon<R | undefined> {
+  shared<R>(query: Query): MaybePromise<R | undefined> {
     return this.#read(query.sql, (statement) => {
       const get = (): R | undefined => statement.get(query.values) as R | undefined;
       return this.#begun ? this.#asked.once(query, get) : get(); // no transaction to share, nothing to go by

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../../src/api/index.ts";
 import { backends } from "../../../harness/backends.ts";
 import { ALL_SCOPES, embed, ORIGIN } from "../../../harness/embed.ts";
-import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const HOUR_MS = 3_600_000;
@@ -14,9 +14,9 @@ const corsOf = ({ headers }: Reply): string[] =>
 
 for (const back of backends) {
   describe(`the embed plane on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
@@ -243,8 +243,8 @@ for (const back of backends) {
 
   it(`another process on ${back} knows an origin, a revocation and a compromised key at once`, async () => {
     if (back === "sqlite") return; // one process a database there
-    await using one = await rack(back, { flags: { public_url: "https://keys.example.com" } });
-    await using two = await rack(back, { beside: one, flags: { public_url: "https://keys.example.com" } });
+    await using one = await testInstance(back, { flags: { public_url: "https://keys.example.com" } });
+    await using two = await testInstance(back, { beside: one, flags: { public_url: "https://keys.example.com" } });
     const e = await embed(one);
     const headers = { origin: ORIGIN };
     const onTwo = (): Promise<Reply> => two.call(e.minted.token, "GET /v1/embed/session", undefined, { headers });
@@ -257,7 +257,7 @@ for (const back of backends) {
   });
 
   it(`a tenant on ${back} has 120 requests and 30 writes a minute`, async () => {
-    await using r = await rack(back, { flags: { throttle: "on" } });
+    await using r = await testInstance(back, { flags: { throttle: "on" } });
     const e = await embed(r);
     r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
     const { body } = await e.mint();

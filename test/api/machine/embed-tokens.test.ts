@@ -17,15 +17,15 @@ import {
   unsigned,
   type Embed,
 } from "../../../harness/embed.ts";
-import { expectRefusal, rack, type Json, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Json, type TestInstance } from "../../../harness/rack.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 
 for (const back of backends) {
   describe(`POST /v1/embed_tokens on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
@@ -71,7 +71,7 @@ for (const back of backends) {
       const { body: jwks } = await r.call(null, "GET /.well-known/jwks.json");
       const { token } = e.minted;
       const { payload, protectedHeader } = await jwtVerify(token, createLocalJWKSet(jwks), {
-        issuer: r.app.rack.publicUrl,
+        issuer: r.app.services.publicUrl,
         audience: ORIGIN,
         typ: EMBED_TYP,
         algorithms: ["EdDSA"],
@@ -148,10 +148,10 @@ for (const back of backends) {
   });
 
   describe(`an embed token on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let e: Embed;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
       e = await embed(r);
     });
     afterAll(() => r[Symbol.asyncDispose]());
@@ -250,7 +250,7 @@ for (const back of backends) {
 
     it("stays good through a rotation and dies with a compromised key at once", async () => {
       const e = await embed(r);
-      const ctx = { rack: r.app.rack, actor: SYSTEM };
+      const ctx = { services: r.app.services, actor: SYSTEM };
       r.clock.advance(PUBLISH_MS); // the standby has been published long enough to sign at once
       const { body: before } = await e.mint();
       await rotateSigningKey(ctx);
@@ -269,7 +269,7 @@ for (const back of backends) {
       r.clock.advance(PUBLISH_MS);
       const { body: old } = await e.mint();
       const key = await signingKey(r, old.kid);
-      await rotateSigningKey({ rack: r.app.rack, actor: SYSTEM });
+      await rotateSigningKey({ services: r.app.services, actor: SYSTEM });
       r.clock.advance(60_000);
       const iat = Math.floor(r.clock.now() / 1000);
       const late = await forge(r, { ...e, minted: old }, { key, claims: { iat, nbf: iat, exp: iat + 300 } });
@@ -278,7 +278,7 @@ for (const back of backends) {
   });
 }
 
-async function bySibling(r: TestRack, e: Embed): Promise<string> {
+async function bySibling(r: TestInstance, e: Embed): Promise<string> {
   const [row] = await r.sql("select kid from signing_keys where purpose = 'embed' and active_from is null");
   const kid = String(row?.kid);
   return forge(r, e, { header: { kid }, key: await signingKey(r, kid) });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { StartRefused } from "../../../src/server/instance.ts";
 import { postgresUrl } from "../../../harness/backends.ts";
 import { startDurableRedis } from "../../../harness/claim-stores.ts";
-import { expectRefusal, rack, type Reply, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/rack.ts";
 import { startRedis, until } from "../../../harness/redis.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
@@ -14,7 +14,7 @@ const claimOf = (w: Workspace, name: string): Promise<Reply> =>
 describe("idempotency in Redis", () => {
   it("answers 503 while Redis is away and remembers every claim when it is back", async () => {
     const redis = await startDurableRedis();
-    const r = await rack("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
     try {
       const w = await r.workspace();
       expect((await claimOf(w, "before")).body.state).toBe("execute");
@@ -36,7 +36,7 @@ describe("idempotency in Redis", () => {
 
   it("never gives a second execute to claims that race with a killed Redis", async () => {
     const redis = await startDurableRedis();
-    const r = await rack("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
     try {
       const w = await r.workspace();
       const executes = new Map<string, number>();
@@ -78,11 +78,11 @@ describe("idempotency in Redis", () => {
       if (!redis) return;
       const flags = { redis_url: redis.url, idempotency_store: "redis" };
       try {
-        const refused = await rack("sqlite", { flags }).catch((error: unknown) => error);
+        const refused = await testInstance("sqlite", { flags }).catch((error: unknown) => error);
         expect(refused).toBeInstanceOf(StartRefused);
         expect((refused as StartRefused).exitCode).toBe(2);
         expect((refused as StartRefused).message).toContain(said);
-        await using r = await rack("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
+        await using r = await testInstance("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
         expect((await claimOf(await r.workspace(), "forced")).body.state).toBe("execute");
       } finally {
         await redis.stop();
@@ -92,14 +92,16 @@ describe("idempotency in Redis", () => {
   }
 
   it("is refused at start without a Redis address", async () => {
-    const refused = await rack("sqlite", { flags: { idempotency_store: "redis" } }).catch((error: unknown) => error);
+    const refused = await testInstance("sqlite", { flags: { idempotency_store: "redis" } }).catch(
+      (error: unknown) => error,
+    );
     expect((refused as StartRefused).message).toContain("KEYRACK_REDIS_URL");
   });
 
   it("starts while Redis is away, refuses claims, and takes it up when it comes", async () => {
     const redis = await startDurableRedis();
     await redis.kill();
-    const r = await rack("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
+    const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
     try {
       const w = await r.workspace();
       expectRefusal(await claimOf(w, "early"), 503, "unavailable");
@@ -115,7 +117,7 @@ describe("idempotency in Redis", () => {
 
 describe.runIf(postgresUrl)("idempotency when PostgreSQL drops its connections", () => {
   it("never gives a second execute, and recovers by itself", async () => {
-    await using r = await rack("postgres");
+    await using r = await testInstance("postgres");
     const w = await r.workspace();
     const executes = new Map<string, number>();
     const count = (name: string, reply: Reply): void => {
@@ -141,8 +143,8 @@ describe.runIf(postgresUrl)("two Keyrack processes on one PostgreSQL and one Red
     const redis = await startRedis();
     if (!redis) return;
     const flags = { redis_url: redis.url, ingest_events_per_minute: "100" };
-    const one = await rack("postgres", { flags });
-    const two = await rack("postgres", { flags, beside: one });
+    const one = await testInstance("postgres", { flags });
+    const two = await testInstance("postgres", { flags, beside: one });
     try {
       const w = await one.workspace();
       const key = await w.mint();

@@ -1,7 +1,7 @@
 // The four idempotency calls over HTTP: every verdict of the decision table, on every store.
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { expectRefusal, type Json, type Reply, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, type Json, type Reply, type TestInstance, type Workspace } from "../../../harness/rack.ts";
 import { claimStores } from "../../../harness/claim-stores.ts";
 
 const hex = (): string => randomBytes(32).toString("hex");
@@ -9,7 +9,7 @@ const base64 = (size: number): string => randomBytes(size).toString("base64");
 
 for (const store of claimStores) {
   describe(`idempotency on ${store.name}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     beforeAll(async () => {
       r = await store.open();

@@ -1,7 +1,14 @@
 // Telemetry ingest: the order of work, what is counted, what is charged, and the figures read back.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, rack, type Json, type Reply, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type Reply,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/rack.ts";
 import { testClock } from "../../../harness/rack-lite.ts";
 
 const NOON = Date.UTC(2026, 10, 14, 12);
@@ -10,13 +17,13 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 
 for (const back of backends) {
   describe(`ingest on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     let key: { id: string };
     let serial = 0;
 
     beforeAll(async () => {
-      r = await rack(back, { clock: testClock(NOON), flags: { ingest_events_per_minute: "100" } });
+      r = await testInstance(back, { clock: testClock(NOON), flags: { ingest_events_per_minute: "100" } });
     });
     afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
@@ -70,7 +77,7 @@ for (const back of backends) {
     it("charges at least 1, and keeps the charge of a batch that is refused", async () => {
       expect((await send(batch([]))).headers.get("ratelimit")).toContain("r=99;");
       expectRefusal(await send(batch([event(), event({ status: 1 })])), 400, "invalid_request", "events[1].status");
-      expectRefusal(await send(batch([event({ project_id: r.app.rack.newId() })])), 400, "invalid_request");
+      expectRefusal(await send(batch([event({ project_id: r.app.services.newId() })])), 400, "invalid_request");
       expectRefusal(await w.call("sk_owner", "POST /v1/ingest/batch", null, { raw: "{" }), 400, "invalid_request");
       expect(await left()).toContain(`r=${99 - 2 - 1 - 1 - 1};`);
       expect((await usage())[1]).toMatchObject({ requests: 0 });

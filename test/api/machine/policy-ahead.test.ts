@@ -1,18 +1,18 @@
 // A snapshot in pages: whoever is sent a page finds the next one made; who is told nothing new, costs nothing ahead.
 import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/backends.ts";
-import { rack } from "../../../harness/rack.ts";
+import { testInstance } from "../../../harness/rack.ts";
 
 const KEYS = 5;
 
 for (const back of backends) {
   describe(`a snapshot in pages on ${back}`, () => {
     it("has its next page ready for whoever was sent the one before, and for nobody else", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
       const made: string[] = [];
       for (let i = 0; i < KEYS; i++) made.push((await w.mint()).id);
-      const { pages } = r.app.rack.feed;
+      const { pages } = r.app.services.feed;
       const ask = (path: string, headers = {}) =>
         w.call("sk_owner", `GET /v1/policy/${path}&project_id=${w.project_id}`, undefined, { headers });
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
 import { backends } from "../../../harness/backends.ts";
 import { policyFeed, type Body } from "../../../harness/policy-feed.ts";
-import { rack, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../../harness/rack.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -11,7 +11,7 @@ const DAY_MS = 24 * HOUR_MS;
 for (const back of backends) {
   describe(`waiting on the policy feed on ${back}`, () => {
     const { now, snapshot, delta, version, revoke, nodes } = policyFeed(back);
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     beforeEach(() => {
       ({ r, w } = now());
@@ -19,7 +19,7 @@ for (const back of backends) {
 
     describe("a waiting poll", () => {
       const waits = async (n: number): Promise<void> => {
-        while (r.app.rack.feed.waiting !== n) await new Promise((resolve) => setImmediate(resolve));
+        while (r.app.services.feed.waiting !== n) await new Promise((resolve) => setImmediate(resolve));
       };
 
       it("is answered when the version moves, with what moved", async () => {
@@ -30,17 +30,17 @@ for (const back of backends) {
         await revoke(key.id);
         const { status, body } = await poll;
         expect([status, body.changes[0].change, body.version]).toEqual([200, "remove", at + 1]);
-        expect(r.app.rack.feed.waiting).toBe(0);
+        expect(r.app.services.feed.waiting).toBe(0);
       });
 
       it("is one of a fleet that reads the head once and gets the same bytes, each with its own request id", async () => {
         const at = await version();
         const polls = Array.from({ length: 20 }, () => delta(at, "&wait_ms=25000"));
         await waits(20);
-        const { misses } = r.app.rack.feed.reads;
+        const { misses } = r.app.services.feed.reads;
         await w.mint({ scopes: ["größe:lesen"] });
         const answers = await Promise.all(polls);
-        expect(r.app.rack.feed.reads.misses - misses).toBeLessThanOrEqual(2); // not once a poll
+        expect(r.app.services.feed.reads.misses - misses).toBeLessThanOrEqual(2); // not once a poll
         expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
         expect(answers[0]?.body.changes[0].scopes).toEqual(["größe:lesen"]);
         expect(new Set(answers.map(({ headers }) => headers.get("request-id"))).size).toBe(20);
@@ -51,11 +51,11 @@ for (const back of backends) {
         const at = await version();
         expect((await delta(at - 1, "&wait_ms=25000")).status).toBe(200);
         expect((await delta(at, "&wait_ms=20")).status).toBe(304);
-        expect(r.app.rack.feed.waiting).toBe(0);
+        expect(r.app.services.feed.waiting).toBe(0);
       });
 
       it("does not wait when it says that its node leaves", async () => {
-        using join = vi.spyOn(r.app.rack.feed, "join");
+        using join = vi.spyOn(r.app.services.feed, "join");
         const at = await version();
         expect((await delta(at, "&wait_ms=1000&node=n&leaving=true")).status).toBe(304);
         expect(join).not.toHaveBeenCalled();
@@ -131,19 +131,19 @@ for (const back of backends) {
         await delta(at, "&node=a&leaving=true&wait_ms=25000");
         expect((await nodes()).map(({ node_id }) => node_id)).toEqual(["b"]);
         r.clock.advance(DAY_MS);
-        await reapSilentNodes(r.app.rack);
+        await reapSilentNodes(r.app.services);
         expect(await nodes()).toHaveLength(1);
         r.clock.advance(1);
-        await reapSilentNodes(r.app.rack);
+        await reapSilentNodes(r.app.services);
         expect(await nodes()).toEqual([]);
       });
 
       it("are at most a thousand a project: forged names only push out the least recently seen", async () => {
         const at = await version();
-        const head = { ...(await r.app.rack.feed.head(w.id, w.project_id)) };
+        const head = { ...(await r.app.services.feed.head(w.id, w.project_id)) };
         for (let i = 0; i < 1_005; i++) {
           r.clock.advance(1);
-          r.app.rack.nodes.acknowledge(head, `forged-${i}`, "all", at);
+          r.app.services.nodes.acknowledge(head, `forged-${i}`, "all", at);
         }
         const rows = await nodes();
         expect(rows).toHaveLength(1_000);
@@ -204,24 +204,24 @@ for (const back of backends) {
 
   describe(`an impatient service on ${back}`, () => {
     it("says complete: false when a live node stays silent", async () => {
-      await using r = await rack(back, { flags: { revoke_wait_ms: "50" } });
+      await using r = await testInstance(back, { flags: { revoke_wait_ms: "50" } });
       const w = await r.workspace();
       const key = await w.mint();
       await w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=2&node=silent`);
-      await r.app.rack.nodes.settled();
+      await r.app.services.nodes.settled();
       const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`, {});
       expect(body.propagation).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1, version: 3 });
       expect(body.revoked_at).not.toBeNull();
     });
 
     it("answers a waiting poll when it stops, and lets nobody wait any more", async () => {
-      const r = await rack(back);
+      const r = await testInstance(back);
       const w = await r.workspace();
       const poll = w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=1&wait_ms=25000`);
-      while (r.app.rack.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
+      while (r.app.services.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
       const disposed = r[Symbol.asyncDispose]();
       expect((await poll).status).toBe(304);
-      expect(r.app.rack.feed.join(w.project_id, 1_000, () => () => {})).toBeUndefined();
+      expect(r.app.services.feed.join(w.project_id, 1_000, () => () => {})).toBeUndefined();
       await disposed;
     });
   });

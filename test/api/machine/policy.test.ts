@@ -7,7 +7,7 @@ import { reapDeltaLog } from "../../../src/domain/policy/retention.ts";
 import { PolicyDelta, PolicySnapshot } from "../../../src/api/machine/policy-schemas.ts";
 import { backends } from "../../../harness/backends.ts";
 import { policyFeed, type Body } from "../../../harness/policy-feed.ts";
-import { expectRefusal, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/rack.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -17,7 +17,7 @@ const RULE = { id: "minute", limit: 5, window_ms: 60_000, algorithm: "fixed", sc
 for (const back of backends) {
   describe(`the policy feed on ${back}`, () => {
     const { now, snapshot, delta, version, ids, revoke } = policyFeed(back);
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     beforeEach(() => {
       ({ r, w } = now());
@@ -121,7 +121,7 @@ for (const back of backends) {
       expect(both.headers.get("etag")).toBe(`W/"snap:${w.project_id}:live:t-${digest}:${await version()}"`);
       const quiet = await delta((await version()) - 1, "&env=test");
       expect(quiet.body).toMatchObject({ env: "test", changes: [], version: await version() });
-      const many = Array.from({ length: 51 }, () => `&tenant_id=${r.app.rack.newId()}`).join("");
+      const many = Array.from({ length: 51 }, () => `&tenant_id=${r.app.services.newId()}`).join("");
       expectRefusal(await snapshot(many), 400, "invalid_request", "tenant_id");
     });
 
@@ -221,13 +221,13 @@ for (const back of backends) {
       const at = await version();
       const log = async (): Promise<number> =>
         Number((await r.sql("select count(*) as n from policy_versions where project_id = $1", [w.project_id]))[0]?.n);
-      await reapDeltaLog(r.app.rack);
+      await reapDeltaLog(r.app.services);
       expect(await log()).toBe(3);
       await r.sql("update projects set policy_version = $1, name = 'far' where id = $2", [at + 9_998, w.project_id]);
-      await reapDeltaLog(r.app.rack);
+      await reapDeltaLog(r.app.services);
       expect(await log()).toBe(2);
       r.clock.advance(7 * DAY_MS + 1);
-      await reapDeltaLog(r.app.rack);
+      await reapDeltaLog(r.app.services);
       expect(await log()).toBe(0);
     });
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { flushCounters } from "../../../src/domain/limits/ratelimit.ts";
 import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, rack, type Json, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Json, type TestInstance, type Workspace } from "../../../harness/rack.ts";
 import { startRedis, until, type OwnRedis } from "../../../harness/redis.ts";
 
 const rule = (more: Json = {}): Json => ({
@@ -17,12 +17,12 @@ const rule = (more: Json = {}): Json => ({
 for (const store of ["memory", "redis"] as const) {
   describe(`ratelimit on ${store}`, () => {
     let redis: OwnRedis | null = null;
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     let key_id: string;
     beforeAll(async () => {
       if (store === "redis") redis = await startRedis();
-      r = await rack("sqlite", redis ? { flags: { redis_url: redis.url } } : {});
+      r = await testInstance("sqlite", redis ? { flags: { redis_url: redis.url } } : {});
     });
     afterAll(async () => {
       await r[Symbol.asyncDispose]();
@@ -30,7 +30,7 @@ for (const store of ["memory", "redis"] as const) {
     });
     beforeEach(async () => {
       w = await r.workspace();
-      key_id = r.app.rack.newId();
+      key_id = r.app.services.newId();
     });
 
     const asked = (more: Json = {}): Json => ({
@@ -141,7 +141,7 @@ describe("ratelimit when Redis goes away", () => {
   it("answers from memory with store memory, says so in its probes, and comes back by itself", async () => {
     const redis = await startRedis();
     if (!redis) return;
-    const r = await rack("sqlite", { flags: { redis_url: redis.url } });
+    const r = await testInstance("sqlite", { flags: { redis_url: redis.url } });
     try {
       const w = await r.workspace();
       const asked = { project_id: w.project_id, env: "live", limits: [rule({ limit: 1000 })] };
@@ -167,7 +167,7 @@ describe("ratelimit when Redis goes away", () => {
   it("answers 503 instead when told to", async () => {
     const redis = await startRedis();
     if (!redis) return;
-    const r = await rack("sqlite", { flags: { redis_url: redis.url, ratelimit_on_redis_failure: "error" } });
+    const r = await testInstance("sqlite", { flags: { redis_url: redis.url, ratelimit_on_redis_failure: "error" } });
     try {
       const w = await r.workspace();
       await redis.kill();
@@ -185,21 +185,21 @@ describe("ratelimit when Redis goes away", () => {
 for (const back of backends) {
   describe(`counters over a restart on ${back}`, () => {
     it("keeps windows of a minute and more, and only those, over a clean stop", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
       const limits = [rule({ id: "day", window_ms: 86_400_000 }), rule({ id: "second", window_ms: 1_000 })];
-      const asked = { project_id: w.project_id, env: "live", key_id: r.app.rack.newId(), limits };
+      const asked = { project_id: w.project_id, env: "live", key_id: r.app.services.newId(), limits };
       await r.call(w.keys.sk_owner, "POST /v1/ratelimit/check", { ...asked, cost: 2 });
       await r.stop();
       expect(await r.sql("select key from rate_counters")).toHaveLength(1);
-      await using again = await rack(back, { beside: r });
+      await using again = await testInstance(back, { beside: r });
       const { body } = await again.call(w.keys.sk_owner, "POST /v1/ratelimit/check", { ...asked, cost: 0 });
       expect(body.policies).toMatchObject([{ remaining: 1 }, { remaining: 3 }]);
     });
 
     it("flushes at most 5 000 counters a pass and goes on where it stopped", async () => {
-      await using r = await rack(back);
-      const { memory } = r.app.rack.counters;
+      await using r = await testInstance(back);
+      const { memory } = r.app.services.counters;
       const limits = [{ id: "hour", limit: 5, window_ms: 3_600_000, algorithm: "fixed", scope: "key" }] as const;
       for (let i = 0; i < 6_000; i++) {
         memory.check({
@@ -212,9 +212,9 @@ for (const back of backends) {
           limits,
         });
       }
-      expect(await flushCounters(r.app.rack)).toBe(5_000);
-      expect(await flushCounters(r.app.rack)).toBe(1_000);
-      expect(await flushCounters(r.app.rack)).toBe(0);
+      expect(await flushCounters(r.app.services)).toBe(5_000);
+      expect(await flushCounters(r.app.services)).toBe(1_000);
+      expect(await flushCounters(r.app.services)).toBe(0);
       expect(Number((await r.sql("select count(*) as n from rate_counters"))[0]?.n)).toBe(6_000);
     });
   });

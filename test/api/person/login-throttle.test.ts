@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
 import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person } from "../../../harness/people.ts";
-import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -13,8 +13,9 @@ const at = (network: number): Record<string, string> => ({
 
 for (const back of backends) {
   describe(`throttles on ${back}`, () => {
-    let r: TestRack;
-    const open = (): Promise<TestRack> => rack(back, { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
+    let r: TestInstance;
+    const open = (): Promise<TestInstance> =>
+      testInstance(back, { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
     beforeAll(async () => {
       r = await open();
     });
@@ -178,7 +179,7 @@ for (const back of backends) {
   });
 
   it(`with the switch off nothing is throttled on ${back}`, async () => {
-    await using r = await rack(back, { flags: { throttle: "off" } });
+    await using r = await testInstance(back, { flags: { throttle: "off" } });
     const email = await account(r);
     for (let n = 0; n < 110; n++)
       expect((await r.call(null, "POST /v1/auth/sessions", { email, password: "wrong" })).status).toBe(401);

@@ -3,16 +3,16 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
 import { letters, logIn, memberOf, person, team, type Team } from "../../../harness/people.ts";
-import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
 
 const NOTICES = ["owner role offered", "owner role granted", "secret key minted by a person", "session ended"];
 
 for (const back of backends) {
   describe(`notices on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let t: Team;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
       t = await team(r);
     });
     afterAll(() => r[Symbol.asyncDispose]());

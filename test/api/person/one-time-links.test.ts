@@ -12,7 +12,7 @@ import {
   PASSWORD,
   person,
 } from "../../../harness/people.ts";
-import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
 
 const NEW = "a password nobody else has";
 const VERIFY = "POST /v1/auth/email_verifications/consume";
@@ -21,9 +21,9 @@ const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSort
 
 for (const back of backends) {
   describe(`one-time links on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;

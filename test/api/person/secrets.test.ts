@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
 import { account, freshEmail, lastLetter, logIn, person, team } from "../../../harness/people.ts";
-import { rack } from "../../../harness/rack.ts";
+import { testInstance } from "../../../harness/rack.ts";
 import { everythingStored } from "../../../harness/stored.ts";
 
 const PLANTED = "planted-password-that-must-not-stay";
@@ -11,13 +11,13 @@ const PLANTED = "planted-password-that-must-not-stay";
 for (const back of backends) {
   describe(`secrets of people on ${back}`, () => {
     it("leave no trace but their hashes", async () => {
-      await using r = await rack(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
+      await using r = await testInstance(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
       const secrets: Record<string, string> = { password: PLANTED };
       // Nothing can be delivered, so every message stays sealed in the outbox: its token is read from there.
       const tokens = async (): Promise<string[]> => {
         const { listMail, showMail } = await import("../../../src/domain/mail/outbox.ts");
-        const list = await listMail(r.app.rack, {});
-        const bodies = await Promise.all(list.data.map(({ id }) => showMail(r.app.rack, id, true)));
+        const list = await listMail(r.app.services, {});
+        const bodies = await Promise.all(list.data.map(({ id }) => showMail(r.app.services, id, true)));
         return bodies.flatMap(({ text = "" }) => /token=(\S+)/.exec(text)?.[1] ?? []);
       };
       const email = freshEmail();
@@ -46,7 +46,7 @@ for (const back of backends) {
     });
 
     it("no message of the log transport carries a token", async () => {
-      await using r = await rack(back, { flags: { mail_url: "log:" } });
+      await using r = await testInstance(back, { flags: { mail_url: "log:" } });
       const email = freshEmail();
       await account(r, email, PLANTED, false);
       await r.app.idle();
@@ -57,7 +57,7 @@ for (const back of backends) {
     });
 
     it("no answer, not even an error, repeats a password or a token", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const t = await team(r);
       const p = await person(r);
       const { token } = await lastLetter(r, p.email);

@@ -13,7 +13,7 @@ import {
   person,
   team,
 } from "../../../harness/people.ts";
-import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -21,9 +21,9 @@ const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSort
 
 for (const back of backends) {
   describe(`sessions on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;
@@ -141,7 +141,7 @@ for (const back of backends) {
         Number((await r.sql("select expires_at from sessions where id = $1", [p.session_id]))[0]?.expires_at);
       const touched = async (): Promise<number> => {
         expect((await r.call(p.session, "GET /v1/auth/me")).status).toBe(200);
-        await r.app.rack.store.write({ chains: [], work: async () => ({ value: null, entries: [] }) }); // behind the touch
+        await r.app.services.store.write({ chains: [], work: async () => ({ value: null, entries: [] }) }); // behind the touch
         return stored();
       };
       const start = await stored();

@@ -13,16 +13,16 @@ import {
   person,
   team,
 } from "../../../harness/people.ts";
-import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
 
 const NEW = "another fine password";
 const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();
 
 for (const back of backends) {
   describe(`accounts on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;

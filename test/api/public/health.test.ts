@@ -1,14 +1,14 @@
 // Probes: liveness touches nothing, readiness tells when no database connection can be had.
 import { describe, expect, it } from "vitest";
 import { backends, postgresUrl } from "../../../harness/backends.ts";
-import { rack } from "../../../harness/rack.ts";
+import { testInstance } from "../../../harness/rack.ts";
 
 const redis = { configured: false, ready: false, error: null };
 
 for (const back of backends) {
   describe(`probes on ${back}`, () => {
     it("answer the contract's fields, whatever the query", async () => {
-      await using r = await rack(back, { flags: { region: "eu-1" } });
+      await using r = await testInstance(back, { flags: { region: "eu-1" } });
       expect((await r.call(null, "GET /healthz?x=1&x=2")).body).toEqual({ status: "ok", region: "eu-1", redis });
       const ready = await r.call(null, "GET /readyz");
       expect(ready.body).toEqual({ status: "ok", region: "eu-1", database: "ok", redis });
@@ -17,8 +17,8 @@ for (const back of backends) {
 }
 
 it.runIf(postgresUrl)("readiness is 503 within about three seconds when every connection is taken", async () => {
-  await using r = await rack("postgres", { flags: { database_pool: "1" } });
-  const held = r.app.rack.store.read.all({ sql: "select pg_sleep(4.5)", values: [] });
+  await using r = await testInstance("postgres", { flags: { database_pool: "1" } });
+  const held = r.app.services.store.read.all({ sql: "select pg_sleep(4.5)", values: [] });
   const reply = await r.call(null, "GET /readyz");
   expect(reply.status).toBe(503);
   expect(reply.headers.get("retry-after")).toBe("1");

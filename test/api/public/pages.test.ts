@@ -2,17 +2,17 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { builtPages } from "../../../src/http/assets.ts";
-import { expectRefusal, rack, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/rack.ts";
 
 const WEB = new URL("../../../dist/web/", import.meta.url);
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
 describe("the people's pages over HTTP", () => {
-  let r: TestRack;
+  let r: TestInstance;
   const names = readdirSync(new URL("assets", WEB));
   beforeAll(async () => {
-    r = await rack("sqlite");
+    r = await testInstance("sqlite");
   });
   afterAll(() => r[Symbol.asyncDispose]());
 

@@ -1,14 +1,14 @@
 // The portal's script as Keyrack serves it: for pages of any origin, cached for five minutes, asked again by etag.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { rack, type TestRack } from "../../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../../harness/rack.ts";
 
 const FILE = new URL("../../../dist/web/portal.js", import.meta.url);
 
 describe("GET /embed/portal.js", () => {
-  let r: TestRack;
+  let r: TestInstance;
   beforeAll(async () => {
-    r = await rack("sqlite");
+    r = await testInstance("sqlite");
   });
   afterAll(() => r[Symbol.asyncDispose]());
 

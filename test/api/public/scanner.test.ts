@@ -6,7 +6,7 @@ import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
 import { backends } from "../../../harness/backends.ts";
 import { auditRows, freshEmail, letters, memberOf, person, team } from "../../../harness/people.ts";
-import { expectRefusal, rack, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/rack.ts";
 import { GITHUB, headersFor, report, ROUTE, scannerKeysFile, signed } from "../../../harness/scanner.ts";
 
 const HOUR_MS = 3_600_000;
@@ -17,9 +17,9 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 for (const back of backends) {
   describe(`the scanner webhook on ${back}`, () => {
     const keys = scannerKeysFile();
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back, { flags: { scanner_keys_file: keys.file } });
+      r = await testInstance(back, { flags: { scanner_keys_file: keys.file } });
     });
     afterAll(async () => {
       await r[Symbol.asyncDispose]();
@@ -239,7 +239,7 @@ for (const back of backends) {
     it("answers 5xx when one token fails, keeps what the others did, and takes the report again", async () => {
       const w = await r.workspace();
       const [one, bad, other] = [await w.mint(), await w.mint(), await w.mint()];
-      const { read } = r.app.rack.store;
+      const { read } = r.app.services.store;
       const first = read.first.bind(read);
       const broken = vi.spyOn(read, "first").mockImplementation((query) => {
         if (query.values.includes(sha(bad.key))) return Promise.reject(new Error("the disk hiccupped"));
@@ -292,14 +292,14 @@ function pick(headers: Record<string, string>, at: number): Record<string, strin
 
 describe("the scanner webhook", () => {
   it("is not there unless keys are configured", async () => {
-    await using r = await rack("sqlite");
+    await using r = await testInstance("sqlite");
     const reply = await report(r, [{ token: "x" }]);
     expectRefusal(reply, 404, "not_found");
   });
 
   it("takes sixty reports a minute from one network before it looks at any signature", async () => {
     using keys = scannerKeysFile();
-    await using r = await rack("sqlite", { flags: { scanner_keys_file: keys.file, throttle: "on" } });
+    await using r = await testInstance("sqlite", { flags: { scanner_keys_file: keys.file, throttle: "on" } });
     const statuses = await Promise.all(Array.from({ length: 61 }, async () => (await report(r, [])).status));
     expect(statuses.filter((status) => status === 429)).toHaveLength(1);
   });

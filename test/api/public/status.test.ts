@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { BackupState } from "../../../src/domain/health/status.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rack, type TestRack } from "../../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../../harness/rack.ts";
 
 const DAY_MS = 86_400_000;
 /** The schedule that an instance has unless told otherwise; nothing is due before a minute has passed. */
@@ -12,9 +12,9 @@ const NEVER = { lastRunAt: null, pass: null, backupId: null };
 
 for (const back of backends) {
   describe(`/status on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back, SCHEDULED);
+      r = await testInstance(back, SCHEDULED);
     });
     afterAll(() => r[Symbol.asyncDispose]());
     const ask = async () => {
@@ -29,7 +29,7 @@ for (const back of backends) {
     });
 
     it("looks once in five seconds, however often it is asked", async () => {
-      const ping = vi.spyOn(r.app.rack.store, "ping");
+      const ping = vi.spyOn(r.app.services.store, "ping");
       await ask();
       await Promise.all(Array.from({ length: 20 }, () => r.call(null, "GET /status")));
       expect(ping).toHaveBeenCalledTimes(1);
@@ -40,7 +40,7 @@ for (const back of backends) {
     });
 
     it("is down without a database, and says so with 200", async () => {
-      const ping = vi.spyOn(r.app.rack.store, "ping").mockRejectedValue(new Error("gone"));
+      const ping = vi.spyOn(r.app.services.store, "ping").mockRejectedValue(new Error("gone"));
       const { status, components } = await ask();
       expect([status, components]).toEqual(["down", { ...FINE, database: "down", worker: "unknown" }]);
       ping.mockRestore();
@@ -48,7 +48,7 @@ for (const back of backends) {
     });
 
     it("is degraded while a job fails or a message could not be delivered", async () => {
-      const { failing } = r.app.rack.worker;
+      const { failing } = r.app.services.worker;
       failing.add("delta log");
       expect(await ask()).toMatchObject({ status: "degraded", components: { worker: "degraded" } });
       failing.clear();
@@ -74,7 +74,7 @@ for (const back of backends) {
       it(`calls a backup ${health} that is ${why}`, async () => {
         const at = (ms: number | null | undefined) => (ms === null || ms === undefined ? null : r.clock.now() + ms);
         const { lastSuccessAt, lastRunAt, pass } = { lastRunAt: null, pass: null, ...state };
-        r.app.rack.backups = async (): Promise<BackupState> => ({
+        r.app.services.backups = async (): Promise<BackupState> => ({
           lastSuccessAt: at(lastSuccessAt),
           restoreTest: { lastRunAt: at(lastRunAt), pass, backupId: lastRunAt === null ? null : "b" },
         });
@@ -82,7 +82,7 @@ for (const back of backends) {
         expect([body.components.backup, body.status]).toEqual([health, health === "degraded" ? "degraded" : "ok"]);
         const when = lastRunAt === null ? null : new Date(r.clock.now() + lastRunAt).toISOString();
         expect(body.restoreTest).toEqual({ lastRunAt: when, pass, backupId: when && "b" });
-        delete r.app.rack.backups;
+        delete r.app.services.backups;
       });
     }
   });
@@ -95,7 +95,7 @@ describe("/status", () => {
   ] as const) {
     it(`calls a Redis that is away ${health} where its failure means ${on}`, async () => {
       const flags = { redis_url: "redis://127.0.0.1:1", ratelimit_on_redis_failure: on, backup_every: "off" };
-      await using r = await rack("sqlite", { flags });
+      await using r = await testInstance("sqlite", { flags });
       const { status, components } = (await r.call(null, "GET /status")).body;
       expect([status, components]).toEqual([health, { ...FINE, redis: health, backup: "disabled" }]);
     });

@@ -1,15 +1,15 @@
 // Idempotency-Key on our own POSTs: a retried mint returns the first key, never a second one.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, rack, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/rack.ts";
 
 const DAY = 86_400_000;
 
 for (const back of backends) {
   describe(`Idempotency-Key on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
@@ -119,8 +119,8 @@ for (const back of backends) {
 
 describe.runIf(backends.includes("postgres"))("Idempotency-Key in two processes", () => {
   it("one mint and one workspace, whichever process the retries reach at the same moment", async () => {
-    await using one = await rack("postgres");
-    await using two = await rack("postgres", { beside: one });
+    await using one = await testInstance("postgres");
+    await using two = await testInstance("postgres", { beside: one });
     const w = await one.workspace();
     const want = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
     const workspace = { name: "W", slug: `both-${w.slug}` };

@@ -13,7 +13,7 @@ import {
   type Person,
   type Team,
 } from "../../../harness/people.ts";
-import { expectRefusal, rack, type Reply, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
 
 const DAY = 86_400_000;
 const ACCEPT = "POST /v1/auth/invites/accept";
@@ -21,10 +21,10 @@ const ROUNDS = 50;
 
 for (const back of backends) {
   describe(`invitations on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let t: Team;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
       t = await team(r);
     });
     afterAll(() => r[Symbol.asyncDispose]());
@@ -234,7 +234,7 @@ for (const back of backends) {
 
     it(`one invitation accepted three times at once by two people lets one in, ${ROUNDS} times over`, async () => {
       // On PostgreSQL the second person comes through another process.
-      await using beside = back === "postgres" ? await rack(back, { beside: r }) : null;
+      await using beside = back === "postgres" ? await testInstance(back, { beside: r }) : null;
       const home = await team(r);
       const people: Person[] = [await person(r), await person(r)];
       for (let round = 0; round < ROUNDS; round++) {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
 import { sha256 } from "../../../src/domain/core/context.ts";
 import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, rack, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance, type Workspace } from "../../../harness/rack.ts";
 
 const HOUR = 3_600_000;
 const KEY_FIELDS = [
@@ -31,10 +31,10 @@ const limit = { id: "per-minute", limit: 10, window_ms: 60_000, algorithm: "slid
 
 for (const back of backends) {
   describe(`keys on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
     const want = (more: object = {}) => ({ project_id: w.project_id, tenant_id: w.tenant_id, env: "live", ...more });

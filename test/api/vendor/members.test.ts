@@ -2,16 +2,16 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
 import { auditRows, memberOf, person, team, type Team } from "../../../harness/people.ts";
-import { expectRefusal, rack, type TestRack } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/rack.ts";
 
 const ROUNDS = 50;
 const NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057";
 
 for (const back of backends) {
   describe(`members on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
     const since = async (t: Team): Promise<number> => (await auditRows(r, t.id)).length;
@@ -157,7 +157,7 @@ for (const back of backends) {
       const t = await team(r);
       const other = await memberOf(r, t, "owner");
       // On PostgreSQL the second owner comes through another process.
-      await using beside = back === "postgres" ? await rack(back, { beside: r }) : null;
+      await using beside = back === "postgres" ? await testInstance(back, { beside: r }) : null;
       for (let round = 0; round < ROUNDS; round++) {
         const replies = await Promise.all([
           r.call(t.owner.session, `PATCH /v1/members/${other.id}`, { role: "member" }),

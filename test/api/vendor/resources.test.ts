@@ -1,7 +1,7 @@
 // Workspaces, projects, tenants, secret keys and environments over HTTP, on every database.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, rack, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance, type Workspace } from "../../../harness/rack.ts";
 
 const HOUR = 3_600_000;
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -9,10 +9,10 @@ const limit = { id: "r", limit: 5, window_ms: 1000, algorithm: "fixed", scope: "
 
 for (const back of backends) {
   describe(`resources on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     beforeAll(async () => {
-      r = await rack(back);
+      r = await testInstance(back);
     });
     afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { reapIngest } from "../../../src/domain/usage/ingest.ts";
 import { reapUsage } from "../../../src/domain/usage/usage.ts";
 import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, rack, type Json, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Json, type TestInstance, type Workspace } from "../../../harness/rack.ts";
 import { testClock } from "../../../harness/rack-lite.ts";
 
 const START = Date.UTC(2026, 9, 31, 23, 59, 30);
@@ -12,12 +12,12 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 
 for (const back of backends) {
   describe(`usage on ${back}`, () => {
-    let r: TestRack;
+    let r: TestInstance;
     let w: Workspace;
     let key: { id: string };
     let serial = 0;
     beforeAll(async () => {
-      r = await rack(back, { clock: testClock(START) });
+      r = await testInstance(back, { clock: testClock(START) });
     });
     afterAll(() => r[Symbol.asyncDispose]());
     beforeEach(async () => {
@@ -144,16 +144,16 @@ for (const back of backends) {
     it("keeps days for 400 days, months for ever, and receipts for 24 hours", async () => {
       await report({});
       r.clock.advance(DAY - 1);
-      await reapIngest(r.app.rack);
+      await reapIngest(r.app.services);
       expect(await r.sql(`select 1 from ingest_batches where workspace_id = '${w.id}'`)).toHaveLength(1);
       r.clock.advance(1);
-      await reapIngest(r.app.rack);
+      await reapIngest(r.app.services);
       expect(await r.sql(`select 1 from ingest_batches where workspace_id = '${w.id}'`)).toHaveLength(0);
       r.clock.set(START + 400 * DAY);
-      await reapUsage(r.app.rack);
+      await reapUsage(r.app.services);
       expect(await r.sql(`select 1 from usage_days where workspace_id = '${w.id}'`)).toHaveLength(1);
       r.clock.advance(DAY);
-      await reapUsage(r.app.rack);
+      await reapUsage(r.app.services);
       expect(await r.sql(`select 1 from usage_days where workspace_id = '${w.id}'`)).toHaveLength(0);
       expect(await r.sql(`select 1 from usage_tenant_months where workspace_id = '${w.id}'`)).toHaveLength(1);
     });

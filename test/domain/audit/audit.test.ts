@@ -15,7 +15,14 @@ import { signUp } from "../../../src/domain/auth/users.ts";
 import { auditPreimage, GENESIS_HASH, NIL_WORKSPACE, type AuditRow } from "../../../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
 import { backends } from "../../../harness/backends.ts";
-import { asOwner, keyActor, rackLite, sharedRack, vendorOf, type RackLite } from "../../../harness/rack-lite.ts";
+import {
+  asOwner,
+  keyActor,
+  testServices,
+  sharedServices,
+  vendorOf,
+  type TestServices,
+} from "../../../harness/rack-lite.ts";
 import { dropAppendOnly } from "../../../harness/raw-sql.ts";
 
 function happen(ctx: Ctx<SecretKeyActor>, event: Event): Promise<number> {
@@ -24,8 +31,8 @@ function happen(ctx: Ctx<SecretKeyActor>, event: Event): Promise<number> {
 }
 
 /** A workspace with keys in both environments: its vendor, and what a test key of it sees. */
-async function busyWorkspace(lite: RackLite) {
-  const ctx = await vendorOf(lite.rack); // seq 1 and 2: workspace.created, a live secret_key.created
+async function busyWorkspace(lite: TestServices) {
+  const ctx = await vendorOf(lite.services); // seq 1 and 2: workspace.created, a live secret_key.created
   const project = await createProject(ctx, { name: "p", slug: "p" }); // 3
   const tenant = await createTenant(ctx, { external_id: "t" }); // 4
   const want = { project_id: project.id, tenant_id: tenant.id };
@@ -33,20 +40,20 @@ async function busyWorkspace(lite: RackLite) {
   await createKey(ctx, { ...want, env: "test" }); // 6
   const testKey = await createSecretKey(ctx, { env: "test" }); // 7
   await createSecretKey(ctx, { env: "live" }); // 8
-  const member = { action: "workspace_member.joined", target_id: lite.rack.newId() } as const;
+  const member = { action: "workspace_member.joined", target_id: lite.services.newId() } as const;
   await happen(ctx, { ...member, payload: { role: "owner", email: "ada@example.com" } }); // 9
   await happen(ctx, {
     action: "api_key.revoked",
-    target_id: lite.rack.newId(),
+    target_id: lite.services.newId(),
     payload: { env: "test", reason: null },
   }); // 10
   await createKey(ctx, { ...want, env: "test" }); // 11
-  return { ctx, test: { rack: lite.rack, actor: keyActor(ctx.actor.workspace_id, testKey) } };
+  return { ctx, test: { services: lite.services, actor: keyActor(ctx.actor.workspace_id, testKey) } };
 }
 
 for (const back of backends) {
   describe(`the audit list on ${back}`, () => {
-    const shared = sharedRack(back); // each test has a workspace, and so a chain, of its own
+    const shared = sharedServices(back); // each test has a workspace, and so a chain, of its own
 
     it("is ascending, begins behind after_seq, and says when there is more", async () => {
       const lite = shared();
@@ -78,14 +85,14 @@ for (const back of backends) {
 
     it("names the person behind each row that a person made, to the workspace and to the operator", async () => {
       const lite = shared();
-      const { rack } = lite;
+      const { services } = lite;
       const { ctx } = await busyWorkspace(lite);
       const person = { email: "ann@example.com", password: "a long enough password", name: "Ann" };
       const from = { network: "10.0.0.0/24", request_id: "r" };
-      await signUp({ rack, actor: NOBODY, from }, person);
+      await signUp({ services, actor: NOBODY, from }, person);
       const id = String((await lite.sql("select id from users"))[0]?.id);
       const { workspace_id } = ctx.actor;
-      const ann = { rack, actor: { kind: "session", id: "s", user_id: id, workspace_id, role: "owner" } } as const;
+      const ann = { services, actor: { kind: "session", id: "s", user_id: id, workspace_id, role: "owner" } } as const;
       await createTenant(ann, { external_id: "hers" });
       const shown = { id, email: "ann@example.com", email_verified: false, name: "Ann" };
       const { data } = await listAudit(ctx, { after_seq: 10, limit: 10 });
@@ -98,11 +105,11 @@ for (const back of backends) {
         ...shown,
         email_verified: true,
       });
-      const whole = await listDeploymentAudit(rack, { limit: 10 });
+      const whole = await listDeploymentAudit(services, { limit: 10 });
       expect(whole.data.map(({ seq, action, actor }) => [seq, action, actor?.email])).toEqual([
         [1, "user.created", "ann@example.com"],
       ]);
-      expect((await listDeploymentAudit(rack, { after_seq: 1, limit: 10 })).data).toEqual([]);
+      expect((await listDeploymentAudit(services, { after_seq: 1, limit: 10 })).data).toEqual([]);
     });
 
     it("shows a test principal no live key, no unresolvable key, no person and no private payload", async () => {
@@ -133,7 +140,7 @@ for (const back of backends) {
     it("does not take another workspace's test key for one of its own", async () => {
       const lite = shared();
       const { test } = await busyWorkspace(lite);
-      const stranger = await vendorOf(lite.rack, "test");
+      const stranger = await vendorOf(lite.services, "test");
       await happen(test, { action: "secret_key.revoked", target_id: stranger.actor.id, payload: { env: "test" } });
       const { data } = await listAudit(test, { after_seq: 11, limit: 10 });
       expect(data).toEqual([]);
@@ -142,7 +149,7 @@ for (const back of backends) {
     it("shows no workspace another one's rows", async () => {
       const lite = shared();
       await busyWorkspace(lite);
-      const other = await vendorOf(lite.rack);
+      const other = await vendorOf(lite.services);
       expect((await listAudit(other, { limit: 200 })).data.map(({ action }) => action)).toEqual([
         "workspace.created",
         "secret_key.created",
@@ -152,13 +159,13 @@ for (const back of backends) {
   });
 
   describe(`chain verification on ${back}`, () => {
-    const shared = sharedRack(back); // each test has a workspace, and so a chain, of its own
+    const shared = sharedServices(back); // each test has a workspace, and so a chain, of its own
 
     it("finds an untouched chain good, and an empty one too", async () => {
       const lite = shared();
       const { ctx } = await busyWorkspace(lite);
       const { data } = await listAudit(ctx, { after_seq: 10, limit: 1 });
-      expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toEqual({
+      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toEqual({
         object: "audit_chain",
         verified: true,
         checked: 11,
@@ -175,39 +182,39 @@ for (const back of backends) {
         broken_seq: null,
         reason: null,
       };
-      expect(await verifyChain(lite.rack, NIL_WORKSPACE)).toEqual({ object: "audit_chain", ...empty });
+      expect(await verifyChain(lite.services, NIL_WORKSPACE)).toEqual({ object: "audit_chain", ...empty });
     });
 
     it("shares one run among those who ask for the same chain at the same time", async () => {
       const lite = shared();
       const { ctx } = await busyWorkspace(lite);
-      const { store } = lite.rack;
+      const { store } = lite.services;
       const first = store.verify(ctx.actor.workspace_id, []);
       expect(store.verify(ctx.actor.workspace_id, [])).toBe(first);
       expect(store.verify(NIL_WORKSPACE, [])).not.toBe(first);
       await first;
-      const many = await Promise.all([1, 2, 3, 4, 5].map(() => verifyChain(lite.rack, NIL_WORKSPACE)));
+      const many = await Promise.all([1, 2, 3, 4, 5].map(() => verifyChain(lite.services, NIL_WORKSPACE)));
       expect(many.every(({ verified }) => verified)).toBe(true);
     });
 
     it("finds the chain good at any moment while it is being written", async () => {
       const lite = shared();
-      const ctx = await vendorOf(lite.rack);
+      const ctx = await vendorOf(lite.services);
       const writing = Promise.all(Array.from({ length: 300 }, (_, i) => createTenant(ctx, { external_id: `t${i}` })));
       const verdicts = [];
       for (let i = 0; i < 4; i++) {
-        verdicts.push(await verifyChain(lite.rack, ctx.actor.workspace_id));
-        await latestCheckpoint(lite.rack, ctx.actor.workspace_id);
+        verdicts.push(await verifyChain(lite.services, ctx.actor.workspace_id));
+        await latestCheckpoint(lite.services, ctx.actor.workspace_id);
       }
       await writing;
-      verdicts.push(await verifyChain(lite.rack, ctx.actor.workspace_id));
+      verdicts.push(await verifyChain(lite.services, ctx.actor.workspace_id));
       expect(verdicts.map(({ reason }) => reason)).toEqual([null, null, null, null, null]);
       expect(verdicts.at(-1)?.checked).toBe(302);
     });
 
     it("reads a chain of several pages to its end", async () => {
-      await using lite = await rackLite(back);
-      const ctx = await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      const ctx = await vendorOf(lite.services);
       const events = Array.from(
         { length: 500 },
         () => ({ action: "tenant.updated", target_id: null, payload: {} }) as const,
@@ -218,28 +225,28 @@ for (const back of backends) {
           events: events as unknown as [Event],
         }));
       }
-      expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 2502 });
+      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 2502 });
       await dropAppendOnly(lite.target);
       await lite.sql("update audit_log set target_id = 'x' where seq = 2400");
       const broken = { verified: false, checked: 2399, broken_seq: 2400, reason: "hash_mismatch" };
-      expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject(broken);
+      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject(broken);
     });
 
     it("refuses who still waits for it when the store closes", async () => {
-      await using lite = await rackLite(back);
-      const ctx = await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      const ctx = await vendorOf(lite.services);
       const waiting = Promise.allSettled([
-        lite.rack.store.verify(ctx.actor.workspace_id, []),
-        lite.rack.store.verify(NIL_WORKSPACE, []),
-        lite.rack.store.verify(lite.rack.newId(), []),
+        lite.services.store.verify(ctx.actor.workspace_id, []),
+        lite.services.store.verify(NIL_WORKSPACE, []),
+        lite.services.store.verify(lite.services.newId(), []),
       ]);
-      await lite.rack.store.close();
+      await lite.services.store.close();
       for (const result of await waiting) expect(result).toMatchObject({ reason: { failure: "stopping" } });
     });
   });
 
   describe(`a chain tampered with on ${back}`, () => {
-    const shared = sharedRack(back);
+    const shared = sharedServices(back);
     beforeAll(() => dropAppendOnly(shared().target));
 
     const change = (column: string, value: string | number) => ({
@@ -306,12 +313,12 @@ for (const back of backends) {
         const lite = shared();
         const { ctx } = await busyWorkspace(lite);
         for (const statement of sql) await lite.sql(statement.replace("{ws}", ctx.actor.workspace_id));
-        expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: false, ...found });
+        expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: false, ...found });
       });
     }
 
     it("passes when truncated with its head, as the format says, unless a checkpoint stands for the lost rows", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx } = await busyWorkspace(lite);
       const { workspace_id } = ctx.actor;
       await dropAppendOnly(lite.target);
@@ -321,40 +328,40 @@ for (const back of backends) {
         await lite.sql("update audit_heads set seq = $1, hash = $2", [seq, String(last?.hash)]);
       };
       await truncate(10);
-      expect(await verifyChain(lite.rack, workspace_id)).toMatchObject({ verified: true, checked: 10 });
-      await latestCheckpoint(lite.rack, workspace_id);
+      expect(await verifyChain(lite.services, workspace_id)).toMatchObject({ verified: true, checked: 10 });
+      await latestCheckpoint(lite.services, workspace_id);
       await truncate(9);
       const found = { verified: false, checked: 9, head_seq: 9, broken_seq: 10, reason: "checkpoint_mismatch" };
-      expect(await verifyChain(lite.rack, workspace_id)).toMatchObject(found);
+      expect(await verifyChain(lite.services, workspace_id)).toMatchObject(found);
     });
 
     it("is found broken when it was rewritten and hashed again behind a checkpoint", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx } = await busyWorkspace(lite);
       const { workspace_id } = ctx.actor;
-      await latestCheckpoint(lite.rack, workspace_id);
+      await latestCheckpoint(lite.services, workspace_id);
       await createTenant(ctx, { external_id: "newer" });
       await dropAppendOnly(lite.target);
       await rewriteFrom(lite, workspace_id, 5);
       const found = { verified: false, broken_seq: 11, reason: "checkpoint_mismatch" };
-      expect(await verifyChain(lite.rack, workspace_id)).toMatchObject(found);
+      expect(await verifyChain(lite.services, workspace_id)).toMatchObject(found);
     });
 
     it("is found broken when the stored checkpoint is not one that our key signed", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx } = await busyWorkspace(lite);
       const { workspace_id } = ctx.actor;
-      const { note } = await latestCheckpoint(lite.rack, workspace_id);
+      const { note } = await latestCheckpoint(lite.services, workspace_id);
       const forged = note.replace("\n11\n", "\n10\n");
       await lite.sql("update audit_checkpoints set seq = 10, note = $1", [forged]);
       const found = { verified: false, broken_seq: 10, reason: "checkpoint_mismatch" };
-      expect(await verifyChain(lite.rack, workspace_id)).toMatchObject(found);
+      expect(await verifyChain(lite.services, workspace_id)).toMatchObject(found);
     });
   });
 }
 
 /** What somebody with the database, and without the signing key, would do: change a row and make the chain fit. */
-async function rewriteFrom(lite: RackLite, workspace_id: string, from: number): Promise<void> {
+async function rewriteFrom(lite: TestServices, workspace_id: string, from: number): Promise<void> {
   const rows = await lite.sql("select * from audit_log where workspace_id = $1 order by seq", [workspace_id]);
   let prev_hash = "";
   for (const row of rows) {

@@ -1,16 +1,16 @@
 // The hot-auth cache (decision 144): one resolution a period, and never a key that is known to be gone.
 import { describe, expect, it } from "vitest";
-import { HotAuth, resolveHot } from "../../../src/domain/auth/credential-cache.ts";
+import { CredentialCache, resolveCached } from "../../../src/domain/auth/credential-cache.ts";
 import { backends } from "../../../harness/backends.ts";
 import { testClock } from "../../../harness/rack-lite.ts";
-import { expectRefusal, rack, type Reply, type TestRack, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance, type Workspace } from "../../../harness/rack.ts";
 
-const poll = (r: TestRack, bearer: string, w: Workspace): Promise<Reply> =>
+const poll = (r: TestInstance, bearer: string, w: Workspace): Promise<Reply> =>
   r.call(bearer, `GET /v1/policy/delta?project_id=${w.project_id}&since=1`);
 
 /** Counts how often secret keys are looked up in the database. */
-function countResolutions(r: TestRack): () => number {
-  const { read } = r.app.rack.store;
+function countResolutions(r: TestInstance): () => number {
+  const { read } = r.app.services.store;
   const shared = read.shared.bind(read);
   let n = 0;
   read.shared = (query) => {
@@ -27,7 +27,7 @@ describe("the hot-auth cache by itself", () => {
     const clock = testClock();
     const hear = new Map<string, (payload: string) => void>();
     const onNotice = (topic: string, listener: (payload: string) => void) => void hear.set(topic, listener);
-    return { clock, hear, hot: new HotAuth(clock, ttlMs, { onNotice }) };
+    return { clock, hear, hot: new CredentialCache(clock, ttlMs, { onNotice }) };
   };
 
   it("finds an entry until its time is up or its key expires, then forgets it, and counts both", () => {
@@ -73,7 +73,7 @@ describe("the hot-auth cache by itself", () => {
 for (const back of backends) {
   describe(`hot auth on ${back}`, () => {
     it("resolves a secret key once a period, on the machine plane only", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
       const resolved = countResolutions(r);
       for (let i = 0; i < 5; i++) expect((await poll(r, w.keys.sk_owner, w)).status).toBe(304);
@@ -86,15 +86,15 @@ for (const back of backends) {
     });
 
     it("is off with a period of 0", async () => {
-      await using r = await rack(back, { flags: { hot_auth_ttl_ms: "0" } });
+      await using r = await testInstance(back, { flags: { hot_auth_ttl_ms: "0" } });
       const w = await r.workspace();
       const resolved = countResolutions(r);
       for (let i = 0; i < 3; i++) await poll(r, w.keys.sk_owner, w);
-      expect([resolved(), r.app.rack.hotAuth.size]).toEqual([3, 0]);
+      expect([resolved(), r.app.services.credentialCache.size]).toEqual([3, 0]);
     });
 
     it("refuses a revoked key at once", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
       expect((await poll(r, w.keys.sk_admin, w)).status).toBe(304);
       await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
@@ -103,7 +103,7 @@ for (const back of backends) {
     });
 
     it("sees a rotation's shorter expiry at once, and an expiry at its moment", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
       expect((await poll(r, w.keys.sk_admin, w)).status).toBe(304);
       const rotated = await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/rotate`, {
@@ -120,16 +120,16 @@ for (const back of backends) {
     });
 
     it("keeps no refusal: a key works from its first moment", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
-      const before = r.app.rack.hotAuth.size;
+      const before = r.app.services.credentialCache.size;
       for (const bad of ["krsk_live_x", "nonsense", w.keys.sk_owner.replace(/.$/, "x")]) await poll(r, bad, w);
-      expect(r.app.rack.hotAuth.size).toBe(before);
+      expect(r.app.services.credentialCache.size).toBe(before);
     });
 
     it("holds ten thousand entries at most", async () => {
-      await using r = await rack(back);
-      const { hotAuth } = r.app.rack;
+      await using r = await testInstance(back);
+      const { credentialCache } = r.app.services;
       const actor = {
         kind: "secret_key",
         id: "i",
@@ -138,15 +138,15 @@ for (const back of backends) {
         owner_scope: false,
         expires_at: null,
       } as const;
-      for (let i = 0; i < 10_500; i++) hotAuth.keep(`h${i}`, actor, hotAuth.epoch);
-      expect(hotAuth.size).toBe(10_000);
-      expect([hotAuth.find("h499"), hotAuth.find("h500")]).toEqual([undefined, actor]);
+      for (let i = 0; i < 10_500; i++) credentialCache.keep(`h${i}`, actor, credentialCache.epoch);
+      expect(credentialCache.size).toBe(10_000);
+      expect([credentialCache.find("h499"), credentialCache.find("h500")]).toEqual([undefined, actor]);
     });
 
     it("does not keep a resolution that a revocation overtook", async () => {
-      await using r = await rack(back);
+      await using r = await testInstance(back);
       const w = await r.workspace();
-      const { rack: inside } = r.app;
+      const { services: inside } = r.app;
       const { read } = inside.store;
       const shared = read.shared.bind(read);
       let overtaken: Promise<unknown> | undefined;
@@ -158,36 +158,38 @@ for (const back of backends) {
         }
         return row;
       }) as typeof read.shared;
-      await resolveHot(inside, w.keys.sk_admin);
+      await resolveCached(inside, w.keys.sk_admin);
       read.shared = shared;
-      await expect(Promise.resolve(resolveHot(inside, w.keys.sk_admin))).rejects.toMatchObject({ code: "invalid_key" });
+      await expect(Promise.resolve(resolveCached(inside, w.keys.sk_admin))).rejects.toMatchObject({
+        code: "invalid_key",
+      });
     });
   });
 }
 
 describe.runIf(backends.includes("postgres"))("two processes on one PostgreSQL", () => {
   it("forget a secret key as soon as the other revokes it", async () => {
-    await using a = await rack("postgres");
-    await using b = await rack("postgres", { beside: a });
+    await using a = await testInstance("postgres");
+    await using b = await testInstance("postgres", { beside: a });
     const w = await a.workspace();
     expect((await poll(b, w.keys.sk_admin, w)).status).toBe(304);
-    expect(b.app.rack.hotAuth.size).toBe(1);
-    const heard = new Promise<string>((resolve) => b.app.rack.store.onNotice("secret_key", resolve));
+    expect(b.app.services.credentialCache.size).toBe(1);
+    const heard = new Promise<string>((resolve) => b.app.services.store.onNotice("secret_key", resolve));
     await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
     expect(await heard).toBe(w.keyIds.sk_admin);
     expectRefusal(await poll(b, w.keys.sk_admin, w), 401, "invalid_key");
   });
 
   it("wake each other's waiting polls when a key is revoked, and see each other's nodes acknowledge", async () => {
-    await using a = await rack("postgres");
-    await using b = await rack("postgres", { beside: a });
+    await using a = await testInstance("postgres");
+    await using b = await testInstance("postgres", { beside: a });
     const w = await a.workspace();
     const key = await w.mint();
     const ask = (since: number, more: string): Promise<Reply> =>
       b.call(w.keys.sk_owner, `GET /v1/policy/delta?project_id=${w.project_id}&since=${since}&node=n${more}`);
     const waiting = ask(2, "&wait_ms=25000");
-    while (b.app.rack.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
-    await b.app.rack.nodes.settled();
+    while (b.app.services.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
+    await b.app.services.nodes.settled();
     const revoked = w.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`, {});
     const { status, body } = await waiting;
     expect([status, body.version, body.changes[0].reason]).toEqual([200, 3, "revoked"]);
@@ -196,8 +198,8 @@ describe.runIf(backends.includes("postgres"))("two processes on one PostgreSQL",
   });
 
   it("read the head afresh: a poll after a revocation elsewhere never answers 304", async () => {
-    await using a = await rack("postgres");
-    await using b = await rack("postgres", { beside: a });
+    await using a = await testInstance("postgres");
+    await using b = await testInstance("postgres", { beside: a });
     const w = await a.workspace();
     const key = await w.mint();
     for (let i = 0; i < 20; i++) {

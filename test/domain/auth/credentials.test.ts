@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
 import { sha256 } from "../../../src/domain/core/context.ts";
-import type { Rack } from "../../../src/domain/core/context.ts";
+import type { Services } from "../../../src/domain/core/context.ts";
 import { readsAsOther, resolveBearer } from "../../../src/domain/auth/credentials.ts";
 import { record } from "../../../src/domain/core/mutate.ts";
 import { logIn } from "../../../src/domain/auth/sessions.ts";
@@ -10,10 +10,10 @@ import { signUp } from "../../../src/domain/auth/users.ts";
 import { createWorkspace } from "../../../src/domain/workspaces/workspaces.ts";
 import { formatCredential, type CredentialKind } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/backends.ts";
-import { sharedRack } from "../../../harness/rack-lite.ts";
+import { sharedServices } from "../../../harness/rack-lite.ts";
 
 /** A refusal is thrown at once or comes later; for a test it is one thing. */
-const resolve = async (rack: Rack, bearer: string) => resolveBearer(rack, bearer);
+const resolve = async (services: Services, bearer: string) => resolveBearer(services, bearer);
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -22,19 +22,22 @@ const mint = (kind: CredentialKind, env: "live" | "test" | null): string =>
 
 for (const back of backends) {
   describe(`a bearer on ${back}`, () => {
-    const lite = sharedRack(back);
+    const lite = sharedServices(back);
     const refused = (bearer: string): Promise<unknown> =>
-      resolve(lite().rack, bearer).then(
+      resolve(lite().services, bearer).then(
         () => "accepted",
         (error: { failure: string }) => error.failure,
       );
     /** Behind every write that is under way. */
-    const written = (): Promise<unknown> => record(lite().rack, async () => null);
+    const written = (): Promise<unknown> => record(lite().services, async () => null);
     let secret: { id: string; key: string };
     let workspace_id: string;
     beforeAll(async () => {
-      const { rack } = lite();
-      const made = await createWorkspace({ rack, actor: { kind: "bootstrap" } }, { name: "A", slug: "a", env: "live" });
+      const { services } = lite();
+      const made = await createWorkspace(
+        { services, actor: { kind: "bootstrap" } },
+        { name: "A", slug: "a", env: "live" },
+      );
       secret = made.secret_key;
       workspace_id = made.workspace.id;
     });
@@ -42,7 +45,7 @@ for (const back of backends) {
       (await lite().sql(`select ${name} from ${table} where id = $1`, [id]))[0]?.[name] ?? null;
 
     it("is a secret key with all that its row says", async () => {
-      expect(await resolve(lite().rack, secret.key)).toEqual({
+      expect(await resolve(lite().services, secret.key)).toEqual({
         kind: "secret_key",
         id: secret.id,
         workspace_id,
@@ -68,15 +71,15 @@ for (const back of backends) {
     });
 
     it("is the bootstrap token only where one is configured, and only that one", async () => {
-      const { rack } = lite();
+      const { services } = lite();
       const token = mint("bootstrap", null);
       for (const own of [token, "any text will do"]) {
-        const with_ = { ...rack, bootstrapHash: () => sha256(own) };
+        const with_ = { ...services, bootstrapHash: () => sha256(own) };
         expect(await resolve(with_, own)).toEqual({ kind: "bootstrap" });
         await expect(resolve(with_, `${own}x`)).rejects.toMatchObject({ failure: "unauthenticated" });
       }
       // Text that reads as another credential is looked up as one, whatever is configured.
-      const odd = { ...rack, bootstrapHash: () => sha256(secret.key) };
+      const odd = { ...services, bootstrapHash: () => sha256(secret.key) };
       expect((await resolve(odd, secret.key)).kind).toBe("secret_key");
       expect([readsAsOther(token), readsAsOther("any text"), readsAsOther(secret.key)]).toEqual([
         null,
@@ -86,13 +89,13 @@ for (const back of backends) {
     });
 
     it("is a secret key until it expires, and not at that moment", async () => {
-      const { rack, clock } = lite();
+      const { services, clock } = lite();
       const actor = { kind: "bootstrap" } as const;
-      const { secret_key } = await createWorkspace({ rack, actor }, { name: "B", slug: "b", env: "test" });
+      const { secret_key } = await createWorkspace({ services, actor }, { name: "B", slug: "b", env: "test" });
       const ends = clock.now() + HOUR;
       await lite().sql("update secret_keys set expires_at = $1 where id = $2", [ends, secret_key.id]);
       clock.set(ends - 1);
-      expect(await resolve(rack, secret_key.key)).toMatchObject({ env: "test", expires_at: ends });
+      expect(await resolve(services, secret_key.key)).toMatchObject({ env: "test", expires_at: ends });
       clock.set(ends);
       expect(await refused(secret_key.key)).toBe("invalid_key");
       await lite().sql("update secret_keys set expires_at = null, revoked_at = $1 where id = $2", [
@@ -103,9 +106,9 @@ for (const back of backends) {
     });
 
     it("has its last use written once a minute, and again at once when that write failed", async () => {
-      const { rack, clock } = lite();
+      const { services, clock } = lite();
       const used = async (): Promise<unknown> => {
-        await resolve(rack, secret.key);
+        await resolve(services, secret.key);
         await written();
         return column("secret_keys", "last_used_at", secret.id);
       };
@@ -114,38 +117,42 @@ for (const back of backends) {
       expect(Number(await used())).toBe(first);
       clock.advance(MINUTE - 1);
       expect(Number(await used())).toBe(first);
-      rack.touched.clear(); // another process remembers nothing, and reads the row
+      services.touched.clear(); // another process remembers nothing, and reads the row
       expect(Number(await used())).toBe(first);
       clock.advance(1);
       expect(Number(await used())).toBe(first + MINUTE);
       clock.advance(MINUTE);
       const broken = {
-        ...rack,
-        store: { ...rack.store, read: rack.store.read, write: () => Promise.reject(new Error()) },
+        ...services,
+        store: { ...services.store, read: services.store.read, write: () => Promise.reject(new Error()) },
       };
       await resolve(broken, secret.key);
       await written();
-      expect(rack.touched.has(secret.id)).toBe(false);
+      expect(services.touched.has(secret.id)).toBe(false);
       expect(Number(await used())).toBe(first + 2 * MINUTE);
     });
 
     it("is remembered as used only so often: a full memory is emptied and costs a write more", async () => {
-      const { rack, clock } = lite();
-      for (let i = rack.touched.size; i < 100_000; i++) rack.touched.set(`other ${i}`, 0);
+      const { services, clock } = lite();
+      for (let i = services.touched.size; i < 100_000; i++) services.touched.set(`other ${i}`, 0);
       clock.advance(MINUTE);
-      await resolve(rack, secret.key);
-      expect([...rack.touched]).toEqual([[secret.id, clock.now()]]);
+      await resolve(services, secret.key);
+      expect([...services.touched]).toEqual([[secret.id, clock.now()]]);
     });
 
     it("is a session, pushed on by use, that ends idle and ends for good", async () => {
-      const { rack, clock } = lite();
-      const nobody = { rack, actor: { kind: "nobody" }, from: { network: "10.0.0.0/24", request_id: "r" } } as const;
+      const { services, clock } = lite();
+      const nobody = {
+        services,
+        actor: { kind: "nobody" },
+        from: { network: "10.0.0.0/24", request_id: "r" },
+      } as const;
       const who = { email: "ann@example.com", password: "a long enough password" };
       await signUp(nobody, who);
       const { id, token } = await logIn(nobody, who);
       const born = clock.now();
       const expiry = async (): Promise<number> => {
-        expect(await resolve(rack, token)).toMatchObject({ kind: "session", id, workspace_id: null, role: null });
+        expect(await resolve(services, token)).toMatchObject({ kind: "session", id, workspace_id: null, role: null });
         await written();
         return Number(await column("sessions", "expires_at", id));
       };

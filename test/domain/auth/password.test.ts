@@ -6,7 +6,7 @@ import { readText } from "../../../src/platform/packaged-files.ts";
 import { Failure } from "../../../src/kernel/errors.ts";
 import { account, logIn } from "../../../harness/people.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rack } from "../../../harness/rack.ts";
+import { testInstance } from "../../../harness/rack.ts";
 
 const CHEAP = { memoryCost: 64, timeCost: 2, parallelism: 1 };
 const ada = { email: "lovelace@example.com", words: ["Analytical Engines", "engines-ltd"] };
@@ -118,7 +118,7 @@ describe("the gate", () => {
 
 for (const back of backends) {
   it(`a log-in rehashes a password that was hashed with other parameters, on ${back}`, async () => {
-    await using r = await rack(back);
+    await using r = await testInstance(back);
     const email = await account(r);
     const phc = async (): Promise<string> =>
       String((await r.sql("select password_phc from users where email_key = $1", [email]))[0]?.password_phc);

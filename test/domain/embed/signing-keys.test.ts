@@ -14,17 +14,18 @@ import {
 } from "../../../src/domain/embed/signing-keys.ts";
 import { thumbprint } from "../../../src/domain/vault/signing-keys.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rackLite, type RackLite } from "../../../harness/rack-lite.ts";
+import { testServices, type TestServices } from "../../../harness/rack-lite.ts";
 
 const NIL = "00000000-0000-0000-0000-000000000000";
 
-const states = async ({ rack }: RackLite): Promise<Record<string, string>> =>
-  Object.fromEntries((await listSigningKeys(rack)).map(({ state, kid }) => [state, kid]));
+const states = async ({ services }: TestServices): Promise<Record<string, string>> =>
+  Object.fromEntries((await listSigningKeys(services)).map(({ state, kid }) => [state, kid]));
 const sorted = (...kids: (string | undefined)[]): string[] => kids.map(String).toSorted();
-const published = async ({ rack }: RackLite): Promise<string[]> =>
-  sorted(...(await publishedKeys(rack)).map(({ kid }) => kid));
-const signer = async ({ rack }: RackLite): Promise<string | undefined> => (await loadEmbedSigner(rack))?.kid;
-const rotations = (lite: RackLite) =>
+const published = async ({ services }: TestServices): Promise<string[]> =>
+  sorted(...(await publishedKeys(services)).map(({ kid }) => kid));
+const signer = async ({ services }: TestServices): Promise<string | undefined> =>
+  (await loadEmbedSigner(services))?.kid;
+const rotations = (lite: TestServices) =>
   lite.sql(
     `select actor_type, target_type, payload from audit_log where workspace_id = '${NIL}' and action = 'signing_key.rotated'`,
   );
@@ -32,31 +33,31 @@ const rotations = (lite: RackLite) =>
 for (const back of backends) {
   describe(`embed signing keys on ${back}`, () => {
     it("there are none and nothing signs before the first start", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       expect(await published(lite)).toEqual([]);
       expect(await signer(lite)).toBeUndefined();
     });
 
     it("the first start makes one that signs and a standby, both published, named by their thumbprint", async () => {
-      await using lite = await rackLite(back);
-      await ensureEmbedKeys(lite.rack);
-      await ensureEmbedKeys(lite.rack);
+      await using lite = await testServices(back);
+      await ensureEmbedKeys(lite.services);
+      await ensureEmbedKeys(lite.services);
       const { signing, standby } = await states(lite);
       expect(await published(lite)).toEqual(sorted(signing, standby));
       expect(await signer(lite)).toBe(signing);
-      for (const { kid, x } of await publishedKeys(lite.rack)) expect(kid).toBe(thumbprint(x));
-      expect(JSON.stringify(await publishedKeys(lite.rack))).not.toContain('"d"');
+      for (const { kid, x } of await publishedKeys(lite.services)) expect(kid).toBe(thumbprint(x));
+      expect(JSON.stringify(await publishedKeys(lite.services))).not.toContain('"d"');
     });
 
     it("rotates after 90 days, not a minute sooner, and records it in the deployment's chain", async () => {
-      await using lite = await rackLite(back);
-      await ensureEmbedKeys(lite.rack);
+      await using lite = await testServices(back);
+      await ensureEmbedKeys(lite.services);
       const { signing: old, standby: heir } = await states(lite);
       lite.clock.advance(ROTATE_EVERY_MS - 60_000);
-      await maintainEmbedKeys(lite.rack);
+      await maintainEmbedKeys(lite.services);
       expect(await signer(lite)).toBe(old);
       lite.clock.advance(60_000);
-      await maintainEmbedKeys(lite.rack);
+      await maintainEmbedKeys(lite.services);
       expect(await signer(lite)).toBe(heir);
       const now = await states(lite);
       expect(now).toMatchObject({ signing: heir, retired: old });
@@ -65,16 +66,16 @@ for (const back of backends) {
       expect(await published(lite)).toContain(old);
       lite.clock.advance(1);
       expect(await published(lite)).toEqual(sorted(heir, now.standby));
-      await maintainEmbedKeys(lite.rack);
+      await maintainEmbedKeys(lite.services);
       const rows = await lite.sql(`select sealed_private_key from signing_keys where kid = '${old}'`);
       expect(rows[0]?.sealed_private_key).toBeNull();
       expect(await rotations(lite)).toMatchObject([{ actor_type: "system", target_type: "signing_key" }]);
     });
 
     it("a young standby signs only when it has been published for 15 minutes", async () => {
-      await using lite = await rackLite(back);
-      await ensureEmbedKeys(lite.rack);
-      const ctx = { rack: lite.rack, actor: SYSTEM };
+      await using lite = await testServices(back);
+      await ensureEmbedKeys(lite.services);
+      const ctx = { services: lite.services, actor: SYSTEM };
       const { signing: old, standby: heir } = await states(lite);
       lite.clock.advance(60_000);
       await rotateSigningKey(ctx);
@@ -89,9 +90,9 @@ for (const back of backends) {
     });
 
     it("--compromised drops the old key at once, private part and all, and the standby signs", async () => {
-      await using lite = await rackLite(back);
-      await ensureEmbedKeys(lite.rack);
-      const ctx = { rack: lite.rack, actor: SYSTEM };
+      await using lite = await testServices(back);
+      await ensureEmbedKeys(lite.services);
+      const ctx = { services: lite.services, actor: SYSTEM };
       const { signing: old, standby: heir } = await states(lite);
       await rotateSigningKey(ctx, { compromised: true });
       expect(await signer(lite)).toBe(heir);
@@ -107,10 +108,10 @@ for (const back of backends) {
     });
 
     it("both can be made anew, for a restored database whose master key is gone", async () => {
-      await using lite = await rackLite(back);
-      await ensureEmbedKeys(lite.rack);
+      await using lite = await testServices(back);
+      await ensureEmbedKeys(lite.services);
       const before = await published(lite);
-      await remakeEmbedKeys({ rack: lite.rack, actor: SYSTEM });
+      await remakeEmbedKeys({ services: lite.services, actor: SYSTEM });
       const { signing, standby } = await states(lite);
       expect(await published(lite)).toEqual(sorted(signing, standby));
       expect(before).not.toContain(signing);
@@ -119,9 +120,9 @@ for (const back of backends) {
     });
 
     it("--compromised during a rotation promotes the key that was next and drops all that ever signed", async () => {
-      await using lite = await rackLite(back);
-      await ensureEmbedKeys(lite.rack);
-      const ctx = { rack: lite.rack, actor: SYSTEM };
+      await using lite = await testServices(back);
+      await ensureEmbedKeys(lite.services);
+      const ctx = { services: lite.services, actor: SYSTEM };
       await rotateSigningKey(ctx);
       const { next, standby } = await states(lite);
       await rotateSigningKey(ctx, { compromised: true });
@@ -133,24 +134,24 @@ for (const back of backends) {
 
 describe.runIf(backends.includes("postgres"))("two processes on one database", () => {
   it("start together with the same two keys", async () => {
-    await using one = await rackLite("postgres");
+    await using one = await testServices("postgres");
     await using two = await one.another();
-    await Promise.all([ensureEmbedKeys(one.rack), ensureEmbedKeys(two.rack)]);
+    await Promise.all([ensureEmbedKeys(one.services), ensureEmbedKeys(two.services)]);
     expect(await published(one)).toHaveLength(2);
     expect(await published(two)).toEqual(await published(one));
   });
 
   it("rotate once when both find it due, and once when both are told that the same key is compromised", async () => {
-    await using one = await rackLite("postgres");
+    await using one = await testServices("postgres");
     await using two = await one.another();
-    await ensureEmbedKeys(one.rack);
+    await ensureEmbedKeys(one.services);
     one.clock.advance(ROTATE_EVERY_MS);
-    await Promise.all([maintainEmbedKeys(one.rack), maintainEmbedKeys(two.rack)]);
+    await Promise.all([maintainEmbedKeys(one.services), maintainEmbedKeys(two.services)]);
     expect(await rotations(one)).toHaveLength(1);
     expect(await signer(two)).toBe(await signer(one));
     const kid = await signer(one);
     await Promise.all(
-      [one, two].map(({ rack }) => rotateSigningKey({ rack, actor: SYSTEM }, { kid, compromised: true })),
+      [one, two].map(({ services }) => rotateSigningKey({ services, actor: SYSTEM }, { kid, compromised: true })),
     );
     expect(await rotations(one)).toHaveLength(2);
     expect(await signer(two)).toBe(await signer(one));
@@ -158,10 +159,10 @@ describe.runIf(backends.includes("postgres"))("two processes on one database", (
   });
 
   it("a process whose clock is behind neither signs with nor publishes a compromised key", async () => {
-    await using one = await rackLite("postgres");
-    await ensureEmbedKeys(one.rack);
+    await using one = await testServices("postgres");
+    await ensureEmbedKeys(one.services);
     const kid = await signer(one);
-    await rotateSigningKey({ rack: one.rack, actor: SYSTEM }, { compromised: true });
+    await rotateSigningKey({ services: one.services, actor: SYSTEM }, { compromised: true });
     one.clock.advance(-3_000);
     expect(await signer(one)).not.toBe(kid);
     expect(await published(one)).not.toContain(kid);

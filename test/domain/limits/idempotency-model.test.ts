@@ -16,21 +16,21 @@ import { claimRecord, completeRecord } from "../../../src/store/queries/idempote
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { record } from "../../../src/domain/core/mutate.ts";
 import { backends, type Backend } from "../../../harness/backends.ts";
-import { rackLite, vendorOf, type RackLite } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
 
 const env = "live" as const;
 
-const stores: [string, Backend, (lite: RackLite) => Promise<Store>, number][] = [
+const stores: [string, Backend, (lite: TestServices) => Promise<Store>, number][] = [
   ...backends.map((back): [string, Backend, typeof databaseStore, number] => [back, back, databaseStore, 40]),
   ["redis", "sqlite", redisStore, 25],
 ];
 
 for (const [name, back, open, runs] of stores) {
   describe(`idempotency on ${name}`, () => {
-    let lite: RackLite;
+    let lite: TestServices;
     let store: Store;
     beforeAll(async () => {
-      lite = await rackLite(back);
+      lite = await testServices(back);
       store = await open(lite);
     });
     afterAll(async () => {
@@ -104,8 +104,8 @@ describe("a record that changes between a claim's two looks at it", () => {
 for (const back of backends) {
   describe(`stored answers on ${back}`, () => {
     it("keeps a running sum of stored bytes that follows completions, releases and reaping", async () => {
-      await using lite = await rackLite(back);
-      const ctx = await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      const ctx = await vendorOf(lite.services);
       const { workspace_id } = ctx.actor;
       const sum = async (): Promise<number> =>
         Number((await lite.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes ?? 0);
@@ -127,7 +127,7 @@ for (const back of backends) {
       // An expired record that is claimed anew still has its bytes booked, until it is released or reaped.
       const scope = { scope_hash: hash("sum 0"), env };
       const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("g") });
-      expect(await reapIdempotency(lite.rack)).toBe(4);
+      expect(await reapIdempotency(lite.services)).toBe(4);
       expect(await sum()).toBe(await rows());
       await release(ctx, { ...scope, lock_token: lock_token ?? "" });
       expect(await sum()).toBe(0);
@@ -135,8 +135,8 @@ for (const back of backends) {
     });
 
     it("keeps no body beyond the workspace's quota, and no headers when even they do not fit", async () => {
-      await using lite = await rackLite(back);
-      const ctx = await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      const ctx = await vendorOf(lite.services);
       const finish = async (name: string, bodyBytes: number, max: number, as = ctx) => {
         const scope = { workspace_id: as.actor.workspace_id, scope_hash: hash(name), env };
         const { lock_token } = await claim(as, { ...scope, fingerprint: hash("f") });
@@ -147,9 +147,9 @@ for (const back of backends) {
           whole: new Uint8Array(bodyBytes),
           bare: new Uint8Array(10),
         };
-        return record(lite.rack, (tx) => completeRecord(tx, scope, completion, lite.clock.now(), max));
+        return record(lite.services, (tx) => completeRecord(tx, scope, completion, lite.clock.now(), max));
       };
-      const elsewhere = await vendorOf(lite.rack);
+      const elsewhere = await vendorOf(lite.services);
       expect(await finish("fills it", 100, 100, elsewhere)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("fits", 100, 120)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("too much", 100, 120)).toEqual({ outcome: "ok", body_stored: false });
@@ -160,8 +160,8 @@ for (const back of backends) {
     });
 
     it("stores a gibibyte of answers a workspace, and not a byte more", async () => {
-      await using lite = await rackLite(back);
-      const ctx = await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      const ctx = await vendorOf(lite.services);
       const finish = async (name: string): Promise<boolean> => {
         const scope = { scope_hash: hash(name), env };
         const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f") });
@@ -176,8 +176,8 @@ for (const back of backends) {
     });
 
     it("stores neither the body nor the token in the clear", async () => {
-      await using lite = await rackLite(back);
-      const ctx = await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      const ctx = await vendorOf(lite.services);
       const scope = { scope_hash: hash("clear"), env };
       const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f") });
       const body = Buffer.from("PLAINTEXT-BODY").toString("base64");

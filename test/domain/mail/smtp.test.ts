@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { deliverDue, listMail, mailState, retryMail, showMail } from "../../../src/domain/mail/outbox.ts";
 import { backends } from "../../../harness/backends.ts";
 import { account, freshEmail, PASSWORD } from "../../../harness/people.ts";
-import { rack, type TestRack } from "../../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../../harness/rack.ts";
 
 const MINUTE = 60_000;
 type Mood = "accepts" | "refuses" | "drops" | "busy";
@@ -56,11 +56,11 @@ class MailServer {
 for (const back of backends) {
   describe(`mail over SMTP on ${back}`, () => {
     let server: MailServer;
-    let r: TestRack;
+    let r: TestInstance;
     beforeEach(async () => {
       server = new MailServer();
       const mail_url = `smtp://127.0.0.1:${await server.listen()}`;
-      r = await rack(back, { flags: { mail_url, mail_from: "Keyrack <keys@example.com>" } });
+      r = await testInstance(back, { flags: { mail_url, mail_from: "Keyrack <keys@example.com>" } });
     });
     afterEach(async () => {
       await r[Symbol.asyncDispose]();
@@ -72,7 +72,7 @@ for (const back of backends) {
       return email;
     };
     const only = async () => {
-      const { data } = await listMail(r.app.rack, {});
+      const { data } = await listMail(r.app.services, {});
       expect(data).toHaveLength(1);
       return data[0] as (typeof data)[number];
     };
@@ -80,7 +80,7 @@ for (const back of backends) {
     const nextTry = async (): Promise<void> => {
       const { next_at } = await only();
       r.clock.set(Date.parse(String(next_at)));
-      await deliverDue(r.app.rack);
+      await deliverDue(r.app.services);
     };
     const sealed = async (): Promise<unknown> => (await r.sql("select sealed_message from outbox"))[0]?.sealed_message;
 
@@ -108,7 +108,7 @@ for (const back of backends) {
       const wait = Date.parse(String(first.next_at)) - r.clock.now();
       expect(wait).toBeGreaterThanOrEqual(27_000);
       expect(wait).toBeLessThanOrEqual(33_000);
-      await deliverDue(r.app.rack); // not due yet
+      await deliverDue(r.app.services); // not due yet
       expect(server.tries).toBe(1);
       await nextTry();
       expect(server.tries).toBe(2);
@@ -129,18 +129,18 @@ for (const back of backends) {
       const dead = await only();
       expect(dead).toMatchObject({ state: "dead", attempts: 1 });
       expect(dead.last_error).toContain("no such mailbox");
-      expect(await mailState(r.app.rack)).toEqual({ queued: 0, dead: 1 });
+      expect(await mailState(r.app.services)).toEqual({ queued: 0, dead: 1 });
       expect(r.logs.join("")).toContain("mail given up");
-      await deliverDue(r.app.rack);
+      await deliverDue(r.app.services);
       expect(server.tries).toBe(1);
-      expect(await showMail(r.app.rack, dead.id, false)).not.toHaveProperty("text");
-      expect((await showMail(r.app.rack, dead.id, true)).text).toContain("/#/verify?token=krev_");
+      expect(await showMail(r.app.services, dead.id, false)).not.toHaveProperty("text");
+      expect((await showMail(r.app.services, dead.id, true)).text).toContain("/#/verify?token=krev_");
       server.mood = "accepts";
-      await retryMail(r.app.rack, dead.id);
+      await retryMail(r.app.services, dead.id);
       await r.app.idle();
       expect(await only()).toMatchObject({ state: "sent" });
-      await expect(retryMail(r.app.rack, dead.id)).rejects.toThrow("gone out already");
-      await expect(retryMail(r.app.rack, r.app.rack.newId())).rejects.toThrow("No such message");
+      await expect(retryMail(r.app.services, dead.id)).rejects.toThrow("gone out already");
+      await expect(retryMail(r.app.services, r.app.services.newId())).rejects.toThrow("No such message");
     });
 
     it("a server that stays busy is asked less and less often, and given up when the link expires", async () => {
@@ -165,7 +165,7 @@ for (const back of backends) {
     it("a notice without a link is given up after 72 hours", async () => {
       server.mood = "accepts";
       const email = await signUp();
-      const { data } = await listMail(r.app.rack, {});
+      const { data } = await listMail(r.app.services, {});
       await r.sql("update users set email_verified_at = 1 where email_key = $1", [email]);
       server.mood = "busy";
       await account(r, email, PASSWORD, false);
@@ -176,7 +176,7 @@ for (const back of backends) {
     });
 
     it("two workers on one outbox deliver a message once", async () => {
-      const { rack: instance } = r.app;
+      const { services: instance } = r.app;
       server.mood = "busy";
       await signUp();
       server.mood = "accepts";

@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AT_ONCE, FEED_FLAGS, runFeedSequence } from "../../../prove/feed.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rackLite, vendorOf, type RackLite } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
 
 const SEQUENCES = 200;
 
 for (const back of backends) {
   describe(`feed convergence on ${back}`, () => {
-    let lite: RackLite;
+    let lite: TestServices;
     beforeAll(async () => {
-      lite = await rackLite(back, { flags: FEED_FLAGS });
+      lite = await testServices(back, { flags: FEED_FLAGS });
     });
     afterAll(() => lite[Symbol.asyncDispose]());
 
@@ -18,7 +18,7 @@ for (const back of backends) {
     it(`a node holds what the database says at every quiet point of ${count} sequences`, {
       timeout: 600_000,
     }, async () => {
-      const ctx = await vendorOf(lite.rack);
+      const ctx = await vendorOf(lite.services);
       for (let seed = 1; seed <= count; seed += AT_ONCE) {
         const some = Array.from({ length: Math.min(AT_ONCE, count - seed + 1) }, (_none, i) => seed + i);
         await expect(Promise.all(some.map((each) => runFeedSequence(ctx, lite, each)))).resolves.toHaveLength(

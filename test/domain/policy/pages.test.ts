@@ -13,7 +13,7 @@ import { insertProject } from "../../../src/store/queries/projects.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import { record } from "../../../src/domain/core/mutate.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rackLite, START, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, START, vendorOf } from "../../../harness/rack-lite.ts";
 
 const uuid = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
 const TIMES = [null, 0, 1, 999, 1_000, 951_782_399_999, START, 4_102_444_800_001, 253_402_300_799_999];
@@ -79,11 +79,11 @@ async function written(read: Reader): Promise<string[]> {
 }
 
 async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
-  await using lite = await rackLite(back);
-  const { actor } = await vendorOf(lite.rack);
+  await using lite = await testServices(back);
+  const { actor } = await vendorOf(lite.services);
   const { workspace_id } = actor;
   const at = { created_at: START, updated_at: START, deleted_at: null };
-  await record(lite.rack, async (tx) => {
+  await record(lite.services, async (tx) => {
     const project = { id: uuid(1), workspace_id, name: "p", slug: "ppp", policy_version: 9, min_delta_version: 1 };
     await insertProject.run(tx, { ...project, default_rate_limits: "[]", ...at });
     for (const n of [10, 11, 12]) {
@@ -92,7 +92,7 @@ async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
     }
     for (const row of rows(workspace_id)) await insertKey.run(tx, row);
   });
-  return await written(lite.rack.store.read);
+  return await written(lite.services.store.read);
 }
 
 describe("the feed's JSON built in SQL", () => {

@@ -5,15 +5,15 @@ import { policySnapshot } from "../../../src/domain/policy/policy.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rackLite, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../../harness/rack-lite.ts";
 
 const CHUNK = 1_000;
 
 for (const back of backends) {
   describe(`a snapshot on ${back}`, () => {
     it("is whole at the edges of the chunks it is read in", async () => {
-      await using lite = await rackLite(back);
-      const ctx = await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      const ctx = await vendorOf(lite.services);
       const [project, tenant] = [
         await createProject(ctx, { name: "p", slug: "p" }),
         await createTenant(ctx, { external_id: "t" }),
@@ -22,7 +22,7 @@ for (const back of backends) {
         createKey(ctx, { project_id: project.id, tenant_id: tenant.id, env: "live" });
       const told = async (max_keys?: number): Promise<{ ids: string[]; more: boolean }> => {
         const { page } = await policySnapshot(ctx, { project_id: project.id, max_keys }, () => false);
-        const text = Buffer.concat(await lite.rack.feed.pages.plain(page!)).toString();
+        const text = Buffer.concat(await lite.services.feed.pages.plain(page!)).toString();
         const { keys, next_cursor } = JSON.parse(text) as { keys: { key_id: string }[]; next_cursor: string | null };
         return { ids: keys.map(({ key_id }) => key_id), more: next_cursor !== null };
       };

@@ -6,7 +6,7 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { ingest } from "../../../src/domain/usage/ingest.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rackLite, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../../harness/rack-lite.ts";
 
 const W = "01890a5d-ac96-774b-bcce-b302099a8057";
 const none = () => ({ keys: new Set<string>(), projects: new Set<string>(), tenants: new Set<string>() });
@@ -44,11 +44,11 @@ describe("known ids", () => {
   });
 
   it.each(backends)("of a workspace are enough for its batch while they are forgotten on %s", async (back) => {
-    await using lite = await rackLite(back);
-    const ctx = await vendorOf(lite.rack);
+    await using lite = await testServices(back);
+    const ctx = await vendorOf(lite.services);
     const project = await createProject(ctx, { name: "Api", slug: "api" });
     const tenants = await Promise.all(["a", "b"].map((external_id) => createTenant(ctx, { external_id })));
-    const ts = new Date(lite.rack.clock.now()).toISOString();
+    const ts = new Date(lite.services.clock.now()).toISOString();
     const event = { ts, project_id: project.id, env: "live", method: "GET", path: "/", route: null, status: 200 };
     const batch = (tag: string, whose: typeof tenants) => {
       const events = whose.map(({ id }) => ({
@@ -63,7 +63,7 @@ describe("known ids", () => {
       return async () => Buffer.from(JSON.stringify(value));
     };
     await ingest(ctx, batch("one", tenants.slice(0, 1)));
-    const { knownIds } = lite.rack;
+    const { knownIds } = lite.services;
     // The next look-up, of the second tenant, is the one at which all is forgotten.
     const resolve = knownIds.resolve.bind(knownIds);
     knownIds.resolve = async (...args) => {

@@ -5,11 +5,11 @@ import type { Tx } from "../../../src/store/engine/statement.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import { daySums, tenantMonthSums } from "../../../src/store/queries/usage.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rackLite, vendorOf, type RackLite } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
 
 const key = (n: number): string => `01890a5d-ac96-774b-bcce-${String(n).padStart(12, "0")}`;
 
-async function figures(lite: RackLite) {
+async function figures(lite: TestServices) {
   const days = await lite.sql("select key_id, day, requests, errors from usage_days order by key_id, day");
   const months = await lite.sql(
     "select month, requests, first_seen_at, last_seen_at from usage_tenant_months order by month",
@@ -20,12 +20,12 @@ async function figures(lite: RackLite) {
 for (const back of backends) {
   describe(`sums on ${back}`, () => {
     /** Many jobs that add to the same rows; `also` may spoil one of them. */
-    async function addAtOnce(lite: RackLite, batch: boolean, also: (i: number, tx: Tx) => Promise<unknown>) {
-      const { actor } = await vendorOf(lite.rack);
+    async function addAtOnce(lite: TestServices, batch: boolean, also: (i: number, tx: Tx) => Promise<unknown>) {
+      const { actor } = await vendorOf(lite.services);
       const { workspace_id } = actor;
       const add = (i: number) =>
         record(
-          lite.rack,
+          lite.services,
           async (tx) => {
             const day = (n: number, requests: number) => ({
               workspace_id,
@@ -47,7 +47,7 @@ for (const back of backends) {
     }
 
     it.each([true, false])("add up what jobs bring at once, side by side: %s", async (batch) => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       await addAtOnce(lite, batch, async () => {});
       expect(await figures(lite)).toEqual({
         days: [
@@ -61,8 +61,8 @@ for (const back of backends) {
     });
 
     it("hold nothing of a job that fails, and everything of the others once, though all are run again", async () => {
-      await using lite = await rackLite(back);
-      const { actor } = await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      const { actor } = await vendorOf(lite.services);
       const taken = (tx: Tx): Promise<void> =>
         insertTenant.gather(tx, {
           id: key(9),

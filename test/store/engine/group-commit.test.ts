@@ -11,20 +11,20 @@ import { fail, Failure } from "../../../src/kernel/errors.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import type { TenantRow } from "../../../src/store/schema/tables.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rackLite, vendorOf, type RackLite } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
 
 const TABLES = ["workspaces", "projects", "tenants", "api_keys", "secret_keys", "policy_versions", "audit_log"];
 
 /** Everything a mutation could leave behind. */
-async function contents(lite: RackLite) {
+async function contents(lite: TestServices) {
   const entries = TABLES.map(async (table) => [table, (await lite.sql(`select * from ${table}`)).length] as const);
   const heads = await lite.sql("select * from audit_heads order by workspace_id");
   const versions = await lite.sql("select id, policy_version, min_delta_version from projects order by id");
   return { ...Object.fromEntries(await Promise.all(entries)), heads, versions };
 }
 
-async function shop(lite: RackLite) {
-  const ctx = await vendorOf(lite.rack);
+async function shop(lite: TestServices) {
+  const ctx = await vendorOf(lite.services);
   const project = await createProject(ctx, { name: "Api", slug: "api" });
   const tenant = await createTenant(ctx, { external_id: "first" });
   const want = { project_id: project.id, tenant_id: tenant.id, env: "live" as const };
@@ -34,7 +34,7 @@ async function shop(lite: RackLite) {
 function tenantRow(ctx: Ctx<SecretKeyActor>, external_id: string): TenantRow {
   const { workspace_id } = ctx.actor;
   const times = { created_at: 1, updated_at: 1, deleted_at: null };
-  return { id: ctx.rack.newId(), workspace_id, external_id, name: null, meta: "{}", embed_epoch: 1, ...times };
+  return { id: ctx.services.newId(), workspace_id, external_id, name: null, meta: "{}", embed_epoch: 1, ...times };
 }
 
 /** A mutation that writes a tenant and then does what the test wants. */
@@ -47,7 +47,7 @@ function writeThen(ctx: Ctx<SecretKeyActor>, external_id: string, batch: boolean
   });
 }
 
-async function versionsOf(lite: RackLite, project_id: string): Promise<unknown[]> {
+async function versionsOf(lite: TestServices, project_id: string): Promise<unknown[]> {
   const rows = await lite.sql("select version from policy_versions where project_id = $1 order by version", [
     project_id,
   ]);
@@ -57,17 +57,17 @@ async function versionsOf(lite: RackLite, project_id: string): Promise<unknown[]
 for (const back of backends) {
   describe(`the group commit on ${back}`, () => {
     it("puts mutations that arrive together into one commit", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx } = await shop(lite);
-      await lite.rack.store.rest(); // the writer is idle: the first must not go alone
-      const before = lite.rack.store.stats.commits;
+      await lite.services.store.rest(); // the writer is idle: the first must not go alone
+      const before = lite.services.store.stats.commits;
       await Promise.all(Array.from({ length: 50 }, (_, i) => createTenant(ctx, { external_id: `t${i}` })));
-      expect(lite.rack.store.stats.commits - before).toBe(1);
-      expect(lite.rack.store.stats.largest).toBe(50);
+      expect(lite.services.store.stats.commits - before).toBe(1);
+      expect(lite.services.store.stats.largest).toBe(50);
     });
 
     it("does not let a lone mutation wait for company", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx } = await shop(lite);
       vi.useFakeTimers({ toFake: ["setTimeout", "setInterval"] });
       try {
@@ -81,7 +81,7 @@ for (const back of backends) {
     for (const batch of [false, true]) {
       const kind = batch ? "side by side" : "one after another";
       it(`rolls a failing mutation back alone, ${kind}: no row, no audit row, no version of it is left`, async () => {
-        await using lite = await rackLite(back);
+        await using lite = await testServices(back);
         const { ctx, project, want } = await shop(lite);
         const boom = new Error("boom");
         const results = await Promise.allSettled([
@@ -124,11 +124,11 @@ for (const back of backends) {
           "tenant.created",
           "workspace.created",
         ]);
-        expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 8 });
+        expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 8 });
       });
 
       it(`leaves nothing of a mutation that turns out unchanged, ${kind}`, async () => {
-        await using lite = await rackLite(back);
+        await using lite = await testServices(back);
         const { ctx } = await shop(lite);
         const before = await contents(lite);
         const same = () => "unchanged";
@@ -142,11 +142,11 @@ for (const back of backends) {
         ]);
         const names = await lite.sql("select external_id from tenants order by external_id");
         expect(names.map(({ external_id }) => external_id)).toEqual(["first", "kept", "too"]);
-        expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 6 });
+        expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 6 });
       });
 
       it(`fails a mutation alone whose audit row cannot be written down, ${kind}`, async () => {
-        await using lite = await rackLite(back);
+        await using lite = await testServices(back);
         const { ctx } = await shop(lite);
         const { workspace_id } = ctx.actor;
         const unspeakable = mutate(ctx, { workspace_id, batch }, async (tx) => {
@@ -161,11 +161,11 @@ for (const back of backends) {
         ]);
         expect([good?.status, bad?.status, other?.status]).toEqual(["fulfilled", "rejected", "fulfilled"]);
         expect(await lite.sql("select id from tenants where external_id = 'unspeakable'")).toEqual([]);
-        expect(await verifyChain(lite.rack, workspace_id)).toMatchObject({ verified: true, checked: 6 });
+        expect(await verifyChain(lite.services, workspace_id)).toMatchObject({ verified: true, checked: 6 });
       });
 
       it(`lets nothing out of a failed mutation that comes too late, ${kind}`, async () => {
-        await using lite = await rackLite(back);
+        await using lite = await testServices(back);
         const { ctx } = await shop(lite);
         const { workspace_id } = ctx.actor;
         let straggler: Promise<string> = Promise.resolve("not started");
@@ -191,7 +191,7 @@ for (const back of backends) {
     }
 
     it("fails a mint alone whose gathered insert is refused, and one that finds no project", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx, want } = await shop(lite);
       const gathered = (external_id: string) =>
         mutate(ctx, { workspace_id: ctx.actor.workspace_id, batch: true }, async (tx) => {
@@ -199,7 +199,7 @@ for (const back of backends) {
           await insertTenant.gather(tx, row);
           return { value: row.id, events: [{ action: "tenant.created", target_id: row.id, payload: {} }] };
         });
-      const nowhere = { ...want, project_id: ctx.rack.newId() };
+      const nowhere = { ...want, project_id: ctx.services.newId() };
       const results = await Promise.allSettled([
         ...Array.from({ length: 70 }, () => createKey(ctx, want)),
         gathered("one"),
@@ -213,26 +213,26 @@ for (const back of backends) {
       expect(await lite.sql("select id from api_keys")).toHaveLength(70);
       const tenants = await lite.sql("select external_id from tenants order by external_id");
       expect(tenants.map(({ external_id }) => external_id)).toEqual(["first", "one", "two"]);
-      const chain = await verifyChain(lite.rack, ctx.actor.workspace_id);
+      const chain = await verifyChain(lite.services, ctx.actor.workspace_id);
       expect(chain).toMatchObject({ verified: true, checked: 4 + 72 });
       expect(await versionsOf(lite, want.project_id)).toEqual(Array.from({ length: 70 }, (_, i) => i + 2));
     });
 
     it("writes nothing for a refusal", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx, want } = await shop(lite);
       const before = await contents(lite);
-      const { commits } = lite.rack.store.stats;
+      const { commits } = lite.services.store.stats;
       const nobody = "00000000-0000-7000-8000-000000000001";
       await expect(createKey(ctx, { ...want, tenant_id: nobody })).rejects.toThrow(Failure);
       await expect(createTenant(ctx, { external_id: "first" })).rejects.toMatchObject({ failure: "external_id_taken" });
       await expect(editKey(ctx, nobody, { name: "x" })).rejects.toMatchObject({ failure: "key_not_found" });
       expect(await contents(lite)).toEqual(before);
-      expect(lite.rack.store.stats.commits).toBe(commits);
+      expect(lite.services.store.stats.commits).toBe(commits);
     });
 
     it("writes nothing for what is unchanged", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx, project, tenant, want } = await shop(lite);
       const key = await createKey(ctx, { ...want, name: "n" });
       await revokeKey(ctx, key.id, "why");
@@ -244,9 +244,9 @@ for (const back of backends) {
     });
 
     it("makes no empty head for a workspace whose first mutation fails", async () => {
-      await using lite = await rackLite(back);
-      const ctx = await vendorOf(lite.rack);
-      const stranger = { ...ctx, actor: { ...ctx.actor, workspace_id: lite.rack.newId() } };
+      await using lite = await testServices(back);
+      const ctx = await vendorOf(lite.services);
+      const stranger = { ...ctx, actor: { ...ctx.actor, workspace_id: lite.services.newId() } };
       const results = await Promise.allSettled([
         createTenant(ctx, { external_id: "a" }),
         createTenant(stranger, { external_id: "b" }),
@@ -259,7 +259,7 @@ for (const back of backends) {
     });
 
     it("gives policy versions without gaps after a bump that was rolled back", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx, project, want } = await shop(lite);
       const { workspace_id } = ctx.actor;
       const bumpAndFail = (batch: boolean) =>
@@ -286,7 +286,7 @@ for (const back of backends) {
     });
 
     it("loses and forks nothing among 200 concurrent mutations", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx, project, want } = await shop(lite);
       const made = await Promise.all(
         Array.from({ length: 200 }, (_, i) =>
@@ -298,13 +298,13 @@ for (const back of backends) {
       for (const { id, object } of made) expect((object === "api_key" ? keys : tenants).has(id)).toBe(true);
       expect([keys.size, tenants.size]).toEqual([100, 101]);
       expect(await versionsOf(lite, project.id)).toEqual(Array.from({ length: 100 }, (_, i) => i + 2));
-      const chain = await verifyChain(lite.rack, ctx.actor.workspace_id);
+      const chain = await verifyChain(lite.services, ctx.actor.workspace_id);
       expect(chain).toMatchObject({ verified: true, checked: 204, head_seq: 204 });
       expect((await lite.sql("select tenant_count from workspaces"))[0]?.tenant_count).toBe(101);
     });
 
     it("keeps audit times in order when the clock steps back", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx } = await shop(lite);
       lite.clock.advance(5_000);
       await createTenant(ctx, { external_id: "later" });
@@ -316,10 +316,10 @@ for (const back of backends) {
     });
 
     it("answers everything it accepted before it closes, and refuses what comes after", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx } = await shop(lite);
       const accepted = Promise.all(Array.from({ length: 20 }, (_, i) => createTenant(ctx, { external_id: `t${i}` })));
-      const closed = lite.rack.store.close();
+      const closed = lite.services.store.close();
       await expect(createTenant(ctx, { external_id: "late" })).rejects.toMatchObject({ failure: "stopping" });
       await accepted;
       await closed;
@@ -327,9 +327,9 @@ for (const back of backends) {
     });
 
     it("counts a listener's own failure as no failure of the write", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx, want } = await shop(lite);
-      lite.rack.store.onBump(() => {
+      lite.services.store.onBump(() => {
         throw new Error("a listener of ours is broken");
       });
       await createKey(ctx, want);
@@ -339,10 +339,10 @@ for (const back of backends) {
     });
 
     it("commits what is recorded without a chain, and appends no audit row for it", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const { ctx } = await shop(lite);
       const before = await contents(lite);
-      await record(lite.rack, (tx) => insertTenant.run(tx, tenantRow(ctx, "quiet")));
+      await record(lite.services, (tx) => insertTenant.run(tx, tenantRow(ctx, "quiet")));
       expect(await contents(lite)).toEqual({ ...before, tenants: 2 });
     });
   });

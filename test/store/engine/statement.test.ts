@@ -4,7 +4,7 @@ import { record } from "../../../src/domain/core/mutate.ts";
 import { insertKeptAnswer, keptAnswer } from "../../../src/store/queries/idempotency-replays.ts";
 import { columns, dynamic, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
 import { backends } from "../../../harness/backends.ts";
-import { rackLite, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../../harness/rack-lite.ts";
 
 /** Keeps what it is asked instead of answering. */
 function recorder(dialect: "sqlite" | "postgres"): Reader & { asked: Query[] } {
@@ -82,7 +82,7 @@ describe("a statement", () => {
 for (const back of backends) {
   describe(`values on ${back}`, () => {
     it("come back as they went in: whole numbers, text, bytes and nothing", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const row = {
         key_hash: "h",
         fingerprint: "naïve \u{1f511} 'quoted' \\ \n",
@@ -91,23 +91,23 @@ for (const back of backends) {
         created_at: 253_402_300_799_999,
         expires_at: Number.MAX_SAFE_INTEGER,
       };
-      await record(lite.rack, (tx) => insertKeptAnswer.run(tx, row));
-      const found = await keptAnswer.first(lite.rack.store.read, { key_hash: "h", now: 0 });
+      await record(lite.services, (tx) => insertKeptAnswer.run(tx, row));
+      const found = await keptAnswer.first(lite.services.store.read, { key_hash: "h", now: 0 });
       expect({ ...found, sealed_body: new Uint8Array(found?.sealed_body ?? []) }).toEqual(row);
-      expect(await keptAnswer.first(lite.rack.store.read, { key_hash: "none", now: 0 })).toBeUndefined();
+      expect(await keptAnswer.first(lite.services.store.read, { key_hash: "none", now: 0 })).toBeUndefined();
     });
 
     it("answer the rows that a write touched", async () => {
-      await using lite = await rackLite(back);
-      await vendorOf(lite.rack);
+      await using lite = await testServices(back);
+      await vendorOf(lite.services);
       const rename = statement<{ name: string }>()((db, p) => db.updateTable("workspaces").set({ name: p.name }));
-      expect(await record(lite.rack, (tx) => rename.run(tx, { name: "new" }))).toBe(1);
+      expect(await record(lite.services, (tx) => rename.run(tx, { name: "new" }))).toBe(1);
     });
 
     it("are sorted by code point, whatever the server's language", async () => {
-      await using lite = await rackLite(back);
-      for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(lite.rack, "live", slug);
-      const { read } = lite.rack.store;
+      await using lite = await testServices(back);
+      for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(lite.services, "live", slug);
+      const { read } = lite.services.store;
       const rows = await read.all<{ slug: string }>(
         dynamic(read, (db) => db.selectFrom("workspaces").select("slug").orderBy("slug")),
       );
@@ -115,9 +115,9 @@ for (const back of backends) {
     });
 
     it("cannot be changed through the read door", async () => {
-      await using lite = await rackLite(back);
+      await using lite = await testServices(back);
       const write = { sql: "delete from workspaces returning id", values: [] };
-      await expect(lite.rack.store.read.all(write)).rejects.toThrow(/read-?only/);
+      await expect(lite.services.store.read.all(write)).rejects.toThrow(/read-?only/);
     });
   });
 }

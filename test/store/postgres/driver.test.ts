@@ -13,12 +13,12 @@ import { openStore } from "../../../src/store/database.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { backends, freshDatabase } from "../../../harness/backends.ts";
-import { rackLite, vendorOf, type RackLite } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
 import { tcpProxy, type Cut } from "../../../harness/tcp-proxy.ts";
 
 const EVENTS = { now: () => 1, fatal: () => {} };
 
-async function tenants(lite: RackLite): Promise<unknown[]> {
+async function tenants(lite: TestServices): Promise<unknown[]> {
   const rows = await lite.sql("select external_id from tenants order by external_id");
   return rows.map(({ external_id }) => external_id);
 }
@@ -29,13 +29,13 @@ async function backendPid(tx: Tx): Promise<number> {
 }
 
 /** Ends a connection from the server's side, and returns when it is gone. */
-async function terminate(lite: RackLite, pid: number): Promise<void> {
+async function terminate(lite: TestServices, pid: number): Promise<void> {
   await lite.sql("select pg_terminate_backend($1, 5000)", [pid]);
 }
 
 function insertOne(ctx: Ctx<SecretKeyActor>, tx: Tx, external_id: string): Promise<number> {
   const { workspace_id } = ctx.actor;
-  const row = { id: ctx.rack.newId(), workspace_id, external_id, name: null, meta: "{}", embed_epoch: 1 };
+  const row = { id: ctx.services.newId(), workspace_id, external_id, name: null, meta: "{}", embed_epoch: 1 };
   return insertTenant.run(tx, { ...row, created_at: 1, updated_at: 1, deleted_at: null });
 }
 
@@ -52,9 +52,9 @@ describe.runIf(backends.includes("postgres"))("PostgreSQL", () => {
   });
 
   it("bounds every statement, lock and idle transaction of ours", async () => {
-    await using lite = await rackLite("postgres");
+    await using lite = await testServices("postgres");
     const names = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
-    const shown = await record(lite.rack, (tx) =>
+    const shown = await record(lite.services, (tx) =>
       Promise.all(names.map((name) => tx.all<Record<string, string>>({ sql: `show ${name}`, values: [] }))),
     );
     expect(shown.map(([row]) => Object.values(row ?? {})[0])).toEqual(["5s", "2s", "10s"]);
@@ -66,8 +66,8 @@ describe.runIf(backends.includes("postgres"))("PostgreSQL", () => {
     ["a truncation", "truncate audit_log"],
   ] as const) {
     it(`refuses ${what} of the audit log`, async () => {
-      await using lite = await rackLite("postgres");
-      await vendorOf(lite.rack);
+      await using lite = await testServices("postgres");
+      await vendorOf(lite.services);
       const before = await lite.sql("select * from audit_log order by seq");
       await expect(lite.sql(sql)).rejects.toThrow(/append-only/);
       expect(await lite.sql("select * from audit_log order by seq")).toEqual(before);
@@ -77,8 +77,8 @@ describe.runIf(backends.includes("postgres"))("PostgreSQL", () => {
 
 describe.runIf(backends.includes("postgres"))("a side-by-side segment on PostgreSQL", () => {
   it("is replayed one by one when one job spoils it: only that one fails", async () => {
-    await using lite = await rackLite("postgres");
-    const ctx = await vendorOf(lite.rack);
+    await using lite = await testServices("postgres");
+    const ctx = await vendorOf(lite.services);
     const project = await createProject(ctx, { name: "p", slug: "p" });
     const first = await createTenant(ctx, { external_id: "taken" });
     const want = { project_id: project.id, tenant_id: first.id, env: "live" as const };
@@ -107,32 +107,32 @@ describe.runIf(backends.includes("postgres"))("a side-by-side segment on Postgre
     expect(await tenants(lite)).toEqual(["a", "b", "taken"]);
     const versions = await lite.sql("select version from policy_versions order by version");
     expect(versions.map(({ version }) => version)).toEqual([2, 3, 4]);
-    expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 9 });
+    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 9 });
   });
 });
 
 describe.runIf(backends.includes("postgres"))("a job on PostgreSQL", () => {
   it("that hides a failed statement is not told that it was committed: COMMIT was answered ROLLBACK", async () => {
-    await using lite = await rackLite("postgres");
-    const ctx = await vendorOf(lite.rack);
-    const hides = record(lite.rack, async (tx) => {
+    await using lite = await testServices("postgres");
+    const ctx = await vendorOf(lite.services);
+    const hides = record(lite.services, async (tx) => {
       await insertOne(ctx, tx, "hidden");
       await tx.run({ sql: "select 1 / 0", values: [] }).catch(() => {});
     });
     await expect(hides).rejects.toThrow(/rolled the transaction back/);
     expect(await tenants(lite)).toEqual([]);
-    await record(lite.rack, (tx) => insertOne(ctx, tx, "next"));
+    await record(lite.services, (tx) => insertOne(ctx, tx, "next"));
     expect(await tenants(lite)).toEqual(["next"]);
   });
 
   it("that takes too long is refused with 503 alone; its fellows are done", async () => {
-    await using lite = await rackLite("postgres");
-    const ctx = await vendorOf(lite.rack);
-    const slow = record(lite.rack, async (tx) => {
+    await using lite = await testServices("postgres");
+    const ctx = await vendorOf(lite.services);
+    const slow = record(lite.services, async (tx) => {
       await tx.run({ sql: "set local statement_timeout = 50", values: [] });
       await tx.run({ sql: "select pg_sleep(3)", values: [] });
     });
-    const fellow = record(lite.rack, (tx) => insertOne(ctx, tx, "fellow"));
+    const fellow = record(lite.services, (tx) => insertOne(ctx, tx, "fellow"));
     await expect(slow).rejects.toMatchObject({ status: 503, code: "unavailable" });
     await fellow;
     expect(await tenants(lite)).toEqual(["fellow"]);
@@ -141,8 +141,8 @@ describe.runIf(backends.includes("postgres"))("a job on PostgreSQL", () => {
 
 describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL", () => {
   it("during the work fails those who were under way, leaves nothing of them, and heals by itself", async () => {
-    await using lite = await rackLite("postgres");
-    const ctx = await vendorOf(lite.rack);
+    await using lite = await testServices("postgres");
+    const ctx = await vendorOf(lite.services);
     const doomed = mutate(ctx, { workspace_id: ctx.actor.workspace_id }, async (tx) => {
       await insertOne(ctx, tx, "doomed");
       await terminate(lite, await backendPid(tx));
@@ -152,25 +152,25 @@ describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL",
     await expect(doomed).rejects.toMatchObject({ failure: "unavailable", status: 503 });
     await createTenant(ctx, { external_id: "after" });
     expect(await tenants(lite)).toEqual(["after"]);
-    expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 3 });
+    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 3 });
   });
 
   it("while nothing is under way costs no request", async () => {
-    await using lite = await rackLite("postgres");
-    const ctx = await vendorOf(lite.rack);
-    const pid = await record(lite.rack, backendPid);
+    await using lite = await testServices("postgres");
+    const ctx = await vendorOf(lite.services);
+    const pid = await record(lite.services, backendPid);
     await terminate(lite, pid);
     await createTenant(ctx, { external_id: "after" });
     expect(await tenants(lite)).toEqual(["after"]);
   });
 
   it("of a reader is replaced at its next use", async () => {
-    await using lite = await rackLite("postgres");
-    const ctx = await vendorOf(lite.rack);
+    await using lite = await testServices("postgres");
+    const ctx = await vendorOf(lite.services);
     const query = { sql: "select pg_backend_pid() as pid", values: [] };
-    const [before] = await lite.rack.store.read.all<{ pid: number }>(query);
+    const [before] = await lite.services.store.read.all<{ pid: number }>(query);
     await terminate(lite, before?.pid ?? 0);
-    const pids = async (): Promise<unknown> => lite.rack.store.read.all(query).catch((error: unknown) => error);
+    const pids = async (): Promise<unknown> => lite.services.store.read.all(query).catch((error: unknown) => error);
     await expect.poll(pids).toMatchObject([{ pid: expect.any(Number) as number }]);
     await createTenant(ctx, { external_id: "after" });
   });
@@ -180,12 +180,12 @@ describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL",
     ["after commit", true],
   ] as const satisfies [Cut, boolean][]) {
     it(`${when} is looked up: ${landed ? "it took effect, and all are told so" : "it did not, and all are refused"}`, async () => {
-      await using lite = await rackLite("postgres");
+      await using lite = await testServices("postgres");
       if (lite.target.kind !== "postgres") throw new Error("not PostgreSQL");
       const { hostname, port } = new URL(lite.target.url);
       await using proxy = await tcpProxy(hostname, Number(port || 5432));
       await using far = await lite.another({ ...lite.target, url: proxy.url(lite.target.url) });
-      const ctx = await vendorOf(far.rack);
+      const ctx = await vendorOf(far.services);
       await createTenant(ctx, { external_id: "a" });
       const cut = proxy.cutNext(when);
       const results = await Promise.allSettled([
@@ -197,68 +197,68 @@ describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL",
       expect(await tenants(lite)).toEqual(landed ? ["a", "b"] : ["a"]);
       await createTenant(ctx, { external_id: "c" });
       const checked = landed ? 5 : 4;
-      expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked });
+      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked });
     });
   }
 });
 
 describe.runIf(backends.includes("postgres"))("several processes on one PostgreSQL", () => {
   it("neither fork a chain nor lose a row when they write to one workspace", async () => {
-    await using lite = await rackLite("postgres");
+    await using lite = await testServices("postgres");
     await using other = await lite.another();
-    const ctx = await vendorOf(lite.rack);
-    const theirs = { ...ctx, rack: other.rack };
+    const ctx = await vendorOf(lite.services);
+    const theirs = { ...ctx, services: other.services };
     await Promise.all(
       Array.from({ length: 100 }, (_, i) => createTenant(i % 2 === 0 ? ctx : theirs, { external_id: `t${i}` })),
     );
     expect(await tenants(lite)).toHaveLength(100);
-    expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 102 });
+    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 102 });
   });
 
   it("give one project's versions without gaps or repetition", async () => {
-    await using lite = await rackLite("postgres");
+    await using lite = await testServices("postgres");
     await using other = await lite.another();
-    const ctx = await vendorOf(lite.rack);
+    const ctx = await vendorOf(lite.services);
     const project = await createProject(ctx, { name: "p", slug: "p" });
     const tenant = await createTenant(ctx, { external_id: "t" });
     const want = { project_id: project.id, tenant_id: tenant.id, env: "live" as const };
-    const theirs = { ...ctx, rack: other.rack };
+    const theirs = { ...ctx, services: other.services };
     await Promise.all(Array.from({ length: 60 }, (_, i) => createKey(i % 2 === 0 ? ctx : theirs, want)));
     const rows = await lite.sql("select policy_version as version from api_keys order by policy_version");
     expect(rows.map(({ version }) => version)).toEqual(Array.from({ length: 60 }, (_, i) => i + 2));
   });
 
   it("hear of each other's policy changes and words", async () => {
-    await using lite = await rackLite("postgres");
+    await using lite = await testServices("postgres");
     await using other = await lite.another();
-    const ctx = await vendorOf(lite.rack);
+    const ctx = await vendorOf(lite.services);
     const project = await createProject(ctx, { name: "p", slug: "p" });
     const tenant = await createTenant(ctx, { external_id: "t" });
-    const bump = new Promise((resolve) => other.rack.store.onBump(resolve));
+    const bump = new Promise((resolve) => other.services.store.onBump(resolve));
     await createKey(ctx, { project_id: project.id, tenant_id: tenant.id, env: "live" });
     expect(await bump).toEqual([{ project_id: project.id, version: 2 }]);
-    const word = new Promise((resolve) => other.rack.store.onNotice("credential", resolve));
-    await lite.rack.store.notify("credential", "revoked one two");
+    const word = new Promise((resolve) => other.services.store.onNotice("credential", resolve));
+    await lite.services.store.notify("credential", "revoked one two");
     expect(await word).toBe("revoked one two");
   });
 
   it("are told to look at everything again after they could not listen", async () => {
-    await using lite = await rackLite("postgres");
-    const resync = new Promise((resolve) => lite.rack.store.onNotice("resync", resolve));
+    await using lite = await testServices("postgres");
+    const resync = new Promise((resolve) => lite.services.store.onNotice("resync", resolve));
     const [listener] = await lite.sql(
       "select pid from pg_stat_activity where datname = current_database() and query = 'listen keyrack'",
     );
     await terminate(lite, Number(listener?.pid));
     expect(await resync).toBe("");
-    const word = new Promise((resolve) => lite.rack.store.onNotice("still", resolve));
+    const word = new Promise((resolve) => lite.services.store.onNotice("still", resolve));
     await lite.sql("select pg_notify('keyrack', 'still here')");
     expect(await word).toBe("here");
   });
 
   it("wait for each other's lock on a chain", async () => {
-    await using lite = await rackLite("postgres");
+    await using lite = await testServices("postgres");
     if (lite.target.kind !== "postgres") throw new Error("not PostgreSQL");
-    const ctx = await vendorOf(lite.rack);
+    const ctx = await vendorOf(lite.services);
     const other = new Client({ connectionString: lite.target.url });
     await other.connect();
     await other.query("begin");
@@ -278,8 +278,8 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
 
   for (const code of ["40001", "40P01", "55P03"]) {
     it(`run a group again that met ${code}, at most three times, and write it once`, async () => {
-      await using lite = await rackLite("postgres");
-      const ctx = await vendorOf(lite.rack);
+      await using lite = await testServices("postgres");
+      const ctx = await vendorOf(lite.services);
       const attempt = (failures: number, external_id: string) => {
         let runs = 0;
         const done = mutate(ctx, { workspace_id: ctx.actor.workspace_id }, async (tx) => {
@@ -293,7 +293,7 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
       await expect(attempt(3, "b")).rejects.toMatchObject({ failure: "unavailable" });
       expect(await attempt(0, "c")).toBe(1);
       expect(await tenants(lite)).toEqual(["a", "c"]);
-      expect(await verifyChain(lite.rack, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 4 });
+      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 4 });
     });
   }
 });

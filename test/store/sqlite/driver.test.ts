@@ -12,7 +12,7 @@ import { loadMigrations } from "../../../src/store/schema/migrate.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { openWriter } from "../../../src/store/sqlite/driver.ts";
 import { startChild } from "../../../harness/child.ts";
-import { rackLite, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../../harness/rack-lite.ts";
 import { openGroup } from "../../../harness/sqlite-group.ts";
 
 let dir = "";
@@ -236,10 +236,10 @@ describe("the audit log on SQLite", () => {
     ["a replacement", "insert or replace into audit_log select * from audit_log where seq = 1"],
   ] as const) {
     it(`refuses ${what}`, async () => {
-      await using lite = await rackLite("sqlite");
-      await vendorOf(lite.rack);
+      await using lite = await testServices("sqlite");
+      await vendorOf(lite.services);
       const before = await lite.sql("select * from audit_log order by seq");
-      await expect(record(lite.rack, (tx) => tx.run({ sql, values: [] }))).rejects.toThrow(/append-only/);
+      await expect(record(lite.services, (tx) => tx.run({ sql, values: [] }))).rejects.toThrow(/append-only/);
       expect(await lite.sql("select * from audit_log order by seq")).toEqual(before);
     });
   }
