@@ -1,7 +1,7 @@
 // The idempotency stores a suite runs on: `for (const store of claimStores) describe(…)`. The Redis one is a server of
 // its own that flushes every write, started by `open` and ended by `close`.
 import { backends } from "./backends.ts";
-import { testInstance, type TestInstanceOptions, type TestInstance } from "./rack.ts";
+import { testInstance, type TestInstanceOptions, type TestInstance } from "./test-instance.ts";
 import { startDurableRedis, type DurableRedis, type OwnRedis } from "./redis.ts";
 
 export { startDurableRedis, type DurableRedis } from "./redis.ts";

@@ -3,7 +3,7 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:cryp
 import { SignJWT, type JWTHeaderParameters } from "jose";
 import { openPrivateKey } from "../src/domain/vault/signing-keys.ts";
 import { signingKeyById } from "../src/store/queries/signing-keys.ts";
-import type { Json, Reply, TestInstance, Workspace } from "./rack.ts";
+import type { Json, Reply, TestInstance, Workspace } from "./test-instance.ts";
 
 export const ORIGIN = "https://app.example.com";
 export const ALL_SCOPES = ["keys:read", "keys:write", "key_scope:orders:read", "key_scope:orders:write"];

@@ -1,13 +1,13 @@
 // People for tests: accounts, sessions and what is in their mailbox, through the real endpoints and the real mail folder.
 import { join } from "node:path";
 import { expect } from "vitest";
-import { lettersIn, type Letter } from "./letters.ts";
+import { lettersIn, type Letter } from "./mailbox.ts";
 import type { Role } from "../src/domain/core/actor.ts";
-import type { TestInstance } from "./rack.ts";
+import type { TestInstance } from "./test-instance.ts";
 
 export const PASSWORD = "correct horse battery staple";
 
-export { parseLetter, type Letter } from "./letters.ts";
+export { parseLetter, type Letter } from "./mailbox.ts";
 export type Person = { id: string; email: string; password: string; session: string; session_id: string };
 
 let made = 0;

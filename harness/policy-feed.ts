@@ -1,7 +1,7 @@
 // The policy feed of one project under test: an instance a describe, a workspace a test, and the calls a node makes.
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Backend } from "./backends.ts";
-import { testInstance, type Reply, type TestInstance, type Workspace } from "./rack.ts";
+import { testInstance, type Reply, type TestInstance, type Workspace } from "./test-instance.ts";
 
 export type Body = Record<string, unknown>;
 export type Entry = { key_id: string; change?: string } & Body;

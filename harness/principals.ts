@@ -2,7 +2,7 @@
 import type { Column } from "../src/http/access.ts";
 import { formatCredential } from "../src/kernel/credentials.ts";
 import { logIn, PASSWORD, person, type Person } from "./people.ts";
-import type { TestInstance, Workspace } from "./rack.ts";
+import type { TestInstance, Workspace } from "./test-instance.ts";
 
 type Credential = { bearer: string | null; headers?: Record<string, string> };
 

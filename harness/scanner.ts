@@ -3,7 +3,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Reply, TestInstance } from "./rack.ts";
+import type { Reply, TestInstance } from "./test-instance.ts";
 
 export const ROUTE = "POST /v1/webhooks/scanner/secret_scanning";
 

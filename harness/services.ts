@@ -1,44 +1,126 @@
-// Finds or starts, once for the whole run, the servers that tests need, and hands their addresses to the test files.
-// A missing one is skipped with one loud line; naming it in KEYRACK_TEST_REQUIRE ("postgres") makes that a failure.
-import type { TestProject } from "vitest/node";
-import { dropDatabase, newName } from "./postgres-databases.ts";
-import { findPostgres } from "./postgres-server.ts";
+// A Services without HTTP on a given database, with a clock that only its caller moves: for tests of the domain, and for
+// campaigns that need the domain and nothing around it.
+import { tmpdir } from "node:os";
+import { loadSettings, type SettingName } from "../src/config/settings.ts";
+import type { SecretKeyActor, Vendor } from "../src/domain/core/actor.ts";
+import { createIdMaker, type Ctx, type Services } from "../src/domain/core/context.ts";
+import { Feed } from "../src/domain/policy/feed.ts";
+import { CredentialCache } from "../src/domain/auth/credential-cache.ts";
+import { NodeRegistry } from "../src/domain/policy/nodes.ts";
+import { Passwords } from "../src/domain/auth/password.ts";
+import { databaseClaims } from "../src/domain/limits/idempotency.ts";
+import { KnownIds } from "../src/domain/usage/known-ids.ts";
+import { openCounters } from "../src/domain/limits/ratelimit.ts";
+import { newTally } from "../src/domain/health/tally.ts";
+import { Throttles } from "../src/domain/auth/throttle.ts";
+import { createVault } from "../src/domain/vault/vault.ts";
+import { createWorkspace } from "../src/domain/workspaces/workspaces.ts";
+import type { Env } from "../src/kernel/credentials.ts";
+import type { Log } from "../src/platform/log.ts";
+import { openStore, type DatabaseTarget } from "../src/store/database.ts";
+import { rawSql, type Row } from "./raw-sql.ts";
 
-/** A server that tests may use: `stop` ends it if this run started it. */
-export type Found = { url: string; stop(): Promise<void> };
+export const START = Date.UTC(2026, 10, 14);
+const MASTER = Buffer.alloc(32, 9);
 
-declare module "vitest" {
-  export interface ProvidedContext {
-    postgres: string | null;
-    /** The run's database to copy, if a test file has made it (backends.ts). */
-    template: string;
-  }
+export type TestClock = { now(): number; advance(ms: number): void; set(ms: number): void };
+export type Logged = { level: keyof Log; event: string; fields: Record<string, unknown> };
+
+export type TestServices = AsyncDisposable & {
+  services: Services;
+  target: DatabaseTarget;
+  clock: TestClock;
+  logged: Logged[];
+  /** What the store called fatal; the process would have ended. */
+  fatal: unknown[];
+  /** Reads or writes the database on a connection of its own. */
+  sql(text: string, values?: (string | number)[]): Promise<Row[]>;
+  /** A second process's view: another services on the same database (by another way, if one is given) and data dir. */
+  another(target?: DatabaseTarget, flags?: Flags): Promise<TestServices>;
+};
+
+export function testClock(start = START): TestClock {
+  let ms = start;
+  return {
+    now: () => ms,
+    advance: (by) => {
+      ms += by;
+    },
+    set: (to) => {
+      ms = to;
+    },
+  };
 }
 
-const services = { postgres: findPostgres } as const satisfies Record<string, () => Promise<Found | null>>;
+function recordingLog(logged: Logged[]): Log {
+  const at =
+    (level: keyof Log) =>
+    (event: string, fields: Record<string, unknown> = {}): void => {
+      logged.push({ level, event, fields });
+    };
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}
 
-type ServiceName = keyof typeof services;
+export type Flags = Partial<Record<SettingName, string>>;
 
-export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const required = (process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).filter(Boolean);
-  const started: Found[] = [];
-  const stopAll = async (): Promise<void> => {
-    for (const found of started.toReversed()) await found.stop();
+export async function openTestServices(target: DatabaseTarget, flags: Flags, clock: TestClock): Promise<TestServices> {
+  const { settings } = loadSettings({ env: {}, flags, cwd: tmpdir() });
+  const [logged, fatal]: [Logged[], unknown[]] = [[], []];
+  const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
+  const services = {
+    store,
+    clock,
+    settings,
+    vault: createVault(MASTER),
+    log: recordingLog(logged),
+    newId: createIdMaker(clock),
+    publicUrl: settings.public_url ?? "http://localhost",
+    throttles: new Throttles(clock, false),
+    passwords: new Passwords({ memoryCost: 64, timeCost: 2, parallelism: 1 }),
+    mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
+    bootstrapHash: () => null,
+    touched: new Map<string, number>(),
+    inFlight: new Set<string>(),
+    credentialCache: new CredentialCache(clock, settings.hot_auth_ttl_ms, store),
+    feed: new Feed(store),
+    nodes: new NodeRegistry(store, clock, recordingLog(logged)),
+    counters: await openCounters({ now: () => clock.now(), redisUrls: null, onRedisFailure: "local" }),
+    claims: databaseClaims({ store, clock }),
+    knownIds: new KnownIds(),
+    scannerKeys: null,
+    worker: { leads: true, failing: new Set<string>() },
+    statusCache: { until: 0, answer: undefined },
+    tally: newTally(),
+  } satisfies Partial<Services> as Services; // what the domain alone never touches may be missing
+  return {
+    services,
+    target,
+    clock,
+    logged,
+    fatal,
+    sql: (text, values) => rawSql(target, text, values),
+    another: (way = target, other = {}) => openTestServices(way, { ...flags, ...other }, clock),
+    [Symbol.asyncDispose]: () => store.close(),
   };
-  for (const name of Object.keys(services) as ServiceName[]) {
-    const found = await services[name]();
-    if (found) started.push(found);
-    else if (required.includes(name)) {
-      await stopAll();
-      throw new Error(`KEYRACK_TEST_REQUIRE names ${name}, and none was found or could be started`);
-    } else console.error(`!!! SKIPPED: no ${name} was found or could be started; every test on ${name} is left out.`);
-    project.provide(name, found?.url ?? null);
-  }
-  const template = newName();
-  project.provide("template", template);
-  return async () => {
-    const server = project.getProvidedContext().postgres;
-    if (server) await dropDatabase(server, template);
-    await stopAll();
-  };
+}
+
+/** Makes a workspace and answers what its own secret key may do in it. */
+export async function vendorOf(
+  services: Services,
+  env: Env = "live",
+  slug = `w-${services.newId()}`,
+): Promise<Ctx<SecretKeyActor>> {
+  const made = await createWorkspace({ services, actor: { kind: "bootstrap" } }, { name: "Acme", slug, env });
+  return { services, actor: keyActor(made.workspace.id, made.secret_key) };
+}
+
+export function keyActor(workspace_id: string, key: { id: string; env: Env }): SecretKeyActor {
+  return { kind: "secret_key", id: key.id, workspace_id, env: key.env, owner_scope: true, expires_at: null };
+}
+
+/** The same workspace seen by a person. */
+export function asOwner(ctx: Ctx<Vendor>): Ctx<Vendor> {
+  const { workspace_id } = ctx.actor;
+  const actor: Vendor = { kind: "session", id: "s", user_id: ctx.services.newId(), workspace_id, role: "owner" };
+  return { services: ctx.services, actor };
 }

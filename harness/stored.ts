@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect } from "vitest";
-import type { TestInstance } from "./rack.ts";
+import type { TestInstance } from "./test-instance.ts";
 
 /** Every byte the database keeps: its files, or each table as text. */
 export async function everythingStored(r: TestInstance): Promise<string> {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
-import type { Json, TestInstance, Workspace } from "./rack.ts";
+import type { Json, TestInstance, Workspace } from "./test-instance.ts";
 
 export type VendorPage = AsyncDisposable & {
   origin: string;

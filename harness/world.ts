@@ -1,8 +1,8 @@
 // What campaigns over HTTP stand on: a workspace with a project and a tenant, people with sessions, made through the API.
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { lettersIn } from "./letters.ts";
-import type { Call, Reply } from "./rig.ts";
+import { lettersIn } from "./mailbox.ts";
+import type { Call, Reply } from "./local-instance.ts";
 
 export const PASSWORD = "correct horse battery staple";
 const MAIL_WITHIN_MS = 10_000;

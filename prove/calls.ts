@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { headersFor, keyList } from "../harness/scanner.ts";
-import type { CallOptions, Reply } from "../harness/rig.ts";
+import type { CallOptions, Reply } from "../harness/local-instance.ts";
 import { logIn, mailedToken, makePerson, must, PASSWORD, type Person, type World } from "../harness/world.ts";
 
 export type Request = { bearer: string | null; route: string; body?: unknown; options?: CallOptions };

@@ -8,7 +8,7 @@ import { openRaw } from "../harness/raw-sql.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
-import { send, type Call } from "../harness/rig.ts";
+import { send, type Call } from "../harness/local-instance.ts";
 import { startServer, type Running } from "../harness/server.ts";
 import { makeWorld, type World } from "../harness/world.ts";
 

@@ -12,7 +12,7 @@ import type { Env } from "../src/kernel/credentials.ts";
 import { formatTimestamp } from "../src/kernel/timestamps.ts";
 import type { Row } from "../harness/raw-sql.ts";
 import { rounds, type Campaign } from "./campaign.ts";
-import { openTestServices, testClock, vendorOf, type TestServices } from "../harness/lite.ts";
+import { openTestServices, testClock, vendorOf, type TestServices } from "../harness/services.ts";
 import { seeded } from "../harness/random.ts";
 
 const STEPS = 24;

@@ -6,7 +6,7 @@ import { endpoints } from "../src/api/index.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { fuzzSocket } from "./fuzz-socket.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import { openRig, type Rig } from "../harness/rig.ts";
+import { startInstance, type Rig } from "../harness/local-instance.ts";
 import { NASTY, problem, spoiled, valueFor, type Schema } from "../harness/schema.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/world.ts";
 
@@ -207,7 +207,7 @@ export const fuzz: Campaign = {
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
     const { place } = options;
-    const rig = await openRig({ target: place.target, dir: place.dir });
+    const rig = await startInstance({ target: place.target, dir: place.dir });
     try {
       let stage: Stage | undefined;
       for (const seed of rounds(options, tally)) {

@@ -9,7 +9,7 @@ import type { Ctx, Services } from "../src/domain/core/context.ts";
 import { claim, complete, heartbeat, release } from "../src/domain/limits/idempotency.ts";
 import type { ClaimStore } from "../src/kernel/idempotency.ts";
 import { ownPrefix, startDurableRedis, until, type DurableRedis } from "../harness/redis.ts";
-import { vendorOf, type TestServices, type TestClock } from "../harness/lite.ts";
+import { vendorOf, type TestServices, type TestClock } from "../harness/services.ts";
 
 export const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 export const LOCK_MS = 30_000;

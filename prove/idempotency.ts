@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { rounds, type Campaign } from "./campaign.ts";
 import { contend, databaseStore, redisStore, runSequence, sequences } from "./idempotency-model.ts";
-import { openTestServices, testClock } from "../harness/lite.ts";
+import { openTestServices, testClock } from "../harness/services.ts";
 import { seeded } from "../harness/random.ts";
 
 const COMMANDS = 50;

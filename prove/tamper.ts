@@ -12,7 +12,7 @@ import { openSource } from "../src/store/offline/source.ts";
 import type { Expected } from "../src/store/offline/verifier.ts";
 import { verifyRows } from "../src/store/offline/verify.ts";
 import { rounds, type Campaign } from "./campaign.ts";
-import { openTestServices, testClock, vendorOf } from "../harness/lite.ts";
+import { openTestServices, testClock, vendorOf } from "../harness/services.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { dropAppendOnly, openRaw, type Raw, type Row } from "../harness/raw-sql.ts";
 

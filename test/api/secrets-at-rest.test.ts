@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { backends } from "../../harness/backends.ts";
-import { testInstance } from "../../harness/rack.ts";
+import { testInstance } from "../../harness/test-instance.ts";
 import { everythingStored } from "../../harness/stored.ts";
 
 const ORIGIN = "https://app.example.com";

@@ -14,7 +14,7 @@ import { testBackup } from "../../src/backup/restore-test.ts";
 import { connection, dumpPostgres } from "../../src/store/postgres/tools.ts";
 import { backends } from "../../harness/backends.ts";
 import { tempDir } from "../../harness/cli.ts";
-import { testServices, vendorOf, type TestServices } from "../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../harness/test-services.ts";
 
 const HOUR_MS = 3_600_000;
 const quiet = (): void => {};

@@ -9,7 +9,7 @@ import { listMail, showMail } from "../../src/domain/mail/outbox.ts";
 import { displayPrefix } from "../../src/kernel/credentials.ts";
 import { backends, type Backend } from "../../harness/backends.ts";
 import { account, freshEmail, logIn } from "../../harness/people.ts";
-import { testInstance, type TestInstance } from "../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../harness/test-instance.ts";
 
 const PASSWORD = "planted-password-that-must-not-travel";
 const ANSWER = "an-answer-that-is-nobody-elses-business";

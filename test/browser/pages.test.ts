@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasBrowser, launchBrowser } from "../../harness/browser.ts";
 import { expectAccessible, guest } from "../../harness/pages.ts";
 import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person, team } from "../../harness/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../harness/rack.ts";
-import { testClock } from "../../harness/rack-lite.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../harness/test-instance.ts";
+import { testClock } from "../../harness/test-services.ts";
 
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
 const OTHER = "quite another set of words";

@@ -5,7 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasBrowser, launchBrowser, visit } from "../../harness/browser.ts";
 import { expectAccessible } from "../../harness/pages.ts";
-import { testInstance, type TestInstance } from "../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../harness/test-instance.ts";
 import { vendorPage } from "../../harness/vendor-page.ts";
 
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { send } from "../../harness/rig.ts";
+import { send } from "../../harness/local-instance.ts";
 import { startApp, type App } from "../../src/server/start.ts";
 import { loadSettings, type Settings } from "../../src/config/settings.ts";
 import { StartRefused } from "../../src/server/instance.ts";

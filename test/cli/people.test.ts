@@ -5,7 +5,7 @@ import type { DatabaseTarget } from "../../src/store/database.ts";
 import { backends } from "../../harness/backends.ts";
 import { keyrack, type Ran } from "../../harness/cli.ts";
 import { account, auditRows, freshEmail, PASSWORD } from "../../harness/people.ts";
-import { testInstance, type TestInstance } from "../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../harness/test-instance.ts";
 
 const urlOf = (target: DatabaseTarget): string => (target.kind === "sqlite" ? `sqlite:${target.file}` : target.url);
 

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { loadSettings, settingsTable } from "../../src/config/settings.ts";
 import { backends } from "../../harness/backends.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/rack.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
 import { findRedis } from "../../harness/redis.ts";
 
 const read = (name: string): string =>

@@ -7,8 +7,8 @@ import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import { type Keyrack, PARTS } from "../../src/sdk/parts.ts";
 import { startProcess } from "../../harness/server.ts";
 import { keyrack as run, tempDir } from "../../harness/cli.ts";
-import { Plane } from "../../harness/sdk/plane.ts";
-import { type Rig, rig } from "../../harness/sdk/rig.ts";
+import { Plane } from "../../harness/sdk/control-plane.ts";
+import { type Rig, rig } from "../../harness/sdk/test-keyrack.ts";
 
 type Asked = { key?: string; headers?: Record<string, string>; method?: string };
 

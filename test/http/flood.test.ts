@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { PASSWORD_COST } from "../../src/domain/auth/password.ts";
 import { backends } from "../../harness/backends.ts";
 import { account, freshEmail, logIn } from "../../harness/people.ts";
-import { testInstance, type Reply } from "../../harness/rack.ts";
+import { testInstance, type Reply } from "../../harness/test-instance.ts";
 
 const FLOOD = 120;
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { backends } from "../../harness/backends.ts";
 import { heldMegabytes } from "../../harness/held-memory.ts";
-import { testInstance } from "../../harness/rack.ts";
+import { testInstance } from "../../harness/test-instance.ts";
 
 const CONNECTIONS = 80;
 const LENGTH = 60_000;

@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { freshEmail, lastLetter, PASSWORD } from "../../harness/people.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/rack.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
 
 let r: TestInstance;
 let w: Workspace;

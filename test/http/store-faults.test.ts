@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Feed } from "../../src/domain/policy/feed.ts";
 import { postgresUrl } from "../../harness/backends.ts";
-import { testInstance, type Reply, type TestInstance, type Workspace } from "../../harness/rack.ts";
+import { testInstance, type Reply, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
 import { startCluster, startRedis, until, type OwnRedis } from "../../harness/redis.ts";
 
 const server = await startRedis();

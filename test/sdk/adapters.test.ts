@@ -4,7 +4,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps } from "../../harness/sdk/apps.ts";
 import { until } from "../../harness/sdk/ports.ts";
-import { rig, type Rig } from "../../harness/sdk/rig.ts";
+import { rig, type Rig } from "../../harness/sdk/test-keyrack.ts";
 
 const rule = { id: "per-minute", limit: 2, window_ms: 60_000, algorithm: "sliding" as const, scope: "key" as const };
 const AUTH = 'Bearer realm="keyrack"';

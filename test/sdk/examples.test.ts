@@ -11,7 +11,7 @@ import { startServer } from "../../harness/server.ts";
 import { createClient } from "../../src/client.ts";
 import { freePort } from "../../harness/free-port.ts";
 import { installSdk, packSdk } from "../../harness/sdk/package.ts";
-import { Plane } from "../../harness/sdk/plane.ts";
+import { Plane } from "../../harness/sdk/control-plane.ts";
 
 const root = join(import.meta.dirname, "../..");
 const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));

@@ -10,7 +10,7 @@ import { denialAnswer, denials } from "../../src/sdk/denials.ts";
 import { findKey, type ProtectOptions } from "../../src/sdk/guard.ts";
 import { type Keyrack, partsOf } from "../../src/sdk/parts.ts";
 import { replayHeaders } from "../../src/sdk/idempotency/replay.ts";
-import { rig } from "../../harness/sdk/rig.ts";
+import { rig } from "../../harness/sdk/test-keyrack.ts";
 import { until } from "../../harness/sdk/ports.ts";
 
 const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";

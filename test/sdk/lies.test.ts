@@ -2,10 +2,10 @@
 
 import { describe, expect, it } from "vitest";
 import { deltaOf, entryOf, removalOf, snapshotOf } from "../../harness/sdk/feeds.ts";
-import type { Asked, Misbehaviour } from "../../harness/sdk/plane.ts";
-import { Plane } from "../../harness/sdk/plane.ts";
+import type { Asked, Misbehaviour } from "../../harness/sdk/control-plane.ts";
+import { Plane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts, until } from "../../harness/sdk/ports.ts";
-import { rig } from "../../harness/sdk/rig.ts";
+import { rig } from "../../harness/sdk/test-keyrack.ts";
 
 type Lie = (asked: Asked, plane: Plane, keys: { good: string; foreign: string }) => Misbehaviour;
 

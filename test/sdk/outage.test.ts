@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import { apps } from "../../harness/sdk/apps.ts";
-import { Plane } from "../../harness/sdk/plane.ts";
+import { Plane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts, until } from "../../harness/sdk/ports.ts";
-import { rig } from "../../harness/sdk/rig.ts";
+import { rig } from "../../harness/sdk/test-keyrack.ts";
 
 describe("the control plane dies under a running app", () => {
   it("no request fails that should pass, degraded turns true, and what was revoked meanwhile is refused after", async () => {

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { nodes } from "../../harness/sdk/nodes.ts";
 import { installSdk, packSdk } from "../../harness/sdk/package.ts";
-import { Plane } from "../../harness/sdk/plane.ts";
+import { Plane } from "../../harness/sdk/control-plane.ts";
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), "keyrack-sdk-"));

@@ -12,7 +12,7 @@ import { idempotent, protect } from "../../src/sdk/adapters/node.ts";
 import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { backends } from "../../harness/backends.ts";
-import { testInstance, type TestInstanceOptions } from "../../harness/rack.ts";
+import { testInstance, type TestInstanceOptions } from "../../harness/test-instance.ts";
 import { patientPorts } from "../../harness/sdk/ports.ts";
 
 async function world(back: (typeof backends)[number], options: TestInstanceOptions = {}) {

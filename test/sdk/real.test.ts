@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { backends } from "../../harness/backends.ts";
-import { testInstance } from "../../harness/rack.ts";
+import { testInstance } from "../../harness/test-instance.ts";
 
 for (const back of backends) {
   describe(`the library on a real server with ${back}`, () => {

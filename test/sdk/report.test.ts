@@ -6,9 +6,9 @@ import { Reporter } from "../../src/sdk/report.ts";
 import { Client } from "../../src/sdk/client.ts";
 import { readOptions } from "../../src/sdk/options.ts";
 import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
-import { Plane } from "../../harness/sdk/plane.ts";
+import { Plane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts, until } from "../../harness/sdk/ports.ts";
-import type { Line } from "../../harness/sdk/rig.ts";
+import type { Line } from "../../harness/sdk/test-keyrack.ts";
 
 const TENANTS = ["0190163d-8694-739b-aea5-000000000001", "0190163d-8694-739b-aea5-000000000002"];
 const happened = {

@@ -11,7 +11,7 @@ import { createKeyrack } from "../../src/sdk/index.ts";
 import { base64Of, bytesOfBase64 } from "../../src/sdk/idempotency/replay.ts";
 import { builtin, defaultPorts } from "../../src/sdk/runtime.ts";
 import { idempotent, protect } from "../../src/sdk/adapters/fetch.ts";
-import { Plane } from "../../harness/sdk/plane.ts";
+import { Plane } from "../../harness/sdk/control-plane.ts";
 import { until } from "../../harness/sdk/ports.ts";
 
 const sdk = fileURLToPath(new URL("../../src/sdk", import.meta.url));

@@ -14,7 +14,7 @@ import * as onFetch from "../../src/sdk/adapters/fetch.ts";
 import * as onHono from "../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../src/sdk/adapters/node.ts";
 import { until } from "../../harness/sdk/ports.ts";
-import { rig } from "../../harness/sdk/rig.ts";
+import { rig } from "../../harness/sdk/test-keyrack.ts";
 
 async function setup() {
   const r = await rig();

@@ -4,9 +4,9 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { createKeyrack, type KeyrackOptions } from "../../src/sdk/index.ts";
-import { Plane } from "../../harness/sdk/plane.ts";
+import { Plane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../harness/sdk/ports.ts";
-import { rig } from "../../harness/sdk/rig.ts";
+import { rig } from "../../harness/sdk/test-keyrack.ts";
 
 const mint = (env: "live" | "test" = "live") => formatCredential("api_key", env, randomBytes(24));
 const INVALID = { ok: false, code: "invalid_key", status: 401, message: "Invalid API key." };

@@ -6,7 +6,7 @@ import { startServer, type Running } from "../../harness/server.ts";
 import { askInstance } from "../../src/server/operator-socket/client.ts";
 import { backends, freshDatabase } from "../../harness/backends.ts";
 import { tempDir } from "../../harness/cli.ts";
-import { testServices, vendorOf } from "../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../harness/test-services.ts";
 
 describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
   it("falls to one store alone, and to another when the first one's session ends", async () => {

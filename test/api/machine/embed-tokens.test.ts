@@ -17,7 +17,7 @@ import {
   unsigned,
   type Embed,
 } from "../../../harness/embed.ts";
-import { expectRefusal, testInstance, type Json, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Json, type TestInstance } from "../../../harness/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { StartRefused } from "../../../src/server/instance.ts";
 import { postgresUrl } from "../../../harness/backends.ts";
 import { startDurableRedis } from "../../../harness/claim-stores.ts";
-import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/test-instance.ts";
 import { startRedis, until } from "../../../harness/redis.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");

@@ -1,7 +1,13 @@
 // The four idempotency calls over HTTP: every verdict of the decision table, on every store.
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { expectRefusal, type Json, type Reply, type TestInstance, type Workspace } from "../../../harness/rack.ts";
+import {
+  expectRefusal,
+  type Json,
+  type Reply,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/test-instance.ts";
 import { claimStores } from "../../../harness/claim-stores.ts";
 
 const hex = (): string => randomBytes(32).toString("hex");

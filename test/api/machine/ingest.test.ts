@@ -8,8 +8,8 @@ import {
   type Reply,
   type TestInstance,
   type Workspace,
-} from "../../../harness/rack.ts";
-import { testClock } from "../../../harness/rack-lite.ts";
+} from "../../../harness/test-instance.ts";
+import { testClock } from "../../../harness/test-services.ts";
 
 const NOON = Date.UTC(2026, 10, 14, 12);
 const DAY = 86_400_000;

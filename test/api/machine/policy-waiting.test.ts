@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
 import { backends } from "../../../harness/backends.ts";
 import { policyFeed, type Body } from "../../../harness/policy-feed.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../../harness/rack.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../../harness/test-instance.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

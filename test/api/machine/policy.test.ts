@@ -7,7 +7,7 @@ import { reapDeltaLog } from "../../../src/domain/policy/retention.ts";
 import { PolicyDelta, PolicySnapshot } from "../../../src/api/machine/policy-schemas.ts";
 import { backends } from "../../../harness/backends.ts";
 import { policyFeed, type Body } from "../../../harness/policy-feed.ts";
-import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/rack.ts";
+import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/test-instance.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

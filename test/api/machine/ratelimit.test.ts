@@ -2,7 +2,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { flushCounters } from "../../../src/domain/limits/ratelimit.ts";
 import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, testInstance, type Json, type TestInstance, type Workspace } from "../../../harness/rack.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/test-instance.ts";
 import { startRedis, until, type OwnRedis } from "../../../harness/redis.ts";
 
 const rule = (more: Json = {}): Json => ({

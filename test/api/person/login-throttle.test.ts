@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
 import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

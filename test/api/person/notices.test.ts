@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
 import { letters, logIn, memberOf, person, team, type Team } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
 
 const NOTICES = ["owner role offered", "owner role granted", "secret key minted by a person", "session ended"];
 

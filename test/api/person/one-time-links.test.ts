@@ -12,7 +12,7 @@ import {
   PASSWORD,
   person,
 } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
 
 const NEW = "a password nobody else has";
 const VERIFY = "POST /v1/auth/email_verifications/consume";

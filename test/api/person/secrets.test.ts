@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
 import { account, freshEmail, lastLetter, logIn, person, team } from "../../../harness/people.ts";
-import { testInstance } from "../../../harness/rack.ts";
+import { testInstance } from "../../../harness/test-instance.ts";
 import { everythingStored } from "../../../harness/stored.ts";
 
 const PLANTED = "planted-password-that-must-not-stay";

@@ -13,7 +13,7 @@ import {
   person,
   team,
 } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

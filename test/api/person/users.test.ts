@@ -13,7 +13,7 @@ import {
   person,
   team,
 } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
 
 const NEW = "another fine password";
 const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();

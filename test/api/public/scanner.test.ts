@@ -6,7 +6,7 @@ import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
 import { backends } from "../../../harness/backends.ts";
 import { auditRows, freshEmail, letters, memberOf, person, team } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/test-instance.ts";
 import { GITHUB, headersFor, report, ROUTE, scannerKeysFile, signed } from "../../../harness/scanner.ts";
 
 const HOUR_MS = 3_600_000;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { BackupState } from "../../../src/domain/health/status.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testInstance, type TestInstance } from "../../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../../harness/test-instance.ts";
 
 const DAY_MS = 86_400_000;
 /** The schedule that an instance has unless told otherwise; nothing is due before a minute has passed. */

@@ -13,7 +13,7 @@ import {
   type Person,
   type Team,
 } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
 
 const DAY = 86_400_000;
 const ACCEPT = "POST /v1/auth/invites/accept";

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/backends.ts";
 import { auditRows, memberOf, person, team, type Team } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/rack.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/test-instance.ts";
 
 const ROUNDS = 50;
 const NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057";

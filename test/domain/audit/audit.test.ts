@@ -22,7 +22,7 @@ import {
   sharedServices,
   vendorOf,
   type TestServices,
-} from "../../../harness/rack-lite.ts";
+} from "../../../harness/test-services.ts";
 import { dropAppendOnly } from "../../../harness/raw-sql.ts";
 
 function happen(ctx: Ctx<SecretKeyActor>, event: Event): Promise<number> {

@@ -26,7 +26,7 @@ import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../../../src/kernel/crypto/signed-note.ts";
 import { signingKeyById } from "../../../src/store/queries/signing-keys.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testServices, sharedServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
+import { testServices, sharedServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
 import { dropAppendOnly } from "../../../harness/raw-sql.ts";
 
 const sha256 = (bytes: Uint8Array): Uint8Array => createHash("sha256").update(bytes).digest();

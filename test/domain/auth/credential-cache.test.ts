@@ -2,8 +2,14 @@
 import { describe, expect, it } from "vitest";
 import { CredentialCache, resolveCached } from "../../../src/domain/auth/credential-cache.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testClock } from "../../../harness/rack-lite.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance, type Workspace } from "../../../harness/rack.ts";
+import { testClock } from "../../../harness/test-services.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/test-instance.ts";
 
 const poll = (r: TestInstance, bearer: string, w: Workspace): Promise<Reply> =>
   r.call(bearer, `GET /v1/policy/delta?project_id=${w.project_id}&since=1`);

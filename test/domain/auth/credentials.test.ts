@@ -10,7 +10,7 @@ import { signUp } from "../../../src/domain/auth/users.ts";
 import { createWorkspace } from "../../../src/domain/workspaces/workspaces.ts";
 import { formatCredential, type CredentialKind } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/backends.ts";
-import { sharedServices } from "../../../harness/rack-lite.ts";
+import { sharedServices } from "../../../harness/test-services.ts";
 
 /** A refusal is thrown at once or comes later; for a test it is one thing. */
 const resolve = async (services: Services, bearer: string) => resolveBearer(services, bearer);

@@ -6,7 +6,7 @@ import { readText } from "../../../src/platform/packaged-files.ts";
 import { Failure } from "../../../src/kernel/errors.ts";
 import { account, logIn } from "../../../harness/people.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testInstance } from "../../../harness/rack.ts";
+import { testInstance } from "../../../harness/test-instance.ts";
 
 const CHEAP = { memoryCost: 64, timeCost: 2, parallelism: 1 };
 const ada = { email: "lovelace@example.com", words: ["Analytical Engines", "engines-ltd"] };

@@ -14,7 +14,7 @@ import {
 } from "../../../src/domain/embed/signing-keys.ts";
 import { thumbprint } from "../../../src/domain/vault/signing-keys.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testServices, type TestServices } from "../../../harness/rack-lite.ts";
+import { testServices, type TestServices } from "../../../harness/test-services.ts";
 
 const NIL = "00000000-0000-0000-0000-000000000000";
 

@@ -7,7 +7,7 @@ import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../../s
 import { silentLog } from "../../../src/platform/log.ts";
 import { startApp } from "../../../src/server/start.ts";
 import { tempDir } from "../../../harness/cli.ts";
-import { testClock } from "../../../harness/rack-lite.ts";
+import { testClock } from "../../../harness/test-services.ts";
 import { IDENTIFIER, keyList, signed } from "../../../harness/scanner.ts";
 
 const BODY = Buffer.from("[]");

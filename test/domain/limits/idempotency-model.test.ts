@@ -16,7 +16,7 @@ import { claimRecord, completeRecord } from "../../../src/store/queries/idempote
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { record } from "../../../src/domain/core/mutate.ts";
 import { backends, type Backend } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
 
 const env = "live" as const;
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { deliverDue, listMail, mailState, retryMail, showMail } from "../../../src/domain/mail/outbox.ts";
 import { backends } from "../../../harness/backends.ts";
 import { account, freshEmail, PASSWORD } from "../../../harness/people.ts";
-import { testInstance, type TestInstance } from "../../../harness/rack.ts";
+import { testInstance, type TestInstance } from "../../../harness/test-instance.ts";
 
 const MINUTE = 60_000;
 type Mood = "accepts" | "refuses" | "drops" | "busy";

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AT_ONCE, FEED_FLAGS, runFeedSequence } from "../../../prove/feed.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
 
 const SEQUENCES = 200;
 

@@ -5,7 +5,7 @@ import { policySnapshot } from "../../../src/domain/policy/policy.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../../harness/test-services.ts";
 
 const CHUNK = 1_000;
 

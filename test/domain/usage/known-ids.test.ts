@@ -6,7 +6,7 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { ingest } from "../../../src/domain/usage/ingest.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../../harness/test-services.ts";
 
 const W = "01890a5d-ac96-774b-bcce-b302099a8057";
 const none = () => ({ keys: new Set<string>(), projects: new Set<string>(), tenants: new Set<string>() });

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
-import { Plane } from "../../../harness/sdk/plane.ts";
+import { Plane } from "../../../harness/sdk/control-plane.ts";
 import { ManualPorts, until } from "../../../harness/sdk/ports.ts";
-import { rig } from "../../../harness/sdk/rig.ts";
+import { rig } from "../../../harness/sdk/test-keyrack.ts";
 
 let folder = "";
 let serial = 0;

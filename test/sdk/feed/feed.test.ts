@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import { KeyrackError } from "../../../src/sdk/index.ts";
-import { Plane } from "../../../harness/sdk/plane.ts";
+import { Plane } from "../../../harness/sdk/control-plane.ts";
 import { ManualPorts, until } from "../../../harness/sdk/ports.ts";
-import { rig } from "../../../harness/sdk/rig.ts";
+import { rig } from "../../../harness/sdk/test-keyrack.ts";
 
 const feedCalls = (plane: Plane) => plane.seen.filter(({ path }) => path.startsWith("/v1/policy/"));
 

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps, type Pay } from "../../../harness/sdk/apps.ts";
 import { until } from "../../../harness/sdk/ports.ts";
-import { rig, type Rig } from "../../../harness/sdk/rig.ts";
+import { rig, type Rig } from "../../../harness/sdk/test-keyrack.ts";
 
 const sha = (text: string) => createHash("sha256").update(text).digest("hex");
 

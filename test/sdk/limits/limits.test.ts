@@ -7,9 +7,9 @@ import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 import type { Context } from "../../../src/sdk/index.ts";
 import { partsOf } from "../../../src/sdk/parts.ts";
 import { rateLimitHeaders } from "../../../src/sdk/limits/check.ts";
-import { Plane } from "../../../harness/sdk/plane.ts";
+import { Plane } from "../../../harness/sdk/control-plane.ts";
 import { ManualPorts, until } from "../../../harness/sdk/ports.ts";
-import { rig, type Rig } from "../../../harness/sdk/rig.ts";
+import { rig, type Rig } from "../../../harness/sdk/test-keyrack.ts";
 
 const rule: RateLimit = { id: "per-minute", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "key" };
 const run = promisify(execFile);

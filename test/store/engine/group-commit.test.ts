@@ -11,7 +11,7 @@ import { fail, Failure } from "../../../src/kernel/errors.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import type { TenantRow } from "../../../src/store/schema/tables.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
 
 const TABLES = ["workspaces", "projects", "tenants", "api_keys", "secret_keys", "policy_versions", "audit_log"];
 

@@ -4,7 +4,7 @@ import { record } from "../../../src/domain/core/mutate.ts";
 import { insertKeptAnswer, keptAnswer } from "../../../src/store/queries/idempotency-replays.ts";
 import { columns, dynamic, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
 import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../../harness/test-services.ts";
 
 /** Keeps what it is asked instead of answering. */
 function recorder(dialect: "sqlite" | "postgres"): Reader & { asked: Query[] } {

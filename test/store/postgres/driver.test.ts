@@ -13,7 +13,7 @@ import { openStore } from "../../../src/store/database.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { backends, freshDatabase } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
 import { tcpProxy, type Cut } from "../../../harness/tcp-proxy.ts";
 
 const EVENTS = { now: () => 1, fatal: () => {} };

@@ -12,7 +12,7 @@ import { loadMigrations } from "../../../src/store/schema/migrate.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { openWriter } from "../../../src/store/sqlite/driver.ts";
 import { startChild } from "../../../harness/child.ts";
-import { testServices, vendorOf } from "../../../harness/rack-lite.ts";
+import { testServices, vendorOf } from "../../../harness/test-services.ts";
 import { openGroup } from "../../../harness/sqlite-group.ts";
 
 let dir = "";

@@ -7,10 +7,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import type { KeyEntry } from "../../src/kernel/policy/policy.ts";
-import { FakeFeed } from "./planefeed.ts";
-import { FakeIdempotency } from "./planeidempotency.ts";
-import { FakeIngest } from "./planeingest.ts";
-import { FakeLimits } from "./planelimits.ts";
+import { FakeFeed } from "./control-plane-feed.ts";
+import { FakeIdempotency } from "./control-plane-idempotency.ts";
+import { FakeIngest } from "./control-plane-ingest.ts";
+import { FakeLimits } from "./control-plane-limits.ts";
 
 export type Asked = {
   method: string;

@@ -5,7 +5,7 @@ import type { Clock } from "../src/domain/core/clock.ts";
 import type { PasswordCost } from "../src/domain/auth/password.ts";
 import { createLog } from "../src/platform/log.ts";
 import type { DatabaseTarget } from "../src/store/database.ts";
-import type { Flags } from "./lite.ts";
+import type { Flags } from "./services.ts";
 
 // Answers are looked at field by field, so their bodies are loosely typed on purpose.
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -13,7 +13,7 @@ export type Reply = { status: number; headers: Headers; body: any; text: string 
 export type CallOptions = { headers?: Record<string, string>; bearer?: string | null; raw?: string };
 export type Call = (bearer: string | null, route: string, body?: unknown, options?: CallOptions) => Promise<Reply>;
 export type Rig = { app: App; logs: string[]; call: Call };
-export type RigOptions = {
+export type LocalInstanceOptions = {
   target: DatabaseTarget;
   dir: string;
   clock?: Clock;
@@ -25,7 +25,14 @@ export type RigOptions = {
 /** Argon2 at next to no cost: most suites are not about it. */
 const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
 
-export async function openRig({ target, dir, clock, flags, fatal, passwordCost }: RigOptions): Promise<Rig> {
+export async function startInstance({
+  target,
+  dir,
+  clock,
+  flags,
+  fatal,
+  passwordCost,
+}: LocalInstanceOptions): Promise<Rig> {
   const logs: string[] = [];
   const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
   const { settings } = loadSettings({

@@ -3,7 +3,7 @@
 import { EventEmitter, once } from "node:events";
 import type { KeyEntry, PolicyChange } from "../../src/kernel/policy/policy.ts";
 import { entryOf, hashOf } from "./feeds.ts";
-import type { Asked, Told } from "./plane.ts";
+import type { Asked, Told } from "./control-plane.ts";
 
 const ALLOWED = {
   snapshot: ["project_id", "env", "tenant_id", "node", "max_keys", "cursor"],

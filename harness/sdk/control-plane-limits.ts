@@ -2,7 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
-import type { Told } from "./plane.ts";
+import type { Told } from "./control-plane.ts";
 
 type Body = Record<string, unknown>;
 type Booking = { from: number; until: number; units: number; lease: string | null };

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { openRig, type CallOptions, type Reply } from "./rig.ts";
+import { startInstance, type CallOptions, type Reply } from "./local-instance.ts";
 import type { App } from "../src/server/start.ts";
 import type { SettingName } from "../src/config/settings.ts";
 import type { SessionActor } from "../src/domain/core/actor.ts";
@@ -13,10 +13,10 @@ import type { PasswordCost } from "../src/domain/auth/password.ts";
 import { createSecretKey } from "../src/domain/keys/secret-keys.ts";
 import type { DatabaseTarget } from "../src/store/database.ts";
 import { readyDatabase, type Backend } from "./backends.ts";
-import { testClock, type TestClock } from "./rack-lite.ts";
+import { testClock, type TestClock } from "./test-services.ts";
 import { rawSql, type Row } from "./raw-sql.ts";
 
-export type { Reply } from "./rig.ts";
+export type { Reply } from "./local-instance.ts";
 export type Json = Record<string, unknown>;
 export type As = "sk_owner" | "sk_admin" | "sk_test" | "bootstrap" | null;
 
@@ -68,7 +68,7 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
   const shared = options.beside && { master_key_file: join(options.beside.dataDir, "master.key") };
   const { fatal, passwordCost } = options;
   const flags = { ...shared, ...options.flags };
-  const { app, logs, call } = await openRig({ target, dir: dataDir, clock, flags, fatal, passwordCost });
+  const { app, logs, call } = await startInstance({ target, dir: dataDir, clock, flags, fatal, passwordCost });
   return {
     app,
     url: app.url,

@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { openTestServices, testClock, type Flags, type TestServices } from "./lite.ts";
+import { openTestServices, testClock, type Flags, type TestServices } from "./services.ts";
 import { readyDatabase, type Backend } from "./backends.ts";
 
-export { asOwner, keyActor, START, testClock, vendorOf, type TestServices, type TestClock } from "./lite.ts";
+export { asOwner, keyActor, START, testClock, vendorOf, type TestServices, type TestClock } from "./services.ts";
 
 type Options = { flags?: Flags };
 

@@ -1,6 +1,6 @@
 // The fake's ingest: decisions 146 to 150. Any event that is not exactly as specified refuses the whole batch.
 
-import type { Told } from "./plane.ts";
+import type { Told } from "./control-plane.ts";
 
 export type SeenEvent = {
   ts: string;

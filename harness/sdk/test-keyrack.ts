@@ -4,7 +4,7 @@ import type { Keyrack } from "../../src/sdk/parts.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import type { Ports } from "../../src/sdk/runtime.ts";
-import { Plane } from "./plane.ts";
+import { Plane } from "./control-plane.ts";
 import { patientPorts } from "./ports.ts";
 
 export type Line = { level: string; message: string; fields: Record<string, unknown> };

@@ -1,0 +1,44 @@
+// Finds or starts, once for the whole run, the servers that tests need, and hands their addresses to the test files.
+// A missing one is skipped with one loud line; naming it in KEYRACK_TEST_REQUIRE ("postgres") makes that a failure.
+import type { TestProject } from "vitest/node";
+import { dropDatabase, newName } from "./postgres-databases.ts";
+import { findPostgres } from "./postgres-server.ts";
+
+/** A server that tests may use: `stop` ends it if this run started it. */
+export type Found = { url: string; stop(): Promise<void> };
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    postgres: string | null;
+    /** The run's database to copy, if a test file has made it (backends.ts). */
+    template: string;
+  }
+}
+
+const services = { postgres: findPostgres } as const satisfies Record<string, () => Promise<Found | null>>;
+
+type ServiceName = keyof typeof services;
+
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const required = (process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).filter(Boolean);
+  const started: Found[] = [];
+  const stopAll = async (): Promise<void> => {
+    for (const found of started.toReversed()) await found.stop();
+  };
+  for (const name of Object.keys(services) as ServiceName[]) {
+    const found = await services[name]();
+    if (found) started.push(found);
+    else if (required.includes(name)) {
+      await stopAll();
+      throw new Error(`KEYRACK_TEST_REQUIRE names ${name}, and none was found or could be started`);
+    } else console.error(`!!! SKIPPED: no ${name} was found or could be started; every test on ${name} is left out.`);
+    project.provide(name, found?.url ?? null);
+  }
+  const template = newName();
+  project.provide("template", template);
+  return async () => {
+    const server = project.getProvidedContext().postgres;
+    if (server) await dropDatabase(server, template);
+    await stopAll();
+  };
+}
