@@ -2,7 +2,8 @@
 import { once } from "node:events";
 import { PostgresDriver } from "../src/store/postgres/driver.ts";
 import { loadMigrations, migrate } from "../src/store/schema/migrate.ts";
-import { openStore, type DatabaseTarget } from "../src/store/database.ts";
+import { openStore } from "../src/store/database.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
 import { SqliteDriver } from "../src/store/sqlite/driver.ts";
 
 type Args = { target: DatabaseTarget; killAfter?: string };

@@ -8,7 +8,7 @@ import { startApp, type App } from "../src/server/start.ts";
 import { createClient, type Client } from "../src/client.ts";
 import { loadSettings, type SettingName, type Settings } from "../src/config/settings.ts";
 import { createLog } from "../src/platform/log.ts";
-import type { DatabaseTarget } from "../src/store/database.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
 import { readyDatabase, type Backend } from "./backends.ts";
 
 type Flags = Partial<Record<SettingName, string>>;

@@ -4,7 +4,7 @@ import { loadSettings } from "../src/config/settings.ts";
 import type { Clock } from "../src/domain/core/clock.ts";
 import type { PasswordCost } from "../src/domain/auth/password.ts";
 import { createLog } from "../src/platform/log.ts";
-import type { DatabaseTarget } from "../src/store/database.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
 import type { Flags } from "./services.ts";
 
 // Answers are looked at field by field, so their bodies are loosely typed on purpose.

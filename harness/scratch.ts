@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import type { DatabaseTarget } from "../src/store/database.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
 import type { Backend } from "../prove/campaign.ts";
 
 /** Where an instance lives: in process by its target, as a process of its own by its arguments. */

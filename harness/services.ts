@@ -17,7 +17,8 @@ import { createVault } from "../src/domain/vault/vault.ts";
 import { createWorkspace } from "../src/domain/workspaces/workspaces.ts";
 import type { Env } from "../src/kernel/credentials.ts";
 import type { Log } from "../src/platform/log.ts";
-import { openStore, type DatabaseTarget } from "../src/store/database.ts";
+import { openStore } from "../src/store/database.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
 import { rawSql, type Row } from "./raw-sql.ts";
 
 export const START = Date.UTC(2026, 10, 14);

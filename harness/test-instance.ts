@@ -11,7 +11,7 @@ import type { SessionActor } from "../src/domain/core/actor.ts";
 import type { Ctx } from "../src/domain/core/context.ts";
 import type { PasswordCost } from "../src/domain/auth/password.ts";
 import { createSecretKey } from "../src/domain/keys/secret-keys.ts";
-import type { DatabaseTarget } from "../src/store/database.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
 import { readyDatabase, type Backend } from "./backends.ts";
 import { testClock, type TestClock } from "./test-services.ts";
 import { rawSql, type Row } from "./raw-sql.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { copyDatabase } from "../src/backup/database-copy.ts";
 import { sumDifferences, sumRows, type Sums } from "../src/store/offline/copy.ts";
 import { openCopySource } from "../src/store/offline/copy-ends.ts";
-import type { DatabaseTarget } from "../src/store/database.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";

@@ -1,6 +1,6 @@
 // Backups and restore tests take minutes on a large database, and a stopping instance does not wait for them: what was
 // being made is dropped, and the next start makes it anew.
-import type { Tell } from "../store/offline/inspect.ts";
+import type { OnProgress } from "../store/progress.ts";
 import type { Services } from "../domain/core/context.ts";
 
 const controllers = new WeakMap<Services, AbortController>();
@@ -12,8 +12,8 @@ function controllerOf(services: Services): AbortController {
 }
 
 /** The same listener, carrying the word to stop. */
-export function stoppable(services: Services, tell: Tell): Tell {
-  return Object.assign((...told: Parameters<Tell>) => tell(...told), { signal: controllerOf(services).signal });
+export function stoppable(services: Services, tell: OnProgress): OnProgress {
+  return Object.assign((...told: Parameters<OnProgress>) => tell(...told), { signal: controllerOf(services).signal });
 }
 
 /** Ends what is being made; nothing new begins. */

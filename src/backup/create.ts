@@ -5,7 +5,8 @@ import { dirname, join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { differences, type Contents } from "../store/offline/contents.ts";
 import { writeFact } from "../store/queries/deployment.ts";
-import { inspect, type Tell } from "../store/offline/inspect.ts";
+import { inspect } from "../store/offline/inspect.ts";
+import type { OnProgress } from "../store/progress.ts";
 import { BackupBusy, dumpPostgres, listDump, toolVersion } from "../store/postgres/tools.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import {
@@ -93,7 +94,7 @@ function assertRoom(dir: string, bytes: number): void {
     throw new BackupRefused(`There is no room for a backup in ${dir}: it needs ${Math.ceil(bytes / 1e6)} MB.`);
 }
 
-async function copySqliteInto(services: Services, partial: string, tell: Tell): Promise<Copied> {
+async function copySqliteInto(services: Services, partial: string, tell: OnProgress): Promise<Copied> {
   const { target } = services.store;
   if (target.kind !== "sqlite") throw new Error("not SQLite");
   const file = "keyrack.db";
@@ -108,7 +109,7 @@ async function copySqliteInto(services: Services, partial: string, tell: Tell): 
   return { file, tool: null, contents };
 }
 
-async function dumpInto(services: Services, partial: string, tell: Tell): Promise<Copied> {
+async function dumpInto(services: Services, partial: string, tell: OnProgress): Promise<Copied> {
   const { target } = services.store;
   if (target.kind !== "postgres") throw new Error("not PostgreSQL");
   const file = "keyrack.dump";
@@ -123,7 +124,7 @@ const running = new WeakMap<Services, Promise<Made>>();
 export type Made = BackupView & { hook: HookResult | null };
 
 /** Makes a backup. Whoever asks while one is being made gets that one. */
-export function createBackup(services: Services, tell: Tell = () => {}): Promise<Made> {
+export function createBackup(services: Services, tell: OnProgress = () => {}): Promise<Made> {
   let making = running.get(services);
   if (!making) {
     const told = stoppable(services, tell);
@@ -149,7 +150,7 @@ async function noteFailure(services: Services, error: unknown): Promise<void> {
     .catch((worse: unknown) => services.log.error("backup failure was not kept", { error: String(worse) }));
 }
 
-async function make(services: Services, tell: Tell): Promise<Made> {
+async function make(services: Services, tell: OnProgress): Promise<Made> {
   const dir = backupDir(services.settings);
   await runCheckpoints(services); // the manifest carries a signed note of every chain, kept away from this database
   const now = services.clock.now();
@@ -202,7 +203,7 @@ async function noteMade(services: Services, { id, created_at, bytes, sha256 }: M
 export type Verified = { object: "backup_check"; id: string; ok: boolean; findings: string[] };
 
 /** Holds a backup against its manifest, byte for byte, and looks at all of it as a database. */
-export async function verifyBackup({ settings }: Place, id: string | undefined, tell: Tell): Promise<Verified> {
+export async function verifyBackup({ settings }: Place, id: string | undefined, tell: OnProgress): Promise<Verified> {
   const dir = backupDir(settings);
   const newest = id === undefined ? listBackups(dir)[0] : undefined;
   if (newest?.manifest === null)
@@ -212,7 +213,7 @@ export async function verifyBackup({ settings }: Place, id: string | undefined, 
   return { object: "backup_check", id: found.id, ok: findings.length === 0, findings };
 }
 
-async function findingsOf(backup: Backup, tell: Tell): Promise<string[]> {
+async function findingsOf(backup: Backup, tell: OnProgress): Promise<string[]> {
   const { folder, manifest } = backup;
   const file = join(folder, manifest.file);
   const problem = fileProblem(backup);

@@ -9,8 +9,10 @@ import { preferNativeFolders } from "../platform/native-addons.ts";
 import { appliedMigrations } from "../store/offline/chains.ts";
 import { copyRows, sumDifferences, sumRows, type Sums } from "../store/offline/copy.ts";
 import { openCopySink, openCopySource, type CopySource } from "../store/offline/copy-ends.ts";
-import { openStore, type DatabaseTarget } from "../store/database.ts";
-import { inspect, type Inspection, type Tell } from "../store/offline/inspect.ts";
+import { openStore } from "../store/database.ts";
+import type { DatabaseTarget } from "../store/target.ts";
+import { inspect, type Inspection } from "../store/offline/inspect.ts";
+import type { OnProgress } from "../store/progress.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "../store/postgres/copy-target.ts";
 import { assertUnused } from "../store/postgres/restore.ts";
@@ -22,7 +24,7 @@ export type CopyOptions = {
   /** Where to. */
   to: { kind: "sqlite"; file: string } | { kind: "postgres"; url: string };
   dryRun: boolean;
-  tell: Tell;
+  tell: OnProgress;
 };
 
 export type Copied = {
@@ -116,7 +118,7 @@ async function assertCurrent({ source }: CopySource, from: DatabaseTarget): Prom
     throw new BackupRefused("The database is not at the schema of this version. Run keyrack db migrate first.", 2);
 }
 
-async function move(source: CopySource, to: DatabaseTarget, tell: Tell): Promise<Inspection> {
+async function move(source: CopySource, to: DatabaseTarget, tell: OnProgress): Promise<Inspection> {
   return to.kind === "sqlite" ? toSqlite(source, to.file, tell) : toPostgres(source, to, tell);
 }
 
@@ -125,7 +127,7 @@ async function makeSchema(to: DatabaseTarget): Promise<void> {
   await store.close();
 }
 
-async function fill(source: CopySource, to: DatabaseTarget, tell: Tell): Promise<Sums> {
+async function fill(source: CopySource, to: DatabaseTarget, tell: OnProgress): Promise<Sums> {
   const sink = await openCopySink(to);
   try {
     const sums = await copyRows(source, sink, tell);
@@ -138,7 +140,7 @@ async function fill(source: CopySource, to: DatabaseTarget, tell: Tell): Promise
 }
 
 /** What was written is read again, value by value, and looked at as a database. */
-async function compare(to: DatabaseTarget, sums: Sums, tell: Tell): Promise<Inspection> {
+async function compare(to: DatabaseTarget, sums: Sums, tell: OnProgress): Promise<Inspection> {
   const written = await openCopySource(to);
   let differences: string[];
   try {
@@ -152,7 +154,7 @@ async function compare(to: DatabaseTarget, sums: Sums, tell: Tell): Promise<Insp
   return whole;
 }
 
-async function toSqlite(source: CopySource, file: string, tell: Tell): Promise<Inspection> {
+async function toSqlite(source: CopySource, file: string, tell: OnProgress): Promise<Inspection> {
   const fresh = { kind: "sqlite", file: `${file}.copying` } as const;
   removeSqlite(fresh.file); // of a copy that was cut short
   try {
@@ -168,7 +170,7 @@ async function toSqlite(source: CopySource, file: string, tell: Tell): Promise<I
 async function toPostgres(
   source: CopySource,
   to: Extract<DatabaseTarget, { kind: "postgres" }>,
-  tell: Tell,
+  tell: OnProgress,
 ): Promise<Inspection> {
   await dropUnfinished(to.url);
   await makeSchema(to);

@@ -18,7 +18,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import type { Contents } from "../store/offline/contents.ts";
-import type { Tell } from "../store/offline/inspect.ts";
+import type { OnProgress } from "../store/progress.ts";
 import type { Dialect } from "../store/engine/statement.ts";
 
 /** A backup or a restore that cannot go on, for a reason the operator can mend. */
@@ -164,7 +164,7 @@ export function makePartial(dir: string, id: string): string {
   }
 }
 
-export async function sha256File(file: string, tell: Tell = () => {}): Promise<string> {
+export async function sha256File(file: string, tell: OnProgress = () => {}): Promise<string> {
   const sum = createHash("sha256");
   const total = statSync(file).size;
   let done = 0;
@@ -176,13 +176,17 @@ export async function sha256File(file: string, tell: Tell = () => {}): Promise<s
   return sum.digest("hex");
 }
 
-export async function assertChecksum({ folder, manifest }: Backup, tell: Tell, file = join(folder, manifest.file)) {
+export async function assertChecksum(
+  { folder, manifest }: Backup,
+  tell: OnProgress,
+  file = join(folder, manifest.file),
+) {
   if ((await sha256File(file, tell)) !== manifest.sha256)
     throw new BackupRefused(`Backup ${manifest.id} is damaged: its file does not match its checksum.`, 4);
 }
 
 /** Copies the database out of a backup and puts it on disk. It is the copy that is held against the checksum. */
-export async function extract(backup: Backup, to: string, tell: Tell): Promise<void> {
+export async function extract(backup: Backup, to: string, tell: OnProgress): Promise<void> {
   await copyFile(join(backup.folder, backup.manifest.file), to);
   chmodSync(to, 0o600); // a copy takes its source's mode, and backups travel: open to all, or not even ours to write
   await assertChecksum(backup, tell, to);

@@ -4,9 +4,11 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { differences } from "../store/offline/contents.ts";
-import { openStore, type DatabaseTarget } from "../store/database.ts";
+import { openStore } from "../store/database.ts";
+import type { DatabaseTarget } from "../store/target.ts";
 import { writeFact } from "../store/queries/deployment.ts";
-import { inspect, type Tell } from "../store/offline/inspect.ts";
+import { inspect } from "../store/offline/inspect.ts";
+import type { OnProgress } from "../store/progress.ts";
 import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
 import { restoreDump } from "../store/postgres/restore.ts";
 import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./files.ts";
@@ -29,14 +31,18 @@ const SCRATCH = "restore-test-";
 const running = new WeakMap<Services, Promise<unknown>>();
 
 /** One after the other: they share the scratch place, and each begins by clearing it. */
-export function testBackup(services: Services, id: string | undefined, tell: Tell = () => {}): Promise<RestoreTest> {
+export function testBackup(
+  services: Services,
+  id: string | undefined,
+  tell: OnProgress = () => {},
+): Promise<RestoreTest> {
   const test = (running.get(services) ?? Promise.resolve()).then(() => testOne(services, id, tell));
   const over = test.catch(() => {});
   running.set(services, over);
   return test;
 }
 
-async function testOne(services: Services, id: string | undefined, tell: Tell): Promise<RestoreTest> {
+async function testOne(services: Services, id: string | undefined, tell: OnProgress): Promise<RestoreTest> {
   const backup = findBackup(backupDir(services.settings), id);
   const told = stoppable(services, tell);
   const tried = await tryBackup(services, backup, told);
@@ -59,7 +65,7 @@ async function testOne(services: Services, id: string | undefined, tell: Tell): 
 
 type Tried = Pick<RestoreTest, "findings" | "chains" | "audit_rows">;
 
-async function tryBackup(services: Services, backup: Backup, tell: Tell): Promise<Tried> {
+async function tryBackup(services: Services, backup: Backup, tell: OnProgress): Promise<Tried> {
   const work = backup.manifest.dialect === "sqlite" ? inScratchFile : inScratchDatabase;
   try {
     return await work(services, backup, tell);
@@ -76,7 +82,7 @@ function isOfThePlace(error: unknown): boolean {
 }
 
 /** As restored, against the manifest; then as this version would use it. */
-async function look(target: DatabaseTarget, { manifest }: Backup, tell: Tell): Promise<Tried> {
+async function look(target: DatabaseTarget, { manifest }: Backup, tell: OnProgress): Promise<Tried> {
   const { contents, findings, chains, audit_rows } = await inspect(target, tell);
   const all = [...findings, ...differences(manifest, contents)];
   if (all.length === 0) {
@@ -86,7 +92,7 @@ async function look(target: DatabaseTarget, { manifest }: Backup, tell: Tell): P
   return { findings: all, chains, audit_rows };
 }
 
-async function inScratchFile({ settings }: Services, backup: Backup, tell: Tell): Promise<Tried> {
+async function inScratchFile({ settings }: Services, backup: Backup, tell: OnProgress): Promise<Tried> {
   const { data_dir } = settings;
   for (const name of readdirSync(data_dir))
     if (name.startsWith(SCRATCH)) rmSync(join(data_dir, name), { recursive: true, force: true });
@@ -100,7 +106,7 @@ async function inScratchFile({ settings }: Services, backup: Backup, tell: Tell)
   }
 }
 
-async function inScratchDatabase(services: Services, backup: Backup, tell: Tell): Promise<Tried> {
+async function inScratchDatabase(services: Services, backup: Backup, tell: OnProgress): Promise<Tried> {
   const { target } = services.store;
   const { restore_test_database_url: place } = services.settings;
   if (target.kind !== "postgres")

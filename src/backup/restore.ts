@@ -9,9 +9,11 @@ import { settleRestored, type PendingRestore, type Settled } from "./after-resto
 import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "../server/instance.ts";
 import type { Log } from "../platform/log.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
-import { openStore, type DatabaseTarget } from "../store/database.ts";
+import { openStore } from "../store/database.ts";
+import type { DatabaseTarget } from "../store/target.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
-import { inspect, type Tell } from "../store/offline/inspect.ts";
+import { inspect } from "../store/offline/inspect.ts";
+import type { OnProgress } from "../store/progress.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "../store/queries/restore.ts";
 import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "../store/postgres/restore.ts";
@@ -25,7 +27,7 @@ export type RestoreOptions = {
   backup: string | undefined;
   force: boolean;
   newMasterKey: boolean;
-  tell: Tell;
+  tell: OnProgress;
 };
 
 export type Restored = Settled & {
@@ -206,7 +208,7 @@ async function settleIn({ options }: Job, settings: Settings): Promise<Settled> 
   }
 }
 
-async function assertSound(target: DatabaseTarget, { id }: Backup, tell: Tell): Promise<void> {
+async function assertSound(target: DatabaseTarget, { id }: Backup, tell: OnProgress): Promise<void> {
   const { findings } = await inspect(target, tell);
   if (findings.length > 0)
     throw new BackupRefused(`Backup ${id} does not restore to a sound database: ${findings[0]}.`, 4);

@@ -21,7 +21,7 @@ import { readsAsOther } from "../domain/auth/credentials.ts";
 import { mint } from "../domain/auth/new-credentials.ts";
 import { createVault, type Vault } from "../domain/vault/vault.ts";
 import { claimFact, readFact, writeFact, type Fact } from "../store/queries/deployment.ts";
-import type { Store } from "../store/database.ts";
+import type { Store } from "../store/store.ts";
 
 export function openDataDir(settings: Settings): string {
   const dir = resolve(settings.data_dir);

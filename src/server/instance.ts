@@ -14,7 +14,8 @@ import type { Log } from "../platform/log.ts";
 import { openMachineServices } from "./services.ts";
 import { NativeUnavailable, preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
-import { openReadOnly, openStore, type DatabaseTarget } from "../store/database.ts";
+import { openReadOnly, openStore } from "../store/database.ts";
+import type { DatabaseTarget } from "../store/target.ts";
 import { quickCheck } from "../store/offline/inspect.ts";
 import {
   DataDirInUse,

@@ -11,7 +11,7 @@ import { openCounters } from "../domain/limits/ratelimit.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
-import type { Store } from "../store/database.ts";
+import type { Store } from "../store/store.ts";
 
 export type MachineServices = Pick<
   Services,

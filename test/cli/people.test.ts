@@ -1,7 +1,7 @@
 // `keyrack user`, `keyrack mail` and `keyrack audit list --deployment`, as processes on the database of a stopped server.
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { DatabaseTarget } from "../../src/store/database.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
 import { backends } from "../../harness/backends.ts";
 import { keyrack, type Ran } from "../../harness/cli.ts";
 import { account, auditRows, freshEmail, PASSWORD } from "../../harness/people.ts";

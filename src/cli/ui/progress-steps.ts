@@ -1,5 +1,5 @@
 // Progress of an operation that tells its steps: a bar for each on a terminal, nothing elsewhere.
-import type { Step } from "../../store/offline/inspect.ts";
+import type { Step } from "../../store/progress.ts";
 import { createProgress, type Progress } from "./progress.ts";
 
 const MIB = 2 ** 20;

@@ -1,6 +1,6 @@
 // Secret keys resolved a moment ago, for the machine endpoints only (decision 144). A revocation in this process drops
 // its entry at once; other processes hear of it by notice, and at the latest when the entry's time is up.
-import type { Store } from "../../store/database.ts";
+import type { Store } from "../../store/store.ts";
 import type { Actor, SecretKeyActor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
 import { sha256, type Services } from "../core/context.ts";

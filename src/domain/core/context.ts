@@ -5,7 +5,7 @@ import { digestShort } from "../../kernel/crypto/key-digest.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import { createIds } from "../../kernel/ids.ts";
 import { DIGEST } from "../../kernel/crypto/sha256-block.ts";
-import type { Store } from "../../store/database.ts";
+import type { Store } from "../../store/store.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Actor } from "./actor.ts";
 import type { Clock } from "./clock.ts";

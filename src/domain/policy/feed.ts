@@ -2,7 +2,7 @@
 // A head may be remembered only where every change passes through this process (SQLite); on PostgreSQL another process
 // may have moved it, and a poll after a revocation must see it, so there the head is always read.
 import { fail } from "../../kernel/errors.ts";
-import type { Store } from "../../store/database.ts";
+import type { Store } from "../../store/store.ts";
 import { headById } from "../../store/queries/policy.ts";
 import { PolicyPages } from "./page-cache.ts";
 import { Waiter, type OnGone } from "../core/waiter.ts";

@@ -2,7 +2,7 @@
 // say is collected and written in one go beside the answers, and only where it is news.
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Store } from "../../store/database.ts";
+import type { Store } from "../../store/store.ts";
 import {
   deleteNode,
   insertNode,

@@ -4,13 +4,8 @@ import { hash } from "node:crypto";
 import { fail } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import {
-  changesSince,
-  snapshotChunk,
-  versionChangedAt,
-  type Change,
-  type Narrowing,
-} from "../../store/queries/policy.ts";
+import { changesSince, snapshotChunk, versionChangedAt, type Change } from "../../store/queries/policy.ts";
+import type { PolicySelection } from "../../store/queries/policy-params.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
@@ -168,7 +163,7 @@ function pageLimit(ctx: Ctx, max_keys: number | undefined): number {
   return Math.min(max_keys ?? ceiling, ceiling);
 }
 
-function narrowing(head: Head, { env, tenants }: Filter): Narrowing {
+function narrowing(head: Head, { env, tenants }: Filter): PolicySelection {
   return { project_id: head.project_id, env, tenants, defaults: head.default_rate_limits };
 }
 

@@ -1,21 +1,13 @@
 // Rows that are added to what stands there already. The jobs of one batch often add to the same ones: each is then
 // written once, with what all of them bring.
-import type { Runner } from "./bulk-insert.ts";
-
-export type Sums<R> = {
-  /** Tells rows apart as the primary key does. */
-  keyOf(row: R): string;
-  /** Both together. Neither is changed: a batch that fails is run again, job by job. */
-  plus(a: R, b: R): R;
-  write(on: Runner, rows: readonly R[]): Promise<void>;
-};
+import type { Runner, AdditiveUpsert } from "./tx.ts";
 
 /** Writes them in the order of their keys: two processes with the same rows then wait for each other, not in a circle. */
 export class Summed<R> {
-  readonly #sums: Sums<R>;
+  readonly #sums: AdditiveUpsert<R>;
   readonly #rows = new Map<string, R>();
 
-  constructor(sums: Sums<R>) {
+  constructor(sums: AdditiveUpsert<R>) {
     this.#sums = sums;
   }
 

@@ -1,6 +1,7 @@
 // Inserts of many rows with few statements.
 import type { Compilable } from "kysely";
-import { statement, type Builder, type Dialect, type Tx } from "./statement.ts";
+import { statement, type Builder } from "./statement.ts";
+import type { Dialect, Runner } from "./tx.ts";
 
 const ROWS_MAX = 64;
 
@@ -15,9 +16,6 @@ export function pieces(rows: number): { from: number; to: number }[] {
 }
 
 type Cells = Record<string, string | number>;
-
-/** As much of a transaction as an insert needs. */
-export type Runner = Pick<Tx, "dialect" | "run">;
 
 /**
  * Runs `insert … values (…), (…)` for any number of rows out of a few prepared statements. The values are laid out by

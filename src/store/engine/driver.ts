@@ -1,5 +1,5 @@
 // What a dialect must offer to the group commit: one write connection, a read door, and a word on what an error means.
-import type { Tell } from "../offline/inspect.ts";
+import type { OnProgress } from "../progress.ts";
 import type { Dialect, Query, Reader, Row } from "./statement.ts";
 
 /**
@@ -47,7 +47,7 @@ export interface Driver {
   onNotice(listener: (payload: string) => void): void;
   ping(timeoutMs: number): Promise<void>;
   /** Page by page on the write connection: a write of another connection would start it anew. SQLite only. */
-  copyTo(file: string, tell: Tell): Promise<void>;
+  copyTo(file: string, tell: OnProgress): Promise<void>;
   close(): Promise<void>;
 }
 

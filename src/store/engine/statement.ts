@@ -12,19 +12,12 @@ import {
   type Compilable,
 } from "kysely";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
-import type { Sums } from "./additive-upsert.ts";
 import type { Tables } from "../schema/tables.ts";
+import type { Dialect, Query, Reader, Tx, Value } from "./tx.ts";
 
-export type Dialect = "sqlite" | "postgres";
+export type { Dialect, Query, Reader, Row, Tx, Value } from "./tx.ts";
+
 export type Builder = Kysely<Tables>;
-export type Value = string | number | null | Uint8Array;
-
-/** The values of one execution, in the order of the statement's holes. */
-export type Row = readonly Value[];
-
-/** A compiled statement with its values filled in. */
-export type Query = { readonly sql: string; readonly values: Row };
-
 const builders: Record<Dialect, Builder> = {
   sqlite: new Kysely<Tables>({
     dialect: {
@@ -43,33 +36,6 @@ const builders: Record<Dialect, Builder> = {
     },
   }),
 };
-
-/** What the read door and a transaction both can do. */
-export interface Reader {
-  readonly dialect: Dialect;
-  all<R>(query: Query): Promise<R[]>;
-  /** On SQLite the row is there when this returns. */
-  first<R>(query: Query): MaybePromise<R | undefined>;
-  /** The same for what many ask, where nothing can have changed it since: one of them asks for all. Not to be altered. */
-  shared<R>(query: Query): MaybePromise<R | undefined>;
-}
-
-declare const txBrand: unique symbol;
-
-/** A transaction. Only the group commit makes one, so a write outside `mutate` or `record` does not type-check. */
-export interface Tx extends Reader {
-  readonly [txBrand]: true;
-  /** Runs a write; answers the number of rows it touched. */
-  run(query: Query): Promise<number>;
-  /** The same insert for several rows. */
-  many(sql: string, rows: readonly Row[]): Promise<void>;
-  /** An insert that nothing later in the job looks for: it may go with those of the other jobs of the batch. */
-  gather(query: Query): Promise<void>;
-  /** Sums that nothing later in the job looks for: those of the batch's jobs are put together. */
-  sum<R>(sums: Sums<R>, rows: readonly R[]): Promise<void>;
-  /** The project's next policy version; the project row itself is updated once, when the group seals. */
-  bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number>;
-}
 
 /** A named hole in a statement: kysely carries it through as a value, we put the real one in at each call. */
 class Hole {

@@ -3,7 +3,8 @@
 import { Asked } from "./query-memo.ts";
 import type { Driver } from "./driver.ts";
 import type { Query, Row, Tx } from "./statement.ts";
-import { Summed, type Sums } from "./additive-upsert.ts";
+import { Summed } from "./additive-upsert.ts";
+import type { AdditiveUpsert } from "./tx.ts";
 import type { Undo, Versions } from "./policy-versions.ts";
 
 /** What the jobs of one batch have in common. None of them changes what another reads. */
@@ -18,7 +19,7 @@ export class Batch {
     else this.#inserts.set(sql, [values]);
   }
 
-  sum<R>(sums: Sums<R>, rows: readonly R[]): void {
+  sum<R>(sums: AdditiveUpsert<R>, rows: readonly R[]): void {
     const summed = (this.#sums.get(sums) as Summed<R> | undefined) ?? new Summed(sums);
     this.#sums.set(sums, summed.add(rows));
   }
@@ -94,7 +95,7 @@ export class JobTx {
     else await this.#driver.writer.run(query);
   }
 
-  async sum<R>(sums: Sums<R>, rows: readonly R[]): Promise<void> {
+  async sum<R>(sums: AdditiveUpsert<R>, rows: readonly R[]): Promise<void> {
     if (this.#over) return tooLate();
     this.wrote = true;
     if (this.#batch) this.#batch.sum(sums, rows);

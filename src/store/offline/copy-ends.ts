@@ -1,7 +1,7 @@
 // The two ends of a copy: pages of plain rows out of one database, and rows into another, in either dialect.
 import { Client, TypeOverrides } from "pg";
 import { connectSqlite } from "../sqlite/open.ts";
-import type { DatabaseTarget } from "../database.ts";
+import type { DatabaseTarget } from "../target.ts";
 import { openSource, type Source } from "./source.ts";
 
 export type Row = (string | number | null | Uint8Array)[];

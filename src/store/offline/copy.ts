@@ -3,7 +3,7 @@
 // Both sides are read for an order-free digest of all values, so "equal" means each value of each row.
 import { hash as digest } from "node:crypto";
 import { listTables } from "./contents.ts";
-import type { Tell } from "./inspect.ts";
+import type { OnProgress } from "../progress.ts";
 import type { CopySource, CopySink, Row } from "./copy-ends.ts";
 import type { Source } from "./source.ts";
 
@@ -68,7 +68,7 @@ class Sum {
 
 type Taken = (table: string, columns: string[], rows: Row[]) => Promise<void>;
 
-async function readAll(from: CopySource, step: string, tell: Tell, take: Taken): Promise<Sums> {
+async function readAll(from: CopySource, step: string, tell: OnProgress, take: Taken): Promise<Sums> {
   const sums: Sums = {};
   const order = await copyOrder(from.source);
   let total = 0;
@@ -87,11 +87,11 @@ async function readAll(from: CopySource, step: string, tell: Tell, take: Taken):
 }
 
 /** Copies every row; answers what was read. The sink's transaction is the caller's to end. */
-export function copyRows(from: CopySource, to: CopySink, tell: Tell): Promise<Sums> {
+export function copyRows(from: CopySource, to: CopySink, tell: OnProgress): Promise<Sums> {
   return readAll(from, "rows copied", tell, (table, columns, rows) => to.insert(table, columns, rows));
 }
 
-export function sumRows(from: CopySource, tell: Tell): Promise<Sums> {
+export function sumRows(from: CopySource, tell: OnProgress): Promise<Sums> {
   return readAll(from, "rows compared", tell, async () => {});
 }
 

@@ -3,12 +3,8 @@ import { statSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 import type { Contents } from "./contents.ts";
-import type { DatabaseTarget } from "../database.ts";
-
-/** How far a long operation has come. */
-export type Step = { step: string; done: number; total: number };
-/** Who listens to that; the signal, where there is one, is the word to stop. */
-export type Tell = ((step: Step) => void) & { readonly signal?: AbortSignal };
+import type { OnProgress, Step } from "../progress.ts";
+import type { DatabaseTarget } from "../target.ts";
 
 export type Inspection = {
   contents: Contents;
@@ -25,7 +21,7 @@ export type InspectTask =
 
 type Reply = { progress?: Step; value?: unknown; error?: { message: string; code?: string } };
 
-async function inWorker(task: InspectTask, tell: Tell = () => {}): Promise<unknown> {
+async function inWorker(task: InspectTask, tell: OnProgress = () => {}): Promise<unknown> {
   const source = workerSource("store/offline/inspect.worker.ts");
   tell.signal?.throwIfAborted();
   const worker = new Worker(source.code, { eval: source.eval, workerData: { ...task, ...source.data } });
@@ -48,7 +44,7 @@ async function inWorker(task: InspectTask, tell: Tell = () => {}): Promise<unkno
 const LOOK_EVERY_MS = 200;
 
 /** Copies a SQLite database, in use or not, to a new file that is on disk when this resolves. */
-export async function copySqlite(file: string, to: string, tell: Tell): Promise<void> {
+export async function copySqlite(file: string, to: string, tell: OnProgress): Promise<void> {
   const total = statSync(file).size;
   const size = (): number => statSync(to, { throwIfNoEntry: false })?.size ?? 0;
   const timer = setInterval(() => tell({ step: "copy", done: Math.min(size(), total), total }), LOOK_EVERY_MS);
@@ -60,7 +56,7 @@ export async function copySqlite(file: string, to: string, tell: Tell): Promise<
 }
 
 /** Integrity, foreign keys, figures and every audit chain. A file that is no database at all is a finding too. */
-export async function inspect(target: DatabaseTarget, tell?: Tell): Promise<Inspection> {
+export async function inspect(target: DatabaseTarget, tell?: OnProgress): Promise<Inspection> {
   return (await inWorker({ op: "inspect", target }, tell)) as Inspection;
 }
 

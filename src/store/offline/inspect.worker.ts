@@ -3,7 +3,8 @@ import { readlinkSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import { basename } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
-import type { InspectTask, Step } from "./inspect.ts";
+import type { InspectTask } from "./inspect.ts";
+import type { Step } from "../progress.ts";
 
 const task = workerData as InspectTask;
 const tell = (progress: Step): void => parentPort?.postMessage({ progress }, []);

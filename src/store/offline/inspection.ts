@@ -3,8 +3,9 @@ import { closeSync, fsyncSync, openSync } from "node:fs";
 import { integrityFindings, listChains } from "./chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
 import { expectedOf, readContents } from "./contents.ts";
-import type { DatabaseTarget } from "../database.ts";
-import type { InspectTask, Inspection, Step } from "./inspect.ts";
+import type { DatabaseTarget } from "../target.ts";
+import type { InspectTask, Inspection } from "./inspect.ts";
+import type { Step } from "../progress.ts";
 import { openSource } from "./source.ts";
 import { verifyRows } from "./verify.ts";
 

@@ -2,7 +2,7 @@
 // migration, no lock. For workers and for commands that work beside a running server.
 import { Client, TypeOverrides } from "pg";
 import { connectSqlite } from "../sqlite/open.ts";
-import type { DatabaseTarget } from "../database.ts";
+import type { DatabaseTarget } from "../target.ts";
 
 const INT8 = 20;
 

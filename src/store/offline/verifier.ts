@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { BreakReason } from "../../kernel/audit/chain.ts";
-import type { DatabaseTarget } from "../database.ts";
+import type { DatabaseTarget } from "../target.ts";
 import { isLost } from "../postgres/connection-lost.ts";
 
 const WORKERS_MAX = 2;

@@ -3,14 +3,12 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { Client } from "pg";
-import type { DatabaseTarget } from "../database.ts";
+import type { PostgresTarget } from "../target.ts";
 import { listTables } from "../offline/contents.ts";
-import type { Tell } from "../offline/inspect.ts";
+import type { OnProgress } from "../progress.ts";
 import { assertPublic, connection, failed, missing, ToolRefused } from "./tools.ts";
 import { LEADER_LOCK } from "./driver.ts";
 import { openSource } from "../offline/source.ts";
-
-type PostgresTarget = Extract<DatabaseTarget, { kind: "postgres" }>;
 
 export async function holdsTables(target: PostgresTarget): Promise<boolean> {
   const source = await openSource(target);
@@ -59,7 +57,7 @@ export function pendingWords(pending: string, forgetKey: boolean): string[] {
 }
 
 /** The dump makes its schema itself, so the one that is there gives way. One that is not empty is never dropped. */
-export async function restoreDump(url: string, dump: DumpIn, words: RestoreWords, tell: Tell): Promise<void> {
+export async function restoreDump(url: string, dump: DumpIn, words: RestoreWords, tell: OnProgress): Promise<void> {
   tell({ step: "restore", done: 0, total: 1 });
   const before = words.replaced
     ? `alter schema public rename to ${words.replaced}`

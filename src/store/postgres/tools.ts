@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
 import { readContents, type Contents } from "../offline/contents.ts";
-import type { Tell } from "../offline/inspect.ts";
+import type { OnProgress } from "../progress.ts";
 import { openSource, type Source } from "../offline/source.ts";
 
 /** A tool that is missing, too old, or failed: the message says what to do. */
@@ -85,7 +85,7 @@ export async function assertPublic(source: Source): Promise<void> {
 const LOCK = 1_263_682_380;
 
 /** Dumps what one moment of the database holds, and answers the figures of that very moment. */
-export async function dumpPostgres(url: string, to: string, tell: Tell): Promise<Contents> {
+export async function dumpPostgres(url: string, to: string, tell: OnProgress): Promise<Contents> {
   const version = await toolVersion("pg_dump");
   const source = await openSource({ kind: "postgres", url, pool: 1 });
   try {

@@ -1,6 +1,6 @@
 // The feed's JSON, built by PostgreSQL itself: the same bytes as policy.sqlite.ts, held to it by a contract test.
 import type { Query } from "../engine/statement.ts";
-import type { ChangesWanted, ChunkWanted } from "./policy.ts";
+import type { ChangesParams, ChunkParams } from "./policy-params.ts";
 
 // Whole seconds times an interval are exact to the year 9999; milliseconds would not be.
 const TIME = `coalesce('"' || to_char(timestamp 'epoch' + (expires_at / 1000) * interval '1 second',
@@ -24,7 +24,7 @@ function narrowed(env: string | null, tenants: readonly string[], first: number)
   return { sql: sql.join(" "), values: [...(env === null ? [] : [env]), ...tenants] };
 }
 
-export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkWanted): Query {
+export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkParams): Query {
   const narrow = narrowed(env, tenants, 6);
   const sql = `select string_agg(entry, ',' order by id) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
@@ -38,7 +38,7 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
   return { sql, values: [defaults, project_id, after, expiredBefore, limit, ...narrow.values] };
 }
 
-export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesWanted): Query {
+export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesParams): Query {
   const narrow = narrowed(env, tenants, 6);
   const sql = `select policy_version, case
       when revoked_at is null then '{"change":"upsert","key_id":"' || ${WHO} || ${WHAT}

@@ -1,7 +1,7 @@
 // The feed's JSON, built by SQLite itself: three times faster than rows through JavaScript. The one place beside
 // policy.postgres.ts where SQL is not portable; a contract test holds both to the same bytes.
 import type { Query } from "../engine/statement.ts";
-import type { ChangesWanted, ChunkWanted } from "./policy.ts";
+import type { ChangesParams, ChunkParams } from "./policy-params.ts";
 
 // Most keys never expire: nothing is formatted for them.
 const TIME = `case when expires_at is null then 'null' else '"'
@@ -21,7 +21,7 @@ function tenantsIn(tenants: readonly string[]): string {
 }
 
 /** Up to `limit` entries behind `after`, joined by commas. The last id stands in them; to ask for `max(id)` costs more. */
-export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkWanted): Query {
+export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkParams): Query {
   const sql = `select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
       select expires_at, concat('{"key_id":"', ${WHO}, ${WHAT}) as entry
@@ -36,7 +36,7 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
 }
 
 /** Changes in (since, upTo], oldest first. */
-export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesWanted): Query {
+export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesParams): Query {
   const sql = `select policy_version, case
       when revoked_at is null then concat('{"change":"upsert","key_id":"', ${WHO}, ${WHAT})
       else concat('{"change":"remove","key_id":"', ${WHO}, '","reason":"', coalesce(revoked_cause, 'revoked'), '"}')

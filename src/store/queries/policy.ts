@@ -1,20 +1,9 @@
 // What the policy feed reads: a project's head, snapshot entries in chunks, changes since a version, and the delta log.
 // Entries arrive as finished JSON; nothing here parses or builds one in JavaScript.
-import type { Env } from "../../kernel/credentials.ts";
 import * as postgres from "./policy.postgres.ts";
 import * as sqlite from "./policy.sqlite.ts";
 import { statement, type Reader } from "../engine/statement.ts";
-
-export type Narrowing = {
-  project_id: string;
-  env: Env | null;
-  tenants: readonly string[];
-  /** The project's own rules, which a key without rules inherits; JSON text. */
-  defaults: string;
-};
-
-export type ChunkWanted = Narrowing & { after: string; limit: number; expiredBefore: number };
-export type ChangesWanted = Narrowing & { since: number; upTo: number; limit: number };
+import type { ChangesParams, ChunkParams } from "./policy-params.ts";
 
 export type Chunk = { entries: Buffer; n: number; last_id: string | null; first_expiry: number | null };
 export type Change = { policy_version: number; entry: string };
@@ -27,7 +16,7 @@ const BEGINNING = '{"key_id":"';
 
 const dialects = { sqlite, postgres };
 
-export async function snapshotChunk(on: Reader, wanted: ChunkWanted): Promise<Chunk> {
+export async function snapshotChunk(on: Reader, wanted: ChunkParams): Promise<Chunk> {
   const [row] = await on.all<ChunkRow>(dialects[on.dialect].chunkQuery(wanted));
   if (!row?.entries) return { entries: NOTHING, n: 0, last_id: null, first_expiry: null };
   const entries = typeof row.entries === "string" ? Buffer.from(row.entries) : row.entries;
@@ -39,7 +28,7 @@ function lastId(entries: Buffer): string {
   return entries.toString("latin1", at, entries.indexOf('"', at));
 }
 
-export function changesSince(on: Reader, wanted: ChangesWanted): Promise<Change[]> {
+export function changesSince(on: Reader, wanted: ChangesParams): Promise<Change[]> {
   return on.all<Change>(dialects[on.dialect].changesQuery(wanted));
 }
 

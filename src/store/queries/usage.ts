@@ -5,7 +5,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { insertMany } from "../engine/bulk-insert.ts";
 import { LIST_MAX } from "./page.ts";
 import { dynamic, statement, type Reader } from "../engine/statement.ts";
-import type { Sums } from "../engine/additive-upsert.ts";
+import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
 
 const writeDays = insertMany<UsageDayRow>(["workspace_id", "key_id", "day", "requests", "errors"], (db, rows) =>
@@ -35,13 +35,13 @@ const writeTenantMonths = insertMany<UsageTenantMonthRow>(
       ),
 );
 
-export const daySums: Sums<UsageDayRow> = {
+export const daySums: AdditiveUpsert<UsageDayRow> = {
   keyOf: ({ key_id, day }) => `${key_id} ${day}`,
   plus: (a, b) => ({ ...a, requests: a.requests + b.requests, errors: a.errors + b.errors }),
   write: writeDays,
 };
 
-export const tenantMonthSums: Sums<UsageTenantMonthRow> = {
+export const tenantMonthSums: AdditiveUpsert<UsageTenantMonthRow> = {
   keyOf: ({ workspace_id, month, env, tenant_id, project_id }) =>
     `${workspace_id} ${month} ${env} ${tenant_id} ${project_id}`,
   plus: (a, b) => ({

@@ -5,7 +5,7 @@ import { fail } from "../../kernel/errors.ts";
 import { connectSqlite, type Connection, type Statement } from "./open.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "../engine/driver.ts";
 import { Flusher } from "./wal-sync.ts";
-import type { Tell } from "../offline/inspect.ts";
+import type { OnProgress } from "../progress.ts";
 import { openReader, SqliteReader, Statements } from "./reader.ts";
 import { assertPragma, COMMON, setPragmas } from "./pragmas.ts";
 import type { Query, Row } from "../engine/statement.ts";
@@ -224,7 +224,7 @@ export class SqliteDriver implements Driver {
     this.#read.prepare("select 1").get();
   }
 
-  async copyTo(file: string, tell: Tell): Promise<void> {
+  async copyTo(file: string, tell: OnProgress): Promise<void> {
     const progress = ({ totalPages: total, remainingPages }: CopyProgress): number => {
       tell.signal?.throwIfAborted();
       tell({ step: "copy", done: total - remainingPages, total });

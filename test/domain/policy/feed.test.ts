@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { Feed } from "../../../src/domain/policy/feed.ts";
 import { NEVER_GONE } from "../../../src/domain/core/waiter.ts";
-import type { Store } from "../../../src/store/database.ts";
+import type { Store } from "../../../src/store/store.ts";
 
 const row = { workspace_id: "w", policy_version: 3, min_delta_version: 1, default_rate_limits: "[]", deleted_at: null };
 const head = {

@@ -1,11 +1,7 @@
 // The one exception to portable SQL: the feed's JSON is built by each dialect. Both must give the same bytes.
 import { describe, expect, it } from "vitest";
-import {
-  changesSince,
-  snapshotChunk,
-  type ChangesWanted,
-  type ChunkWanted,
-} from "../../../src/store/queries/policy.ts";
+import { changesSince, snapshotChunk } from "../../../src/store/queries/policy.ts";
+import type { ChangesParams, ChunkParams } from "../../../src/store/queries/policy-params.ts";
 import type { Reader } from "../../../src/store/engine/statement.ts";
 import type { ApiKeyRow } from "../../../src/store/schema/tables.ts";
 import { insertKey } from "../../../src/store/queries/keys.ts";
@@ -62,7 +58,7 @@ async function written(read: Reader): Promise<string[]> {
   const pages: string[] = [];
   for (const filter of filters) {
     for (const limit of [1, 7, 1_000]) {
-      const wanted: ChunkWanted = { ...base, ...filter, after: "", limit, expiredBefore: 1_000 };
+      const wanted: ChunkParams = { ...base, ...filter, after: "", limit, expiredBefore: 1_000 };
       for (let after = ""; ; ) {
         const { entries, n, last_id, first_expiry } = await snapshotChunk(read, { ...wanted, after });
         const told = JSON.parse(`[${entries.toString()}]`) as { key_id: string }[];
@@ -71,7 +67,7 @@ async function written(read: Reader): Promise<string[]> {
         if (n < limit) break;
         after = last_id ?? "";
       }
-      const changes: ChangesWanted = { ...base, ...filter, since: 3, upTo: 6, limit };
+      const changes: ChangesParams = { ...base, ...filter, since: 3, upTo: 6, limit };
       pages.push(JSON.stringify(await changesSince(read, changes)));
     }
   }

@@ -1,7 +1,8 @@
 // Migrations: forward only, all or nothing, and never on a database whose past differs.
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { openStore, type DatabaseTarget } from "../../../src/store/database.ts";
+import { openStore } from "../../../src/store/database.ts";
+import type { DatabaseTarget } from "../../../src/store/target.ts";
 import type { Driver } from "../../../src/store/engine/driver.ts";
 import { expand, loadMigrations, migrate, SchemaRefused, type Migration } from "../../../src/store/schema/migrate.ts";
 import { PostgresDriver } from "../../../src/store/postgres/driver.ts";

@@ -7,7 +7,7 @@ import { formatTimestamp } from "../../../kernel/timestamps.ts";
 import { preferNativeFolders } from "../../../platform/native-addons.ts";
 import { chainRows, checkpointKey, listChains } from "../../../store/offline/chains.ts";
 import { expectedOf } from "../../../store/offline/contents.ts";
-import type { DatabaseTarget } from "../../../store/database.ts";
+import type { DatabaseTarget } from "../../../store/target.ts";
 import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
 import { Verifier } from "../../../store/offline/verifier.ts";

@@ -1,0 +1,6 @@
+// Progress reports of long operations on a database: copy, dump, inspection.
+
+export type Step = { step: string; done: number; total: number };
+
+/** Called with each step. Aborting `signal`, where there is one, cancels the operation. */
+export type OnProgress = ((step: Step) => void) & { readonly signal?: AbortSignal };
