@@ -1,7 +1,7 @@
 // Writes src/cli/api/commands.gen.json: the commands that are one call, from the endpoint declarations and commands-map.ts.
 // The command line reads that file and so needs neither zod nor anything else of the server. `npm run docs` runs it.
 import { z } from "zod";
-import type { Flag, Noun, Verb } from "../src/cli/api/generated.ts";
+import type { Flag, Noun, Verb } from "../src/cli/api/command-spec.ts";
 import type { Endpoint, Schema } from "../src/http/endpoint.ts";
 import { elsewhere, machinePaths, nouns, rows, type Row } from "./commands-map.ts";
 

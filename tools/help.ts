@@ -1,6 +1,6 @@
 // Every command's --help in one text: the golden file test/golden/help.txt.
 import { Command } from "commander";
-import { nouns } from "../src/cli/nouns.ts";
+import { nouns } from "../src/cli/command-table.ts";
 
 const WIDTH = 100;
 

@@ -1,9 +1,9 @@
 // The command line. Each command loads only its own file: `keyrack key list` must not pay for the server.
 import { Command, CommanderError } from "commander";
 import { VERSION } from "../platform/version.ts";
-import { nouns } from "./nouns.ts";
+import { nouns } from "./command-table.ts";
 import { type ExitError, safe } from "./ui/output.ts";
-import { widenThreadPool } from "./threads.ts";
+import { widenThreadPool } from "./thread-pool.ts";
 
 widenThreadPool();
 

@@ -5,7 +5,7 @@ import type { Settings } from "../../config/settings.ts";
 import type { BackupView, Made, Pruned, Verified } from "../../backup/create.ts";
 import type { RestoreTest } from "../../backup/restore-test.ts";
 import type { Args, OperationName } from "../../server/operator-socket/operations.ts";
-import { operate, operatorFlags, operatorSettings, show, type OperatorOptions } from "../api/operator.ts";
+import { operate, operatorFlags, operatorSettings, show, type OperatorOptions } from "../operator.ts";
 import { createSteps } from "../ui/progress-steps.ts";
 import { ExitError, table } from "../ui/output.ts";
 

@@ -1,6 +1,6 @@
 // `keyrack completion bash/zsh/fish`: prints a script that knows every noun, verb and flag, made from the commands.
 import { Command } from "commander";
-import { nouns } from "../nouns.ts";
+import { nouns } from "../command-table.ts";
 import { ExitError, out } from "../ui/output.ts";
 
 type Words = { command: string; words: { word: string; about: string }[] };

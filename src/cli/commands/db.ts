@@ -10,7 +10,7 @@ import {
   show,
   withServices,
   type OperatorOptions,
-} from "../api/operator.ts";
+} from "../operator.ts";
 import { createSteps } from "../ui/progress-steps.ts";
 import { ExitError, table } from "../ui/output.ts";
 

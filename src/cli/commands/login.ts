@@ -1,7 +1,7 @@
 // `keyrack login/logout/whoami`: a person's session or a secret key, kept in a profile.
 import type { Command } from "commander";
 import { findProfile, readProfiles, saveProfile, writeProfiles, type Profile } from "../api/profiles.ts";
-import { recordTable } from "../ui/present.ts";
+import { recordTable } from "../ui/format.ts";
 import { fetchJson, isRefusal, jsonOf, refusalOf, request, type Target } from "../api/request.ts";
 import { ExitError, isTerminal, out, readStdin, safe } from "../ui/output.ts";
 import {

@@ -1,7 +1,7 @@
 // `keyrack mail list/show/retry`: the outbox. Bodies hold live links, so they are shown only when asked for.
 import { Option, type Command } from "commander";
 import type { OutboxState } from "../../store/schema/tables.ts";
-import { operate, operatorFlags, show, type OperatorOptions } from "../api/operator.ts";
+import { operate, operatorFlags, show, type OperatorOptions } from "../operator.ts";
 import { table } from "../ui/output.ts";
 
 export function addMailCommands(program: Command): void {

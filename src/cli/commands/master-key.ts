@@ -1,7 +1,7 @@
 // `keyrack master-key rotate`. Refused while a server runs.
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { operatorFlags, operatorSettings, refuseWhileRunning, show, type OperatorOptions } from "../api/operator.ts";
+import { operatorFlags, operatorSettings, refuseWhileRunning, show, type OperatorOptions } from "../operator.ts";
 
 export function addMasterKeyCommands(program: Command): void {
   const noun = program

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Restored } from "../../backup/restore.ts";
-import { operatorFlags, operatorSettings, refuseWhileRunning, show, type OperatorOptions } from "../api/operator.ts";
+import { operatorFlags, operatorSettings, refuseWhileRunning, show, type OperatorOptions } from "../operator.ts";
 import { createSteps } from "../ui/progress-steps.ts";
 
 type Options = OperatorOptions & { force?: true; newMasterKey?: true; backupDir?: string };

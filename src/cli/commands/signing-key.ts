@@ -1,7 +1,7 @@
 // `keyrack signing-key list/rotate`: the keys that sign embed tokens.
 import type { Command } from "commander";
 import type { SigningKeyView } from "../../domain/embed/signing-keys.ts";
-import { operate, operatorFlags, show, type OperatorOptions } from "../api/operator.ts";
+import { operate, operatorFlags, show, type OperatorOptions } from "../operator.ts";
 import { table } from "../ui/output.ts";
 
 export function addSigningKeyCommands(program: Command): void {

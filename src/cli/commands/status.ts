@@ -1,6 +1,6 @@
 // `keyrack status`: how the server and its parts are.
 import type { Command } from "commander";
-import { cell } from "../ui/present.ts";
+import { cell } from "../ui/format.ts";
 import { request } from "../api/request.ts";
 import { ExitError, out, table } from "../ui/output.ts";
 import { outputFlags, resolveTarget, type OutputOptions } from "../api/target.ts";

@@ -1,7 +1,7 @@
 // `keyrack tenant`: the one-call verbs, and `import` for many at once.
 import type { Command } from "commander";
 import { bulkFlags, type BulkOptions } from "./bulk/flags.ts";
-import { addVerbs, verbOf } from "../api/verbs.ts";
+import { addVerbs, verbOf } from "../api/generated.ts";
 
 export function addTenantCommands(program: Command): void {
   const tenant = addVerbs(program, "tenant");

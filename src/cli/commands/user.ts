@@ -1,6 +1,6 @@
 // `keyrack user list/unlock/reset-link`: help for people who are locked out where no mail works.
 import type { Command } from "commander";
-import { operate, operatorFlags, show, type OperatorOptions } from "../api/operator.ts";
+import { operate, operatorFlags, show, type OperatorOptions } from "../operator.ts";
 import { table } from "../ui/output.ts";
 
 export function addUserCommands(program: Command): void {

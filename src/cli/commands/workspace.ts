@@ -2,12 +2,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { present } from "../ui/present.ts";
+import { present } from "../ui/format.ts";
 import { saveProfile } from "../api/profiles.ts";
 import { ExitError } from "../ui/output.ts";
 import { resolveTarget } from "../api/target.ts";
-import type { Verb } from "../api/generated.ts";
-import { addVerbs, askOf, sendVerb, type VerbOptions } from "../api/verbs.ts";
+import type { Verb } from "../api/command-spec.ts";
+import { addVerbs, askOf, sendVerb, type VerbOptions } from "../api/generated.ts";
 
 type CreateOptions = VerbOptions & { bootstrapToken?: string; dataDir?: string; save?: true };
 

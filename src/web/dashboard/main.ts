@@ -1,10 +1,10 @@
 // The people's pages. A link carries its token behind the #, which no server sees; it is read once and taken out of the
 // address before anything else happens, so it stays in no history, bookmark or screenshot.
-import { mount } from "./parts/page.ts";
+import { mount } from "./components/page.ts";
 import { forgotPage } from "./pages/forgot.ts";
 import { homePage } from "./pages/home.ts";
 import { invitePage } from "./pages/invite.ts";
-import { linklessPage } from "./pages/links.ts";
+import { linklessPage } from "./pages/invalid-link.ts";
 import { resetPage } from "./pages/reset.ts";
 import { verifyPage } from "./pages/verify.ts";
 

@@ -1,6 +1,6 @@
 // Calls to the embed plane with a token that is renewed in time. The token lives in memory only; it is asked for again
 // when it is due, and once more when a call is refused with 401. A second refusal means that access has ended.
-import type { Token } from "./wire.ts";
+import type { Token } from "./types.ts";
 
 /** Why a call failed, in the words the portal has texts for. */
 export type Trouble = "ended" | "origin" | "scope" | "gone" | "conflict" | "busy" | "server" | "network" | "setup";

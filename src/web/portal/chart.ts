@@ -1,7 +1,7 @@
 // Requests and errors a day as bars. Errors are hatched, not only red, and the same figures stand in a table below.
 import { h, s } from "../shared/dom.ts";
-import type { Words } from "./text.ts";
-import type { Day } from "./wire.ts";
+import type { Words } from "./messages.ts";
+import type { Day } from "./types.ts";
 
 const HEIGHT = 132;
 const LEFT = 44;

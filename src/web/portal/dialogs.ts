@@ -2,8 +2,8 @@
 // open; Escape does not close it, because what it shows cannot be shown again.
 import { ApiError, type Api } from "./api.ts";
 import { h, icon, type Child } from "../shared/dom.ts";
-import type { Words } from "./text.ts";
-import { grantedScopes, type Key, type NewKey, type Session } from "./wire.ts";
+import type { Words } from "./messages.ts";
+import { grantedScopes, type Key, type NewKey, type Session } from "./types.ts";
 
 const OVERLAPS = [0, 1, 24, 72, 168] as const;
 

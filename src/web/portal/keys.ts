@@ -1,7 +1,7 @@
 // One key as a row: its state in words and shape, what it may do, when it was used, and what can be done with it.
 import { h, s } from "../shared/dom.ts";
-import type { Words } from "./text.ts";
-import { grantedScopes, stateOf, successorOf, type Key, type Session, type State } from "./wire.ts";
+import type { Words } from "./messages.ts";
+import { grantedScopes, stateOf, successorOf, type Key, type Session, type State } from "./types.ts";
 
 export type Action = "usage" | "rotate" | "revoke";
 

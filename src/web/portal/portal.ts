@@ -5,10 +5,10 @@ import { askCreate, askRevoke, askRotate, holdOpen, isHeld, type Desk } from "./
 import { adoptEarly, h } from "../shared/dom.ts";
 import { keyRow, nameOf, type Action } from "./keys.ts";
 import { styles } from "./styles.ts";
-import { Words, type Strings } from "./text.ts";
+import { Words, type Strings } from "./messages.ts";
 import { UsagePanel } from "./usage.ts";
 import { alert, blank, explain, filter, header, testBanner, waiting } from "./view.ts";
-import type { Key, Keys, Session, Token } from "./wire.ts";
+import type { Key, Keys, Session, Token } from "./types.ts";
 
 export type { Strings, Token };
 

@@ -2,8 +2,8 @@
 import { ApiError, type Api } from "./api.ts";
 import { drawChart, legend, summarise, tableOf } from "./chart.ts";
 import { h } from "../shared/dom.ts";
-import type { Words } from "./text.ts";
-import type { Day } from "./wire.ts";
+import type { Words } from "./messages.ts";
+import type { Day } from "./types.ts";
 
 const SPANS = [30, 90] as const;
 

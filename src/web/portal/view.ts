@@ -1,8 +1,8 @@
 // The parts of the portal that only show something: header, banners, alerts, and what stands where no key does.
 import type { ApiError, Trouble } from "./api.ts";
 import { h } from "../shared/dom.ts";
-import type { Strings, Words } from "./text.ts";
-import type { Session } from "./wire.ts";
+import type { Strings, Words } from "./messages.ts";
+import type { Session } from "./types.ts";
 
 /** A failure in one sentence. */
 export function explain(error: ApiError, words: Words): string {

@@ -2,12 +2,12 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import type { Command } from "commander";
 import type { OfflineOptions } from "./offline.ts";
-import type { Verdict } from "./rows.ts";
-import { listTable } from "../../ui/present.ts";
+import type { Verdict } from "./verify-rows.ts";
+import { listTable } from "../../ui/format.ts";
 import { fetchJson, isRefusal, refusalOf, request, type Target } from "../../api/request.ts";
 import { ExitError, out } from "../../ui/output.ts";
 import { outputFlags, requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";
-import { addVerbs, runVerb, verbOf, type VerbOptions } from "../../api/verbs.ts";
+import { addVerbs, runVerb, verbOf, type VerbOptions } from "../../api/generated.ts";
 
 type Options = OfflineOptions & TargetOptions;
 type VerifyOptions = Options & { offline?: true; file?: string; checkpoint?: string; vkey?: string };
@@ -74,7 +74,7 @@ async function listHere(options: VerbOptions): Promise<void> {
     const { readOffline } = await import("./offline.ts");
     await readOffline(options, { after, limit }, (row) => list.data.push(row));
   } else {
-    const { operate } = await import("../../api/operator.ts");
+    const { operate } = await import("../../operator.ts");
     Object.assign(list, await operate(options, "audit.list", { after_seq: after, limit }));
   }
   if (options.json) return out(JSON.stringify(list));
@@ -166,12 +166,12 @@ async function verify(options: VerifyOptions): Promise<void> {
 
 /** On the database, or on an export. */
 async function verifyHere(options: VerifyOptions): Promise<Verdict[]> {
-  const { openSigned, readNote } = await import("./rows.ts");
+  const { openSigned, readNote } = await import("./verify-rows.ts");
   const note = options.checkpoint === undefined ? undefined : readNote(options.checkpoint);
   if (options.file) {
     if (note !== undefined && !options.vkey)
       throw new ExitError("--checkpoint needs --vkey here: nobody else can vouch for the note.", 2);
-    const { verifyFile } = await import("./file.ts");
+    const { verifyFile } = await import("./verify-file.ts");
     return verifyFile(options.file, note === undefined ? undefined : openSigned(note, options.vkey ?? ""));
   }
   const { storedVkey, verifyOffline } = await import("./offline.ts");
@@ -183,7 +183,7 @@ async function verifyHere(options: VerifyOptions): Promise<Verdict[]> {
 }
 
 async function verifyByCheckpoint(target: Target, options: VerifyOptions): Promise<Verdict[]> {
-  const { LogCheck, openSigned, readNote } = await import("./rows.ts");
+  const { LogCheck, openSigned, readNote } = await import("./verify-rows.ts");
   const key = options.vkey ?? (await fetchNote(target)).vkey;
   assertUnfiltered(target);
   const check = new LogCheck(openSigned(readNote(options.checkpoint ?? ""), key));

@@ -11,8 +11,8 @@ import type { DatabaseTarget } from "../../../store/target.ts";
 import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
 import { Verifier } from "../../../store/offline/verifier.ts";
-import type { Signed, Verdict } from "./rows.ts";
-import { operatorSettings, type OperatorOptions } from "../../api/operator.ts";
+import type { Signed, Verdict } from "./verify-rows.ts";
+import { operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError } from "../../ui/output.ts";
 import { sha256Bytes } from "../../../store/offline/digest.ts";
 

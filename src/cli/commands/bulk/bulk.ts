@@ -9,7 +9,7 @@ import { createProgress } from "../../ui/progress.ts";
 import { isRefusal, refusalOf, request, type Target } from "../../api/request.ts";
 import { ExitError, out, safe } from "../../ui/output.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
-import type { Flag, Verb } from "../../api/generated.ts";
+import type { Flag, Verb } from "../../api/command-spec.ts";
 
 export type Bulk = {
   file: string;

@@ -1,7 +1,7 @@
 // `keyrack key`: the one-call verbs; `create --from-csv` for many at once; `revoke --wait` shows the nodes acknowledging.
 import type { Command } from "commander";
-import type { Verb } from "../../api/generated.ts";
-import { addVerbs, askOf, requireFlags, runVerb, type VerbOptions } from "../../api/verbs.ts";
+import type { Verb } from "../../api/command-spec.ts";
+import { addVerbs, askOf, requireFlags, runVerb, type VerbOptions } from "../../api/generated.ts";
 
 type CreateOptions = VerbOptions & { fromCsv?: string; out?: string; restart?: true };
 

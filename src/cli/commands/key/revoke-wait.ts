@@ -1,10 +1,10 @@
 // `keyrack key revoke --wait`: asks until every node has acknowledged, and shows who has. The server itself waits some
 // seconds an answer; asking again for a revoked key changes nothing and tells how far it is.
-import { cell } from "../../ui/present.ts";
+import { cell } from "../../ui/format.ts";
 import { createSpinner } from "../../ui/progress.ts";
 import { ExitError, out, safe, table } from "../../ui/output.ts";
-import type { Verb } from "../../api/generated.ts";
-import { askOf, sendVerb, type VerbOptions } from "../../api/verbs.ts";
+import type { Verb } from "../../api/command-spec.ts";
+import { askOf, sendVerb, type VerbOptions } from "../../api/generated.ts";
 
 type Node = { node_id: string; env_scope: string; version: number; acked: boolean; last_seen_at: string };
 type Propagation = { complete: boolean; waited_ms: number; acked_nodes: number; total_nodes: number; nodes: Node[] };

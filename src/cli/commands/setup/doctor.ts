@@ -3,7 +3,7 @@ import { existsSync, statfsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { Settings } from "../../../config/settings.ts";
-import { operatorFlags, operatorSettings, show, type OperatorOptions } from "../../api/operator.ts";
+import { operatorFlags, operatorSettings, show, type OperatorOptions } from "../../operator.ts";
 import { ExitError, table } from "../../ui/output.ts";
 
 type Level = "ok" | "risk" | "fail";

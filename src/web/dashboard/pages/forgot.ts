@@ -1,7 +1,7 @@
 // Asking for a link to choose a new password. The answer is the same for every address.
 import { call } from "../api.ts";
-import { form } from "../parts/form.ts";
-import { show, text } from "../parts/page.ts";
+import { form } from "../components/form.ts";
+import { show, text } from "../components/page.ts";
 import { emailField } from "./login.ts";
 
 export function forgotPage(): void {

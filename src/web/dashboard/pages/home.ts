@@ -1,6 +1,6 @@
 // Where an address without a link leads.
 import { h } from "../dom.ts";
-import { show, text } from "../parts/page.ts";
+import { show, text } from "../components/page.ts";
 
 export function homePage(): void {
   show(

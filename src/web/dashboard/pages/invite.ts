@@ -2,11 +2,11 @@
 // to; with any other address the person verifies first and then goes on here.
 import { call, Refused, Session } from "../api.ts";
 import { h } from "../dom.ts";
-import { choice } from "../parts/choice.ts";
-import { field, type Field } from "../parts/field.ts";
-import { form } from "../parts/form.ts";
-import { show, text } from "../parts/page.ts";
-import { isStale, stalePage } from "./links.ts";
+import { choice } from "../components/choice.ts";
+import { field, type Field } from "../components/field.ts";
+import { form } from "../components/form.ts";
+import { show, text } from "../components/page.ts";
+import { isStale, stalePage } from "./invalid-link.ts";
 import { emailField, loginForm, newPasswordField } from "./login.ts";
 
 const ROLES: Record<string, string> = { owner: "an owner", admin: "an admin", member: "a member" };

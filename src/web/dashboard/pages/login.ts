@@ -1,8 +1,8 @@
 // Logging in on the way to something else.
 import { Session, type Refused } from "../api.ts";
 import { h } from "../dom.ts";
-import { field, type Field } from "../parts/field.ts";
-import { form } from "../parts/form.ts";
+import { field, type Field } from "../components/field.ts";
+import { form } from "../components/form.ts";
 
 export function emailField(): Field {
   return field({ name: "email", label: "E-mail address", type: "email", autocomplete: "username" });

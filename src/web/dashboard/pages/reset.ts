@@ -1,9 +1,9 @@
 // Choosing a new password with a link.
 import { call } from "../api.ts";
-import { form } from "../parts/form.ts";
-import { show, text } from "../parts/page.ts";
+import { form } from "../components/form.ts";
+import { show, text } from "../components/page.ts";
 import { forgotForm } from "./forgot.ts";
-import { isStale, stalePage } from "./links.ts";
+import { isStale, stalePage } from "./invalid-link.ts";
 import { newPasswordField } from "./login.ts";
 
 export function resetPage(token: string): void {

@@ -1,9 +1,9 @@
 // Verifying an address. It takes a press of a button: programs that look into mail open links too, and must not vouch
 // for anybody.
 import { call, type Session } from "../api.ts";
-import { form } from "../parts/form.ts";
-import { show, text } from "../parts/page.ts";
-import { isStale, stalePage } from "./links.ts";
+import { form } from "../components/form.ts";
+import { show, text } from "../components/page.ts";
+import { isStale, stalePage } from "./invalid-link.ts";
 import { loginForm } from "./login.ts";
 
 export function verifyPage(token: string): void {

@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { canonical } from "../../../kernel/audit/canonical.ts";
 import type { HashedRow } from "../../../kernel/audit/chain.ts";
-import { LogCheck, type Signed, type Verdict } from "./rows.ts";
+import { LogCheck, type Signed, type Verdict } from "./verify-rows.ts";
 import { ExitError } from "../../ui/output.ts";
 
 /** A line longer than its canonical text hides something from a parser: a key given twice, digits that get lost. */

@@ -2,7 +2,7 @@
 // focus to the first one.
 import { Refused } from "../api.ts";
 import { h, type Child } from "../dom.ts";
-import { refusalInWords } from "../words.ts";
+import { refusalInWords } from "../messages.ts";
 import type { Field } from "./field.ts";
 
 export type FormOptions = {

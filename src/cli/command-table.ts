@@ -9,7 +9,7 @@ const plain = (noun: string, about: string): [string, NounEntry] => [
   {
     about,
     load: async () => {
-      const { addVerbs } = await import("./api/verbs.ts");
+      const { addVerbs } = await import("./api/generated.ts");
       return (program) => void addVerbs(program, noun);
     },
   },

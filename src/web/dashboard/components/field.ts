@@ -1,6 +1,6 @@
 // One labelled control with its hint and its error. The error is tied to the control, so it is read out with it.
 import { freshId, h } from "../dom.ts";
-import { fieldProblem } from "../words.ts";
+import { fieldProblem } from "../messages.ts";
 
 export type FieldOptions = {
   /** The name of the wire field: refusals find it by their path. */

@@ -2,7 +2,7 @@
 // made-up ones apart for nobody, so neither do these words.
 import type { Refused } from "../api.ts";
 import type { Child } from "../dom.ts";
-import { show, text } from "../parts/page.ts";
+import { show, text } from "../components/page.ts";
 
 export function isStale({ code, details }: Refused): boolean {
   return code === "invalid_token" || details.some(({ path }) => path === "token");

@@ -2,10 +2,10 @@
 // No credential is asked for: whoever may read the data dir is the operator.
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { BadSetting, loadSettings, type Settings } from "../../config/settings.ts";
-import type { Services } from "../../domain/core/context.ts";
-import type { Args, Operation, OperationName, Result } from "../../server/operator-socket/operations.ts";
-import { ExitError, out, settingFlags } from "../ui/output.ts";
+import { BadSetting, loadSettings, type Settings } from "../config/settings.ts";
+import type { Services } from "../domain/core/context.ts";
+import type { Args, Operation, OperationName, Result } from "../server/operator-socket/operations.ts";
+import { ExitError, out, settingFlags } from "./ui/output.ts";
 
 export type OperatorOptions = { config?: string; json?: true; quiet?: true };
 
@@ -35,11 +35,11 @@ export async function operate<N extends OperationName>(
   args: Args = {},
   progress: (step: unknown) => void = () => {},
 ): Promise<Result<N>> {
-  const { askInstance } = await import("../../server/operator-socket/client.ts");
+  const { askInstance } = await import("../server/operator-socket/client.ts");
   const { data_dir } = operatorSettings(options);
   const asked = await askInstance(resolve(data_dir), op, args, progress);
   if (asked) return asked.value as Result<N>;
-  const { operations } = await import("../../server/operator-socket/operations.ts");
+  const { operations } = await import("../server/operator-socket/operations.ts");
   const operation: Operation = operations[op];
   return withServices(options, async (services) => (await operation(services, args, progress)) as Result<N>);
 }
@@ -47,9 +47,9 @@ export async function operate<N extends OperationName>(
 /** Opens the instance's database, does the work, closes it again. Refused while a server runs on it. */
 export async function withServices<T>(options: OperatorOptions, work: (services: Services) => Promise<T>): Promise<T> {
   const [{ openOffline, StartRefused }, { createLog }, { Failure }] = await Promise.all([
-    import("../../server/instance.ts"),
-    import("../../platform/log.ts"),
-    import("../../kernel/errors.ts"),
+    import("../server/instance.ts"),
+    import("../platform/log.ts"),
+    import("../kernel/errors.ts"),
   ]);
   const settings = operatorSettings(options);
   try {
@@ -68,7 +68,7 @@ export async function withServices<T>(options: OperatorOptions, work: (services:
 }
 
 export async function refuseWhileRunning(dir: string, then: string): Promise<void> {
-  const { askInstance } = await import("../../server/operator-socket/client.ts");
+  const { askInstance } = await import("../server/operator-socket/client.ts");
   if (await askInstance(dir, "instance.show", {}))
     throw new ExitError(`An instance runs on ${dir}. Stop it first, then ${then}.`, 1);
 }

@@ -1,7 +1,7 @@
 // How answers look to a person: aligned tables for lists, a sentence and aligned fields for one record.
 import { dim, out, safe, table } from "./output.ts";
 import type { OutputOptions } from "../api/target.ts";
-import type { Verb } from "../api/generated.ts";
+import type { Verb } from "../api/command-spec.ts";
 
 type Fields = Record<string, unknown>;
 type List = { object: "list"; data: Fields[]; has_more?: true };
