@@ -4,8 +4,8 @@ import type { Services } from "../domain/core/context.ts";
 import { isRegisteredOrigin } from "../domain/embed/embed.ts";
 import { fail } from "../kernel/errors.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
-import { Answer, type Incoming } from "./message.ts";
-import { failureAnswer } from "./send.ts";
+import { Answer, type Incoming } from "./request.ts";
+import { failureAnswer } from "./response.ts";
 
 /** Who may read an endpoint's answers from a page: registered origins, or everyone. Without it, nobody. */
 export type Cors = "embed" | "any";

@@ -7,7 +7,7 @@ import type { FailureName } from "../kernel/errors.ts";
 import type { AccessName, ActorOf } from "./access.ts";
 import type { EmbedScope } from "../domain/embed/rules.ts";
 import type { Cors } from "./cors.ts";
-import type { Answer, Incoming } from "./message.ts";
+import type { Answer, Incoming } from "./request.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
 import { isCleanText, parseJson, soundJson, textOf } from "./body.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
-import type { Incoming } from "./message.ts";
+import type { Incoming } from "./request.ts";
 import { lookPlainly } from "./fast/fast-path.ts";
 
 const DETAILS_MAX = 20;

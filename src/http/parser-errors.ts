@@ -3,7 +3,7 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
-import { jsonAnswer, type HeaderDefaults } from "./send.ts";
+import { jsonAnswer, type HeaderDefaults } from "./response.ts";
 
 /** The request a connection brought last, and its answer; on the socket itself, as a WeakMap costs at every request. */
 export const LAST = Symbol("last request");

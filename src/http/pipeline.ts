@@ -15,9 +15,9 @@ import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
-import { Answer, bearerOf, type Incoming } from "./message.ts";
+import { Answer, bearerOf, type Incoming } from "./request.ts";
 import type { Meter } from "./request-metrics.ts";
-import { failureAnswer, textAnswer } from "./send.ts";
+import { failureAnswer, textAnswer } from "./response.ts";
 
 export type RunOptions = {
   /** Holds every answer against its schema: on in tests, off in service. */

@@ -11,12 +11,12 @@ import type { Connections } from "./fast/connections.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { Guard, type Place } from "./overload-guard.ts";
-import { Answer, type Incoming } from "./message.ts";
+import { Answer, type Incoming } from "./request.ts";
 import { Request } from "./fast/request.ts";
 import { Response } from "./fast/response.ts";
 import { Routes, type Params } from "./fast/routes.ts";
 import { run, type RunOptions, type Tell } from "./pipeline.ts";
-import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./send.ts";
+import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./response.ts";
 
 export type HttpOptions = RunOptions & {
   publicUrl: string | null;

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { ingest } from "../../domain/usage/ingest.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { jsonAnswer } from "../../http/send.ts";
+import { jsonAnswer } from "../../http/response.ts";
 import { Env, NodeId, text, Timestamp, Uuid } from "../schemas.ts";
 
 const INGEST_BODY_MAX = 5 * 1024 * 1024;

@@ -5,8 +5,8 @@ import { policyDelta, policySnapshot, type Fed } from "../../domain/policy/polic
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import type { OnGone } from "../../domain/core/waiter.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { Answer, type Incoming } from "../../http/message.ts";
-import { JSON_TYPE } from "../../http/send.ts";
+import { Answer, type Incoming } from "../../http/request.ts";
+import { JSON_TYPE } from "../../http/response.ts";
 import { Env, Flag, NodeId, text, Uuid } from "../schemas.ts";
 import { PolicyDelta, PolicySnapshot } from "./policy-schemas.ts";
 

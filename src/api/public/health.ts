@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { HEALTHS, showStatus } from "../../domain/health/status.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { jsonAnswer } from "../../http/send.ts";
+import { jsonAnswer } from "../../http/response.ts";
 
 const READY_WAIT_MS = 3_000;
 

@@ -1,7 +1,7 @@
 // The API's own description, made from the declarations.
 import { z } from "zod";
 import { endpoint, type Endpoint } from "../../http/endpoint.ts";
-import { jsonAnswer } from "../../http/send.ts";
+import { jsonAnswer } from "../../http/response.ts";
 import { openApiDocument } from "../../http/openapi.ts";
 
 /** Takes the list of all endpoints, because it describes itself too. */

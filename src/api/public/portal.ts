@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { readText } from "../../platform/packaged-files.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { Answer } from "../../http/message.ts";
+import { Answer } from "../../http/request.ts";
 import { fail } from "../../kernel/errors.ts";
 
 const FILE = "dist/web/portal.js";

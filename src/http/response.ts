@@ -1,6 +1,6 @@
 // Puts an answer on the wire: the headers every answer carries, the error envelope, and nothing a caller sent unescaped.
 import { Failure } from "../kernel/errors.ts";
-import { Answer } from "./message.ts";
+import { Answer } from "./request.ts";
 import { Head, Shape, type Response } from "./fast/response.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
