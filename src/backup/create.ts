@@ -18,7 +18,6 @@ import {
   makePartial,
   newBackupId,
   sha256File,
-  syncFolder,
   writeManifest,
   type Backup,
   type BrokenBackup,
@@ -30,6 +29,7 @@ import { kept } from "./retention.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
+import { fsyncDir } from "../platform/fsync.ts";
 import { VERSION } from "../platform/version.ts";
 
 /** Where backups lie; enough to look at them without an instance. */
@@ -176,8 +176,8 @@ async function make(services: Services, tell: OnProgress): Promise<Made> {
     writeManifest(partial, manifest);
     const folder = join(dir, id);
     renameSync(partial, folder);
-    syncFolder(dir);
-    syncFolder(dirname(dir));
+    fsyncDir(dir);
+    fsyncDir(dirname(dir));
     await noteMade(services, manifest);
     const hook = await runHook(services, id, folder, tell.signal);
     // It is a backup, but not where the operator wants one: that shows until a hook has gone well.

@@ -4,19 +4,19 @@
 import { createHash, hash, randomBytes } from "node:crypto";
 import {
   chmodSync,
-  closeSync,
   createReadStream,
   existsSync,
-  fsyncSync,
   mkdirSync,
-  openSync,
   readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
 } from "node:fs";
-import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
+import { createFileDurably, fsyncDir, fsyncFile, writeFileAtomically } from "../platform/fsync.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import type { OnProgress } from "../store/progress.ts";
 import type { Dialect } from "../store/engine/statement.ts";
@@ -86,19 +86,12 @@ function readProof(folder: string): Proof | null {
   }
 }
 
-export function syncFolder(folder: string): void {
-  const descriptor = openSync(folder, "r");
-  fsyncSync(descriptor);
-  closeSync(descriptor);
-}
-
 export function writeManifest(folder: string, manifest: Manifest): void {
-  writeFileSync(join(folder, MANIFEST), spell(manifest), { mode: 0o600, flag: "wx", flush: true });
-  syncFolder(folder);
+  createFileDurably(join(folder, MANIFEST), spell(manifest));
 }
 
 export function writeProof(folder: string, proof: Proof): void {
-  writeFileSync(join(folder, PROOF), `${JSON.stringify(proof)}\n`, { mode: 0o600, flush: true });
+  writeFileAtomically(join(folder, PROOF), `${JSON.stringify(proof)}\n`);
 }
 
 export function openBackup(folder: string): Backup | BrokenBackup {
@@ -190,8 +183,6 @@ export async function extract(backup: Backup, to: string, tell: OnProgress): Pro
   await copyFile(join(backup.folder, backup.manifest.file), to);
   chmodSync(to, 0o600); // a copy takes its source's mode, and backups travel: open to all, or not even ours to write
   await assertChecksum(backup, tell, to);
-  const copied = openSync(to, "r");
-  fsyncSync(copied);
-  closeSync(copied);
-  syncFolder(dirname(to));
+  fsyncFile(to);
+  fsyncDir(dirname(to));
 }

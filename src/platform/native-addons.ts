@@ -2,23 +2,13 @@
 // In a checkout none of this runs: packages find their own addons. A folder is used only when it is ours alone, or
 // another user of the machine could swap the file between the check and the load.
 import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import * as sea from "node:sea";
 import { workerData } from "node:worker_threads";
+import { writeFileAtomically } from "./fsync.ts";
 
 export type NativeName = "better-sqlite3" | "argon2";
 
@@ -100,10 +90,7 @@ function place(folder: string, file: string, bytes: Buffer, checksum: string): s
   assertOurs(dir);
   const path = join(dir, file);
   if (isIntact(path, checksum)) return path;
-  const temporary = `${path}.${process.pid}.tmp`;
-  rmSync(temporary, { force: true });
-  writeFileSync(temporary, bytes, { mode: 0o500, flag: "wx" });
-  renameSync(temporary, path);
+  writeFileAtomically(path, bytes, 0o500);
   return path;
 }
 

@@ -11,11 +11,10 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
-import { syncFolder } from "../backup/files.ts";
+import { createFileDurably, fsyncDir } from "../platform/fsync.ts";
 import { sha256 } from "../domain/core/context.ts";
 import { readsAsOther } from "../domain/auth/credentials.ts";
 import { mint } from "../domain/auth/new-credentials.ts";
@@ -48,12 +47,6 @@ function assertPrivate(file: string): void {
   if ((statSync(file).mode & 0o077) !== 0) {
     throw new BadSetting(`${file} is readable by others. Run: chmod 600 ${file}`);
   }
-}
-
-/** On disk, name and all, when it returns: the database will soon rest on it. */
-function writePrivate(file: string, text: string): void {
-  writeFileSync(file, text, { mode: 0o600, flag: "wx", flush: true });
-  syncFolder(dirname(file));
 }
 
 function readPrivate(file: string): string {
@@ -109,7 +102,7 @@ export function draftMasterKey(settings: Settings, dir: string): Draft {
   const file = masterKeyFile(settings, dir);
   try {
     rmSync(draftOf(file), { force: true }); // of an attempt that was cut short before the database knew it
-    writePrivate(draftOf(file), `${randomBytes(32).toString("hex")}\n`);
+    createFileDurably(draftOf(file), `${randomBytes(32).toString("hex")}\n`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new BadSetting(`A new key cannot be written beside ${file}: ${code}. Set KEYRACK_MASTER_KEY_FILE to a copy.`);
@@ -122,7 +115,7 @@ function promote(file: string): string {
   const kept = `${file}.${readVault(file).fingerprint.slice(0, 8)}`;
   if (!existsSync(kept)) linkSync(file, kept);
   renameSync(draftOf(file), file);
-  syncFolder(dirname(file));
+  fsyncDir(dirname(file));
   return kept;
 }
 
@@ -154,7 +147,7 @@ export async function openVault(
         `This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
       );
     }
-    writePrivate(file, `${randomBytes(32).toString("hex")}\n`);
+    createFileDurably(file, `${randomBytes(32).toString("hex")}\n`);
   }
   const vault = readVault(file);
   const fingerprint = await claim(store, "master_key_fingerprint", vault.fingerprint);
@@ -197,7 +190,7 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
   if (held) return { hash: held, file: null, token: null }; // another process holds it
   // The file first: killed in between, the next start finds it; the other way round nobody would ever know the token.
   const minted = mint("bootstrap");
-  writePrivate(file, `${minted.text}\n`);
+  createFileDurably(file, `${minted.text}\n`);
   const hash = await claim(store, "bootstrap_token_hash", minted.stored.lookup_hash);
   if (hash === minted.stored.lookup_hash) return { hash, file, token: minted.text };
   rmSync(file);

@@ -1,8 +1,9 @@
 // Profiles: an address with its credential, in ~/.config/keyrack/profiles.json, readable by its owner only.
 // A profile's credential is sent to that profile's address and to no other.
-import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { writeFileAtomically } from "../../platform/fsync.ts";
 import { ExitError } from "../ui/output.ts";
 
 export type Profile = { url: string; secret_key?: string; session_token?: string; about?: string };
@@ -29,9 +30,7 @@ export function writeProfiles(profiles: Profiles): void {
   const file = profilesFile();
   try {
     mkdirSync(join(file, ".."), { recursive: true, mode: 0o700 });
-    const temporary = `${file}.${process.pid}.tmp`;
-    writeFileSync(temporary, `${JSON.stringify(profiles, null, 2)}\n`, { mode: 0o600 });
-    renameSync(temporary, file);
+    writeFileAtomically(file, `${JSON.stringify(profiles, null, 2)}\n`);
   } catch (error) {
     throw new ExitError(`${file} cannot be written: ${(error as NodeJS.ErrnoException).code}.`, 2);
   }

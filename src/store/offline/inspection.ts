@@ -1,5 +1,5 @@
 // Long looks at a database: copying a SQLite file, checking all of it, verifying every chain. Runs on a thread of its own.
-import { closeSync, fsyncSync, openSync } from "node:fs";
+import { fsyncFile } from "../../platform/fsync.ts";
 import { integrityFindings, listChains } from "./chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
 import { expectedOf, readContents } from "./contents.ts";
@@ -19,9 +19,7 @@ function copy(file: string, to: string): void {
   } finally {
     db.close();
   }
-  const copied = openSync(to, "r");
-  fsyncSync(copied);
-  closeSync(copied);
+  fsyncFile(to);
 }
 
 async function inspect(target: DatabaseTarget, tell: (step: Step) => void): Promise<Inspection> {

@@ -1,7 +1,8 @@
 // PostgreSQL's own tools: pg_dump and psql/pg_restore, run as child processes. The trap: a password in an argument is
 // there for every user of the machine to read, so it goes through the environment.
 import { spawn } from "node:child_process";
-import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
+import { fsyncFile } from "../../platform/fsync.ts";
 import { readContents, type Contents } from "../offline/contents.ts";
 import type { OnProgress } from "../progress.ts";
 import { openSource, type Source } from "../offline/source.ts";
@@ -122,9 +123,7 @@ async function dump(url: string, to: string, snapshot: string, signal?: AbortSig
   const args = ["--format=custom", "--no-owner", "--no-privileges", "--schema=public", `--snapshot=${snapshot}`];
   const ran = await run("pg_dump", [...args, `--file=${to}`, `--dbname=${dbname}`], env, signal);
   if (ran.code !== 0) throw failed("pg_dump", ran);
-  const written = openSync(to, "r");
-  fsyncSync(written);
-  closeSync(written);
+  fsyncFile(to);
 }
 
 /** Whether a dump's table of contents can be read at all. */

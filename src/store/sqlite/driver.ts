@@ -1,7 +1,8 @@
 // SQLite: one writer and one reader connection on the main thread, durability by our own fdatasync of the -wal file.
 // The trap: COMMIT alone (synchronous=NORMAL) is visible but not durable; nothing may be told before sync() returns.
-import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { fail } from "../../kernel/errors.ts";
+import { fsyncFile } from "../../platform/fsync.ts";
 import { connectSqlite, type Connection, type Statement } from "./open.ts";
 import { isUniqueError, type Driver, type Trouble, type Writer } from "../engine/driver.ts";
 import { Flusher } from "./wal-sync.ts";
@@ -63,9 +64,7 @@ function settleCopy(file: string): void {
   const db = connectSqlite(file, { timeout: 0 });
   db.pragma("journal_mode=DELETE");
   db.close();
-  const copied = openSync(file, "r");
-  fsyncSync(copied);
-  closeSync(copied);
+  fsyncFile(file);
 }
 
 class SqliteWriter implements Writer {

@@ -4,7 +4,6 @@ import {
   closeSync,
   constants,
   copyFileSync,
-  fsyncSync,
   linkSync,
   openSync,
   readSync,
@@ -13,6 +12,7 @@ import {
   statSync,
 } from "node:fs";
 import { dirname } from "node:path";
+import { fsyncDir } from "../../platform/fsync.ts";
 import { connectSqlite } from "./open.ts";
 
 const TAILS = ["-wal", "-shm", "-journal"];
@@ -37,7 +37,7 @@ export function swapSqlite(fresh: string, file: string, replaced: string): void 
     else rmSync(file + tail, { force: true });
   }
   renameSync(fresh, file);
-  syncFolderOf(file);
+  fsyncDir(dirname(file));
 }
 
 /** SQLite's name, and at 18 and 19 that it writes to a log. To a file without these SQLite's own opening takes the log away. */
@@ -71,10 +71,4 @@ function keep(file: string, replaced: string): void {
   } catch {
     copyFileSync(file, replaced, constants.COPYFILE_EXCL); // a file system without links; what is kept there stays
   }
-}
-
-function syncFolderOf(file: string): void {
-  const folder = openSync(dirname(file), "r");
-  fsyncSync(folder);
-  closeSync(folder);
 }

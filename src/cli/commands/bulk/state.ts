@@ -1,17 +1,7 @@
 // How far a bulk run has come: `FILE.keyrack-state`, JSON lines beside the input, appended and synced row by row.
 // The trap is a crash between the server's answer and our note of it; the row's Idempotency-Key covers that.
-import {
-  closeSync,
-  existsSync,
-  fchmodSync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, existsSync, fchmodSync, fstatSync, ftruncateSync, openSync, readFileSync, rmSync } from "node:fs";
+import { appendDurably } from "../../../platform/fsync.ts";
 import { ExitError } from "../../ui/output.ts";
 
 export type Appender = { lines: string[]; add(line: string): void; close(): void };
@@ -31,10 +21,7 @@ export function openAppend(file: string): Appender {
   if (whole.length < text.length) ftruncateSync(handle, Buffer.byteLength(whole));
   return {
     lines: whole.split("\n").slice(0, -1),
-    add(line) {
-      writeSync(handle, line);
-      fsyncSync(handle);
-    },
+    add: (line) => appendDurably(handle, line),
     close: () => closeSync(handle),
   };
 }
