@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { applyDelta, SnapshotLoader } from "../src/kernel/policy/loader.ts";
-import type { Keyrack } from "../src/sdk/parts.ts";
+import type { Keyrack } from "../src/sdk/internals.ts";
 import { markdown, median, type Row } from "./report.ts";
 import { betterAuth, type Peer, prefixedApiKey } from "./verify/peers.ts";
 import { floor, idiomatic, type Variant } from "./verify/variants.ts";

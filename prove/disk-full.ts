@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClient, Refused, type Client } from "../src/client.ts";
+import { createClient, ApiError, type Client } from "../src/client.ts";
 import { connectSqlite } from "../src/store/sqlite/open.ts";
 import type { Campaign } from "./campaign.ts";
 import { seeded } from "../harness/random.ts";
@@ -141,7 +141,7 @@ async function mint({ client, project_id, tenant_id }: World, keys: Set<string>)
     keys.add(id);
     return 201;
   } catch (error) {
-    if (error instanceof Refused) return error.status;
+    if (error instanceof ApiError) return error.status;
     throw error;
   }
 }

@@ -18,14 +18,14 @@ export type RouteInput<R extends Route> = Given<"params", Of<R>["params"]> &
 export type RouteOutput<R extends Route> = Of<R>["output"];
 
 /** The server answered, and refused. */
-export class Refused extends Error {
+export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly details: { path: string; message: string }[];
   readonly requestId: string | null;
 
   constructor(status: number, body: unknown, requestId: string | null) {
-    const { code, message, details } = (body as { error?: Partial<Refused> }).error ?? {};
+    const { code, message, details } = (body as { error?: Partial<ApiError> }).error ?? {};
     super(message ?? `The server answered ${status}.`);
     this.name = "Refused";
     this.status = status;
@@ -76,7 +76,7 @@ export function createClient(options: { url: string; bearer?: string; timeoutMs?
       });
       const isJson = response.headers.get("content-type")?.startsWith("application/json");
       const answer: unknown = isJson ? await response.json() : await response.text();
-      if (!response.ok) throw new Refused(response.status, answer, response.headers.get("request-id"));
+      if (!response.ok) throw new ApiError(response.status, answer, response.headers.get("request-id"));
       return answer as never;
     },
   };

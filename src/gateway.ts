@@ -5,9 +5,9 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Context } from "./sdk/context.ts";
-import { type Answer, denialAnswer } from "./sdk/denials.ts";
-import type { Incoming, LimitsMode } from "./sdk/guard.ts";
-import { type Keyrack, partsOf } from "./sdk/parts.ts";
+import { type TextResponse, denialResponse } from "./sdk/denials.ts";
+import type { IncomingRequest, LimitsMode } from "./sdk/guard.ts";
+import { type Keyrack, internalsOf } from "./sdk/internals.ts";
 
 export const GATEWAY_MODES = ["forward", "nginx"] as const;
 export type GatewayMode = (typeof GATEWAY_MODES)[number];
@@ -29,7 +29,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     req.resume();
     answer(options, req)
       .then((told) => write(res, told))
-      .catch(() => write(res, refusal(options.mode, denialAnswer("unavailable"))))
+      .catch(() => write(res, refusal(options.mode, denialResponse("unavailable"))))
       .catch(() => res.destroy());
   });
   server.keepAliveTimeout = KEEP_ALIVE_MS;
@@ -55,7 +55,7 @@ function urlOf(server: Server): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-async function answer({ keyrack, mode, limits }: GatewayOptions, req: IncomingMessage): Promise<Answer> {
+async function answer({ keyrack, mode, limits }: GatewayOptions, req: IncomingMessage): Promise<TextResponse> {
   const { path, query } = split(req.url ?? "/");
   if (path === "/healthz") return health(keyrack);
   if (path !== VERIFY && !path.startsWith(`${VERIFY}/`)) return plain(404, "not_found", "Ask /verify or /healthz.");
@@ -63,7 +63,7 @@ async function answer({ keyrack, mode, limits }: GatewayOptions, req: IncomingMe
   // An empty one is a slip in the proxy's configuration. Taking it for none would open the route.
   if (scopes.includes("")) return plain(400, "invalid_request", "scope must not be empty.");
   if (scopes.length > SCOPES_MAX) return plain(400, "invalid_request", `At most ${SCOPES_MAX} scopes.`);
-  const guard = partsOf(keyrack).guard<IncomingMessage>({ scopes, limits });
+  const guard = internalsOf(keyrack).guard<IncomingMessage>({ scopes, limits });
   const admitted = await guard.admit(req, incomingOf(req, path, query));
   const { context, headers, denial } = admitted;
   admitted.done(denial?.status ?? 200, null);
@@ -80,7 +80,7 @@ function split(url: string): { path: string; query: URLSearchParams } {
 }
 
 /** The client's method and path, for the report: from the headers that proxies set, or from Envoy's own request. */
-function incomingOf(req: IncomingMessage, path: string, query: URLSearchParams): Incoming {
+function incomingOf(req: IncomingMessage, path: string, query: URLSearchParams): IncomingRequest {
   const { headers } = req;
   const uri = one(headers["x-original-uri"]) ?? one(headers["x-forwarded-uri"]) ?? query.get("path");
   const method = one(headers["x-original-method"]) ?? one(headers["x-forwarded-method"]) ?? req.method;
@@ -113,7 +113,7 @@ function scopeToken(scope: string): string {
 }
 
 /** For nginx the answer's true status and body travel in headers, because auth_request drops both. */
-function refusal(mode: GatewayMode, denial: Answer): Answer {
+function refusal(mode: GatewayMode, denial: TextResponse): TextResponse {
   if (mode !== "nginx") return denial;
   const headers = {
     ...denial.headers,
@@ -129,17 +129,17 @@ function asciiJson(json: string): string {
 }
 
 /** 204 and not 200: behind Envoy without a prefix, a client that asks for this very path must not be let in. */
-function health(keyrack: Keyrack): Answer {
+function health(keyrack: Keyrack): TextResponse {
   const { version } = keyrack.status();
-  return version === null ? denialAnswer("unavailable") : { status: 204, headers: {}, body: "" };
+  return version === null ? denialResponse("unavailable") : { status: 204, headers: {}, body: "" };
 }
 
-function plain(status: number, code: string, message: string): Answer {
+function plain(status: number, code: string, message: string): TextResponse {
   const headers = { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" };
   return { status, headers, body: JSON.stringify({ error: { code, message } }) };
 }
 
-function write(res: ServerResponse, { status, headers, body }: Answer): void {
+function write(res: ServerResponse, { status, headers, body }: TextResponse): void {
   const length = status === 204 ? {} : { "content-length": Buffer.byteLength(body) };
   res.writeHead(status, { ...headers, ...length });
   res.end(body);

@@ -20,7 +20,7 @@ import * as onH3 from "../../src/sdk/adapters/h3.ts";
 import * as onHono from "../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../src/sdk/adapters/node.ts";
 import type { Context } from "../../src/sdk/index.ts";
-import type { Keyrack } from "../../src/sdk/parts.ts";
+import type { Keyrack } from "../../src/sdk/internals.ts";
 
 /** What /pay does when it is not replayed: the test decides. */
 export type Pay = () => Promise<{ status: number; body: string; headers?: Record<string, string> }>;

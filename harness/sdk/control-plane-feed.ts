@@ -2,8 +2,8 @@
 
 import { EventEmitter, once } from "node:events";
 import type { KeyEntry, PolicyChange } from "../../src/kernel/policy/policy.ts";
-import { entryOf, hashOf } from "./feeds.ts";
-import type { Asked, Told } from "./control-plane.ts";
+import { keyEntry, sha256Hex } from "./policy-fixtures.ts";
+import type { RecordedRequest, FakeResponse } from "./control-plane.ts";
 
 const ALLOWED = {
   snapshot: ["project_id", "env", "tenant_id", "node", "max_keys", "cursor"],
@@ -32,14 +32,14 @@ export class FakeFeed {
   }
 
   upsert(key: string, more: Partial<KeyEntry>): string {
-    const entry = entryOf(key, { ...this.entries.get(hashOf(key)), ...more });
+    const entry = keyEntry(key, { ...this.entries.get(sha256Hex(key)), ...more });
     this.entries.set(entry.lookup_hash, entry);
     this.#change({ change: "upsert", ...entry });
     return entry.key_id;
   }
 
   remove(key: string): void {
-    const entry = this.entries.get(hashOf(key));
+    const entry = this.entries.get(sha256Hex(key));
     if (!entry) return;
     this.entries.delete(entry.lookup_hash);
     const { key_id, tenant_id, env, lookup_hash, display_prefix } = entry;
@@ -78,7 +78,7 @@ export class FakeFeed {
     }
   }
 
-  async answer(verb: string, { query, headers }: Asked, gone: Promise<void>): Promise<Told> {
+  async answer(verb: string, { query, headers }: RecordedRequest, gone: Promise<void>): Promise<FakeResponse> {
     const allowed = ALLOWED[verb as keyof typeof ALLOWED] ?? [];
     const unknown = [...query.keys()].filter(
       (name) => !allowed.includes(name) || (name === "wait_ms" && !this.longPolls),
@@ -89,7 +89,7 @@ export class FakeFeed {
     return this.#delta(query, headers["if-none-match"], gone);
   }
 
-  async #delta(query: URLSearchParams, etag: string | undefined, gone: Promise<void>): Promise<Told> {
+  async #delta(query: URLSearchParams, etag: string | undefined, gone: Promise<void>): Promise<FakeResponse> {
     const since = Number(query.get("since"));
     this.#register(query, since);
     const waitMs = Number(query.get("wait_ms") ?? 0);
@@ -109,7 +109,7 @@ export class FakeFeed {
     return { status: 200, json, headers: { etag: this.#etag("delta", query, version) } };
   }
 
-  #snapshot(query: URLSearchParams): Told {
+  #snapshot(query: URLSearchParams): FakeResponse {
     const cursor = query.get("cursor");
     const from = cursor
       ? (JSON.parse(Buffer.from(cursor, "base64url").toString()) as [number, string])

@@ -1,7 +1,7 @@
 // The fake's idempotency records: decisions 135 to 139. Time is a field, so that a lock can lapse at once.
 
 import { randomBytes } from "node:crypto";
-import type { Told } from "./control-plane.ts";
+import type { FakeResponse } from "./control-plane.ts";
 
 type Body = Record<string, unknown>;
 type Stored = { status: number; headers: Record<string, string>; body: string | null; body_stored: boolean };
@@ -16,7 +16,7 @@ export class FakeIdempotency {
   readonly calls: { verb: string; body: Body }[] = [];
   readonly records = new Map<string, Record_>();
 
-  answer(verb: string, body: Body): Told {
+  answer(verb: string, body: Body): FakeResponse {
     this.calls.push({ verb, body });
     const name = `${String(body["env"])}:${String(body["scope_hash"])}`;
     if (!/^[0-9a-f]{64}$/.test(String(body["scope_hash"]))) return { status: 400, json: { error: {} } };

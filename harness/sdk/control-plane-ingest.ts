@@ -1,6 +1,6 @@
 // The fake's ingest: decisions 146 to 150. Any event that is not exactly as specified refuses the whole batch.
 
-import type { Told } from "./control-plane.ts";
+import type { FakeResponse } from "./control-plane.ts";
 
 export type SeenEvent = {
   ts: string;
@@ -28,7 +28,7 @@ export class FakeIngest {
   batches = 0;
   readonly #bodies = new Set<string>();
 
-  answer(text: string): Told {
+  answer(text: string): FakeResponse {
     const batch = JSON.parse(text) as Record<string, unknown>;
     const events = batch["events"] as SeenEvent[];
     const sdk = batch["sdk"] as { name?: unknown; version?: unknown } | undefined;

@@ -2,7 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
-import type { Told } from "./control-plane.ts";
+import type { FakeResponse } from "./control-plane.ts";
 
 type Body = Record<string, unknown>;
 type Booking = { from: number; until: number; units: number; lease: string | null };
@@ -18,7 +18,7 @@ export class FakeLimits {
   readonly #booked = new Map<string, Booking[]>();
   readonly #open = new Map<string, { ends: number; keys: string[]; row: { returned: number } }>();
 
-  answer(verb: string, body: Body): Told {
+  answer(verb: string, body: Body): FakeResponse {
     if (verb === "return") return this.#return(body);
     const rules = body["limits"] as RateLimit[];
     if (!Array.isArray(rules) || rules.length === 0)
@@ -28,7 +28,7 @@ export class FakeLimits {
     return { status: 404, json: { error: { code: "not_found", message: "No such route." } } };
   }
 
-  #check(body: Body, rules: RateLimit[]): Told {
+  #check(body: Body, rules: RateLimit[]): FakeResponse {
     this.checks.push(body);
     const cost = Number(body["cost"] ?? 1);
     const now = this.now();
@@ -45,7 +45,7 @@ export class FakeLimits {
     return { status: 200, json };
   }
 
-  #lease(body: Body, rules: RateLimit[]): Told {
+  #lease(body: Body, rules: RateLimit[]): FakeResponse {
     const now = this.now();
     const want = Number(body["want"]);
     const granted = Math.max(0, Math.min(want, ...rules.map((rule) => this.#left(body, rule, now))));
@@ -62,7 +62,7 @@ export class FakeLimits {
     return { status: 200, json: { object: "ratelimit_lease", granted, lease_id, expires_in_ms: life, policies } };
   }
 
-  #return(body: Body): Told {
+  #return(body: Body): FakeResponse {
     const id = String(body["lease_id"]);
     const lease = this.#open.get(id);
     const unused = Number(body["unused"]);

@@ -12,20 +12,20 @@ import { FakeIdempotency } from "./control-plane-idempotency.ts";
 import { FakeIngest } from "./control-plane-ingest.ts";
 import { FakeLimits } from "./control-plane-limits.ts";
 
-export type Asked = {
+export type RecordedRequest = {
   method: string;
   path: string;
   query: URLSearchParams;
   headers: IncomingMessage["headers"];
   body: string;
 };
-export type Told = { status: number; json?: unknown; text?: string; headers?: Record<string, string> };
+export type FakeResponse = { status: number; json?: unknown; text?: string; headers?: Record<string, string> };
 /** What a broken control plane does in place of an answer. */
-export type Misbehaviour = Told | "hang" | "drop" | undefined;
+export type InjectedFault = FakeResponse | "hang" | "drop" | undefined;
 
 export type MintOptions = Partial<Pick<KeyEntry, "scopes" | "expires_at" | "rate_limits" | "tenant_id" | "env">>;
 
-export class Plane {
+export class FakeControlPlane {
   readonly secretKey = formatCredential("secret_key", "live", randomBytes(24));
   readonly projectId = randomUUID();
   readonly workspaceId = randomUUID();
@@ -34,14 +34,14 @@ export class Plane {
   readonly limits = new FakeLimits();
   readonly idempotency = new FakeIdempotency();
   readonly ingest = new FakeIngest();
-  readonly seen: Asked[] = [];
-  misbehave: (asked: Asked) => Misbehaviour | Promise<Misbehaviour> = () => undefined;
+  readonly seen: RecordedRequest[] = [];
+  injectFault: (asked: RecordedRequest) => InjectedFault | Promise<InjectedFault> = () => undefined;
   #server: Server | null = null;
   #port = 0;
   readonly #events = new EventEmitter();
 
-  static async start(): Promise<Plane> {
-    const plane = new Plane();
+  static async start(): Promise<FakeControlPlane> {
+    const plane = new FakeControlPlane();
     await plane.up();
     return plane;
   }
@@ -88,9 +88,9 @@ export class Plane {
   }
 
   /** The next request whose path starts so, once it has been answered. */
-  async next(path: string): Promise<Asked> {
+  async next(path: string): Promise<RecordedRequest> {
     for (;;) {
-      const [asked] = (await once(this.#events, "answered")) as [Asked];
+      const [asked] = (await once(this.#events, "answered")) as [RecordedRequest];
       if (asked.path.startsWith(path)) return asked;
     }
   }
@@ -103,7 +103,7 @@ export class Plane {
     } catch {
       return;
     }
-    const asked: Asked = {
+    const asked: RecordedRequest = {
       method: req.method ?? "GET",
       path: url.pathname,
       query: url.searchParams,
@@ -111,7 +111,7 @@ export class Plane {
       body: Buffer.concat(chunks).toString(),
     };
     this.seen.push(asked);
-    const wrong = await this.misbehave(asked);
+    const wrong = await this.injectFault(asked);
     if (wrong === "hang") return;
     if (wrong === "drop") {
       req.socket.destroy();
@@ -121,13 +121,13 @@ export class Plane {
     this.#write(res, wrong ?? (await this.#answer(asked, gone)), asked);
   }
 
-  #write(res: ServerResponse, told: Told, asked: Asked): void {
+  #write(res: ServerResponse, told: FakeResponse, asked: RecordedRequest): void {
     const text = told.text ?? (told.json === undefined ? "" : JSON.stringify(told.json));
     res.writeHead(told.status, { "content-type": "application/json", ...told.headers });
     res.end(told.status === 304 ? undefined : text, () => this.#events.emit("answered", asked));
   }
 
-  async #answer(asked: Asked, gone: Promise<void>): Promise<Told> {
+  async #answer(asked: RecordedRequest, gone: Promise<void>): Promise<FakeResponse> {
     if (asked.headers.authorization !== `Bearer ${this.secretKey}`) {
       return { status: 401, json: { error: { code: "invalid_key", message: "Invalid API key." } } };
     }

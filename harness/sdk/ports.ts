@@ -80,6 +80,6 @@ export function patientPorts(): Ports {
 }
 
 /** Waits for a condition that other events bring about; fails by the test's own timeout. */
-export async function until(holds: () => boolean): Promise<void> {
+export async function waitUntil(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
 }

@@ -3,14 +3,14 @@
 // machine every request would be admitted degraded, and the test is about the ones that are not.
 
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
-import { partsOf } from "../../src/sdk/parts.ts";
+import { internalsOf } from "../../src/sdk/internals.ts";
 import { patientPorts } from "./ports.ts";
 
 const { PLANE_URL = "", SECRET_KEY = "", PROJECT_ID = "", KEY = "" } = process.env;
 const options = { url: PLANE_URL, secretKey: SECRET_KEY, projectId: PROJECT_ID };
 const keyrack = createKeyrackWith(options, patientPorts());
 await keyrack.ready();
-const guard = partsOf(keyrack).guard({ limits: "lease" });
+const guard = internalsOf(keyrack).guard({ limits: "lease" });
 const incoming = { method: "GET", path: "/", authorization: `Bearer ${KEY}`, apiKey: null };
 const spent: number[] = [];
 let degraded = 0;

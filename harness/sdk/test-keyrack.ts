@@ -1,20 +1,20 @@
 // A control plane and a library instance that is ready, both gone at the end of the test.
 
-import type { Keyrack } from "../../src/sdk/parts.ts";
+import type { Keyrack } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import type { Ports } from "../../src/sdk/runtime.ts";
-import { Plane } from "./control-plane.ts";
+import { FakeControlPlane } from "./control-plane.ts";
 import { patientPorts } from "./ports.ts";
 
-export type Line = { level: string; message: string; fields: Record<string, unknown> };
+export type LogLine = { level: string; message: string; fields: Record<string, unknown> };
 
-export class Rig {
-  readonly plane: Plane;
+export class TestKeyrack {
+  readonly plane: FakeControlPlane;
   readonly keyrack: Keyrack;
-  readonly lines: Line[];
+  readonly lines: LogLine[];
 
-  constructor(plane: Plane, keyrack: Keyrack, lines: Line[]) {
+  constructor(plane: FakeControlPlane, keyrack: Keyrack, lines: LogLine[]) {
     this.plane = plane;
     this.keyrack = keyrack;
     this.lines = lines;
@@ -26,16 +26,16 @@ export class Rig {
   }
 }
 
-type Want = { options?: Partial<KeyrackOptions>; ports?: Ports; plane?: Plane; ready?: boolean };
+type Want = { options?: Partial<KeyrackOptions>; ports?: Ports; plane?: FakeControlPlane; ready?: boolean };
 
-export async function rig({ options = {}, ports, plane, ready = true }: Want = {}): Promise<Rig> {
-  const own = plane ?? (await Plane.start());
-  const lines: Line[] = [];
+export async function startTestKeyrack({ options = {}, ports, plane, ready = true }: Want = {}): Promise<TestKeyrack> {
+  const own = plane ?? (await FakeControlPlane.start());
+  const lines: LogLine[] = [];
   const log = (level: string, message: string, fields: Record<string, unknown>) => {
     lines.push({ level, message, fields });
   };
   const keyrack = createKeyrackWith({ ...own.options, log, ...options }, ports ?? patientPorts()) as Keyrack;
-  const made = new Rig(own, keyrack, lines);
+  const made = new TestKeyrack(own, keyrack, lines);
   if (ready) await keyrack.ready();
   return made;
 }

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Services } from "../domain/core/context.ts";
 import { gather } from "../domain/health/metrics.ts";
-import { counter, expose, gauge, MEDIA, type Family, type Format } from "../kernel/exposition.ts";
+import { counter, formatMetrics, gauge, CONTENT_TYPES, type Family, type Format } from "../kernel/exposition.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Meter } from "./request-metrics.ts";
 
@@ -17,7 +17,7 @@ export function createMetricsServer(services: Services, meter: Meter, main: Serv
   const scrape = async (format: Format): Promise<string> => {
     const connections = await new Promise<number>((resolve) => main.getConnections((_error, n) => resolve(n ?? 0)));
     const open = gauge("keyrack_http_connections", "Open connections.", connections);
-    return expose(
+    return formatMetrics(
       [...processFamilies(services), ...lagFamilies(lag), open, ...meter.families(), ...(await gather(services))],
       format,
     );
@@ -30,7 +30,7 @@ export function createMetricsServer(services: Services, meter: Meter, main: Serv
     }
     const format = /application\/openmetrics-text/.test(req.headers.accept ?? "") ? "openmetrics" : "text";
     scrape(format).then(
-      (text) => res.writeHead(200, { "content-type": MEDIA[format] }).end(text),
+      (text) => res.writeHead(200, { "content-type": CONTENT_TYPES[format] }).end(text),
       (error: unknown) => {
         services.log.error("metrics failed", { error: String(error) });
         res.writeHead(500).end();

@@ -7,7 +7,7 @@
 // SHA-256 over the whole text. A right CRC proves only that nothing was mistyped: anyone can compute it.
 
 import { toBase64Url } from "./crypto/bytes.ts";
-import { crcHex } from "./crypto/crc32.ts";
+import { crc32Hex } from "./crypto/crc32.ts";
 import { parseUuid } from "./ids.ts";
 
 export type Env = "live" | "test";
@@ -75,7 +75,7 @@ export function displayPrefix(text: string): string {
 }
 
 /** What the text set out to be, by the letters before its first underscore: a mistyped `krsk_…` is a secret key. */
-export function looksLikeCredential(text: string): CredentialKind | null {
+export function guessCredentialKind(text: string): CredentialKind | null {
   return FORMS.find((form) => text.startsWith(form.family))?.kind ?? null;
 }
 
@@ -103,11 +103,11 @@ function shown(text: string, form: Form): string {
 function seal(prefix: string, random: Uint8Array): string {
   if (random.length !== RANDOM_BYTES) throw new RangeError(`A credential takes ${RANDOM_BYTES} random bytes.`);
   const head = prefix + toBase64Url(random);
-  return head + crcHex(head);
+  return head + crc32Hex(head);
 }
 
 function isSealed(text: string, prefixChars: number): boolean {
   // The length first, so that a megabyte of text costs nothing.
   if (text.length !== prefixChars + SECRET_CHARS || !SECRET.test(text.slice(prefixChars))) return false;
-  return crcHex(text.slice(0, prefixChars + BODY_CHARS)) === text.slice(prefixChars + BODY_CHARS);
+  return crc32Hex(text.slice(0, prefixChars + BODY_CHARS)) === text.slice(prefixChars + BODY_CHARS);
 }

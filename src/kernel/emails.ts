@@ -1,5 +1,5 @@
 // An address as it is compared: two spellings that differ in case are one account. Nothing else is folded: what a
 // provider makes of dots and plus signs is its own affair.
-export function emailKey(email: string): string {
+export function normalizeEmail(email: string): string {
   return email.normalize("NFC").toLowerCase();
 }

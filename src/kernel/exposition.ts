@@ -13,7 +13,7 @@ export type Family = {
 
 export type Format = "text" | "openmetrics";
 
-export const MEDIA: Record<Format, string> = {
+export const CONTENT_TYPES: Record<Format, string> = {
   text: "text/plain; version=0.0.4; charset=utf-8",
   openmetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8",
 };
@@ -63,7 +63,7 @@ export class Histogram {
   }
 }
 
-export function expose(families: readonly Family[], format: Format): string {
+export function formatMetrics(families: readonly Family[], format: Format): string {
   const lines: string[] = [];
   for (const { name, type, help, samples } of families) {
     const ending = type === "counter" ? "_total" : "";

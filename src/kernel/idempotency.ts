@@ -10,11 +10,11 @@ export const TTL_MS_DEFAULT = 86_400_000;
 /** Sealed answers a workspace may have stored. */
 export const STORED_BYTES_MAX = 2 ** 30;
 
-export type Scope = { workspace_id: string; env: Env; scope_hash: string };
+export type ClaimScope = { workspace_id: string; env: Env; scope_hash: string };
 
 export type Claim = { fingerprint: string; token_hash: string; ttl_ms: number };
 
-export type Claimed =
+export type ClaimResult =
   | { state: "execute"; stolen: boolean }
   | { state: "replay"; status: number; body_stored: boolean; sealed: Uint8Array | null }
   | { state: "in_progress"; lease_left_ms: number }
@@ -28,18 +28,18 @@ export type Completion = {
   /** Null: the claim's own, started again. */
   ttl_ms: number | null;
   /** The sealed answer with its body; null when there is no body to keep. */
-  whole: Uint8Array | null;
+  sealed_full: Uint8Array | null;
   /** The sealed answer without its body, for when the quota has no room for it. */
-  bare: Uint8Array;
+  sealed_without_body: Uint8Array;
 };
 
-export type Completed = { outcome: RecordOutcome; body_stored: boolean };
+export type CompletionResult = { outcome: RecordOutcome; body_stored: boolean };
 
 /** A place where claims live. Each call is atomic; one that cannot be decided throws, and is never an `execute`. */
 export interface ClaimStore {
-  claim(scope: Scope, claim: Claim): Promise<Claimed>;
-  complete(scope: Scope, completion: Completion): Promise<Completed>;
-  release(scope: Scope, token_hash: string): Promise<RecordOutcome>;
-  heartbeat(scope: Scope, token_hash: string): Promise<RecordOutcome>;
+  claim(scope: ClaimScope, claim: Claim): Promise<ClaimResult>;
+  complete(scope: ClaimScope, completion: Completion): Promise<CompletionResult>;
+  release(scope: ClaimScope, token_hash: string): Promise<RecordOutcome>;
+  heartbeat(scope: ClaimScope, token_hash: string): Promise<RecordOutcome>;
   close(): void;
 }

@@ -18,7 +18,7 @@ export function uuidv7(nowMs: number, random: Uint8Array): string {
 }
 
 /** Ids that strictly increase within one process, whatever the clock does. */
-export function createIds(randomBytes: (n: number) => Uint8Array): (nowMs: number) => string {
+export function createIdGenerator(randomBytes: (n: number) => Uint8Array): (nowMs: number) => string {
   let ms = -1;
   let tail: Tail = { a: 0, b: 0, c: 0 };
   // Asking for randomness costs more than an id: it is fetched for many at a time.

@@ -4,6 +4,6 @@
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Goes on at once where the value is there, and after it where it is not. */
-export function after<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
+export function thenMaybe<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

@@ -11,6 +11,6 @@ export function normalizeOrigin(text: string): string | null {
 }
 
 /** Plain http is for development on the same machine. */
-export function isPlainRemote(origin: string): boolean {
+export function isInsecureRemote(origin: string): boolean {
   return origin.startsWith("http://") && !/^http:\/\/(localhost|127(\.\d+){3})(:\d+)?$/.test(origin);
 }

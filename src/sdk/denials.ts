@@ -23,7 +23,7 @@ export type DenialName = keyof typeof denials;
 export type VerifyDenial = "missing_key" | "invalid_key" | "expired_key" | "insufficient_scope" | "unavailable";
 
 /** A finished HTTP answer, for an adapter to write as it is. */
-export type Answer = { status: number; headers: Record<string, string>; body: string };
+export type TextResponse = { status: number; headers: Record<string, string>; body: string };
 
 export type DenialExtra = {
   missing?: readonly string[];
@@ -37,7 +37,7 @@ const SCOPE_ATTRIBUTE_MAX = 1024;
 // RFC 6750 §3: a scope-token, so neither a space, a quote nor a backslash, and nothing outside ASCII.
 const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 
-export function denialAnswer(name: DenialName, extra: DenialExtra = {}): Answer {
+export function denialResponse(name: DenialName, extra: DenialExtra = {}): TextResponse {
   const [status, code, message] = denials[name];
   const error = { code, message, ...(extra.missing && { missing_scopes: extra.missing }) };
   const headers: Record<string, string> = {

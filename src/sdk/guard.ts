@@ -2,8 +2,8 @@
 // only translate. A request goes on only with an `Admitted`; there is no path on which nothing was decided.
 
 import type { Context, Subject, Verdict } from "./context.ts";
-import { type Answer, type DenialName, denialAnswer } from "./denials.ts";
-import { type Counted, type Limiter, rateLimitHeaders } from "./limits/check.ts";
+import { type TextResponse, type DenialName, denialResponse } from "./denials.ts";
+import { type ChargeResult, type Limiter, rateLimitHeaders } from "./limits/check.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
 import type { Reporter } from "./report.ts";
 import type { Ports } from "./runtime.ts";
@@ -24,7 +24,7 @@ export type ProtectOptions<Req = unknown> = {
 };
 
 /** A request as the guard sees it. `path` carries no query. */
-export type Incoming = {
+export type IncomingRequest = {
   method: string;
   path: string;
   authorization: string | null | undefined;
@@ -40,9 +40,9 @@ export type Admitted = {
   /** To be called once, with what was answered in the end. */
   done(status: number, route: string | null): void;
 };
-export type Refused = { context: null; headers: Record<string, string>; denial: Answer; done: Admitted["done"] };
+export type Rejected = { context: null; headers: Record<string, string>; denial: TextResponse; done: Admitted["done"] };
 
-export type GuardParts = {
+export type GuardDependencies = {
   verifier: Verifier;
   reporter: Reporter;
   checker: Limiter;
@@ -58,14 +58,14 @@ const LIMITS_MODES = ["check", "lease", "off"];
 const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey"];
 
 export class Guard<Req> {
-  readonly #parts: GuardParts;
+  readonly #parts: GuardDependencies;
   readonly #scopes: readonly string[];
   readonly #failMode: FailMode;
   readonly #limits: LimitsMode;
   readonly #skip: boolean | ((req: Req) => boolean);
   readonly #getKey: ProtectOptions<Req>["getKey"];
 
-  constructor(parts: GuardParts, options: ProtectOptions<Req> = {}) {
+  constructor(parts: GuardDependencies, options: ProtectOptions<Req> = {}) {
     const { scopes = [], limits = "check", skip = false, getKey } = options;
     for (const name of Object.keys(options)) need(KNOWN.includes(name), `protect has no option "${name}"`);
     need(
@@ -83,7 +83,7 @@ export class Guard<Req> {
     this.#getKey = getKey;
   }
 
-  async admit(req: Req, incoming: Incoming): Promise<Admitted | Refused> {
+  async admit(req: Req, incoming: IncomingRequest): Promise<Admitted | Rejected> {
     // Exactly true: the promise of an async function is truthy too.
     const skip: unknown = typeof this.#skip === "function" ? this.#skip(req) : this.#skip;
     if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
@@ -103,12 +103,12 @@ export class Guard<Req> {
     return this.#counted(context, counted, state, done);
   }
 
-  #refusal(verdict: Verdict & { ok: false }, state: State, done: Admitted["done"]): Refused {
+  #refusal(verdict: Verdict & { ok: false }, state: State, done: Admitted["done"]): Rejected {
     const extra = verdict.missing ? { missing: verdict.missing, required: this.#scopes } : {};
     return refuse(verdict.code, state, done, extra);
   }
 
-  #counted(context: Context, counted: Counted, state: State, done: Admitted["done"]): Admitted | Refused {
+  #counted(context: Context, counted: ChargeResult, state: State, done: Admitted["done"]): Admitted | Rejected {
     if (!counted) {
       state.degraded = true;
       return { context: { ...context, degraded: true, rateLimit: null }, headers: {}, denial: null, done };
@@ -122,7 +122,7 @@ export class Guard<Req> {
     return this.#limits === "lease" ? this.#parts.leases : this.#parts.checker;
   }
 
-  #reportOnce({ method, path }: Incoming, state: State): Admitted["done"] {
+  #reportOnce({ method, path }: IncomingRequest, state: State): Admitted["done"] {
     const { ports, reporter } = this.#parts;
     const began = ports.elapsed();
     let reported = false;
@@ -138,14 +138,14 @@ function refuse(
   name: DenialName,
   state: State,
   done: Admitted["done"],
-  extra: Parameters<typeof denialAnswer>[1] = {},
-): Refused {
+  extra: Parameters<typeof denialResponse>[1] = {},
+): Rejected {
   state.denial = name;
-  return { context: null, headers: {}, denial: denialAnswer(name, extra), done };
+  return { context: null, headers: {}, denial: denialResponse(name, extra), done };
 }
 
 /** `Authorization: Bearer kr_…`, else `x-api-key`, else whatever bearer there is: it was meant as a key. */
-export function findKey({ authorization, apiKey }: Incoming): Found {
+export function findKey({ authorization, apiKey }: IncomingRequest): Found {
   const bearer = authorization ? afterScheme(authorization) : 0;
   if (authorization && bearer > 0 && authorization.startsWith("kr_", bearer))
     return { text: authorization, offset: bearer };

@@ -3,20 +3,20 @@
 
 import { toHex, utf8 } from "../kernel/crypto/bytes.ts";
 import { sha256 } from "../kernel/crypto/sha256.ts";
-import { builtin } from "./runtime.ts";
+import { builtinModule } from "./runtime.ts";
 
 const BLOCK = 64;
 
-export function sha256HexOf(parts: readonly (string | Uint8Array)[]): string {
-  const node = builtin("node:crypto");
+export function sha256HexParts(parts: readonly (string | Uint8Array)[]): string {
+  const node = builtinModule("node:crypto");
   if (!node) return toHex(sha256(joined(parts)));
   const hash = node.createHash("sha256");
   for (const part of parts) hash.update(part);
   return hash.digest("hex");
 }
 
-export function hmacHexOf(key: string, parts: readonly (string | Uint8Array)[]): string {
-  const node = builtin("node:crypto");
+export function hmacHexParts(key: string, parts: readonly (string | Uint8Array)[]): string {
+  const node = builtinModule("node:crypto");
   if (node) {
     const mac = node.createHmac("sha256", key);
     for (const part of parts) mac.update(part);

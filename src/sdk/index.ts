@@ -3,7 +3,7 @@
 
 import { createKeyrackWith } from "./keyrack.ts";
 import type { KeyrackOptions } from "./options.ts";
-import type { Keyrack } from "./parts.ts";
+import type { Keyrack } from "./internals.ts";
 
 /** Starts to fetch the project's policy at once. `await keyrack.ready()` before taking requests. */
 export function createKeyrack<Resources = undefined>(options: KeyrackOptions<Resources>): Keyrack<Resources> {
@@ -17,5 +17,5 @@ export type { LimitsMode, ProtectOptions } from "./guard.ts";
 export type { IdempotentOptions } from "./idempotency/idempotency.ts";
 export { KeyrackError } from "./keyrack.ts";
 export type { FailMode, KeyrackOptions } from "./options.ts";
-export type { Keyrack, Status, VerifyOptions } from "./parts.ts";
+export type { Keyrack, Status, VerifyOptions } from "./internals.ts";
 export type { Level, Log } from "./runtime.ts";

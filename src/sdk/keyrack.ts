@@ -5,13 +5,13 @@ import { CacheFile } from "./feed/cache-file.ts";
 import { CallError, Client } from "./client.ts";
 import { DENIED, type Denied, type Verdict } from "./context.ts";
 import { Feed } from "./feed/feed.ts";
-import { Guard, type GuardParts } from "./guard.ts";
-import { Held } from "./feed/policy-state.ts";
+import { Guard, type GuardDependencies } from "./guard.ts";
+import { PolicyState } from "./feed/policy-state.ts";
 import { Idempotency } from "./idempotency/idempotency.ts";
-import { Leases } from "./limits/leases.ts";
-import { Checker } from "./limits/check.ts";
+import { LeaseLimiter } from "./limits/leases.ts";
+import { CheckLimiter } from "./limits/check.ts";
 import { type KeyrackOptions, readFailMode, readOptions } from "./options.ts";
-import { type Keyrack, PARTS, type VerifyOptions } from "./parts.ts";
+import { type Keyrack, INTERNALS, type VerifyOptions } from "./internals.ts";
 import { Reporter } from "./report.ts";
 import { defaultPorts, type Ports, safeLog } from "./runtime.ts";
 import { Verifier } from "./verifier.ts";
@@ -33,13 +33,13 @@ export function createKeyrackWith<Resources = undefined>(
   const settings = readOptions(options);
   const log = safeLog(options.log);
   if (isExposed(settings.url)) log("warn", "the secret key travels unencrypted: use https", { url: settings.url });
-  const held = new Held(settings, ports);
+  const held = new PolicyState(settings, ports);
   const client = new Client(settings, ports);
   const resources = options.resources ?? { live: undefined, test: undefined };
   const verifier = new Verifier(held, settings, ports, log, options.log !== undefined, resources);
   const reporter = new Reporter(client, settings, ports, log);
-  const checker = new Checker(client, settings, log);
-  const leases = new Leases(client, settings, ports, log, checker);
+  const checker = new CheckLimiter(client, settings, log);
+  const leases = new LeaseLimiter(client, settings, ports, log, checker);
   const idempotency = new Idempotency(client, settings, ports, log);
   const cache = settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, settings, ports, log, held);
   const waiters = new Waiters();
@@ -57,7 +57,7 @@ export function createKeyrackWith<Resources = undefined>(
   });
   const started = (cache?.load() ?? Promise.resolve()).then(() => feed.start());
 
-  const parts: GuardParts = { verifier, reporter, checker, leases, ports, failMode: settings.failMode };
+  const parts: GuardDependencies = { verifier, reporter, checker, leases, ports, failMode: settings.failMode };
   let closing: Promise<void> | null = null;
   const close = async () => {
     waiters.reject(new KeyrackError("keyrack was closed before its first policy came."));
@@ -86,7 +86,7 @@ export function createKeyrackWith<Resources = undefined>(
       return { version: policy?.version ?? null, keys: policy?.keys.count ?? 0, ageMs, degraded: held.degraded };
     },
     close: () => (closing ??= close()),
-    [PARTS]: { guard: (options) => new Guard(parts, options), idempotent: (options) => idempotency.route(options) },
+    [INTERNALS]: { guard: (options) => new Guard(parts, options), idempotent: (options) => idempotency.route(options) },
   };
 }
 

@@ -4,7 +4,7 @@
 import type { Env } from "../kernel/credentials.ts";
 import { parseCredential } from "../kernel/credentials.ts";
 import { parseUuid } from "../kernel/ids.ts";
-import { builtin, type Log, randomHex } from "./runtime.ts";
+import { builtinModule, type Log, randomHex } from "./runtime.ts";
 
 export type FailMode = "closed" | "open";
 
@@ -80,7 +80,7 @@ export function readOptions(options: KeyrackOptions): Settings {
   need(NODE_ID.test(nodeId), "nodeId must be 1 to 128 letters, digits, dots, colons, hyphens or underscores");
   need(typeof sampleRate === "number" && sampleRate >= 0.0001 && sampleRate <= 1, "sampleRate must be 0.0001 to 1");
   need(cacheFile === null || typeof cacheFile === "string", "cacheFile must be a path");
-  need(cacheFile === null || builtin("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");
+  need(cacheFile === null || builtinModule("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");
   const settings = {
     url: readUrl(options.url),
     secretKey: options.secretKey,
@@ -131,7 +131,7 @@ function readWhole(name: string, value: unknown, min: number): number {
 
 function defaultNodeId(): string {
   const host =
-    builtin("node:os")
+    builtinModule("node:os")
       ?.hostname()
       .replace(/[^A-Za-z0-9._-]/g, "-") ?? "";
   const pid = (globalThis as { process?: { pid?: number } }).process?.pid ?? 0;

@@ -9,7 +9,7 @@ import type { Log, Ports } from "./runtime.ts";
 import { randomHex } from "./runtime.ts";
 import { SDK_NAME, SDK_VERSION } from "./version.ts";
 
-export type Happened = {
+export type RequestOutcome = {
   method: string;
   path: string;
   route: string | null;
@@ -63,7 +63,7 @@ export class Reporter {
     this.#log = log;
   }
 
-  record(happened: Happened): void {
+  record(happened: RequestOutcome): void {
     if (this.#stopped.signal.aborted) return;
     const first = this.#settings.sampleRate < 1 && this.#firstToday(happened);
     if (!first && this.#settings.sampleRate < 1 && this.#ports.random() >= this.#settings.sampleRate) return;
@@ -165,7 +165,7 @@ export class Reporter {
   }
 
   /** Decision 153: a tenant's first admitted event of a UTC day is never sampled out. */
-  #firstToday({ denial, subject }: Happened): boolean {
+  #firstToday({ denial, subject }: RequestOutcome): boolean {
     if (denial !== null || !subject?.tenantId) return false;
     const day = Math.floor(this.#ports.now() / DAY_MS);
     // Past the bound start over: some tenants send two firsts, which is dearer and never wrong.
@@ -177,7 +177,7 @@ export class Reporter {
     return true;
   }
 
-  #eventOf(happened: Happened, first: boolean): string {
+  #eventOf(happened: RequestOutcome, first: boolean): string {
     const { subject } = happened;
     return JSON.stringify({
       ts: new Date(this.#ports.now()).toISOString(),

@@ -67,7 +67,7 @@ type Builtins = {
 };
 
 /** A module of Node's own, or undefined on a runtime without it (and on Node before 20.16). */
-export function builtin<Name extends keyof Builtins>(name: Name): Builtins[Name] | undefined {
+export function builtinModule<Name extends keyof Builtins>(name: Name): Builtins[Name] | undefined {
   const node = (globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } }).process;
   try {
     return node?.getBuiltinModule?.(name) as Builtins[Name] | undefined;

@@ -5,9 +5,9 @@ import type { Env } from "../kernel/credentials.ts";
 import { KEY_ID, TENANT } from "../kernel/policy/key-table.ts";
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
-import { uuidText } from "../kernel/crypto/word-codec.ts";
+import { wordsToUuid } from "../kernel/crypto/word-codec.ts";
 import { type Context, DENIED, type RateLimitState, type Subject, type Verdict } from "./context.ts";
-import type { Held } from "./feed/policy-state.ts";
+import type { PolicyState } from "./feed/policy-state.ts";
 import type { FailMode, Settings } from "./options.ts";
 import type { Log, Ports } from "./runtime.ts";
 
@@ -20,7 +20,7 @@ export class Verifier {
   rules: readonly RateLimit[] = NO_RULES;
   /** Whose key the last call refused, where the policy knows it: for the report, never for the caller. */
   refused: Subject | null = null;
-  readonly #held: Held;
+  readonly #held: PolicyState;
   readonly #settings: Settings;
   readonly #now: () => number;
   readonly #log: Log;
@@ -28,7 +28,14 @@ export class Verifier {
   readonly #resources: Record<Env, unknown>;
   readonly #decision = new Decision();
 
-  constructor(held: Held, settings: Settings, ports: Ports, log: Log, logs: boolean, resources: Record<Env, unknown>) {
+  constructor(
+    held: PolicyState,
+    settings: Settings,
+    ports: Ports,
+    log: Log,
+    logs: boolean,
+    resources: Record<Env, unknown>,
+  ) {
     this.#held = held;
     this.#settings = settings;
     this.#now = ports.now;
@@ -60,14 +67,14 @@ export class Verifier {
     const { env, row } = this.#decision;
     const { words } = policy.keys;
     const tenantId = policy.tenants.text(words[row + TENANT] as number);
-    return { keyId: uuidText(words, row + KEY_ID), tenantId, env, displayPrefix: displayPrefix(env, text, offset) };
+    return { keyId: wordsToUuid(words, row + KEY_ID), tenantId, env, displayPrefix: displayPrefix(env, text, offset) };
   }
 
   #admitted(policy: Policy, text: string, offset: number, degraded: boolean): Context {
     const { env, row, expiry, profile } = this.#decision;
     const { words } = policy.keys;
     return {
-      keyId: uuidText(words, row + KEY_ID),
+      keyId: wordsToUuid(words, row + KEY_ID),
       workspaceId: policy.workspaceId,
       projectId: policy.projectId,
       tenantId: policy.tenants.text(words[row + TENANT] as number),

@@ -1,6 +1,6 @@
 // The typed client speaks every shape of the declarations: path, query, body, answer, refusal.
 import { expect, it } from "vitest";
-import { createClient, Refused } from "../../src/client.ts";
+import { createClient, ApiError } from "../../src/client.ts";
 import { testInstance } from "../../harness/test-instance.ts";
 
 it("calls routes with typed input and answers, and throws refusals with their code and details", async () => {
@@ -18,7 +18,7 @@ it("calls routes with typed input and answers, and throws refusals with their co
   const list = await client.call("GET /v1/keys", { query: { limit: 1, env: "live" } });
   expect(list.data.map(({ id }) => id)).toEqual([key.id]);
   const refused = client.call("GET /v1/keys", { query: { limit: 0 } });
-  await expect(refused).rejects.toBeInstanceOf(Refused);
+  await expect(refused).rejects.toBeInstanceOf(ApiError);
   await expect(refused).rejects.toMatchObject({ status: 400, code: "invalid_request", details: [{ path: "limit" }] });
   // @ts-expect-error a body without env does not type-check
   await expect(client.call("POST /v1/keys", { body: { project_id, tenant_id } })).rejects.toMatchObject({

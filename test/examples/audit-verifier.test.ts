@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { fromHex, utf8 } from "../../src/kernel/crypto/bytes.ts";
 import { type AuditRow, auditPreimage, GENESIS_HASH, NIL_WORKSPACE } from "../../src/kernel/audit/chain.ts";
 import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
-import { checkpointText, formatNote, keyId, vkey } from "../../src/kernel/crypto/signed-note.ts";
+import { formatCheckpoint, formatNote, computeKeyId, formatVkey } from "../../src/kernel/crypto/signed-note.ts";
 
 const SCRIPT = join(import.meta.dirname, "../../examples/audit-verifier/verify.mjs");
 const folder = mkdtempSync(join(tmpdir(), "keyrack-verifier-"));
@@ -60,9 +60,9 @@ function signed(workspace: string, lines: Line[], seed = 7): { note: string; vke
   const origin = `keyrack.example.com/audit/${workspace}`;
   const tree = new MerkleTree(sha256);
   for (const line of lines) tree.append(fromHex(line.hash));
-  const text = checkpointText(origin, tree.size, tree.root());
-  const note = formatNote(text, origin, keyId(origin, publicKey, sha256), sign(null, utf8(text), key));
-  return { note, vkey: vkey(origin, publicKey, sha256) };
+  const text = formatCheckpoint(origin, tree.size, tree.root());
+  const note = formatNote(text, origin, computeKeyId(origin, publicKey, sha256), sign(null, utf8(text), key));
+  return { note, vkey: formatVkey(origin, publicKey, sha256) };
 }
 
 function run(...args: string[]): { code: number | null; out: string; err: string } {

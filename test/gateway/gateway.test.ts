@@ -4,16 +4,16 @@ import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { type GatewayMode, startGateway } from "../../src/gateway.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
-import { type Keyrack, PARTS } from "../../src/sdk/parts.ts";
+import { type Keyrack, INTERNALS } from "../../src/sdk/internals.ts";
 import { startProcess } from "../../harness/server.ts";
 import { keyrack as run, tempDir } from "../../harness/cli.ts";
-import { Plane } from "../../harness/sdk/control-plane.ts";
-import { type Rig, rig } from "../../harness/sdk/test-keyrack.ts";
+import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { type TestKeyrack, startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
 type Asked = { key?: string; headers?: Record<string, string>; method?: string };
 
 async function behind(mode: GatewayMode, options: Partial<KeyrackOptions> = {}, ready = true) {
-  const r: Rig = await rig({ options, ready });
+  const r: TestKeyrack = await startTestKeyrack({ options, ready });
   const gateway = await startGateway({ keyrack: r.keyrack, mode, limits: "check", host: "127.0.0.1", port: 0 });
   const ask = (path: string, { key, headers = {}, method = "GET" }: Asked = {}) =>
     fetch(gateway.url + path, { method, headers: { ...(key && { authorization: `Bearer ${key}` }), ...headers } });
@@ -107,9 +107,9 @@ describe("what a client cannot bring about", () => {
 });
 
 it("an answer that cannot be written is a 503, and the gateway lives on", async () => {
-  const r = await rig({});
+  const r = await startTestKeyrack({});
   const admit = async () => ({ context: { scopes: [] }, headers: { "x-bad": "a\nb" }, denial: null, done: () => {} });
-  const broken = { ...r.keyrack, [PARTS]: { guard: () => ({ admit }) } } as unknown as Keyrack;
+  const broken = { ...r.keyrack, [INTERNALS]: { guard: () => ({ admit }) } } as unknown as Keyrack;
   const gateway = await startGateway({ keyrack: broken, mode: "forward", limits: "off", host: "127.0.0.1", port: 0 });
   try {
     for (let i = 0; i < 2; i++) expect((await fetch(`${gateway.url}/verify`)).status).toBe(503);
@@ -157,7 +157,7 @@ describe("nginx mode", () => {
 
 describe("keyrack gateway", () => {
   it("runs until it is told to end, then says goodbye to the server and exits with 0", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
     const args = ["gateway", "--json", "--port", "0", "--url", plane.url, "--project-id", plane.projectId];
     const gateway = await startProcess(args, { KEYRACK_SECRET_KEY: plane.secretKey });
@@ -171,7 +171,7 @@ describe("keyrack gateway", () => {
   });
 
   it("ends although a proxy holds connections open, also one on which nothing was ever asked in full", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const args = ["gateway", "--json", "--port", "0", "--url", plane.url, "--project-id", plane.projectId];
     const gateway = await startProcess(args, { KEYRACK_SECRET_KEY: plane.secretKey });
     const { port } = new URL(gateway.ready.url);
@@ -187,8 +187,8 @@ describe("keyrack gateway", () => {
 
   it("wrong usage is 2 and a refused credential is 1, each in one sentence", async () => {
     using temp = tempDir();
-    await using plane = await Plane.start();
-    const other = await Plane.start();
+    await using plane = await FakeControlPlane.start();
+    const other = await FakeControlPlane.start();
     const good = ["--url", plane.url, "--secret-key", plane.secretKey, "--project-id", plane.projectId, "--port", "0"];
     for (const [args, code, says] of [
       [["--url", plane.url, "--secret-key", plane.secretKey], 2, "KEYRACK_PROJECT_ID"],

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { crcHex } from "../../src/kernel/crypto/crc32.ts";
+import { crc32Hex } from "../../src/kernel/crypto/crc32.ts";
 import {
   CREDENTIAL_PATTERN,
   type CredentialKind,
@@ -8,7 +8,7 @@ import {
   type Env,
   formatCredential,
   formatInviteToken,
-  looksLikeCredential,
+  guessCredentialKind,
   parseCredential,
   parseInviteToken,
 } from "../../src/kernel/credentials.ts";
@@ -70,7 +70,7 @@ describe("every credential", () => {
         const shown = text.slice(0, prefix.length + 6);
         expect(parseCredential(text)).toEqual({ kind, env, displayPrefix: shown });
         expect(displayPrefix(text)).toBe(shown);
-        expect(looksLikeCredential(text)).toBe(kind);
+        expect(guessCredentialKind(text)).toBe(kind);
       }),
     );
   });
@@ -112,15 +112,15 @@ describe("every credential", () => {
   });
 
   it("is refused under another prefix, even with the same body", () => {
-    const text = `krev_${BODY}${crcHex(`krpr_${BODY}`)}`;
+    const text = `krev_${BODY}${crc32Hex(`krpr_${BODY}`)}`;
     expect(parseCredential(text)).toBeNull();
-    expect(parseCredential(`krxx_${BODY}${crcHex(`krxx_${BODY}`)}`)).toBeNull();
-    expect(parseCredential(`kr_prod_${BODY}${crcHex(`kr_prod_${BODY}`)}`)).toBeNull();
+    expect(parseCredential(`krxx_${BODY}${crc32Hex(`krxx_${BODY}`)}`)).toBeNull();
+    expect(parseCredential(`kr_prod_${BODY}${crc32Hex(`kr_prod_${BODY}`)}`)).toBeNull();
   });
 
   it("needs a body of the alphabet even when the CRC is right", () => {
     const head = `kr_live_${BODY.slice(0, 31)}.`;
-    expect(parseCredential(head + crcHex(head))).toBeNull();
+    expect(parseCredential(head + crc32Hex(head))).toBeNull();
   });
 });
 
@@ -135,7 +135,7 @@ describe("reading", () => {
         expect(parseCredential(text)).toBeNull();
         expect(parseInviteToken(text)).toBeNull();
         displayPrefix(text);
-        looksLikeCredential(text);
+        guessCredentialKind(text);
       }),
     );
   });
@@ -154,7 +154,7 @@ describe("reading", () => {
     ["", null],
   ] as const) {
     it(`${JSON.stringify(text)} looks like ${kind ?? "nothing known"}`, () => {
-      expect(looksLikeCredential(text)).toBe(kind);
+      expect(guessCredentialKind(text)).toBe(kind);
     });
   }
 
@@ -178,7 +178,7 @@ describe("writing", () => {
 describe("an invitation token", () => {
   it("is the workspace id, a dot, the body and a CRC over all before it", () => {
     const token = formatInviteToken(WORKSPACE, counting);
-    expect(token).toBe(`${WORKSPACE}.${BODY}${crcHex(`${WORKSPACE}.${BODY}`)}`);
+    expect(token).toBe(`${WORKSPACE}.${BODY}${crc32Hex(`${WORKSPACE}.${BODY}`)}`);
     expect(token).toHaveLength(77);
     expect(parseInviteToken(token)).toEqual({ workspace_id: WORKSPACE, secret: token.slice(37) });
   });
@@ -195,12 +195,12 @@ describe("an invitation token", () => {
   });
 
   it("needs the dot even when the CRC is right", () => {
-    expect(parseInviteToken(`${WORKSPACE}_${BODY}${crcHex(`${WORKSPACE}_${BODY}`)}`)).toBeNull();
+    expect(parseInviteToken(`${WORKSPACE}_${BODY}${crc32Hex(`${WORKSPACE}_${BODY}`)}`)).toBeNull();
   });
 
   it("has one spelling: an upper-case workspace id is refused", () => {
     const id = "ABCDEF00-1111-4111-8111-111111111111";
-    expect(parseInviteToken(`${id}.${BODY}${crcHex(`${id}.${BODY}`)}`)).toBeNull();
+    expect(parseInviteToken(`${id}.${BODY}${crc32Hex(`${id}.${BODY}`)}`)).toBeNull();
     expect(() => formatInviteToken(id, counting)).toThrow(RangeError);
   });
 });

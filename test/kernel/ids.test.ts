@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createIds, parseUuid, uuidv7 } from "../../src/kernel/ids.ts";
+import { createIdGenerator, parseUuid, uuidv7 } from "../../src/kernel/ids.ts";
 
 const FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const anyMs = fc.integer({ min: 0, max: 2 ** 48 - 1 });
@@ -41,12 +41,12 @@ describe("uuidv7", () => {
   });
 });
 
-describe("createIds", () => {
+describe("createIdGenerator", () => {
   it("strictly increases whatever the clock does and whatever the random bytes are", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 3 })), fc.array(any10, { minLength: 1 }), (clock, randoms) => {
         let drawn = 0;
-        const next = createIds(() => randoms[drawn++ % randoms.length] as Uint8Array);
+        const next = createIdGenerator(() => randoms[drawn++ % randoms.length] as Uint8Array);
         const ids = clock.map((ms) => next(ms));
         for (const id of ids) expect(id).toMatch(FORM);
         expect([...new Set(ids)].toSorted()).toEqual(ids);
@@ -55,7 +55,7 @@ describe("createIds", () => {
   });
 
   it("moves on to the next millisecond when the random bits of this one are spent", () => {
-    const next = createIds(() => new Uint8Array(10).fill(0xff));
+    const next = createIdGenerator(() => new Uint8Array(10).fill(0xff));
     const [first, second] = [next(1000.9), next(1000)];
     expect(first).toBe("00000000-03e8-7fff-bfff-ffffffffffff");
     expect(second).toBe("00000000-03e9-7fff-bfff-ffffffffffff");
@@ -67,14 +67,14 @@ describe("createIds", () => {
       [0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
       [0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     ];
-    const next = createIds(() => Uint8Array.from(draws.shift() as number[]));
+    const next = createIdGenerator(() => Uint8Array.from(draws.shift() as number[]));
     expect(next(5)).toBe("00000000-0005-7000-bfff-ffffffffffff");
     expect(next(5)).toBe("00000000-0005-7001-8000-000000000000");
     expect(next(5)).toBe("00000000-0005-7001-8000-000000000001"); // carried once, not again
   });
 
   it("gives 100 000 different ids in one millisecond without leaving it", () => {
-    const next = createIds((n) => randomBytes(n));
+    const next = createIdGenerator((n) => randomBytes(n));
     const ids = Array.from({ length: 100_000 }, () => next(1_700_000_000_000));
     expect(new Set(ids).size).toBe(100_000);
     expect(ids.toSorted()).toEqual(ids);

@@ -3,18 +3,18 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps } from "../../harness/sdk/apps.ts";
-import { until } from "../../harness/sdk/ports.ts";
-import { rig, type Rig } from "../../harness/sdk/test-keyrack.ts";
+import { waitUntil } from "../../harness/sdk/ports.ts";
+import { startTestKeyrack, type TestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
 const rule = { id: "per-minute", limit: 2, window_ms: 60_000, algorithm: "sliding" as const, scope: "key" as const };
 const AUTH = 'Bearer realm="keyrack"';
 
 for (const [name, make] of Object.entries(apps)) {
   describe(`protect on ${name}`, () => {
-    let r: Rig;
+    let r: TestKeyrack;
     let app: App;
     beforeEach(async () => {
-      r = await rig();
+      r = await startTestKeyrack();
       app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
     });
     afterEach(async () => {
@@ -24,9 +24,9 @@ for (const [name, make] of Object.entries(apps)) {
 
     const get = (path: string, headers: Record<string, string> = {}) => fetch(app.url + path, { headers });
     const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
-    async function minted(options: Parameters<Rig["plane"]["mint"]>[0] = {}): Promise<string> {
+    async function minted(options: Parameters<TestKeyrack["plane"]["mint"]>[0] = {}): Promise<string> {
       const { key } = r.plane.mint(options);
-      await until(() => r.keyrack.verify(key).ok);
+      await waitUntil(() => r.keyrack.verify(key).ok);
       return key;
     }
 
@@ -148,7 +148,7 @@ for (const [name, make] of Object.entries(apps)) {
 
   describe(`protect on ${name} without a policy`, () => {
     it("answers 503 where it fails closed, and admits unverified where it fails open", async () => {
-      await using r = await rig({ options: { url: "http://127.0.0.1:9" }, ready: false });
+      await using r = await startTestKeyrack({ options: { url: "http://127.0.0.1:9" }, ready: false });
       const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
       const headers = { authorization: `Bearer ${r.plane.mint().key}` };
       const closed = await fetch(`${app.url}/me`, { headers });

@@ -11,7 +11,7 @@ import { startServer } from "../../harness/server.ts";
 import { createClient } from "../../src/client.ts";
 import { freePort } from "../../harness/free-port.ts";
 import { installSdk, packSdk } from "../../harness/sdk/package.ts";
-import { Plane } from "../../harness/sdk/control-plane.ts";
+import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 
 const root = join(import.meta.dirname, "../..");
 const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));
@@ -86,7 +86,7 @@ describe("every example", () => {
 
 describe("examples/express-app", () => {
   it("keeps tenants and environments apart, asks for scopes, and ends cleanly", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const scopes = ["orders:read", "orders:write"];
     const [live, test, reader] = [
       plane.mint({ scopes }),
@@ -170,7 +170,7 @@ describe("examples/express-app while the real server is killed under it", () => 
 
 describe("examples/hono-app", () => {
   it("leaves one route open, spends leases, and asks for a scope inside a handler", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const rule = {
       id: "per-minute",
       limit: 20,
@@ -199,7 +199,7 @@ describe("examples/hono-app", () => {
 
 describe("examples/fastify-idempotent-payments", () => {
   it("charges once, lets a retry run after a failure, and keeps a refusal", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const { key } = plane.mint({ scopes: ["charges:write"] });
     await using app = await start("fastify-idempotent-payments", plane);
     const charge = (idempotencyKey: string | null, body: object) =>

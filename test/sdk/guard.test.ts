@@ -6,12 +6,12 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { protect } from "../../src/sdk/adapters/node.ts";
-import { denialAnswer, denials } from "../../src/sdk/denials.ts";
+import { denialResponse, denials } from "../../src/sdk/denials.ts";
 import { findKey, type ProtectOptions } from "../../src/sdk/guard.ts";
-import { type Keyrack, partsOf } from "../../src/sdk/parts.ts";
+import { type Keyrack, internalsOf } from "../../src/sdk/internals.ts";
 import { replayHeaders } from "../../src/sdk/idempotency/replay.ts";
-import { rig } from "../../harness/sdk/test-keyrack.ts";
-import { until } from "../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
+import { waitUntil } from "../../harness/sdk/ports.ts";
 
 const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
 const incoming = { method: "GET", path: "/" };
@@ -40,7 +40,7 @@ describe("finding the key", () => {
 describe("an answer's headers", () => {
   it("name the scopes only where every character is safe and they are short", () => {
     const challenge = (required: string[]) =>
-      denialAnswer("insufficient_scope", { required })["headers"]["www-authenticate"];
+      denialResponse("insufficient_scope", { required })["headers"]["www-authenticate"];
     const plain = 'Bearer realm="keyrack", error="insufficient_scope"';
     expect(challenge(["a:read", "b!"])).toBe(`${plain}, scope="a:read b!"`);
     for (const bad of ['a"b', "a\\b", "a\r\nset-cookie: x=1", "a b", "é", "\u0000", "", "x".repeat(1025)]) {
@@ -49,9 +49,9 @@ describe("an answer's headers", () => {
   });
 
   it("with a scope that would break them reach the client over a socket all the same", async () => {
-    await using r = await rig();
+    await using r = await startTestKeyrack();
     const { key } = r.plane.mint();
-    await until(() => r.keyrack.verify(key).ok);
+    await waitUntil(() => r.keyrack.verify(key).ok);
     const scopes = ["evil\r\nx-injected: yes", "日本"];
     const server = createServer(protect(r.keyrack, { scopes }, (_req, res) => res.end("in")));
     server.listen(0, "127.0.0.1");
@@ -83,7 +83,7 @@ describe("an answer's headers", () => {
 
   it("of every denial make one JSON answer that is not cached", () => {
     for (const name of Object.keys(denials) as (keyof typeof denials)[]) {
-      const { status, headers, body } = denialAnswer(name);
+      const { status, headers, body } = denialResponse(name);
       const [wanted, code, message] = denials[name];
       expect([status, headers["cache-control"], JSON.parse(body)]).toEqual([
         wanted,
@@ -108,45 +108,45 @@ describe("protect's options", () => {
   ];
   for (const [what, options, message] of bad) {
     it(`refuse ${what} when the route is made`, async () => {
-      await using r = await rig({ ready: false });
-      expect(() => partsOf(r.keyrack).guard(options as ProtectOptions)).toThrow(message);
+      await using r = await startTestKeyrack({ ready: false });
+      expect(() => internalsOf(r.keyrack).guard(options as ProtectOptions)).toThrow(message);
     });
   }
 
   it("never admit by a handler that was forgotten or an instance that is none", async () => {
-    await using r = await rig({ ready: false });
+    await using r = await startTestKeyrack({ ready: false });
     expect(() => protect(r.keyrack, {}, undefined as never)).toThrow(/handler/);
-    for (const none of [undefined, null, {}]) expect(() => partsOf(none as Keyrack)).toThrow(/createKeyrack/);
+    for (const none of [undefined, null, {}]) expect(() => internalsOf(none as Keyrack)).toThrow(/createKeyrack/);
   });
 
   it("skip only by true itself: the promise of an async function is not true", async () => {
-    await using r = await rig();
+    await using r = await startTestKeyrack();
     const skip = (async () => true) as unknown as () => boolean;
-    const admitted = await partsOf(r.keyrack)
+    const admitted = await internalsOf(r.keyrack)
       .guard({ skip })
       .admit(null, { ...incoming, authorization: null, apiKey: null });
     expect(admitted.denial?.status).toBe(401);
   });
 
   it("getKey that throws admits nobody, and one that gives no text is refused", async () => {
-    await using r = await rig();
+    await using r = await startTestKeyrack();
     const none = { ...incoming, authorization: null, apiKey: null };
     const broken = () => {
       throw new Error("no header");
     };
-    await expect(partsOf(r.keyrack).guard({ getKey: broken }).admit(null, none)).rejects.toThrow("no header");
+    await expect(internalsOf(r.keyrack).guard({ getKey: broken }).admit(null, none)).rejects.toThrow("no header");
     const wrong = (() => ({ key: KEY })) as unknown as () => string;
-    expect((await partsOf(r.keyrack).guard({ getKey: wrong }).admit(null, none)).denial?.status).toBe(401);
+    expect((await internalsOf(r.keyrack).guard({ getKey: wrong }).admit(null, none)).denial?.status).toBe(401);
     const later = async () => null;
-    expect((await partsOf(r.keyrack).guard({ getKey: later }).admit(null, none)).denial?.status).toBe(401);
+    expect((await internalsOf(r.keyrack).guard({ getKey: later }).admit(null, none)).denial?.status).toBe(401);
   });
 });
 
 describe("a node:http request with its key in two headers of one name", () => {
   it("is refused: which one was meant is not ours to guess", async () => {
-    await using r = await rig();
+    await using r = await startTestKeyrack();
     const { key } = r.plane.mint();
-    await until(() => r.keyrack.verify(key).ok);
+    await waitUntil(() => r.keyrack.verify(key).ok);
     const server = createServer(protect(r.keyrack, {}, (_req, res) => res.end("in")));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");

@@ -1,16 +1,16 @@
 // A feed that lies, stalls or talks nonsense: the vendor's process goes on, and no decision ever gets looser.
 
 import { describe, expect, it } from "vitest";
-import { deltaOf, entryOf, removalOf, snapshotOf } from "../../harness/sdk/feeds.ts";
-import type { Asked, Misbehaviour } from "../../harness/sdk/control-plane.ts";
-import { Plane } from "../../harness/sdk/control-plane.ts";
-import { ManualPorts, until } from "../../harness/sdk/ports.ts";
-import { rig } from "../../harness/sdk/test-keyrack.ts";
+import { policyDelta, keyEntry, keyRemoval, policySnapshot } from "../../harness/sdk/policy-fixtures.ts";
+import type { RecordedRequest, InjectedFault } from "../../harness/sdk/control-plane.ts";
+import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { ManualPorts, waitUntil } from "../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
-type Lie = (asked: Asked, plane: Plane, keys: { good: string; foreign: string }) => Misbehaviour;
+type Lie = (asked: RecordedRequest, plane: FakeControlPlane, keys: { good: string; foreign: string }) => InjectedFault;
 
-const json = (value: unknown): Misbehaviour => ({ status: 200, text: JSON.stringify(value) });
-const headOf = (plane: Plane) => ({ workspace_id: plane.workspaceId, project_id: plane.projectId });
+const json = (value: unknown): InjectedFault => ({ status: 200, text: JSON.stringify(value) });
+const headOf = (plane: FakeControlPlane) => ({ workspace_id: plane.workspaceId, project_id: plane.projectId });
 
 // Each answers the poll after a good snapshot of version 2, and tries to slip in a key that was never minted.
 const lies: [string, Lie][] = [
@@ -26,59 +26,63 @@ const lies: [string, Lie][] = [
   ["a 304 for another version", () => ({ status: 304, headers: { etag: 'W/"delta:x:all:all:999"' } })],
   [
     "a delta of another project",
-    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 3, [upsert(foreign)]), workspace_id: plane.workspaceId }),
+    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 3, [upsert(foreign)]), workspace_id: plane.workspaceId }),
   ],
   [
     "a delta of another workspace",
-    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 3, [upsert(foreign)]), project_id: plane.projectId }),
+    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 3, [upsert(foreign)]), project_id: plane.projectId }),
   ],
   [
     "a delta of another environment",
-    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 3, [upsert(foreign)]), ...headOf(plane), env: "test" }),
+    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 3, [upsert(foreign)]), ...headOf(plane), env: "test" }),
   ],
   [
     "a delta that goes back",
-    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 1, [upsert(foreign)]), ...headOf(plane) }),
+    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 1, [upsert(foreign)]), ...headOf(plane) }),
   ],
   [
     "changes without a new version",
-    (_asked, plane, { foreign }) => json({ ...deltaOf(2, 2, [upsert(foreign)]), ...headOf(plane) }),
+    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 2, [upsert(foreign)]), ...headOf(plane) }),
   ],
   [
     "a delta since another version",
-    (_asked, plane, { foreign }) => json({ ...deltaOf(1, 3, [upsert(foreign)]), ...headOf(plane) }),
+    (_asked, plane, { foreign }) => json({ ...policyDelta(1, 3, [upsert(foreign)]), ...headOf(plane) }),
   ],
   [
     "one good change and one bad",
     (_asked, plane, { foreign, good }) =>
-      json({ ...deltaOf(2, 3, [upsert(foreign), removalOf(good), { change: "upsert" }]), ...headOf(plane) }),
+      json({ ...policyDelta(2, 3, [upsert(foreign), keyRemoval(good), { change: "upsert" }]), ...headOf(plane) }),
   ],
   [
     "a snapshot whose second page never ends",
     (asked, plane, { foreign }) =>
       json(
-        snapshotOf([entryOf(foreign)], { ...headOf(plane), version: 9, next_cursor: asked.query.get("cursor") ?? "c" }),
+        policySnapshot([keyEntry(foreign)], {
+          ...headOf(plane),
+          version: 9,
+          next_cursor: asked.query.get("cursor") ?? "c",
+        }),
       ),
   ],
   [
     "a snapshot whose pages disagree",
     (asked, plane, { foreign }) =>
       asked.query.has("cursor")
-        ? json(snapshotOf([], { ...headOf(plane), version: 10 }))
-        : json(snapshotOf([entryOf(foreign)], { ...headOf(plane), version: 9, next_cursor: "c" })),
+        ? json(policySnapshot([], { ...headOf(plane), version: 10 }))
+        : json(policySnapshot([keyEntry(foreign)], { ...headOf(plane), version: 9, next_cursor: "c" })),
   ],
   [
     "a snapshot that stops half way",
     (asked, plane, { foreign }) =>
       asked.query.has("cursor")
         ? "drop"
-        : json(snapshotOf([entryOf(foreign)], { ...headOf(plane), version: 9, next_cursor: "c" })),
+        : json(policySnapshot([keyEntry(foreign)], { ...headOf(plane), version: 9, next_cursor: "c" })),
   ],
   [
     "ever new cursors with ever the same key",
     (asked, plane, { foreign }) =>
       json(
-        snapshotOf([entryOf(foreign)], {
+        policySnapshot([keyEntry(foreign)], {
           ...headOf(plane),
           version: 9,
           next_cursor: asked.query.get("cursor")?.length === 40 ? null : `${asked.query.get("cursor") ?? ""}x`,
@@ -91,15 +95,15 @@ const lies: [string, Lie][] = [
 describe("a feed that lies", () => {
   for (const [what, lie] of lies) {
     it(`changes nothing with ${what}`, async () => {
-      await using plane = await Plane.start();
+      await using plane = await FakeControlPlane.start();
       const ports = new ManualPorts();
       const good = plane.mint({ scopes: ["a"] }).key;
-      await using elsewhere = await Plane.start();
+      await using elsewhere = await FakeControlPlane.start();
       const foreign = elsewhere.mint({ scopes: ["a", "admin"] }).key;
       // So long a staleMs that every timer up to ten seconds away is the feed's own pause.
-      await using r = await rig({ plane, ports, options: { failMode: "open", staleMs: 3_000_000 } });
-      await until(() => plane.seen.length === 2);
-      plane.misbehave = (asked) => lie(asked, plane, { good, foreign });
+      await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open", staleMs: 3_000_000 } });
+      await waitUntil(() => plane.seen.length === 2);
+      plane.injectFault = (asked) => lie(asked, plane, { good, foreign });
       plane.feed.stop();
       // Two failures, then it resynchronises from a snapshot; that is a lie too.
       for (let polls = 0; polls < 4; polls++) ports.advance(await ports.timer(1, 10_000));
@@ -109,71 +113,71 @@ describe("a feed that lies", () => {
       expect(r.keyrack.verify(good, { scopes: ["admin"] })).toMatchObject({ code: "insufficient_scope" });
       expect(r.keyrack.status()).toMatchObject({ version: 2, keys: 1 });
       expect(r.keyrack.status().ageMs).toBeGreaterThan(1000);
-      plane.misbehave = () => undefined;
+      plane.injectFault = () => undefined;
       plane.revoke(good);
       ports.advance(pause);
-      await until(() => !r.keyrack.verify(good).ok);
+      await waitUntil(() => !r.keyrack.verify(good).ok);
     });
   }
 
   it("is not believed at the very first word either: there is no policy until a true snapshot comes", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
     let answers = 0;
-    plane.misbehave = () => (answers++ < 2 ? json(snapshotOf([entryOf(key)])) : undefined);
-    await using r = await rig({ plane, ready: false });
-    await until(() => answers === 1);
+    plane.injectFault = () => (answers++ < 2 ? json(policySnapshot([keyEntry(key)])) : undefined);
+    await using r = await startTestKeyrack({ plane, ready: false });
+    await waitUntil(() => answers === 1);
     expect(r.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
     await r.keyrack.ready();
     expect(r.keyrack.verify(key).ok).toBe(true);
   });
 
   it("cannot make the vendor read without end: a body past its bound is left, and smaller pages are asked for", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const huge = " ".repeat(1 << 20).repeat(65);
-    plane.misbehave = () => ({ status: 200, text: huge });
-    await using r = await rig({ plane, ports, ready: false });
+    plane.injectFault = () => ({ status: 200, text: huge });
+    await using r = await startTestKeyrack({ plane, ports, ready: false });
     ports.advance(await ports.timer(100, 600));
-    plane.misbehave = () => undefined;
+    plane.injectFault = () => undefined;
     await r.keyrack.ready();
     expect(plane.seen.map(({ query }) => query.get("max_keys")).slice(0, 2)).toEqual(["10000", "5000"]);
   });
 
   it("cannot make the vendor hold keys without end", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     for (let i = 0; i < 11; i++) plane.mint();
-    await using r = await rig({ plane, options: { maxKeys: 10 }, ready: false });
-    await until(() => r.lines.some(({ fields }) => fields["why"] === "The snapshot has too many keys."));
+    await using r = await startTestKeyrack({ plane, options: { maxKeys: 10 }, ready: false });
+    await waitUntil(() => r.lines.some(({ fields }) => fields["why"] === "The snapshot has too many keys."));
     expect(r.keyrack.status().version).toBe(null);
   });
 
   it("that stalls is left after its time, and the policy only grows old", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
-    await using r = await rig({ plane, ports });
-    await until(() => plane.seen.length === 2);
-    plane.misbehave = () => "hang";
+    await using r = await startTestKeyrack({ plane, ports });
+    await waitUntil(() => plane.seen.length === 2);
+    plane.injectFault = () => "hang";
     plane.feed.stop();
     ports.advance(await ports.timer(1500, 2500));
-    await until(() => plane.seen.length === 3);
+    await waitUntil(() => plane.seen.length === 3);
     ports.advance(12_001);
-    await until(() => r.lines.some(({ fields }) => fields["why"] === "No answer within 12000 ms."));
+    await waitUntil(() => r.lines.some(({ fields }) => fields["why"] === "No answer within 12000 ms."));
     expect(r.keyrack.verify(key).ok).toBe(true);
-    plane.misbehave = () => undefined;
+    plane.injectFault = () => undefined;
   });
 
   it("or a log function that throws never reaches the vendor's request", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const log = () => {
       throw new Error("the log is broken");
     };
-    await using r = await rig({ plane, options: { log } });
+    await using r = await startTestKeyrack({ plane, options: { log } });
     expect(r.keyrack.verify("nonsense")).toMatchObject({ code: "invalid_key" });
   });
 });
 
 function upsert(key: string) {
-  return { change: "upsert", ...entryOf(key) };
+  return { change: "upsert", ...keyEntry(key) };
 }

@@ -2,16 +2,16 @@
 
 import { describe, expect, it } from "vitest";
 import { apps } from "../../harness/sdk/apps.ts";
-import { Plane } from "../../harness/sdk/control-plane.ts";
-import { ManualPorts, until } from "../../harness/sdk/ports.ts";
-import { rig } from "../../harness/sdk/test-keyrack.ts";
+import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { ManualPorts, waitUntil } from "../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
 describe("the control plane dies under a running app", () => {
   it("no request fails that should pass, degraded turns true, and what was revoked meanwhile is refused after", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const [kept, revoked] = [plane.mint().key, plane.mint().key];
-    await using r = await rig({ plane, ports });
+    await using r = await startTestKeyrack({ plane, ports });
     const app = await (apps["express"] as NonNullable<(typeof apps)["express"]>)(r.keyrack, async () => ({
       status: 200,
       body: "",
@@ -36,7 +36,7 @@ describe("the control plane dies under a running app", () => {
     plane.revoke(revoked);
     await plane.up();
     ports.advance(10_000);
-    await until(() => r.keyrack.status().version === plane.feed.version);
+    await waitUntil(() => r.keyrack.status().version === plane.feed.version);
     expect([await me(kept), (await me(revoked))[0]]).toEqual([[200, false], 401]);
     await app.close();
   });
@@ -44,14 +44,14 @@ describe("the control plane dies under a running app", () => {
 
 describe("the secret key is revoked under a running app", () => {
   it("the policy in force goes on deciding, grows old, and the log says why", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
-    await using r = await rig({ plane, ports });
-    plane.misbehave = ({ path }) =>
+    await using r = await startTestKeyrack({ plane, ports });
+    plane.injectFault = ({ path }) =>
       path.startsWith("/v1/policy") ? { status: 401, json: { error: { code: "unauthenticated" } } } : undefined;
     plane.mint(); // wakes the long poll, so that the next one is refused
-    await until(() => r.lines.some(({ fields }) => fields["status"] === 401));
+    await waitUntil(() => r.lines.some(({ fields }) => fields["status"] === 401));
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { verified: true } });
     ports.advance(31_000);
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true } });
@@ -61,9 +61,9 @@ describe("the secret key is revoked under a running app", () => {
 
 describe("a fleet of twenty nodes", () => {
   it("acknowledges a revocation, and every node that has refuses the key", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
-    const rigs = await Promise.all(Array.from({ length: 20 }, () => rig({ plane })));
+    const rigs = await Promise.all(Array.from({ length: 20 }, () => startTestKeyrack({ plane })));
     await plane.feed.acknowledged(20);
     plane.revoke(key);
     await plane.feed.acknowledged(20);

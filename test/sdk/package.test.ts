@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { nodes } from "../../harness/sdk/nodes.ts";
 import { installSdk, packSdk } from "../../harness/sdk/package.ts";
-import { Plane } from "../../harness/sdk/control-plane.ts";
+import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), "keyrack-sdk-"));
@@ -54,7 +54,7 @@ describe("the package", () => {
 
   for (const { path, version } of nodes) {
     it(`runs as installed on Node ${version}, as an ES module and as CommonJS, even both at once`, async () => {
-      await using plane = await Plane.start();
+      await using plane = await FakeControlPlane.start();
       const { key } = plane.mint({ scopes: ["read"] });
       const env = {
         PATH: "",

@@ -6,9 +6,9 @@ import { Reporter } from "../../src/sdk/report.ts";
 import { Client } from "../../src/sdk/client.ts";
 import { readOptions } from "../../src/sdk/options.ts";
 import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
-import { Plane } from "../../harness/sdk/control-plane.ts";
-import { ManualPorts, until } from "../../harness/sdk/ports.ts";
-import type { Line } from "../../harness/sdk/test-keyrack.ts";
+import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { ManualPorts, waitUntil } from "../../harness/sdk/ports.ts";
+import type { LogLine } from "../../harness/sdk/test-keyrack.ts";
 
 const TENANTS = ["0190163d-8694-739b-aea5-000000000001", "0190163d-8694-739b-aea5-000000000002"];
 const happened = {
@@ -28,10 +28,10 @@ const happened = {
 };
 
 async function setup(options: { sampleRate?: number } = {}) {
-  const plane = await Plane.start();
+  const plane = await FakeControlPlane.start();
   const ports = new ManualPorts();
   const settings = readOptions({ ...plane.options, nodeId: "n1", ...options });
-  const lines: Line[] = [];
+  const lines: LogLine[] = [];
   const log = (level: string, message: string, fields: Record<string, unknown>) =>
     void lines.push({ level, message, fields });
   const reporter = new Reporter(new Client(settings, ports), settings, ports, log);
@@ -76,7 +76,7 @@ describe("the reporter", () => {
     await using s = await setup();
     s.reporter.record(happened);
     let lost = 2;
-    s.plane.misbehave = () => (lost-- > 0 ? { status: 500, text: "{}" } : undefined);
+    s.plane.injectFault = () => (lost-- > 0 ? { status: 500, text: "{}" } : undefined);
     s.ports.advance(1000);
     await s.ports.timer(700, 800);
     s.reporter.record({ ...happened, path: "/later" });
@@ -84,14 +84,14 @@ describe("the reporter", () => {
     await s.ports.timer(1400, 1600);
     s.ports.advance(1600);
     s.ports.advance(await s.ports.timer(900, 1000));
-    await until(() => s.plane.ingest.events.length === 2);
+    await waitUntil(() => s.plane.ingest.events.length === 2);
     const bodies = s.plane.seen.map(({ body }) => body);
     expect([bodies[0] === bodies[1], bodies[1] === bodies[2], bodies[2] === bodies[3]]).toEqual([true, true, false]);
   });
 
   it("waits as long as it is told to", async () => {
     await using s = await setup();
-    s.plane.misbehave = () => ({ status: 429, text: "{}", headers: { "retry-after": "40" } });
+    s.plane.injectFault = () => ({ status: 429, text: "{}", headers: { "retry-after": "40" } });
     s.reporter.record(happened);
     s.ports.advance(1000);
     expect(await s.ports.timer(30_000, 50_000)).toBe(40_000);
@@ -99,23 +99,23 @@ describe("the reporter", () => {
 
   it("keeps at most ten thousand events and tells how many it dropped", async () => {
     await using s = await setup();
-    s.plane.misbehave = () => ({ status: 503, text: "{}" });
+    s.plane.injectFault = () => ({ status: 503, text: "{}" });
     for (let i = 0; i < 1000; i++) s.reporter.record(happened);
     await s.ports.timer(400, 1000);
     for (let i = 0; i < 12_000; i++) s.reporter.record(happened);
-    s.plane.misbehave = () => undefined;
+    s.plane.injectFault = () => undefined;
     s.ports.advance(1000);
-    await until(() => s.plane.ingest.events.length >= 1000);
+    await waitUntil(() => s.plane.ingest.events.length >= 1000);
     await s.reporter.close();
     expect([s.plane.ingest.events.length, s.plane.ingest.dropped]).toEqual([11_000, 2000]);
   });
 
   it("bounds its memory by size too", async () => {
     await using s = await setup();
-    s.plane.misbehave = () => ({ status: 503, text: "{}" });
+    s.plane.injectFault = () => ({ status: 503, text: "{}" });
     const long = { ...happened, path: `/${"x".repeat(5000)}` };
     for (let i = 0; i < 9000; i++) s.reporter.record(long);
-    s.plane.misbehave = () => undefined;
+    s.plane.injectFault = () => undefined;
     await s.reporter.close();
     const sent = s.plane.ingest.events.length;
     expect(sent).toBeLessThan(4500);
@@ -125,10 +125,10 @@ describe("the reporter", () => {
   it("gives a refused batch up, counts it, and goes on", async () => {
     await using s = await setup();
     let refuse = true;
-    s.plane.misbehave = () => (refuse ? { status: 400, text: "{}" } : undefined);
+    s.plane.injectFault = () => (refuse ? { status: 400, text: "{}" } : undefined);
     s.reporter.record(happened);
     s.ports.advance(1000);
-    await until(() => s.lines.some(({ message }) => message === "a batch of events was refused"));
+    await waitUntil(() => s.lines.some(({ message }) => message === "a batch of events was refused"));
     refuse = false;
     s.reporter.record({ ...happened, path: "/next" });
     await s.reporter.close();
@@ -141,10 +141,10 @@ describe("the reporter", () => {
     await s.reporter.close();
     expect(s.plane.ingest.events.length).toBe(2500);
     await using late = await setup();
-    late.plane.misbehave = () => "hang";
+    late.plane.injectFault = () => "hang";
     late.reporter.record(happened);
     const closed = late.reporter.close();
-    await until(() => late.plane.seen.length === 1);
+    await waitUntil(() => late.plane.seen.length === 1);
     late.ports.advance(3000);
     await closed;
     expect(late.lines.at(-1)).toMatchObject({
@@ -191,11 +191,11 @@ describe("sampling", () => {
     for (let i = 0; i < 5; i++) of(0);
     for (let i = 0; i < 5; i++) of(1);
     s.ports.advance(1000);
-    await until(() => s.plane.ingest.events.length === 2);
+    await waitUntil(() => s.plane.ingest.events.length === 2);
     s.ports.wall += 12 * 3_600_000;
     of(0);
     await s.reporter.close();
-    await until(() => s.plane.ingest.events.length === 3);
+    await waitUntil(() => s.plane.ingest.events.length === 3);
     expect(
       s.plane.ingest.events.map(({ tenant_id, sample_rate, denial_reason }) => [tenant_id, sample_rate, denial_reason]),
     ).toEqual([
@@ -208,11 +208,11 @@ describe("sampling", () => {
   it("lets a tenant's next event count as its first when the first was lost", async () => {
     await using s = await setup({ sampleRate: 0.01 });
     s.ports.chance = 0.99;
-    s.plane.misbehave = () => ({ status: 400, text: "{}" });
+    s.plane.injectFault = () => ({ status: 400, text: "{}" });
     s.reporter.record(happened);
     s.ports.advance(1000);
-    await until(() => s.lines.length > 0);
-    s.plane.misbehave = () => undefined;
+    await waitUntil(() => s.lines.length > 0);
+    s.plane.injectFault = () => undefined;
     s.reporter.record(happened);
     await s.reporter.close();
     expect(s.plane.ingest.events.length).toBe(1);

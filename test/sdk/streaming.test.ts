@@ -13,13 +13,13 @@ import * as onFastify from "../../src/sdk/adapters/fastify.ts";
 import * as onFetch from "../../src/sdk/adapters/fetch.ts";
 import * as onHono from "../../src/sdk/adapters/hono.ts";
 import * as onNode from "../../src/sdk/adapters/node.ts";
-import { until } from "../../harness/sdk/ports.ts";
-import { rig } from "../../harness/sdk/test-keyrack.ts";
+import { waitUntil } from "../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
 async function setup() {
-  const r = await rig();
+  const r = await startTestKeyrack();
   const { key } = r.plane.mint();
-  await until(() => r.keyrack.verify(key).ok);
+  await waitUntil(() => r.keyrack.verify(key).ok);
   const closers: (() => void)[] = [];
   return {
     r,
@@ -107,7 +107,7 @@ describe("a handler that streams", () => {
     await expect(fetch(url, { method: "POST", headers: s.headers }).then((answer) => answer.text())).rejects.toThrow(
       /terminated|aborted|failed/,
     );
-    await until(() => s.verbs().includes("release"));
+    await waitUntil(() => s.verbs().includes("release"));
     expect(s.verbs()).not.toContain("complete");
   });
 
@@ -127,7 +127,7 @@ describe("a handler that streams", () => {
     await fetch(url, { method: "POST", headers: s.headers })
       .then((answer) => answer.text())
       .catch(() => {});
-    await until(() => s.verbs().includes("release"));
+    await waitUntil(() => s.verbs().includes("release"));
     expect(s.verbs()).not.toContain("complete");
   });
 
@@ -145,10 +145,10 @@ describe("a handler that streams", () => {
     const leaving = ask(url, { method: "POST", headers: s.headers });
     leaving.on("error", () => {});
     leaving.end();
-    await until(() => started);
+    await waitUntil(() => started);
     leaving.destroy();
     finish();
-    await until(() => s.verbs().includes("complete"));
+    await waitUntil(() => s.verbs().includes("complete"));
     expect(await (await fetch(url, { method: "POST", headers: s.headers })).text()).toBe("charged");
   });
 
@@ -163,10 +163,10 @@ describe("a handler that streams", () => {
     const leaving = ask(url, { method: "POST", headers: s.headers });
     leaving.on("error", () => {});
     leaving.end();
-    await until(() => started);
+    await waitUntil(() => started);
     leaving.destroy();
     const [record] = s.r.plane.idempotency.records.values();
-    await until(() => Date.now() > (record?.until ?? 0));
+    await waitUntil(() => Date.now() > (record?.until ?? 0));
     expect(
       (await fetch(url, { method: "POST", headers: s.headers, signal: AbortSignal.timeout(200) }).catch(() => null))
         ?.status,
@@ -280,9 +280,9 @@ describe("the body of an idempotent request", () => {
     const leaving = ask(url, { method: "POST", headers: { ...s.headers, "content-length": "100" } });
     leaving.on("error", () => {});
     leaving.write("half");
-    await until(() => asked);
+    await waitUntil(() => asked);
     leaving.destroy();
-    await until(() => outcomes.length > 0);
+    await waitUntil(() => outcomes.length > 0);
     expect([outcomes, ran, s.verbs()]).toEqual([["answered"], false, []]);
   });
 });

@@ -4,20 +4,20 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { createKeyrack, type KeyrackOptions } from "../../src/sdk/index.ts";
-import { Plane } from "../../harness/sdk/control-plane.ts";
+import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../harness/sdk/ports.ts";
-import { rig } from "../../harness/sdk/test-keyrack.ts";
+import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
 const mint = (env: "live" | "test" = "live") => formatCredential("api_key", env, randomBytes(24));
 const INVALID = { ok: false, code: "invalid_key", status: 401, message: "Invalid API key." };
 
 describe("verify", () => {
   it("admits a valid key with the whole context of the interface and nothing else", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const expires_at = "2031-01-01T00:00:00.000Z";
     const { key, id } = plane.mint({ scopes: ["orders:read", "orders:write"], expires_at });
     const resources = { live: { db: "live db" }, test: { db: "test db" } };
-    await using r = await rig({ plane, options: { resources } });
+    await using r = await startTestKeyrack({ plane, options: { resources } });
     const verdict = r.keyrack.verify(key, { scopes: ["orders:read"] });
     if (!verdict.ok) throw new Error(verdict.code);
     const { scopes, ...rest } = verdict.context;
@@ -42,12 +42,12 @@ describe("verify", () => {
   });
 
   it("answers each refusal with its own code, status and text", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const { key } = plane.mint({ scopes: ["a"] });
     const gone = plane.mint({ expires_at: "2020-01-01T00:00:00.000Z" }).key;
     const revoked = plane.mint().key;
     plane.revoke(revoked);
-    await using r = await rig({ plane });
+    await using r = await startTestKeyrack({ plane });
     const { verify } = r.keyrack;
     expect(verify(key, { scopes: ["a", "b"] })).toEqual({
       ok: false,
@@ -76,9 +76,9 @@ describe("verify", () => {
   });
 
   it("says why only to the debug log, and never the key", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const other = plane.mint({ env: "test" }).key;
-    await using r = await rig({ plane, options: { env: "live" } });
+    await using r = await startTestKeyrack({ plane, options: { env: "live" } });
     expect(r.keyrack.verify(other)).toEqual(INVALID);
     expect(r.lines.at(-1)).toEqual({
       level: "debug",
@@ -89,23 +89,23 @@ describe("verify", () => {
   });
 
   it("keeps to one environment when told to, and reads the key's own otherwise", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const [live, test] = [plane.mint().key, plane.mint({ env: "test" }).key];
-    await using both = await rig({ plane });
+    await using both = await startTestKeyrack({ plane });
     expect([both.keyrack.verify(live), both.keyrack.verify(test)]).toMatchObject([
       { context: { env: "live" } },
       { context: { env: "test" } },
     ]);
-    await using only = await rig({ plane, options: { env: "test" } });
+    await using only = await startTestKeyrack({ plane, options: { env: "test" } });
     expect(only.keyrack.verify(live)).toEqual(INVALID);
     expect(only.keyrack.verify(test)).toMatchObject({ ok: true });
   });
 
   it("refuses an expired key from the millisecond on, with nothing scheduled", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint({ expires_at: new Date(ports.wall + 5000).toISOString() });
-    await using r = await rig({ plane, ports });
+    await using r = await startTestKeyrack({ plane, ports });
     ports.setWall(4999);
     expect(r.keyrack.verify(key).ok).toBe(true);
     ports.setWall(1);
@@ -149,10 +149,10 @@ describe("without a policy", () => {
   });
 
   it("never fails open once a complete policy is held, however stale", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
-    await using r = await rig({ plane, ports, options: { failMode: "open" } });
+    await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open" } });
     await plane.down();
     ports.setWall(3_600_000);
     expect(r.keyrack.verify(mint())).toEqual(INVALID);
@@ -208,10 +208,10 @@ describe("createKeyrack", () => {
   });
 
   it("serves only test keys with a test secret key", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const { key } = plane.mint({ env: "test" });
     Object.assign(plane, { secretKey: base("test").secretKey });
-    await using r = await rig({ plane });
+    await using r = await startTestKeyrack({ plane });
     expect(r.keyrack.verify(key).ok).toBe(true);
     expect(plane.seen[0]?.query.get("env")).toBe("test");
   });

@@ -1,7 +1,7 @@
 // `keyrack check-key`: what a credential's text says about it, offline. The text itself is never printed.
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
-import { looksLikeCredential, parseCredential, parseInviteToken } from "../../kernel/credentials.ts";
+import { guessCredentialKind, parseCredential, parseInviteToken } from "../../kernel/credentials.ts";
 import { ExitError, out, readStdin, table } from "../ui/output.ts";
 import { outputFlags, type OutputOptions } from "../api/target.ts";
 
@@ -17,7 +17,7 @@ async function checkKey(given: string, options: OutputOptions): Promise<void> {
   const text = given === "-" ? await readStdin() : given;
   const parsed = parseCredential(text);
   const invite = parsed ? null : parseInviteToken(text);
-  const kind = parsed?.kind ?? (invite ? "invite" : looksLikeCredential(text));
+  const kind = parsed?.kind ?? (invite ? "invite" : guessCredentialKind(text));
   const valid = parsed !== null || invite !== null;
   const body = {
     object: "key_check",

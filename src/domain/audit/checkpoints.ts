@@ -4,12 +4,12 @@ import { fromBase64, fromHex, toBase64, utf8 } from "../../kernel/crypto/bytes.t
 import { GENESIS_HASH, type ChainHead } from "../../kernel/audit/chain.ts";
 import { MerkleTree } from "../../kernel/crypto/merkle.ts";
 import {
-  checkpointText,
+  formatCheckpoint,
   formatNote,
-  keyId,
+  computeKeyId,
   openNote,
   parseCheckpoint,
-  vkey,
+  formatVkey,
   type Checkpoint,
 } from "../../kernel/crypto/signed-note.ts";
 import { hashesBetween, headOf } from "../../store/queries/audit.ts";
@@ -56,15 +56,15 @@ export async function makeCheckpoint(services: Services, workspace_id: string): 
   if (newest && newest.seq > head.seq)
     throw new BrokenChain(`the chain has ${head.seq} rows, and ${newest.seq} were signed`);
   const tree = await growTree(services, workspace_id, head, restoreTree(newest, signed), signed);
-  const text = checkpointText(origin, tree.size, tree.root());
-  const note = formatNote(text, origin, keyId(origin, signer.publicKey, sha256Bytes), signer.sign(utf8(text)));
+  const text = formatCheckpoint(origin, tree.size, tree.root());
+  const note = formatNote(text, origin, computeKeyId(origin, signer.publicKey, sha256Bytes), signer.sign(utf8(text)));
   await keepCheckpoint(services, workspace_id, note, head, tree);
-  return { size: tree.size, note, vkey: vkey(origin, signer.publicKey, sha256Bytes) };
+  return { size: tree.size, note, vkey: formatVkey(origin, signer.publicKey, sha256Bytes) };
 }
 
 /** What a stored note says, or null unless our key signed it for this chain and this size. */
 function openCheckpoint(row: AuditCheckpointRow, origin: string, signer: Signer): Checkpoint | null {
-  const key = { name: origin, keyId: keyId(origin, signer.publicKey, sha256Bytes), publicKey: signer.publicKey };
+  const key = { name: origin, keyId: computeKeyId(origin, signer.publicKey, sha256Bytes), publicKey: signer.publicKey };
   const text = openNote(row.note, key, verifyEd25519);
   const said = text === null ? null : parseCheckpoint(text);
   return said && said.origin === origin && said.size === row.seq ? said : null;
@@ -139,7 +139,7 @@ export async function latestCheckpoint(services: Services, workspace_id: string)
   // A chain shorter than what was signed has no newer truth to tell: the signed note is the evidence.
   if (newest && signed && signed.size >= (head?.seq ?? 0)) {
     await services.store.durable();
-    return { size: signed.size, note: newest.note, vkey: vkey(origin, signer.publicKey, sha256Bytes) };
+    return { size: signed.size, note: newest.note, vkey: formatVkey(origin, signer.publicKey, sha256Bytes) };
   }
   return makeCheckpoint(services, workspace_id);
 }

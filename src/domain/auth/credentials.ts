@@ -2,8 +2,8 @@
 // the same answer as an unknown credential.
 import { timingSafeEqual } from "node:crypto";
 import { fail, type FailureName } from "../../kernel/errors.ts";
-import { after, type MaybePromise } from "../../kernel/maybe-promise.ts";
-import { looksLikeCredential, parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
+import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
+import { guessCredentialKind, parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
 import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys.ts";
 import { sessionByHash, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -24,7 +24,7 @@ const REFUSED: Partial<Record<CredentialKind, FailureName>> = {
 };
 
 export function resolveBearer(services: Services, bearer: string): MaybePromise<Actor> {
-  const kind = looksLikeCredential(bearer);
+  const kind = guessCredentialKind(bearer);
   if (mayBeBootstrap(kind) && isBootstrap(services, bearer)) return { kind: "bootstrap" };
   if (looksLikeJwt(bearer)) return resolveEmbedToken(services, bearer);
   if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer);
@@ -38,7 +38,7 @@ function mayBeBootstrap(kind: CredentialKind | null): boolean {
 
 /** A configured bootstrap token may be any text, but one that reads as another credential would never be looked at. */
 export function readsAsOther(token: string): CredentialKind | null {
-  const kind = looksLikeCredential(token);
+  const kind = guessCredentialKind(token);
   return mayBeBootstrap(kind) ? null : kind;
 }
 
@@ -51,7 +51,7 @@ function isBootstrap(services: Services, bearer: string): boolean {
 
 function resolveSecretKey(services: Services, bearer: string): MaybePromise<SecretKeyActor> {
   const found = secretKeyByHash.shared(services.store.read, { lookup_hash: sha256(bearer) });
-  return after(found, (row) => secretKeyActor(services, row));
+  return thenMaybe(found, (row) => secretKeyActor(services, row));
 }
 
 type FoundSecretKey = Awaited<ReturnType<typeof secretKeyByHash.first>>;

@@ -1,6 +1,6 @@
 // Resetting a forgotten password. Asking answers the same for every address; using the link ends all sessions, verifies
 // the address, lifts a disabled log-in, and logs nobody in.
-import { emailKey } from "../../kernel/emails.ts";
+import { normalizeEmail } from "../../kernel/emails.ts";
 import { clearAllLoginFailures } from "../../store/queries/logins.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import { revokeSessionsOf } from "../../store/queries/sessions.ts";
@@ -21,7 +21,7 @@ const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: 3_600_000 };
 
 export async function requestReset({ services, from }: Ctx<Nobody>, email: string) {
   const answer = { object: "password_reset" as const, accepted: true as const };
-  const email_key = emailKey(email);
+  const email_key = normalizeEmail(email);
   if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key))) return answer;
   await record(services, async (tx) => {
     const user = await userByEmailKey.first(tx, { email_key });

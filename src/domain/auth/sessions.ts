@@ -1,6 +1,6 @@
 // Sessions: a signed-in person. The token is in the answer to the log-in and nowhere else; the workspace a session
 // acts in is part of it, never of a request.
-import { emailKey } from "../../kernel/emails.ts";
+import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser, membershipOf } from "../../store/queries/memberships.ts";
 import {
@@ -33,7 +33,7 @@ class PasswordMoved extends Error {}
 
 export async function logIn(ctx: Ctx<Nobody>, want: LogIn) {
   const { services, from } = ctx;
-  const email_key = emailKey(want.email);
+  const email_key = normalizeEmail(want.email);
   for (let attempt = 1; ; attempt++) {
     const user = await userByEmailKey.first(services.store.read, { email_key });
     const subject = { email_key, phc: user?.password_phc ?? null, password: want.password, from };

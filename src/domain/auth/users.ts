@@ -1,6 +1,6 @@
 // Accounts of people: signing up, their name, their password. Signing up answers the same for every address, and one
 // message goes out either way: what differs is only in the mailbox.
-import { emailKey } from "../../kernel/emails.ts";
+import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser } from "../../store/queries/memberships.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
@@ -37,7 +37,7 @@ export type SignUp = { email: string; password: string; name?: string | undefine
 export async function signUp(ctx: Ctx<Nobody>, want: SignUp) {
   const { services } = ctx;
   checkNewPassword(services, want.password, { email: want.email });
-  const email_key = emailKey(want.email);
+  const email_key = normalizeEmail(want.email);
   // Hashed whether or not it is needed: the time it takes must not tell.
   const password_phc = await services.passwords.hash(want.password);
   const mailed = !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key));

@@ -1,9 +1,9 @@
 // What every operation gets handed: the running instance, and who asks. Nothing here is global.
 import { createHash, createHmac, hash as digest, randomBytes } from "node:crypto";
 import type { Settings } from "../../config/settings.ts";
-import { digestShort } from "../../kernel/crypto/key-digest.ts";
+import { digestSingleBlock } from "../../kernel/crypto/key-digest.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
-import { createIds } from "../../kernel/ids.ts";
+import { createIdGenerator } from "../../kernel/ids.ts";
 import { DIGEST } from "../../kernel/crypto/sha256-block.ts";
 import type { Store } from "../../store/store.ts";
 import type { Log } from "../../platform/log.ts";
@@ -82,7 +82,7 @@ export type Origin = { readonly network: string; readonly request_id: string };
 
 /** Time-ordered ids that strictly increase within this process. */
 export function createIdMaker(clock: Clock): () => string {
-  const next = createIds((n) => randomBytes(n));
+  const next = createIdGenerator((n) => randomBytes(n));
   return () => next(clock.now());
 }
 
@@ -93,7 +93,7 @@ const shortDigest = Buffer.alloc(32);
  * a request's answer, calling OpenSSL costs several times what it costs in a loop.
  */
 export function sha256(text: string | Uint8Array): string {
-  if (typeof text === "string" && digestShort(text)) {
+  if (typeof text === "string" && digestSingleBlock(text)) {
     for (let i = 0; i < 8; i++) shortDigest.writeInt32BE(DIGEST[i] as number, 4 * i);
     return shortDigest.toString("hex");
   }

@@ -2,7 +2,7 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { after, type MaybePromise } from "../../kernel/maybe-promise.ts";
+import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import {
   insertKey,
   keyById,
@@ -122,7 +122,7 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
 
 export function showKey({ services, actor }: Ctx<Vendor>, id: string): MaybePromise<ApiKey> {
   const found = keyById.soon(services.store.read, { workspace_id: actor.workspace_id, id });
-  return after(found, (row) => viewKey(readable(actor, row, "key_not_found")));
+  return thenMaybe(found, (row) => viewKey(readable(actor, row, "key_not_found")));
 }
 
 export type KeyEdit = {

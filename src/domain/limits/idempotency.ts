@@ -7,7 +7,7 @@ import {
   TTL_MS_DEFAULT,
   type ClaimStore,
   type RecordOutcome,
-  type Scope,
+  type ClaimScope,
 } from "../../kernel/idempotency.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import {
@@ -53,7 +53,7 @@ export async function reapIdempotency(services: Services): Promise<number> {
   }
 }
 
-function scopeOf({ actor }: Machine, { env, scope_hash }: Named): Scope {
+function scopeOf({ actor }: Machine, { env, scope_hash }: Named): ClaimScope {
   coverEnv(actor, env);
   return { workspace_id: actor.workspace_id, env, scope_hash };
 }
@@ -106,8 +106,8 @@ export async function complete(ctx: Machine, want: Completing) {
     token_hash: sha256(want.lock_token),
     status: want.status,
     ttl_ms: want.ttl_ms ?? null,
-    whole: fits ? sealResponse(ctx.services.vault, scope, headers, body) : null,
-    bare: sealResponse(ctx.services.vault, scope, headers, null),
+    sealed_full: fits ? sealResponse(ctx.services.vault, scope, headers, body) : null,
+    sealed_without_body: sealResponse(ctx.services.vault, scope, headers, null),
   });
   return { object: "idempotency_record" as const, outcome, body_stored };
 }
@@ -152,19 +152,19 @@ function keptHeaders(headers: Headers): Headers {
 
 // A sealed answer in the clear: 4 bytes big endian length of the headers, the headers as JSON, the body. A stored empty
 // body and a body that was not stored differ in the record's body_stored.
-function sealResponse(vault: Vault, scope: Scope, headers: Headers, body: Buffer | null): Uint8Array {
+function sealResponse(vault: Vault, scope: ClaimScope, headers: Headers, body: Buffer | null): Uint8Array {
   const head = Buffer.from(JSON.stringify(headers));
   const length = Buffer.alloc(4);
   length.writeUInt32BE(head.length);
   return vault.seal(TABLE, rowId(scope), Buffer.concat([length, head, body ?? Buffer.alloc(0)]));
 }
 
-function unsealResponse(vault: Vault, scope: Scope, sealed: Uint8Array): { headers: Headers; body: Buffer } {
+function unsealResponse(vault: Vault, scope: ClaimScope, sealed: Uint8Array): { headers: Headers; body: Buffer } {
   const plain = Buffer.from(vault.open(TABLE, rowId(scope), sealed));
   const end = 4 + plain.readUInt32BE(0);
   return { headers: JSON.parse(plain.toString("utf8", 4, end)) as Headers, body: plain.subarray(end) };
 }
 
-function rowId({ workspace_id, env, scope_hash }: Scope): string {
+function rowId({ workspace_id, env, scope_hash }: ClaimScope): string {
   return `${workspace_id}/${env}/${scope_hash}`;
 }

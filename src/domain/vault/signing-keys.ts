@@ -1,7 +1,7 @@
 // Ed25519 signing keys, the private part sealed by the master key. The checkpoint key is made once for a database:
 // two processes that start together on one must end up with the same one.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, verify, type KeyObject } from "node:crypto";
-import { canonical } from "../../kernel/audit/canonical.ts";
+import { canonicalize } from "../../kernel/audit/canonical.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import { insertSigningKey, signingKeyById } from "../../store/queries/signing-keys.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
@@ -45,7 +45,7 @@ export function newSigningKeyRow(
 
 /** RFC 7638 of an Ed25519 key, in base64url. */
 export function thumbprint(x: string): string {
-  return Buffer.from(sha256(canonical({ crv: "Ed25519", kty: "OKP", x })), "hex").toString("base64url");
+  return Buffer.from(sha256(canonicalize({ crv: "Ed25519", kty: "OKP", x })), "hex").toString("base64url");
 }
 
 export function openPrivateKey(services: Services, row: SigningKeyRow): KeyObject {

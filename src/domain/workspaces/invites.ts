@@ -1,6 +1,6 @@
 // Invitations. One has two tokens: the API's answer carries one, the mail the other. Either lets a verified person in,
 // whatever their address; only the mailed one proves the mailbox it was sent to (decision 61).
-import { emailKey } from "../../kernel/emails.ts";
+import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { parseInviteToken } from "../../kernel/credentials.ts";
 import {
@@ -48,7 +48,7 @@ export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
       id: services.newId(),
       workspace_id,
       email: want.email,
-      email_key: emailKey(want.email),
+      email_key: normalizeEmail(want.email),
       role: want.role,
       invited_by: actor.kind === "session" ? actor.user_id : null,
       token_hash: shown.token_hash,

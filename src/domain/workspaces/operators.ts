@@ -1,5 +1,5 @@
 // What the operator of a deployment may do for its people, from the command line: nobody else can call this.
-import { emailKey } from "../../kernel/emails.ts";
+import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { clearAllLoginFailures, disabledAddresses } from "../../store/queries/logins.ts";
@@ -27,7 +27,7 @@ export async function listUsers(services: Services) {
 }
 
 async function userCalled(services: Services, email: string): Promise<UserRow> {
-  const row = await userByEmailKey.first(services.store.read, { email_key: emailKey(email) });
+  const row = await userByEmailKey.first(services.store.read, { email_key: normalizeEmail(email) });
   if (!row) throw fail("user_not_found");
   return row;
 }

@@ -2,7 +2,7 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { insertMembership } from "../../store/queries/memberships.ts";
-import { isPlainRemote, normalizeOrigin } from "../../kernel/origins.ts";
+import { isInsecureRemote, normalizeOrigin } from "../../kernel/origins.ts";
 import { dropEmbedOrigins, insertEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { insertSecretKey } from "../../store/queries/secret-keys.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -83,7 +83,7 @@ export type WorkspaceEdit = {
 
 export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
   const { workspace_id } = ctx.actor;
-  for (const origin of edit.embed_origins?.filter(isPlainRemote) ?? [])
+  for (const origin of edit.embed_origins?.filter(isInsecureRemote) ?? [])
     ctx.services.log.warn("an embed origin is plain http: anyone on its network can read what it shows", { origin });
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await workspaceById.first(tx, { id: workspace_id });

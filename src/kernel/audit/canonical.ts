@@ -4,15 +4,15 @@
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-export function canonical(value: Json): string {
+export function canonicalize(value: Json): string {
   if (typeof value === "string") return canonicalString(value);
   if (typeof value === "number") return canonicalNumber(value);
   if (value === null || typeof value === "boolean") return String(value);
   if (typeof value !== "object") throw new TypeError(`JSON has no ${typeof value}.`);
-  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (Array.isArray(value)) return `[${value.map(canonicalize).join(",")}]`;
   const members = Object.keys(value)
     .toSorted()
-    .map((key) => `${canonicalString(key)}:${canonical(value[key] as Json)}`);
+    .map((key) => `${canonicalString(key)}:${canonicalize(value[key] as Json)}`);
   return `{${members.join(",")}}`;
 }
 

@@ -6,7 +6,7 @@
 // seq counts 1, 2, 3 … in each workspace and prev_hash is the hash of the row before, 64 zeros for the first.
 // A chain whose newest rows are gone is still a valid chain: only the head and signed checkpoints show that.
 
-import { canonical, type Json } from "./canonical.ts";
+import { canonicalize, type Json } from "./canonical.ts";
 
 export type AuditRow = {
   v?: 1;
@@ -34,19 +34,19 @@ export const GENESIS_HASH = "0".repeat(64);
 export const NIL_WORKSPACE = "00000000-0000-0000-0000-000000000000";
 
 /** The row's canonical JSON. The keys stand here in their sorted order, which spares sorting them for every row. */
-export function auditText(row: AuditRow, payloadText: string = canonical(row.payload)): string {
+export function canonicalAuditRow(row: AuditRow, payloadText: string = canonicalize(row.payload)): string {
   return (
-    `{"action":${canonical(row.action)},"actor_id":${canonical(row.actor_id)}` +
-    `,"actor_type":${canonical(row.actor_type)},"id":${canonical(row.id)}` +
-    `,"occurred_at":${canonical(row.occurred_at)},"payload":${payloadText}` +
-    `,"prev_hash":${canonical(row.prev_hash)},"seq":${canonical(row.seq)}` +
-    `,"target_id":${canonical(row.target_id)},"target_type":${canonical(row.target_type)}` +
-    `,"v":1,"workspace_id":${canonical(row.workspace_id)}}`
+    `{"action":${canonicalize(row.action)},"actor_id":${canonicalize(row.actor_id)}` +
+    `,"actor_type":${canonicalize(row.actor_type)},"id":${canonicalize(row.id)}` +
+    `,"occurred_at":${canonicalize(row.occurred_at)},"payload":${payloadText}` +
+    `,"prev_hash":${canonicalize(row.prev_hash)},"seq":${canonicalize(row.seq)}` +
+    `,"target_id":${canonicalize(row.target_id)},"target_type":${canonicalize(row.target_type)}` +
+    `,"v":1,"workspace_id":${canonicalize(row.workspace_id)}}`
   );
 }
 
 export function auditPreimage(row: AuditRow, payloadText?: string): string {
-  return `keyrack-audit-v1\n${auditText(row, payloadText)}`;
+  return `keyrack-audit-v1\n${canonicalAuditRow(row, payloadText)}`;
 }
 
 /** Checks the rows of one workspace, from its first row on. */

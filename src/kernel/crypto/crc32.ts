@@ -15,6 +15,6 @@ export function crc32(text: string): number {
 }
 
 /** Eight lower-case hex digits, zero padded. */
-export function crcHex(text: string): string {
+export function crc32Hex(text: string): string {
   return crc32(text).toString(16).padStart(8, "0");
 }

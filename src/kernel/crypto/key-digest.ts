@@ -3,10 +3,10 @@
 // The digest is left in `DIGEST`.
 
 import { PREFIXES } from "../credentials.ts";
-import { BLOCK as W, digestBlock, startDigest } from "./sha256-block.ts";
+import { BLOCK as W, compressBlock, resetDigest } from "./sha256-block.ts";
 
-export const KEY_CHARS = 48;
-const KEY_WORDS = KEY_CHARS / 4;
+export const KEY_LENGTH = 48;
+const KEY_WORDS = KEY_LENGTH / 4;
 const BODY_END = 10;
 
 // CRC-32 four bytes a step: table n answers for a byte with n more bytes behind it.
@@ -23,8 +23,8 @@ export const LIVE_KEY = 1;
 export const TEST_KEY = 2;
 
 /** What stands in `text` from `offset` to its end: 0 no API key, 1 a live one, 2 a test one (and its hash is taken). */
-export function digestKey(text: string, offset: number): 0 | 1 | 2 {
-  if (text.length !== offset + KEY_CHARS) return NOT_A_KEY;
+export function digestApiKey(text: string, offset: number): 0 | 1 | 2 {
+  if (text.length !== offset + KEY_LENGTH) return NOT_A_KEY;
   let all = 0;
   let inBody = 1;
   for (let i = 0; i < KEY_WORDS; i++) {
@@ -50,9 +50,9 @@ export function digestKey(text: string, offset: number): 0 | 1 | 2 {
   W[12] = 0x80000000;
   W[13] = 0;
   W[14] = 0;
-  W[15] = KEY_CHARS * 8;
-  startDigest();
-  digestBlock();
+  W[15] = KEY_LENGTH * 8;
+  resetDigest();
+  compressBlock();
   return live ? LIVE_KEY : TEST_KEY;
 }
 
@@ -60,7 +60,7 @@ export function digestKey(text: string, offset: number): 0 | 1 | 2 {
 const BLOCK_BYTES = 55;
 
 /** Any text of ASCII that fits in one block is hashed; false where it is another one. */
-export function digestShort(text: string): boolean {
+export function digestSingleBlock(text: string): boolean {
   const { length } = text;
   if (length > BLOCK_BYTES) return false;
   for (let i = 0; i < 15; i++) W[i] = 0;
@@ -73,8 +73,8 @@ export function digestShort(text: string): boolean {
   if (all > 127) return false;
   W[length >> 2] = (W[length >> 2] as number) | (0x80 << (24 - 8 * (length & 3)));
   W[15] = length * 8;
-  startDigest();
-  digestBlock();
+  resetDigest();
+  compressBlock();
   return true;
 }
 

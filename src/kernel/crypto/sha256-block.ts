@@ -11,7 +11,7 @@ export const DIGEST = new Int32Array(8);
 const W = BLOCK;
 const K = roundConstants();
 
-export function startDigest(): void {
+export function resetDigest(): void {
   DIGEST[0] = 0x6a09e667;
   DIGEST[1] = 0xbb67ae85;
   DIGEST[2] = 0x3c6ef372;
@@ -33,7 +33,7 @@ function expand(): void {
 }
 
 // Written out on purpose: helpers for the sums and choices fall outside what V8 inlines and cost twice the time.
-export function digestBlock(): void {
+export function compressBlock(): void {
   expand();
   let a = DIGEST[0] as number;
   let b = DIGEST[1] as number;

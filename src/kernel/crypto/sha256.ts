@@ -1,29 +1,29 @@
 // SHA-256 of bytes in plain JavaScript. The message is followed by 0x80, zeros up to a whole block of 64 bytes, and in that
 // block's last eight its length in bits.
 import { toHex, utf8 } from "./bytes.ts";
-import { BLOCK, DIGEST, digestBlock, startDigest } from "./sha256-block.ts";
+import { BLOCK, DIGEST, compressBlock, resetDigest } from "./sha256-block.ts";
 
 const BLOCK_BYTES = 64;
 /** Where the length stands in the last block. */
 const LENGTH_AT = 56;
 
 export function sha256(bytes: Uint8Array): Uint8Array {
-  startDigest();
+  resetDigest();
   const whole = bytes.length - (bytes.length % BLOCK_BYTES);
   for (let at = 0; at < whole; at += BLOCK_BYTES) {
     load(bytes, at, BLOCK_BYTES);
-    digestBlock();
+    compressBlock();
   }
   const rest = bytes.length - whole;
   load(bytes, whole, rest);
   BLOCK[rest >> 2] = (BLOCK[rest >> 2] as number) | (0x80 << (24 - 8 * (rest & 3)));
   if (rest >= LENGTH_AT) {
-    digestBlock();
+    compressBlock();
     BLOCK.fill(0, 0, 16);
   }
   BLOCK[14] = Math.floor(bytes.length / 2 ** 29);
   BLOCK[15] = bytes.length << 3;
-  digestBlock();
+  compressBlock();
   return told();
 }
 

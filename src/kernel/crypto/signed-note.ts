@@ -18,7 +18,7 @@ const SIGNATURES_MAX = 64;
 const NAME = /^[^\s+]+$/;
 const SIGNATURE_LINE = /^— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})$/;
 
-export function checkpointText(origin: string, size: number, root: Uint8Array): string {
+export function formatCheckpoint(origin: string, size: number, root: Uint8Array): string {
   const text = `${origin}\n${size}\n${toBase64(root)}\n`;
   if (!parseCheckpoint(text))
     throw new RangeError("Not a checkpoint: one line of origin, a whole size, a 32-byte root.");
@@ -35,14 +35,14 @@ export function parseCheckpoint(text: string): Checkpoint | null {
   return { origin, size: Number(digits), root };
 }
 
-export function keyId(name: string, publicKey: Uint8Array, sha256: HashFunction): Uint8Array {
+export function computeKeyId(name: string, publicKey: Uint8Array, sha256: HashFunction): Uint8Array {
   if (!NAME.test(name)) throw new RangeError("A key name is not empty and holds no space and no plus.");
   return sha256(joined(utf8(`${name}\n`), Uint8Array.of(ED25519), publicKey)).slice(0, KEY_ID_BYTES);
 }
 
-export function vkey(name: string, publicKey: Uint8Array, sha256: HashFunction): string {
+export function formatVkey(name: string, publicKey: Uint8Array, sha256: HashFunction): string {
   const key = toBase64(joined(Uint8Array.of(ED25519), publicKey));
-  return `${name}+${toHex(keyId(name, publicKey, sha256))}+${key}`;
+  return `${name}+${toHex(computeKeyId(name, publicKey, sha256))}+${key}`;
 }
 
 /** Null unless it is an Ed25519 verifier key whose key id is right. */
@@ -51,7 +51,7 @@ export function parseVkey(text: string, sha256: HashFunction): VerifierKey | nul
   const key = decoded(base64);
   if (!NAME.test(name) || key?.length !== 33 || key[0] !== ED25519) return null;
   const publicKey = key.slice(1);
-  const expected = keyId(name, publicKey, sha256);
+  const expected = computeKeyId(name, publicKey, sha256);
   return toHex(expected) === id ? { name, keyId: expected, publicKey } : null;
 }
 

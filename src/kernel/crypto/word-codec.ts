@@ -10,7 +10,7 @@ const DASH = 45;
 const UUID_GROUPS = Uint8Array.of(0, 4, 9, 14, 19, 24, 28, 32);
 
 /** 64 hex digits into eight words. */
-export function readDigest(text: unknown, into: Int32Array, at: number): boolean {
+export function digestToWords(text: unknown, into: Int32Array, at: number): boolean {
   if (typeof text !== "string" || text.length !== 64) return false;
   let bad = 0;
   for (let i = 0; i < 8; i++) {
@@ -23,7 +23,7 @@ export function readDigest(text: unknown, into: Int32Array, at: number): boolean
 }
 
 /** 8-4-4-4-12 hex digits into four words. */
-export function readUuid(text: unknown, into: Int32Array, at: number): boolean {
+export function uuidToWords(text: unknown, into: Int32Array, at: number): boolean {
   if (typeof text !== "string" || text.length !== 36) return false;
   if (text.charCodeAt(8) !== DASH || text.charCodeAt(13) !== DASH) return false;
   if (text.charCodeAt(18) !== DASH || text.charCodeAt(23) !== DASH) return false;
@@ -38,7 +38,7 @@ export function readUuid(text: unknown, into: Int32Array, at: number): boolean {
 }
 
 /** Four words as a lower-case UUID. One call with every character: half the time of joining pieces. */
-export function uuidText(words: Int32Array, at: number): string {
+export function wordsToUuid(words: Int32Array, at: number): string {
   const a = words[at] as number;
   const b = words[at + 1] as number;
   const c = words[at + 2] as number;

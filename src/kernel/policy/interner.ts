@@ -1,7 +1,7 @@
 // Values that many rows share, kept once and named by a small number from 1 up. They are counted: a value that no row
 // uses any more gives its number back, so a vendor who changes scopes daily does not grow for ever.
 
-export class Interned<Value> {
+export class Interner<Value> {
   readonly #make: (key: string) => Value;
   readonly #ids = new Map<string, number>();
   readonly #keys: (string | undefined)[] = [undefined];
@@ -15,7 +15,7 @@ export class Interned<Value> {
   }
 
   /** One more row uses `key`. */
-  take(key: string): number {
+  acquire(key: string): number {
     const known = this.#ids.get(key);
     if (known !== undefined) {
       this.#uses[known] = (this.#uses[known] ?? 0) + 1;
@@ -30,12 +30,12 @@ export class Interned<Value> {
   }
 
   /** One more row uses a number that is already known to be in use. */
-  again(id: number): void {
+  retain(id: number): void {
     this.#uses[id] = (this.#uses[id] ?? 0) + 1;
   }
 
   /** One row less uses it. */
-  drop(id: number): void {
+  release(id: number): void {
     const uses = (this.#uses[id] ?? 0) - 1;
     this.#uses[id] = uses;
     if (uses > 0) return;

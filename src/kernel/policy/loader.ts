@@ -6,16 +6,16 @@ import type { Env } from "../credentials.ts";
 import { EXPIRY, KEY_ID, KeyTable, PROFILE, ROW, TENANT } from "./key-table.ts";
 import type { RateLimit } from "../ratelimit/rule.ts";
 import { Policy, profileKey } from "./policy.ts";
-import { Recent } from "./profile-cache.ts";
+import { ProfileCache } from "./profile-cache.ts";
 import { parseTimestamp } from "../timestamps.ts";
-import { readDigest, readUuid } from "../crypto/word-codec.ts";
+import { digestToWords, uuidToWords } from "../crypto/word-codec.ts";
 
 /** What the feed sent cannot be used. The message says what was wrong and never repeats a value. */
 export class PolicyError extends Error {
   override name = "PolicyError";
 }
 
-export type Want = { projectId: string; env: Env | null; maxKeys: number };
+export type FeedExpectation = { projectId: string; env: Env | null; maxKeys: number };
 
 const SCOPES_MAX = 1024;
 const RULES_MAX = 64;
@@ -33,7 +33,7 @@ const tenantId = new Int32Array(4);
 
 /** The pages of one snapshot on their way to becoming a policy. */
 export class SnapshotLoader {
-  readonly #want: Want;
+  readonly #want: FeedExpectation;
   readonly #cursors = new Set<string>();
   #policy: Policy | null = null;
   #rows = new Int32Array(0);
@@ -41,9 +41,9 @@ export class SnapshotLoader {
   #count = 0;
   #deleted = false;
   #complete = false;
-  readonly #recent = new Recent();
+  readonly #recent = new ProfileCache();
 
-  constructor(want: Want) {
+  constructor(want: FeedExpectation) {
     this.#want = want;
   }
 
@@ -90,9 +90,9 @@ export class SnapshotLoader {
   #read(policy: Policy, entry: unknown, at: number): void {
     const raw = readRow(entry, policy.env, this.#rows, this.#times, at);
     const known = this.#recent.find(raw);
-    if (known) policy.profiles.again(known);
-    this.#rows[at + PROFILE] = known || this.#recent.keep(raw, takeProfile(policy, raw));
-    this.#rows[at + TENANT] = policy.tenants.take(tenantId, 0);
+    if (known) policy.profiles.retain(known);
+    this.#rows[at + PROFILE] = known || this.#recent.add(raw, takeProfile(policy, raw));
+    this.#rows[at + TENANT] = policy.tenants.acquire(tenantId, 0);
   }
 
   #next(cursor: unknown, keys: number): string | null {
@@ -111,7 +111,7 @@ export class SnapshotLoader {
 }
 
 /** Applies a delta asked for with `since`; false when it brought nothing. All of it is checked before any is applied. */
-export function applyDelta(policy: Policy, delta: unknown, want: Want): boolean {
+export function applyDelta(policy: Policy, delta: unknown, want: FeedExpectation): boolean {
   const head = readHead(delta, "policy_delta", want);
   const { since, changes } = head.body;
   if (!Array.isArray(changes)) throw new PolicyError("A delta has no changes.");
@@ -141,25 +141,25 @@ function applyChange(policy: Policy, change: Json): void {
   readRow(change, policy.env, row, rowTimes, 0);
   const at = policy.keys.find(row);
   if (at >= 0) {
-    policy.profiles.drop(policy.keys.words[at + PROFILE] as number);
-    policy.tenants.drop(policy.keys.words[at + TENANT] as number);
+    policy.profiles.release(policy.keys.words[at + PROFILE] as number);
+    policy.tenants.release(policy.keys.words[at + TENANT] as number);
   }
   if (change["change"] === "remove") {
     if (at >= 0) policy.keys.remove(at);
     return;
   }
   row[PROFILE] = takeProfile(policy, change);
-  row[TENANT] = policy.tenants.take(tenantId, 0);
+  row[TENANT] = policy.tenants.acquire(tenantId, 0);
   policy.keys.put(row);
 }
 
-function readHead(answer: unknown, object: string, want: Want) {
+function readHead(answer: unknown, object: string, want: FeedExpectation) {
   const body = record(answer);
   const { workspace_id, version } = body;
   if (body["object"] !== object) throw new PolicyError("An answer of another kind.");
   if (body["project_id"] !== want.projectId) throw new PolicyError("An answer about another project.");
   if (body["env"] !== want.env) throw new PolicyError("An answer about another environment.");
-  if (typeof workspace_id !== "string" || !readUuid(workspace_id, row, 0)) throw new PolicyError("No workspace.");
+  if (typeof workspace_id !== "string" || !uuidToWords(workspace_id, row, 0)) throw new PolicyError("No workspace.");
   if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 0)
     throw new PolicyError("No version.");
   if (typeof body["project_deleted"] !== "boolean") throw new PolicyError("Deleted or not is not said.");
@@ -169,9 +169,9 @@ function readHead(answer: unknown, object: string, want: Want) {
 /** Digest, key id and expiry into a row, the tenant beside it; the interned columns are the caller's. */
 function readRow(entry: unknown, env: Env | null, into: Int32Array, times: Float64Array, at: number): Json {
   const raw = record(entry);
-  if (!readDigest(raw["lookup_hash"], into, at)) throw new PolicyError("A key without its hash.");
-  if (!readUuid(raw["key_id"], into, at + KEY_ID)) throw new PolicyError("A key without its id.");
-  if (!readUuid(raw["tenant_id"], tenantId, 0)) throw new PolicyError("A key without its tenant.");
+  if (!digestToWords(raw["lookup_hash"], into, at)) throw new PolicyError("A key without its hash.");
+  if (!uuidToWords(raw["key_id"], into, at + KEY_ID)) throw new PolicyError("A key without its id.");
+  if (!uuidToWords(raw["tenant_id"], tenantId, 0)) throw new PolicyError("A key without its tenant.");
   if (raw["env"] !== (env ?? raw["env"]) || (raw["env"] !== "live" && raw["env"] !== "test")) {
     throw new PolicyError("A key of another environment.");
   }
@@ -208,7 +208,7 @@ function two(text: string, at: number): number {
 
 function takeProfile(policy: Policy, raw: Json): number {
   const key = profileKey(raw["env"] === "test", readScopes(raw["scopes"]), readRules(raw["rate_limits"]));
-  return policy.profiles.take(key);
+  return policy.profiles.acquire(key);
 }
 
 function readScopes(raw: unknown): string[] {

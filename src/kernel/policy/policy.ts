@@ -2,13 +2,13 @@
 // Deny is the default here: every way out of `decide` but the last one is a refusal, and no policy is an outcome of its
 // own that the caller has to handle. `Decision` is reused between calls; read it before anything awaits.
 
-import { digestKey, NOT_A_KEY, TEST_KEY } from "../crypto/key-digest.ts";
+import { digestApiKey, NOT_A_KEY, TEST_KEY } from "../crypto/key-digest.ts";
 import { DIGEST } from "../crypto/sha256-block.ts";
-import { Interned } from "./interner.ts";
+import { Interner } from "./interner.ts";
 import type { Env } from "../credentials.ts";
 import { EXPIRY, KeyTable, PROFILE } from "./key-table.ts";
 import type { RateLimit } from "../ratelimit/rule.ts";
-import { Tenants } from "./tenant-table.ts";
+import { TenantTable } from "./tenant-table.ts";
 
 /** One key as the feed sends it. */
 export type KeyEntry = {
@@ -88,8 +88,8 @@ export class Policy {
   readonly env: Env | null;
   version: number;
   keys = new KeyTable();
-  readonly profiles = new Interned<Profile>(profileOf);
-  readonly tenants = new Tenants();
+  readonly profiles = new Interner<Profile>(profileOf);
+  readonly tenants = new TenantTable();
 
   constructor(workspaceId: string, projectId: string, env: Env | null, version: number) {
     this.workspaceId = workspaceId;
@@ -148,7 +148,7 @@ export function decide(
   needs: readonly string[],
   now: () => number,
 ): Outcome {
-  const kind = digestKey(text, offset);
+  const kind = digestApiKey(text, offset);
   if (kind === NOT_A_KEY) return "malformed";
   const test = kind === TEST_KEY;
   into.test = test;

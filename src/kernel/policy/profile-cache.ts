@@ -5,7 +5,7 @@
 type Json = Record<string, unknown>;
 const SLOTS = 8;
 
-export class Recent {
+export class ProfileCache {
   readonly #kept: Json[] = [];
   readonly #ids: number[] = [];
   #next = 0;
@@ -18,7 +18,7 @@ export class Recent {
     return 0;
   }
 
-  keep(raw: Json, id: number): number {
+  add(raw: Json, id: number): number {
     this.#kept[this.#next] = raw;
     this.#ids[this.#next] = id;
     this.#next = (this.#next + 1) % SLOTS;

@@ -2,11 +2,11 @@
 // that use it. Its text is made when it is first asked for and kept: most tenants of a large vendor are asleep, and a
 // million texts would cost more than all their keys.
 
-import { uuidText } from "../crypto/word-codec.ts";
+import { wordsToUuid } from "../crypto/word-codec.ts";
 
 const MIN = 64;
 
-export class Tenants {
+export class TenantTable {
   #ids = new Int32Array(MIN * 4);
   #uses = new Int32Array(MIN);
   /** Open addressing, at most half full: 0 or a tenant's number. */
@@ -16,7 +16,7 @@ export class Tenants {
   #next = 1;
 
   /** One more key of the tenant whose id stands at `from`. */
-  take(words: Int32Array, from: number): number {
+  acquire(words: Int32Array, from: number): number {
     const slot = this.#find(words, from);
     const known = this.#slots[slot] as number;
     if (known !== 0) {
@@ -34,7 +34,7 @@ export class Tenants {
   }
 
   /** One key less; the last one takes the tenant with it. */
-  drop(id: number): void {
+  release(id: number): void {
     const uses = (this.#uses[id] as number) - 1;
     this.#uses[id] = uses;
     if (uses > 0) return;
@@ -44,7 +44,7 @@ export class Tenants {
   }
 
   text(id: number): string {
-    return (this.#texts[id] ??= uuidText(this.#ids, id * 4));
+    return (this.#texts[id] ??= wordsToUuid(this.#ids, id * 4));
   }
 
   get size(): number {

@@ -8,12 +8,12 @@ import {
   LOCK_MS,
   STORED_BYTES_MAX,
   type Claim,
-  type Claimed,
+  type ClaimResult,
   type ClaimStore,
-  type Completed,
+  type CompletionResult,
   type Completion,
   type RecordOutcome,
-  type Scope,
+  type ClaimScope,
 } from "../../kernel/idempotency.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
 import { CLAIM, COMPLETE, HEARTBEAT, RELEASE } from "./claim-scripts.ts";
@@ -88,7 +88,7 @@ export class RedisClaims implements ClaimStore {
     return null;
   }
 
-  async claim(scope: Scope, { fingerprint, token_hash, ttl_ms }: Claim): Promise<Claimed> {
+  async claim(scope: ClaimScope, { fingerprint, token_hash, ttl_ms }: Claim): Promise<ClaimResult> {
     const args = [fingerprint, token_hash, LOCK_MS, Math.max(ttl_ms, LOCK_MS)];
     const [state, ...rest] = await this.#run(CLAIM, scope, args);
     if (state === "execute") return { state, stolen: rest[0] === "1" };
@@ -104,7 +104,10 @@ export class RedisClaims implements ClaimStore {
     };
   }
 
-  async complete(scope: Scope, { token_hash, status, ttl_ms, whole, bare }: Completion): Promise<Completed> {
+  async complete(
+    scope: ClaimScope,
+    { token_hash, status, ttl_ms, sealed_full: whole, sealed_without_body: bare }: Completion,
+  ): Promise<CompletionResult> {
     const text = (sealed: Uint8Array | null): string => (sealed ? Buffer.from(sealed).toString("base64") : "");
     const max = this.#options.storedBytesMax ?? STORED_BYTES_MAX;
     const args = [token_hash, status, ttl_ms ?? "", text(whole), text(bare), max];
@@ -112,11 +115,11 @@ export class RedisClaims implements ClaimStore {
     return { outcome: outcome as RecordOutcome, body_stored: stored === "1" };
   }
 
-  async release(scope: Scope, token_hash: string): Promise<RecordOutcome> {
+  async release(scope: ClaimScope, token_hash: string): Promise<RecordOutcome> {
     return (await this.#run(RELEASE, scope, [token_hash]))[0] as RecordOutcome;
   }
 
-  async heartbeat(scope: Scope, token_hash: string): Promise<RecordOutcome> {
+  async heartbeat(scope: ClaimScope, token_hash: string): Promise<RecordOutcome> {
     return (await this.#run(HEARTBEAT, scope, [token_hash, LOCK_MS]))[0] as RecordOutcome;
   }
 
@@ -124,7 +127,7 @@ export class RedisClaims implements ClaimStore {
     this.#client.disconnect();
   }
 
-  async #run(script: Script, scope: Scope, args: (string | number)[]): Promise<string[]> {
+  async #run(script: Script, scope: ClaimScope, args: (string | number)[]): Promise<string[]> {
     if (this.#unsafe !== null) throw fail("unavailable", { retryAfterSeconds: 1 });
     const keys = this.#keys(scope);
     const { now } = this.#options;
@@ -141,7 +144,7 @@ export class RedisClaims implements ClaimStore {
   }
 
   /** The record, the workspace's stored bytes, and when each stored answer ends. One hash tag: one node of a cluster. */
-  #keys({ workspace_id, env, scope_hash }: Scope): string[] {
+  #keys({ workspace_id, env, scope_hash }: ClaimScope): string[] {
     const tag = `${this.#options.prefix ?? "keyrack"}:{${digest(workspace_id)}}:idempotency`;
     return [`${tag}:${digest(`${env}/${scope_hash}`)}`, `${tag}-bytes`, `${tag}-ends`];
   }

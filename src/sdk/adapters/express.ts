@@ -5,15 +5,15 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, partsOf } from "../parts.ts";
+import { type Keyrack, internalsOf } from "../internals.ts";
 import {
   beginOnNode,
-  incomingOf,
+  toIncomingRequest,
   NodeCapture,
   type NodeRequest,
-  onAnswered,
+  onResponseClosed,
   setHeaders,
-  writeAnswer,
+  writeResponse,
 } from "./node-response.ts";
 
 declare global {
@@ -32,13 +32,13 @@ export function protect<Req extends IncomingMessage = IncomingMessage>(
   keyrack: Keyrack,
   options?: ProtectOptions<Req>,
 ) {
-  const guard = partsOf(keyrack).guard<Req>(options);
+  const guard = internalsOf(keyrack).guard<Req>(options);
   return (req: Req, res: ServerResponse, next: Next): void => {
     const request = req as unknown as Routed;
     const run = async () => {
-      const admitted = await guard.admit(req, incomingOf(request));
-      onAnswered(res, (status) => admitted.done(status, routeOf(request)));
-      if (admitted.denial) return writeAnswer(res, admitted.denial);
+      const admitted = await guard.admit(req, toIncomingRequest(request));
+      onResponseClosed(res, (status) => admitted.done(status, routeOf(request)));
+      if (admitted.denial) return writeResponse(res, admitted.denial);
       setHeaders(res, admitted.headers);
       request.keyrack = admitted.context;
       next();
@@ -52,11 +52,11 @@ export function idempotent<Req extends IncomingMessage, Res extends ServerRespon
   handler: (req: Req, res: Res, next: Next) => unknown,
   options?: IdempotentOptions,
 ) {
-  const route = partsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(options);
   return (req: Req, res: Res, next: Next): void => {
     const run = async () => {
       const begun = await beginOnNode(route, req);
-      if (begun.kind === "answer") return writeAnswer(res, begun.answer);
+      if (begun.kind === "answer") return writeResponse(res, begun.answer);
       if (begun.kind === "pass") return void (await handler(req, res, next));
       const capture = new NodeCapture(res, begun.claim);
       // "route" and "router" are express's words for going on elsewhere, not errors.

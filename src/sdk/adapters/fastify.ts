@@ -7,8 +7,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, partsOf } from "../parts.ts";
-import { beginOnNode, incomingOf, NodeCapture, type NodeRequest, onAnswered } from "./node-response.ts";
+import { type Keyrack, internalsOf } from "../internals.ts";
+import { beginOnNode, toIncomingRequest, NodeCapture, type NodeRequest, onResponseClosed } from "./node-response.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -27,10 +27,10 @@ export type ReplyLike = {
 };
 
 export function protect(keyrack: Keyrack, options?: ProtectOptions<FastifyRequest>) {
-  const guard = partsOf(keyrack).guard<FastifyRequest>(options);
+  const guard = internalsOf(keyrack).guard<FastifyRequest>(options);
   return async (request: RequestLike, reply: ReplyLike): Promise<unknown> => {
-    const admitted = await guard.admit(request as FastifyRequest, incomingOf(request.raw));
-    onAnswered(reply.raw, (status) => admitted.done(status, request.routeOptions?.url ?? null));
+    const admitted = await guard.admit(request as FastifyRequest, toIncomingRequest(request.raw));
+    onResponseClosed(reply.raw, (status) => admitted.done(status, request.routeOptions?.url ?? null));
     reply.headers(admitted.headers);
     Object.assign(request, { keyrack: admitted.context });
     const { denial } = admitted;
@@ -44,7 +44,7 @@ export function idempotent<Req extends RequestLike, Reply extends ReplyLike>(
   handler: (request: Req, reply: Reply) => unknown,
   options?: IdempotentOptions,
 ) {
-  const route = partsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(options);
   return async (request: Req, reply: Reply): Promise<unknown> => {
     const begun = await beginOnNode(route, nodeView(request));
     if (begun.kind === "pass") return handler(request, reply);

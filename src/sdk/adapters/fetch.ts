@@ -4,8 +4,8 @@
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, partsOf } from "../parts.ts";
-import { beginOnWeb, incomingOf, responseOf, runClaimed, withHeaders } from "./web-response.ts";
+import { type Keyrack, internalsOf } from "../internals.ts";
+import { beginOnWeb, toIncomingRequest, toResponse, runClaimed, withHeaders } from "./web-response.ts";
 
 /** `context` is null where `skip` is set. */
 export type Handler<Rest extends unknown[] = unknown[]> = (
@@ -19,16 +19,16 @@ export function protect<Rest extends unknown[]>(
   options: ProtectOptions<Request>,
   handler: Handler<Rest>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
-  const guard = partsOf(keyrack).guard(options);
+  const guard = internalsOf(keyrack).guard(options);
   if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
   return async (request, ...rest) => {
-    const admitted = await guard.admit(request, incomingOf(request, new URL(request.url).pathname));
+    const admitted = await guard.admit(request, toIncomingRequest(request, new URL(request.url).pathname));
     // Whatever the handler throws is the runtime's to answer; for the report it is a 500.
     let status = 500;
     try {
       if (admitted.denial) {
         status = admitted.denial.status;
-        return responseOf(admitted.denial);
+        return toResponse(admitted.denial);
       }
       const response = await handler(request, admitted.context, ...rest);
       status = response.status;
@@ -44,10 +44,10 @@ export function idempotent<Rest extends unknown[]>(
   handler: Handler<Rest>,
   options?: IdempotentOptions,
 ): Handler<Rest> {
-  const route = partsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(options);
   return async (request, context, ...rest) => {
     const begun = await beginOnWeb(route, request, context);
-    if (begun.kind === "answer") return responseOf(begun.answer);
+    if (begun.kind === "answer") return toResponse(begun.answer);
     if (begun.kind === "pass") return handler(request, context, ...rest);
     return runClaimed(begun.claim, () => handler(request, context, ...rest));
   };

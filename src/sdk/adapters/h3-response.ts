@@ -6,7 +6,7 @@ export type PreparedEvent = { res: { status?: number | undefined; headers: Heade
 const JSON_TYPE = "application/json;charset=UTF-8";
 
 /** By h3's rules, and whole: the prepared headers move into the response, or h3 would add them a second time. */
-export function toResponse(value: unknown, event: PreparedEvent): Response {
+export function materializeResponse(value: unknown, event: PreparedEvent): Response {
   // h3 answers a returned error like a thrown one.
   if (value instanceof Error || typeof value === "symbol") throw value;
   const made = value instanceof Response ? value : new Response(...bodyOf(value, event.res.status ?? 200));

@@ -4,9 +4,9 @@
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, partsOf } from "../parts.ts";
-import { type PreparedEvent, toResponse } from "./h3-response.ts";
-import { beginOnWeb, incomingOf, responseOf, runClaimed } from "./web-response.ts";
+import { type Keyrack, internalsOf } from "../internals.ts";
+import { type PreparedEvent, materializeResponse } from "./h3-response.ts";
+import { beginOnWeb, runClaimed, toIncomingRequest, toResponse } from "./web-response.ts";
 
 /** What is used of h3's own event, so that its types are not needed here. */
 export type EventLike = PreparedEvent & {
@@ -18,13 +18,13 @@ export type EventLike = PreparedEvent & {
 const NOT_FOUND = Symbol.for("h3.notFound");
 
 export function protect<Event extends EventLike = EventLike>(keyrack: Keyrack, options?: ProtectOptions<Event>) {
-  const guard = partsOf(keyrack).guard<Event>(options);
+  const guard = internalsOf(keyrack).guard<Event>(options);
   return async (event: Event, next: () => unknown): Promise<unknown> => {
-    const admitted = await guard.admit(event, incomingOf(event.req, event.url.pathname));
+    const admitted = await guard.admit(event, toIncomingRequest(event.req, event.url.pathname));
     const done = (status: number) => admitted.done(status, event.context.matchedRoute?.route ?? null);
     if (admitted.denial) {
       done(admitted.denial.status);
-      return responseOf(admitted.denial);
+      return toResponse(admitted.denial);
     }
     for (const [name, value] of Object.entries(admitted.headers)) {
       event.res.headers.set(name, value);
@@ -47,13 +47,13 @@ export function idempotent<Event extends EventLike>(
   handler: (event: Event) => unknown,
   options?: IdempotentOptions,
 ) {
-  const route = partsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(options);
   return async (event: Event): Promise<unknown> => {
     const { req, context } = event;
     const begun = await beginOnWeb(route, req, context.keyrack);
-    if (begun.kind === "answer") return responseOf(begun.answer);
+    if (begun.kind === "answer") return toResponse(begun.answer);
     if (begun.kind === "pass") return handler(event);
-    return runClaimed(begun.claim, async () => toResponse(await handler(event), event));
+    return runClaimed(begun.claim, async () => materializeResponse(await handler(event), event));
   };
 }
 

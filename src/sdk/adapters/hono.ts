@@ -5,8 +5,8 @@ import type { Context as HonoContext } from "hono";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, partsOf } from "../parts.ts";
-import { beginOnWeb, incomingOf, responseOf, runClaimed } from "./web-response.ts";
+import { type Keyrack, internalsOf } from "../internals.ts";
+import { beginOnWeb, toIncomingRequest, toResponse, runClaimed } from "./web-response.ts";
 
 declare module "hono" {
   interface ContextVariableMap {
@@ -30,12 +30,12 @@ export type HonoLike = {
 };
 
 export function protect<C extends HonoLike = HonoContext>(keyrack: Keyrack, options?: ProtectOptions<C>) {
-  const guard = partsOf(keyrack).guard<C>(options);
+  const guard = internalsOf(keyrack).guard<C>(options);
   return async (c: C, next: () => Promise<void>): Promise<Response | undefined> => {
-    const admitted = await guard.admit(c, incomingOf(c.req.raw, c.req.path));
+    const admitted = await guard.admit(c, toIncomingRequest(c.req.raw, c.req.path));
     if (admitted.denial) {
       admitted.done(admitted.denial.status, routeOf(c));
-      return responseOf(admitted.denial);
+      return toResponse(admitted.denial);
     }
     for (const [name, value] of Object.entries(admitted.headers)) c.header(name, value);
     c.set("keyrack", admitted.context);
@@ -50,11 +50,11 @@ export function idempotent<C extends HonoLike>(
   handler: (c: C, next: () => Promise<void>) => Response | Promise<Response>,
   options?: IdempotentOptions,
 ) {
-  const route = partsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(options);
   return async (c: C, next: () => Promise<void>): Promise<Response> => {
     // Hono keeps what a middleware has read through it.
     const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), () => c.req.arrayBuffer());
-    if (begun.kind === "answer") return responseOf(begun.answer);
+    if (begun.kind === "answer") return toResponse(begun.answer);
     if (begun.kind === "pass") return handler(c, next);
     return runClaimed(begun.claim, () => handler(c, next));
   };

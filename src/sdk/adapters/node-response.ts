@@ -5,10 +5,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Claim } from "../idempotency/claim.ts";
 import type { Context } from "../context.ts";
-import { denialAnswer } from "../denials.ts";
-import type { Incoming } from "../guard.ts";
-import type { Begun, Exchange, FullAnswer, IdempotentRoute } from "../idempotency/idempotency.ts";
-import { BODY_MAX, BodyCopy } from "../idempotency/replay.ts";
+import { denialResponse } from "../denials.ts";
+import type { IncomingRequest } from "../guard.ts";
+import type { BeginResult, IdempotentRequest, PlainResponse, IdempotentRoute } from "../idempotency/idempotency.ts";
+import { REQUEST_BODY_MAX, BodyRecorder } from "../idempotency/replay.ts";
 
 /** The parts of a request that frameworks and body parsers add. */
 export type NodeRequest = IncomingMessage & {
@@ -24,7 +24,7 @@ export function splitUrl(req: NodeRequest): { path: string; query: string } {
   return mark < 0 ? { path: url, query: "" } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
 }
 
-export function incomingOf(req: NodeRequest): Incoming {
+export function toIncomingRequest(req: NodeRequest): IncomingRequest {
   const { authorization, "x-api-key": apiKey } = req.headers;
   return {
     method: req.method ?? "GET",
@@ -35,7 +35,7 @@ export function incomingOf(req: NodeRequest): Incoming {
 }
 
 /** Nothing where somebody has answered meanwhile: a header set after that throws. */
-export function writeAnswer(res: ServerResponse, answer: FullAnswer): void {
+export function writeResponse(res: ServerResponse, answer: PlainResponse): void {
   if (res.headersSent) return;
   for (const [name, value] of Object.entries(answer.headers)) res.setHeader(name, value);
   res.statusCode = answer.status;
@@ -47,23 +47,23 @@ export function setHeaders(res: ServerResponse, headers: Record<string, string>)
 }
 
 /** Calls back once with what was answered; 499 where the client left before that. */
-export function onAnswered(res: ServerResponse, answered: (status: number) => void): void {
+export function onResponseClosed(res: ServerResponse, answered: (status: number) => void): void {
   res.once("close", () => answered(res.writableFinished ? res.statusCode : 499));
 }
 
 /** Asks for a claim on a node request, reading its body when nobody has yet. */
-export async function beginOnNode(route: IdempotentRoute, req: NodeRequest): Promise<Begun> {
+export async function beginOnNode(route: IdempotentRoute, req: NodeRequest): Promise<BeginResult> {
   const key = req.headers["idempotency-key"];
   const header = Array.isArray(key) ? key.join(",") : key;
   const body = header === undefined ? "" : await bodyOf(req);
   if (body === null)
-    return { kind: "answer", answer: denialAnswer("body_too_large", { headers: { connection: "close" } }) };
+    return { kind: "answer", answer: denialResponse("body_too_large", { headers: { connection: "close" } }) };
   const exchange = { context: req.keyrack, method: req.method ?? "GET", ...splitUrl(req), body, key: header };
   return route.begin(exchange);
 }
 
 /** Raw bytes where there are any, parsed JSON where a parser took them, null where they are too many or broke off. */
-async function bodyOf(req: NodeRequest): Promise<Exchange["body"] | null> {
+async function bodyOf(req: NodeRequest): Promise<IdempotentRequest["body"] | null> {
   for (const body of [req.rawBody, req.body]) {
     if (typeof body === "string" || body instanceof Uint8Array) return body;
   }
@@ -82,7 +82,7 @@ async function bodyOf(req: NodeRequest): Promise<Exchange["body"] | null> {
  * ours either: a rejection would end the process of a vendor on plain node:http.
  */
 function readBody(req: NodeRequest): Promise<Uint8Array | null> {
-  const copy = new BodyCopy(BODY_MAX);
+  const copy = new BodyRecorder(REQUEST_BODY_MAX);
   return new Promise((resolve) => {
     const add = (chunk: Uint8Array) => {
       copy.add(chunk);
@@ -118,7 +118,7 @@ type Rest = [encoding?: unknown, done?: unknown];
 export class NodeCapture {
   readonly #res: ServerResponse;
   readonly #claim: Claim;
-  readonly #copy: BodyCopy;
+  readonly #copy: BodyRecorder;
   readonly #restore: () => void;
   #headers: Record<string, unknown> | null = null;
   #ended = false;
@@ -127,7 +127,7 @@ export class NodeCapture {
   constructor(res: ServerResponse, claim: Claim) {
     this.#res = res;
     this.#claim = claim;
-    this.#copy = new BodyCopy(claim.maxBodyBytes);
+    this.#copy = new BodyRecorder(claim.maxBodyBytes);
     const { writeHead, write, end } = res as unknown as Record<string, (...args: unknown[]) => unknown>;
     this.#restore = () => Object.assign(res, { writeHead, write, end });
     const watched = {

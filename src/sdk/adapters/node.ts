@@ -5,8 +5,15 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
-import { type Keyrack, partsOf } from "../parts.ts";
-import { beginOnNode, incomingOf, NodeCapture, onAnswered, setHeaders, writeAnswer } from "./node-response.ts";
+import { type Keyrack, internalsOf } from "../internals.ts";
+import {
+  beginOnNode,
+  toIncomingRequest,
+  NodeCapture,
+  onResponseClosed,
+  setHeaders,
+  writeResponse,
+} from "./node-response.ts";
 
 /** A request behind `protect`. `body` and `rawBody` are there behind `idempotent`, which has to read the stream. */
 export type ProtectedRequest = IncomingMessage & { keyrack: Context | null; body?: unknown; rawBody?: Buffer };
@@ -14,22 +21,22 @@ export type Handler = (req: ProtectedRequest, res: ServerResponse) => unknown;
 export type Listener = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
 
 export function protect(keyrack: Keyrack, options: ProtectOptions<IncomingMessage>, handler: Handler): Listener {
-  const guard = partsOf(keyrack).guard(options);
+  const guard = internalsOf(keyrack).guard(options);
   if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
   return async (req, res) => {
-    const admitted = await guard.admit(req, incomingOf(req));
-    onAnswered(res, (status) => admitted.done(status, null));
-    if (admitted.denial) return writeAnswer(res, admitted.denial);
+    const admitted = await guard.admit(req, toIncomingRequest(req));
+    onResponseClosed(res, (status) => admitted.done(status, null));
+    if (admitted.denial) return writeResponse(res, admitted.denial);
     setHeaders(res, admitted.headers);
     await handler(Object.assign(req, { keyrack: admitted.context }), res);
   };
 }
 
 export function idempotent(keyrack: Keyrack, handler: Handler, options?: IdempotentOptions): Handler {
-  const route = partsOf(keyrack).idempotent(options);
+  const route = internalsOf(keyrack).idempotent(options);
   return async (req, res) => {
     const begun = await beginOnNode(route, req);
-    if (begun.kind === "answer") writeAnswer(res, begun.answer);
+    if (begun.kind === "answer") writeResponse(res, begun.answer);
     else if (begun.kind === "pass") await handler(req, res);
     else await new NodeCapture(res, begun.claim).run(() => handler(req, res));
   };

@@ -4,19 +4,19 @@
 
 import type { Claim } from "../idempotency/claim.ts";
 import type { Context } from "../context.ts";
-import type { Incoming } from "../guard.ts";
-import { denialAnswer } from "../denials.ts";
-import type { Begun, FullAnswer, IdempotentRoute } from "../idempotency/idempotency.ts";
-import { BODY_MAX, BodyCopy } from "../idempotency/replay.ts";
+import type { IncomingRequest } from "../guard.ts";
+import { denialResponse } from "../denials.ts";
+import type { BeginResult, PlainResponse, IdempotentRoute } from "../idempotency/idempotency.ts";
+import { REQUEST_BODY_MAX, BodyRecorder } from "../idempotency/replay.ts";
 
 const BODYLESS = new Set([204, 205, 304]);
 
-export function incomingOf(request: Request, path: string): Incoming {
+export function toIncomingRequest(request: Request, path: string): IncomingRequest {
   const { headers, method } = request;
   return { method, path, authorization: headers.get("authorization"), apiKey: headers.get("x-api-key") };
 }
 
-export function responseOf({ status, headers, body }: FullAnswer): Response {
+export function toResponse({ status, headers, body }: PlainResponse): Response {
   return new Response(BODYLESS.has(status) ? null : (body as BodyInit), { status, headers });
 }
 
@@ -35,18 +35,18 @@ export async function beginOnWeb(
   request: Request,
   context: Context | null | undefined,
   spent: () => Promise<ArrayBuffer> = bodyGone,
-): Promise<Begun> {
+): Promise<BeginResult> {
   const key = request.headers.get("idempotency-key");
   const { pathname, search } = new URL(request.url);
   const read = async () => (request.bodyUsed ? new Uint8Array(await spent()) : readCopy(request));
   const body = key === null ? "" : await read();
-  if (body === null) return { kind: "answer", answer: denialAnswer("body_too_large") };
+  if (body === null) return { kind: "answer", answer: denialResponse("body_too_large") };
   return route.begin({ context, method: request.method, path: pathname, query: search.slice(1), body, key });
 }
 
 /** Null where it is too large: a copy of whatever a client sends must not fill the memory. */
 async function readCopy(request: Request): Promise<Uint8Array | null> {
-  const copy = new BodyCopy(BODY_MAX);
+  const copy = new BodyRecorder(REQUEST_BODY_MAX);
   const reader = request.clone().body?.getReader();
   for (;;) {
     const next = await reader?.read();
@@ -72,7 +72,7 @@ export async function runClaimed(claim: Claim, run: () => Response | Promise<Res
 }
 
 async function kept(response: Response, claim: Claim): Promise<Response> {
-  const copy = new BodyCopy(claim.maxBodyBytes);
+  const copy = new BodyRecorder(claim.maxBodyBytes);
   const { status, statusText, headers } = response;
   const store = () => claim.complete(status, Object.fromEntries(headers), copy.bytes());
   if (!response.body) {
@@ -86,7 +86,7 @@ type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
 function heldBack(
   reader: Reader,
-  copy: BodyCopy,
+  copy: BodyRecorder,
   store: () => Promise<void>,
   claim: Claim,
 ): ReadableStream<Uint8Array> {

@@ -7,10 +7,10 @@
 
 import { KeyTable, PROFILE, ROW, TENANT } from "../../kernel/policy/key-table.ts";
 import { Policy } from "../../kernel/policy/policy.ts";
-import { hmacHexOf } from "../hashing.ts";
-import type { Held } from "./policy-state.ts";
+import { hmacHexParts } from "../hashing.ts";
+import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
-import { builtin, type Log, type Ports, randomHex } from "../runtime.ts";
+import { builtinModule, type Log, type Ports, randomHex } from "../runtime.ts";
 
 const MAGIC = "keyrack-policy-1";
 const HEAD = MAGIC.length + 1 + 64 + 1;
@@ -35,14 +35,14 @@ export class CacheFile {
   readonly #settings: Settings;
   readonly #ports: Ports;
   readonly #log: Log;
-  readonly #held: Held;
+  readonly #held: PolicyState;
   #dirty = false;
   #writtenAt = 0;
   #gapMs = WRITE_GAP_MS;
   #cancel: (() => void) | null = null;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(file: string, settings: Settings, ports: Ports, log: Log, held: Held) {
+  constructor(file: string, settings: Settings, ports: Ports, log: Log, held: PolicyState) {
     this.#file = file;
     this.#settings = settings;
     this.#ports = ports;
@@ -53,7 +53,7 @@ export class CacheFile {
   /** Puts the file's policy in force when it is whole, ours and not too old. Never throws. */
   async load(): Promise<void> {
     try {
-      const bytes = await builtin("node:fs/promises")?.readFile(this.#file);
+      const bytes = await builtinModule("node:fs/promises")?.readFile(this.#file);
       if (!bytes) return;
       const read = unpack(bytes, this.#settings);
       const age = this.#ports.now() - read.fetchedAt;
@@ -88,14 +88,14 @@ export class CacheFile {
 
   async #write(): Promise<void> {
     const policy = this.#held.policy;
-    const fs = builtin("node:fs/promises");
+    const fs = builtinModule("node:fs/promises");
     if (!policy || !fs) return;
     const began = this.#ports.elapsed();
     const temporary = `${this.#file}.${randomHex()}.tmp`;
     this.#dirty = false;
     try {
       const { header, tables } = pack(policy, this.#held.confirmedAt);
-      const mac = hmacHexOf(this.#settings.secretKey, [header, ...tables]);
+      const mac = hmacHexParts(this.#settings.secretKey, [header, ...tables]);
       const handle = await fs.open(temporary, "wx", 0o600);
       try {
         await handle.writeFile(`${MAGIC} ${mac}\n${header}`);
@@ -136,7 +136,7 @@ function unpack(bytes: Uint8Array, settings: Settings): { policy: Policy; fetche
   const decoder = new TextDecoder();
   const [magic, mac] = decoder.decode(bytes.subarray(0, HEAD)).trimEnd().split(" ");
   const signed = bytes.subarray(HEAD);
-  if (magic !== MAGIC || mac !== hmacHexOf(settings.secretKey, [signed])) {
+  if (magic !== MAGIC || mac !== hmacHexParts(settings.secretKey, [signed])) {
     throw new Error("it is damaged, or of another secret key");
   }
   const end = signed.indexOf(10) + 1;
@@ -159,8 +159,8 @@ function fill(policy: Policy, header: Header, tables: Int32Array): void {
     const profile = profiles.get(rows[at + PROFILE] as number);
     const tenant = (rows[at + TENANT] as number) * 4;
     if (profile === undefined || tenant >= header.tenants) throw new Error("it is inconsistent");
-    rows[at + PROFILE] = policy.profiles.take(profile);
-    rows[at + TENANT] = policy.tenants.take(tables, tenant);
+    rows[at + PROFILE] = policy.profiles.acquire(profile);
+    rows[at + TENANT] = policy.tenants.acquire(tables, tenant);
     policy.keys.put(rows, at);
   }
 }

@@ -3,9 +3,9 @@
 // It runs for ever, never throws, and only ever replaces a policy by a complete one; a failure just lets it grow old.
 
 import type { Policy } from "../../kernel/policy/policy.ts";
-import { applyDelta, PolicyError, SnapshotLoader, type Want } from "../../kernel/policy/loader.ts";
+import { applyDelta, PolicyError, SnapshotLoader, type FeedExpectation } from "../../kernel/policy/loader.ts";
 import { type Call, CallError, type Client } from "../client.ts";
-import type { Held } from "./policy-state.ts";
+import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
 import type { Log, Ports } from "../runtime.ts";
 
@@ -32,12 +32,12 @@ const LEAVING_TIMEOUT_MS = 2000;
 
 export class Feed {
   readonly #client: Client;
-  readonly #held: Held;
+  readonly #held: PolicyState;
   readonly #settings: Settings;
   readonly #ports: Ports;
   readonly #log: Log;
   readonly #events: FeedEvents;
-  readonly #want: Want;
+  readonly #want: FeedExpectation;
   readonly #stopped = new AbortController();
   #wake: (() => void) | null = null;
   #running: Promise<void> = Promise.resolve();
@@ -53,7 +53,7 @@ export class Feed {
   #asked = false;
   #confirmed = false;
 
-  constructor(client: Client, held: Held, settings: Settings, ports: Ports, log: Log, events: FeedEvents) {
+  constructor(client: Client, held: PolicyState, settings: Settings, ports: Ports, log: Log, events: FeedEvents) {
     this.#client = client;
     this.#held = held;
     this.#settings = settings;

@@ -8,7 +8,7 @@ import type { Ports } from "../runtime.ts";
 
 const WATCH_MS = 1000;
 
-export class Held {
+export class PolicyState {
   policy: Policy | null = null;
   /** Wall time at which the control plane last confirmed it. */
   confirmedAt = 0;

@@ -4,10 +4,10 @@
 // handler has run is how a customer is charged twice.
 
 import { CallError, type Client } from "../client.ts";
-import { base64Of, replayHeaders } from "./replay.ts";
+import { encodeBase64, replayHeaders } from "./replay.ts";
 import type { Log, Ports } from "../runtime.ts";
 
-export type ClaimFacts = {
+export type ClaimGrant = {
   scope_hash: string;
   env: string;
   ttl_ms?: number;
@@ -34,14 +34,14 @@ export class Claim {
   readonly #client: Client;
   readonly #ports: Ports;
   readonly #log: Log;
-  readonly #facts: ClaimFacts;
+  readonly #facts: ClaimGrant;
   readonly #beganAt: number;
   #settle: () => void = () => {};
   #ended = false;
   #storing = false;
   #cancelBeat: () => void = () => {};
 
-  constructor(client: Client, ports: Ports, log: Log, facts: ClaimFacts) {
+  constructor(client: Client, ports: Ports, log: Log, facts: ClaimGrant) {
     this.#client = client;
     this.#ports = ports;
     this.#log = log;
@@ -59,7 +59,7 @@ export class Claim {
     this.#storing = true;
     const { scope_hash, env, lock_token, ttl_ms } = this.#facts;
     const record = { scope_hash, env, lock_token, status, headers: replayHeaders(headers), ...(ttl_ms && { ttl_ms }) };
-    const text = JSON.stringify({ ...record, body: body ? base64Of(body) : null });
+    const text = JSON.stringify({ ...record, body: body ? encodeBase64(body) : null });
     const stored = this.#store(text).finally(() => this.#over());
     await this.#atMost(HOLD_MS, stored);
   }

@@ -2,16 +2,16 @@
 // plane for a claim before anything runs and answers in the handler's place when there is none to have.
 // Unsure means no: a control plane that cannot be reached, or an answer that makes no sense, is a 503, never a run.
 
-import { canonical, type Json } from "../../kernel/audit/canonical.ts";
+import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
 import { Claim } from "./claim.ts";
 import type { Client } from "../client.ts";
 import type { Context } from "../context.ts";
-import { type Answer, denialAnswer } from "../denials.ts";
-import { sha256HexOf } from "../hashing.ts";
+import { type TextResponse, denialResponse } from "../denials.ts";
+import { sha256HexParts } from "../hashing.ts";
 import { isCount } from "../limits/check.ts";
 import { need, type Settings } from "../options.ts";
-import { bytesOfBase64, replayHeaders } from "./replay.ts";
+import { decodeBase64, replayHeaders } from "./replay.ts";
 import type { Log, Ports } from "../runtime.ts";
 
 export type IdempotentOptions = {
@@ -22,7 +22,7 @@ export type IdempotentOptions = {
 };
 
 /** A request as a claim sees it. `body` is its raw bytes, or its parsed JSON where the bytes are gone. */
-export type Exchange = {
+export type IdempotentRequest = {
   context: Context | null | undefined;
   method: string;
   path: string;
@@ -32,12 +32,12 @@ export type Exchange = {
 };
 
 /** A finished answer whose body may be bytes. */
-export type FullAnswer = Omit<Answer, "body"> & { body: string | Uint8Array };
+export type PlainResponse = Omit<TextResponse, "body"> & { body: string | Uint8Array };
 
-export type Begun = { kind: "pass" } | { kind: "answer"; answer: FullAnswer } | { kind: "run"; claim: Claim };
+export type BeginResult = { kind: "pass" } | { kind: "answer"; answer: PlainResponse } | { kind: "run"; claim: Claim };
 
 /** What an adapter asks before it runs a handler. */
-export type IdempotentRoute = { begin(exchange: Exchange): Promise<Begun> };
+export type IdempotentRoute = { begin(exchange: IdempotentRequest): Promise<BeginResult> };
 
 const KNOWN = ["ttlMs", "required"];
 const CLAIM_TIMEOUT_MS = 5000;
@@ -67,17 +67,17 @@ export class Idempotency {
     return { begin: (exchange) => this.#begin(exchange, own) };
   }
 
-  async #begin(exchange: Exchange, options: IdempotentOptions): Promise<Begun> {
+  async #begin(exchange: IdempotentRequest, options: IdempotentOptions): Promise<BeginResult> {
     const { context } = exchange;
     if (exchange.key === null || exchange.key === undefined) {
-      return options.required ? answer(denialAnswer("idempotency_key_required")) : { kind: "pass" };
+      return options.required ? answer(denialResponse("idempotency_key_required")) : { kind: "pass" };
     }
-    const key = readKey(exchange.key);
-    if (key === null) return answer(denialAnswer("idempotency_key_invalid"));
+    const key = parseIdempotencyKey(exchange.key);
+    if (key === null) return answer(denialResponse("idempotency_key_invalid"));
     // Without a tenant, one customer's key could meet another's answer.
     if (!context?.tenantId) {
       if (!context) this.#log("error", "idempotent() ran on a route without protect() before it", {});
-      return answer(denialAnswer("idempotency_unavailable"));
+      return answer(denialResponse("idempotency_unavailable"));
     }
     const scope = { scope_hash: this.#scopeHash(context, exchange, key), env: context.env };
     const ttl = options.ttlMs === undefined ? {} : { ttl_ms: options.ttlMs };
@@ -92,7 +92,7 @@ export class Idempotency {
       return this.#begun(json as Record<string, unknown> | null, { ...scope, ...ttl });
     } catch (error) {
       this.#log("warn", "no idempotency claim", { why: error instanceof Error ? error.message : "unknown" });
-      return answer(denialAnswer("idempotency_unavailable"));
+      return answer(denialResponse("idempotency_unavailable"));
     }
   }
 
@@ -101,7 +101,10 @@ export class Idempotency {
     await Promise.all([...this.#open].map((claim) => claim.closing()));
   }
 
-  #begun(json: Record<string, unknown> | null, scope: { scope_hash: string; env: string; ttl_ms?: number }): Begun {
+  #begun(
+    json: Record<string, unknown> | null,
+    scope: { scope_hash: string; env: string; ttl_ms?: number },
+  ): BeginResult {
     const { state, lock_token, lock_ms, max_body_bytes, retry_after_ms, response } = json ?? {};
     if (state === "execute" && typeof lock_token === "string" && lock_token.length >= 8) {
       const claim = new Claim(this.#client, this.#ports, this.#log, {
@@ -116,15 +119,15 @@ export class Idempotency {
     }
     if (state === "in_progress") {
       const wait = isCount(retry_after_ms) ? retry_after_ms / 1000 : 1;
-      return answer(denialAnswer("idempotency_in_progress", { retryAfterSeconds: wait }));
+      return answer(denialResponse("idempotency_in_progress", { retryAfterSeconds: wait }));
     }
-    if (state === "mismatch") return answer(denialAnswer("idempotency_mismatch"));
+    if (state === "mismatch") return answer(denialResponse("idempotency_mismatch"));
     if (state === "replay") return answer(replayOf(response));
     throw new Error("the claim's answer makes no sense");
   }
 
-  #scopeHash(context: Context, { method, path }: Exchange, key: string): string {
-    return sha256HexOf([canonical([this.#settings.projectId, context.env, context.tenantId, method, path, key])]);
+  #scopeHash(context: Context, { method, path }: IdempotentRequest, key: string): string {
+    return sha256HexParts([canonicalize([this.#settings.projectId, context.env, context.tenantId, method, path, key])]);
   }
 }
 
@@ -138,27 +141,27 @@ function checked(options: IdempotentOptions): IdempotentOptions {
 }
 
 /** The key without its quotes, or null. */
-export function readKey(header: string): string | null {
+export function parseIdempotencyKey(header: string): string | null {
   const quoted = QUOTED.exec(header)?.[1];
   if (quoted !== undefined) return quoted.replace(/\\(["\\])/g, "$1");
   return BARE.test(header) ? header : null;
 }
 
 /** Method, path, query in a fixed order, and the body: what must not differ between a request and its repetition. */
-function fingerprint({ method, path, query, body }: Exchange): string {
+function fingerprint({ method, path, query, body }: IdempotentRequest): string {
   const sorted = query.split("&").filter(Boolean).toSorted().join("&");
-  const bytes = typeof body === "object" && "parsed" in body ? canonical((body.parsed ?? null) as Json) : body;
-  return sha256HexOf([`${method}\n${path}\n${sorted}\n`, bytes]);
+  const bytes = typeof body === "object" && "parsed" in body ? canonicalize((body.parsed ?? null) as Json) : body;
+  return sha256HexParts([`${method}\n${path}\n${sorted}\n`, bytes]);
 }
 
-function replayOf(response: unknown): FullAnswer {
+function replayOf(response: unknown): PlainResponse {
   const { status, headers, body, body_stored } = (response ?? {}) as Record<string, unknown>;
   if (body_stored !== true || typeof body !== "string")
-    return denialAnswer("idempotency_not_kept", { headers: REPLAYED });
+    return denialResponse("idempotency_not_kept", { headers: REPLAYED });
   if (!isCount(status) || status < 200 || status > 599) throw new Error("the stored answer has no status");
-  return { status, headers: { ...replayHeaders(headers), ...REPLAYED }, body: bytesOfBase64(body) };
+  return { status, headers: { ...replayHeaders(headers), ...REPLAYED }, body: decodeBase64(body) };
 }
 
-function answer(full: FullAnswer): Begun {
+function answer(full: PlainResponse): BeginResult {
   return { kind: "answer", answer: full };
 }

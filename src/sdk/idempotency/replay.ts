@@ -22,7 +22,7 @@ const DROPPED = new Set([
 ]);
 const HEADERS_MAX = 64;
 /** The largest request body that is compared with its repetition. */
-export const BODY_MAX = 1 << 20;
+export const REQUEST_BODY_MAX = 1 << 20;
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]{0,4096}$/;
 
@@ -39,7 +39,7 @@ export function replayHeaders(headers: unknown): Record<string, string> {
 }
 
 /** A body as it goes by, up to a bound; past it nothing is kept. */
-export class BodyCopy {
+export class BodyRecorder {
   readonly #max: number;
   #chunks: Uint8Array[] | null = [];
   #size = 0;
@@ -72,12 +72,12 @@ export class BodyCopy {
   }
 }
 
-export function bytesOfBase64(text: string): Uint8Array {
+export function decodeBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }
 
 /** Node's own is fifty times faster on a quarter of a megabyte. */
-export function base64Of(bytes: Uint8Array): string {
+export function encodeBase64(bytes: Uint8Array): string {
   const node = (globalThis as { Buffer?: typeof Buffer }).Buffer;
   return node ? node.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64") : toBase64(bytes);
 }

@@ -11,16 +11,16 @@ import type { Log } from "../runtime.ts";
 export const LIMITS_TIMEOUT_MS = 250;
 
 /** What the counters said, or null where they could not be reached. */
-export type Counted = {
+export type ChargeResult = {
   allowed: boolean;
   states: readonly RateLimitState[];
   /** Null: waiting does not help. Only where not allowed. */
   retryAfterSeconds: number | null;
 } | null;
 
-export type Limiter = { charge(context: Context, rules: readonly RateLimit[]): Promise<Counted> };
+export type Limiter = { charge(context: Context, rules: readonly RateLimit[]): Promise<ChargeResult> };
 
-export class Checker implements Limiter {
+export class CheckLimiter implements Limiter {
   readonly #client: Client;
   readonly #settings: Settings;
   readonly #log: Log;
@@ -31,7 +31,7 @@ export class Checker implements Limiter {
     this.#log = log;
   }
 
-  async charge(context: Context, rules: readonly RateLimit[]): Promise<Counted> {
+  async charge(context: Context, rules: readonly RateLimit[]): Promise<ChargeResult> {
     try {
       const { json } = await this.#client.call({
         method: "POST",
@@ -52,15 +52,15 @@ export function subjectOf(settings: Settings, context: Context) {
   return { project_id: settings.projectId, env: context.env, key_id: context.keyId, tenant_id: context.tenantId };
 }
 
-function readResult(json: unknown, rules: readonly RateLimit[]): Counted {
+function readResult(json: unknown, rules: readonly RateLimit[]): ChargeResult {
   const { allowed, retry_after_seconds: retry, policies } = (json ?? {}) as Record<string, unknown>;
-  const states = readStates(policies, rules);
+  const states = parseStates(policies, rules);
   if (typeof allowed !== "boolean" || !states) return null;
   return { allowed, states, retryAfterSeconds: isCount(retry) ? retry : null };
 }
 
 /** The counters' own numbers beside our rules; null when they are not about our rules. */
-export function readStates(policies: unknown, rules: readonly RateLimit[]): RateLimitState[] | null {
+export function parseStates(policies: unknown, rules: readonly RateLimit[]): RateLimitState[] | null {
   if (!Array.isArray(policies) || policies.length !== rules.length) return null;
   const states: RateLimitState[] = [];
   for (const rule of rules) {

@@ -5,13 +5,13 @@
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { CallError, type Client } from "../client.ts";
 import type { Context, RateLimitState } from "../context.ts";
-import { type Counted, isCount, LIMITS_TIMEOUT_MS, type Limiter, readStates, subjectOf } from "./check.ts";
+import { type ChargeResult, isCount, LIMITS_TIMEOUT_MS, type Limiter, parseStates, subjectOf } from "./check.ts";
 import type { Settings } from "../options.ts";
 import type { Log, Ports } from "../runtime.ts";
 
 type Lease = { id: string; left: number; granted: number; askedAt: number; endsAt: number; states: RateLimitState[] };
 
-type Asked = "granted" | "denied" | "unreachable" | "unsupported";
+type LeaseOutcome = "granted" | "denied" | "unreachable" | "unsupported";
 
 /** One key's slice and how it has been used so far. */
 type Slot = {
@@ -19,8 +19,8 @@ type Slot = {
   lease: Lease | null;
   want: number;
   waiting: number;
-  asking: Promise<Asked> | null;
-  denied: Counted;
+  asking: Promise<LeaseOutcome> | null;
+  denied: ChargeResult;
   deniedUntil: number;
 };
 
@@ -34,7 +34,7 @@ const CLOSE_TIMEOUT_MS = 2000;
 const UNSUPPORTED_MS = 300_000;
 const TRIES = 20;
 
-export class Leases implements Limiter {
+export class LeaseLimiter implements Limiter {
   readonly #client: Client;
   readonly #settings: Settings;
   readonly #ports: Ports;
@@ -52,7 +52,7 @@ export class Leases implements Limiter {
     this.#fallback = fallback;
   }
 
-  async charge(context: Context, rules: readonly RateLimit[]): Promise<Counted> {
+  async charge(context: Context, rules: readonly RateLimit[]): Promise<ChargeResult> {
     const slot = this.#slotOf(`${context.env}:${context.keyId}`, rules);
     for (let tries = 0; tries < TRIES && this.#ports.elapsed() >= this.#unsupportedUntil; tries++) {
       const spent = this.#spend(slot);
@@ -73,7 +73,7 @@ export class Leases implements Limiter {
     await Promise.all([...this.#slots.values()].map((slot) => this.#giveBack(slot)));
   }
 
-  #spend(slot: Slot): Counted {
+  #spend(slot: Slot): ChargeResult {
     const { lease } = slot;
     if (!lease || lease.left === 0) return null;
     const now = this.#ports.elapsed();
@@ -93,7 +93,7 @@ export class Leases implements Limiter {
     return { allowed: true, states, retryAfterSeconds: null };
   }
 
-  async #ask(slot: Slot, context: Context): Promise<Asked> {
+  async #ask(slot: Slot, context: Context): Promise<LeaseOutcome> {
     const askedAt = this.#ports.elapsed();
     const smallest = Math.min(...slot.rules.map((rule) => rule.limit));
     slot.want = Math.min(slot.want, WANT_MAX, Math.max(1, Math.floor(smallest / SHARE)));
@@ -114,9 +114,9 @@ export class Leases implements Limiter {
     }
   }
 
-  #granted(slot: Slot, json: unknown, want: number, askedAt: number): Asked {
+  #granted(slot: Slot, json: unknown, want: number, askedAt: number): LeaseOutcome {
     const { granted, lease_id, expires_in_ms, policies } = (json ?? {}) as Record<string, unknown>;
-    const states = readStates(policies, slot.rules);
+    const states = parseStates(policies, slot.rules);
     if (!states || !isCount(granted) || granted > want) return "unreachable";
     if (granted === 0) {
       slot.denied = denialOf(states);
@@ -170,7 +170,7 @@ export class Leases implements Limiter {
 }
 
 /** The rule with nothing left and the longest wait is the one to name. */
-function denialOf(states: readonly RateLimitState[]): Counted {
+function denialOf(states: readonly RateLimitState[]): ChargeResult {
   const spent = states.filter((state) => state.remaining === 0);
   const waits = (spent.length > 0 ? spent : states).map((state) => state.resetMs);
   return { allowed: false, states, retryAfterSeconds: Math.max(1, Math.ceil(Math.max(...waits) / 1000)) };

@@ -2,7 +2,7 @@
 // The heads are locked before any work starts, so a chain can neither fork nor skip.
 import { hash as digest } from "node:crypto";
 import { sql } from "kysely";
-import { canonical, type Json } from "../../kernel/audit/canonical.ts";
+import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { auditPreimage, GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { statement, type Tx } from "./statement.ts";
@@ -83,7 +83,7 @@ async function takeHead(tx: Tx, workspace_id: string, exclusive: boolean): Promi
 export function prepareEntries(heads: Heads, entries: readonly Entry[]): PreparedEntry[] {
   return entries.map((entry) => {
     if (!heads.has(entry.workspace_id)) throw new Error(`no audit head is locked for ${entry.workspace_id}`);
-    return { ...entry, payload_text: canonical(entry.payload) };
+    return { ...entry, payload_text: canonicalize(entry.payload) };
   });
 }
 

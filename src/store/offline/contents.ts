@@ -2,7 +2,7 @@
 // a restored copy is held against it; read inside one transaction it is one moment of a database in use.
 import { createPublicKey, verify } from "node:crypto";
 import { toBase64 } from "../../kernel/crypto/bytes.ts";
-import { keyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
+import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
 import { appliedMigrations, checkpointKey, newestNote, type StoredNote } from "./chains.ts";
 import type { Source } from "./source.ts";
 import type { Expected } from "./verifier.ts";
@@ -88,7 +88,11 @@ export async function expectedOf(source: Source, workspace_id: string): Promise<
   if (!stored || !signer) return [];
   const name = `${signer.host}/audit/${workspace_id}`;
   const publicKey = Buffer.from(signer.public_key, "base64url");
-  const text = openNote(stored.note, { name, keyId: keyId(name, publicKey, sha256Bytes), publicKey }, verifyEd25519);
+  const text = openNote(
+    stored.note,
+    { name, keyId: computeKeyId(name, publicKey, sha256Bytes), publicKey },
+    verifyEd25519,
+  );
   const said = text === null ? null : parseCheckpoint(text);
   const good = said && said.origin === name && said.size === stored.seq;
   return [{ size: stored.seq, root: good ? toBase64(said.root) : null }];

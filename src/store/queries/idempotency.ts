@@ -6,15 +6,15 @@ import {
   LOCK_MS,
   STORED_BYTES_MAX,
   type Claim,
-  type Claimed,
-  type Completed,
+  type ClaimResult,
+  type CompletionResult,
   type Completion,
   type RecordOutcome,
-  type Scope,
+  type ClaimScope,
 } from "../../kernel/idempotency.ts";
 import { statement, type Tx } from "../engine/statement.ts";
 
-type AtScope = Scope & { now: number };
+type AtScope = ClaimScope & { now: number };
 
 const ATTEMPTS_MAX = 5;
 
@@ -74,7 +74,7 @@ const recordAt = statement<AtScope>()((db, p) =>
     .where("expires_at", ">", p.now),
 );
 
-export async function claimRecord(tx: Tx, scope: Scope, claim: Claim, now: number): Promise<Claimed> {
+export async function claimRecord(tx: Tx, scope: ClaimScope, claim: Claim, now: number): Promise<ClaimResult> {
   const times = { now, lease_until: now + LOCK_MS, expires_at: now + Math.max(claim.ttl_ms, LOCK_MS) };
   for (let attempt = 1; ; attempt++) {
     const taken = await takeRecord.first(tx, { ...scope, ...claim, ...times });
@@ -148,7 +148,12 @@ const completeRow = statement<
 );
 
 /** Books room for the answer first: with its body, else without, else only its status is kept. */
-async function bookAnswer(tx: Tx, workspace_id: string, { whole, bare }: Completion, max: number) {
+async function bookAnswer(
+  tx: Tx,
+  workspace_id: string,
+  { sealed_full: whole, sealed_without_body: bare }: Completion,
+  max: number,
+) {
   for (const sealed of [whole, bare]) {
     const bytes = sealed?.length ?? 0;
     if (sealed && bytes <= max && (await bookBytes.run(tx, { workspace_id, bytes, max })) > 0) {
@@ -160,11 +165,11 @@ async function bookAnswer(tx: Tx, workspace_id: string, { whole, bare }: Complet
 
 export async function completeRecord(
   tx: Tx,
-  scope: Scope,
+  scope: ClaimScope,
   completion: Completion,
   now: number,
   storedBytesMax = STORED_BYTES_MAX,
-): Promise<Completed> {
+): Promise<CompletionResult> {
   const { workspace_id } = scope;
   const { token_hash, status, ttl_ms } = completion;
   const fence = { ...scope, token_hash, now };
@@ -189,7 +194,12 @@ const deleteRow = statement<Fenced>()((db, p) =>
     .returning("stored_bytes"),
 );
 
-export async function releaseRecord(tx: Tx, scope: Scope, token_hash: string, now: number): Promise<RecordOutcome> {
+export async function releaseRecord(
+  tx: Tx,
+  scope: ClaimScope,
+  token_hash: string,
+  now: number,
+): Promise<RecordOutcome> {
   const deleted = await deleteRow.first(tx, { ...scope, token_hash, now });
   if (!deleted) return (await explain(tx, { ...scope, token_hash, now })).outcome;
   const { workspace_id } = scope;
@@ -213,7 +223,12 @@ const extendRow = statement<Fenced & { lease_until: number }>()((db, p) =>
     .where("expires_at", ">", p.now),
 );
 
-export async function heartbeatRecord(tx: Tx, scope: Scope, token_hash: string, now: number): Promise<RecordOutcome> {
+export async function heartbeatRecord(
+  tx: Tx,
+  scope: ClaimScope,
+  token_hash: string,
+  now: number,
+): Promise<RecordOutcome> {
   const fence = { ...scope, token_hash, now };
   if ((await extendRow.run(tx, { ...fence, lease_until: now + LOCK_MS })) > 0) return "ok";
   return (await explain(tx, fence)).outcome;

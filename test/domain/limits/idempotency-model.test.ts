@@ -144,8 +144,8 @@ for (const back of backends) {
           token_hash: hash(lock_token ?? ""),
           status: 200,
           ttl_ms: null,
-          whole: new Uint8Array(bodyBytes),
-          bare: new Uint8Array(10),
+          sealed_full: new Uint8Array(bodyBytes),
+          sealed_without_body: new Uint8Array(10),
         };
         return record(lite.services, (tx) => completeRecord(tx, scope, completion, lite.clock.now(), max));
       };

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonical, type Json } from "../../../src/kernel/audit/canonical.ts";
+import { canonicalize, type Json } from "../../../src/kernel/audit/canonical.ts";
 
 const anyJson = fc.jsonValue({ stringUnit: "binary" }) as fc.Arbitrary<Json>;
 
@@ -13,7 +13,9 @@ describe("the examples of RFC 8785", () => {
     }`;
     const numbers = "[333333333.3333333,1e+30,4.5,0.002,1e-27]";
     const string = String.raw`"€$\u000f\nA'B\"\\\\\"/"`;
-    expect(canonical(JSON.parse(input))).toBe(`{"literals":[null,true,false],"numbers":${numbers},"string":${string}}`);
+    expect(canonicalize(JSON.parse(input))).toBe(
+      `{"literals":[null,true,false],"numbers":${numbers},"string":${string}}`,
+    );
   });
 
   it("§3.2.3: keys are sorted by UTF-16 code units", () => {
@@ -21,7 +23,7 @@ describe("the examples of RFC 8785", () => {
       "\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh", "1": "One",
       "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"
     }`;
-    expect(canonical(JSON.parse(input)).match(/"[A-Z][^"]+"/g)).toEqual([
+    expect(canonicalize(JSON.parse(input)).match(/"[A-Z][^"]+"/g)).toEqual([
       '"Carriage Return"',
       '"One"',
       '"Control"',
@@ -59,7 +61,7 @@ describe("the examples of RFC 8785", () => {
     ["43143ff3c1cb0959", "1424953923781206.2"],
   ] as const) {
     it(`appendix B: ${bits} is ${text}`, () => {
-      expect(canonical(Buffer.from(bits, "hex").readDoubleBE())).toBe(text);
+      expect(canonicalize(Buffer.from(bits, "hex").readDoubleBE())).toBe(text);
     });
   }
 });
@@ -68,7 +70,7 @@ describe("canonical", () => {
   it("keeps the value", () => {
     fc.assert(
       fc.property(anyJson, (value) => {
-        expect(JSON.parse(canonical(value))).toEqual(JSON.parse(JSON.stringify(value)));
+        expect(JSON.parse(canonicalize(value))).toEqual(JSON.parse(JSON.stringify(value)));
       }),
     );
   });
@@ -77,17 +79,17 @@ describe("canonical", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string({ unit: "binary" }), anyJson), (value) => {
         const reversed = Object.fromEntries(Object.entries(value).toReversed());
-        expect(canonical(reversed)).toBe(canonical({ ...value }));
+        expect(canonicalize(reversed)).toBe(canonicalize({ ...value }));
       }),
     );
   });
 
   it("keeps the order of an array and sorts inside it", () => {
-    expect(canonical([{ b: 1, a: [] }, "x", {}])).toBe('[{"a":[],"b":1},"x",{}]');
+    expect(canonicalize([{ b: 1, a: [] }, "x", {}])).toBe('[{"a":[],"b":1},"x",{}]');
   });
 
   it("takes __proto__ as a key like any other", () => {
-    expect(canonical(JSON.parse('{"b":1,"__proto__":{"a":2}}'))).toBe('{"__proto__":{"a":2},"b":1}');
+    expect(canonicalize(JSON.parse('{"b":1,"__proto__":{"a":2}}'))).toBe('{"__proto__":{"a":2},"b":1}');
   });
 
   for (const [why, value] of [
@@ -100,7 +102,7 @@ describe("canonical", () => {
     ["a bigint", 1n],
   ] as const) {
     it(`throws on ${why}`, () => {
-      expect(() => canonical(value as unknown as Json)).toThrow(TypeError);
+      expect(() => canonicalize(value as unknown as Json)).toThrow(TypeError);
     });
   }
 });

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonical, type Json } from "../../../src/kernel/audit/canonical.ts";
+import { canonicalize, type Json } from "../../../src/kernel/audit/canonical.ts";
 import {
   type AuditRow,
   auditPreimage,
-  auditText,
+  canonicalAuditRow,
   createChainVerifier,
   GENESIS_HASH,
   type HashedRow,
@@ -78,7 +78,7 @@ const changed = (at: number, change: Partial<HashedRow>) =>
 
 describe("a row's hash", () => {
   it("has the published canonical text of row 1", () => {
-    expect(auditText(row1)).toBe(
+    expect(canonicalAuditRow(row1)).toBe(
       '{"action":"workspace.created","actor_id":"33333333-3333-4333-8333-333333333333","actor_type":"user",' +
         '"id":"22222222-2222-4222-8222-222222222222","occurred_at":"2026-11-14T00:00:00.000Z",' +
         '"payload":{"slug":"acme"},"prev_hash":"0000000000000000000000000000000000000000000000000000000000000000",' +
@@ -95,20 +95,20 @@ describe("a row's hash", () => {
   it("is over exactly the canonical JSON of its twelve fields", () => {
     fc.assert(
       fc.property(anyRow, (row) => {
-        expect(auditText(row)).toBe(canonical({ ...row, v: 1 }));
-        expect(auditText(row, canonical(row.payload))).toBe(auditText(row));
-        expect(auditPreimage(row)).toBe(`keyrack-audit-v1\n${canonical({ ...row, v: 1 })}`);
+        expect(canonicalAuditRow(row)).toBe(canonicalize({ ...row, v: 1 }));
+        expect(canonicalAuditRow(row, canonicalize(row.payload))).toBe(canonicalAuditRow(row));
+        expect(auditPreimage(row)).toBe(`keyrack-audit-v1\n${canonicalize({ ...row, v: 1 })}`);
       }),
     );
   });
 
   it("ignores what is added at read time", () => {
-    expect(auditText({ ...row1, v: 1, hash: "x", actor: null } as AuditRow)).toBe(auditText(row1));
+    expect(canonicalAuditRow({ ...row1, v: 1, hash: "x", actor: null } as AuditRow)).toBe(canonicalAuditRow(row1));
   });
 
   it("cannot be computed for what has no canonical form", () => {
-    expect(() => auditText({ ...row1, action: "\ud800" })).toThrow(TypeError);
-    expect(() => auditText({ ...row1, seq: Number.NaN })).toThrow(TypeError);
+    expect(() => canonicalAuditRow({ ...row1, action: "\ud800" })).toThrow(TypeError);
+    expect(() => canonicalAuditRow({ ...row1, seq: Number.NaN })).toThrow(TypeError);
   });
 });
 
@@ -126,7 +126,7 @@ describe("the chain verifier", () => {
   });
 
   it("accepts the stored payload text in place of the payload", () => {
-    const stored = five.map(({ payload, ...row }) => ({ ...row, payload: null, payload_text: canonical(payload) }));
+    const stored = five.map(({ payload, ...row }) => ({ ...row, payload: null, payload_text: canonicalize(payload) }));
     expect(verify(stored, head)).toEqual({ checked: 5, broken_seq: null, reason: null });
   });
 

@@ -2,7 +2,13 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { digestKey, digestShort, LIVE_KEY, NOT_A_KEY, TEST_KEY } from "../../../src/kernel/crypto/key-digest.ts";
+import {
+  digestApiKey,
+  digestSingleBlock,
+  LIVE_KEY,
+  NOT_A_KEY,
+  TEST_KEY,
+} from "../../../src/kernel/crypto/key-digest.ts";
 import { DIGEST } from "../../../src/kernel/crypto/sha256-block.ts";
 import { formatCredential, parseCredential } from "../../../src/kernel/credentials.ts";
 
@@ -14,7 +20,7 @@ const mint = (env: "live" | "test") => formatCredential("api_key", env, randomBy
 
 describe("the fused pass", () => {
   it("hashes the published vector", () => {
-    expect(digestKey(VECTOR, 0)).toBe(LIVE_KEY);
+    expect(digestApiKey(VECTOR, 0)).toBe(LIVE_KEY);
     expect(digestHex()).toBe(VECTOR_HASH);
   });
 
@@ -23,7 +29,7 @@ describe("the fused pass", () => {
       const env = i % 2 ? "live" : "test";
       const key = mint(env);
       const before = "x".repeat(i % 11);
-      expect(digestKey(before + key, before.length)).toBe(env === "live" ? LIVE_KEY : TEST_KEY);
+      expect(digestApiKey(before + key, before.length)).toBe(env === "live" ? LIVE_KEY : TEST_KEY);
       expect(digestHex()).toBe(createHash("sha256").update(key).digest("hex"));
     }
   });
@@ -34,7 +40,7 @@ describe("the fused pass", () => {
       for (const other of others) {
         const text = VECTOR.slice(0, at) + other + VECTOR.slice(at + 1);
         const plain = `${other} at ${at}: ${parseCredential(text)?.kind === "api_key"}`;
-        expect(`${other} at ${at}: ${digestKey(text, 0) !== NOT_A_KEY}`).toBe(plain);
+        expect(`${other} at ${at}: ${digestApiKey(text, 0) !== NOT_A_KEY}`).toBe(plain);
       }
     }
   });
@@ -42,16 +48,16 @@ describe("the fused pass", () => {
   it("refuses a character whose low seven bits would be right", () => {
     const shifted = VECTOR.slice(0, 20) + String.fromCharCode(VECTOR.charCodeAt(20) + 128) + VECTOR.slice(21);
     const wide = VECTOR.slice(0, 20) + String.fromCharCode(VECTOR.charCodeAt(20) + 0x100) + VECTOR.slice(21);
-    expect([digestKey(shifted, 0), digestKey(wide, 0)]).toEqual([NOT_A_KEY, NOT_A_KEY]);
+    expect([digestApiKey(shifted, 0), digestApiKey(wide, 0)]).toEqual([NOT_A_KEY, NOT_A_KEY]);
   });
 
   it("refuses an upper-case checksum, other credentials and other lengths", () => {
     const upper = VECTOR.slice(0, 40) + VECTOR.slice(40).toUpperCase();
     const secret = formatCredential("secret_key", "live", randomBytes(24));
     const texts = [upper, secret, `${VECTOR}0`, VECTOR.slice(1), VECTOR.slice(0, 47), "", " ".repeat(48)];
-    expect(texts.filter((text) => digestKey(text, 0) !== NOT_A_KEY)).toEqual([]);
-    expect(digestKey(VECTOR, 1)).toBe(NOT_A_KEY);
-    expect(digestKey(VECTOR, -1)).toBe(NOT_A_KEY);
+    expect(texts.filter((text) => digestApiKey(text, 0) !== NOT_A_KEY)).toEqual([]);
+    expect(digestApiKey(VECTOR, 1)).toBe(NOT_A_KEY);
+    expect(digestApiKey(VECTOR, -1)).toBe(NOT_A_KEY);
   });
 });
 
@@ -61,17 +67,17 @@ describe("a text of one block", () => {
   it("is hashed as node:crypto does, whatever was hashed before it", () => {
     for (let length = 0; length <= 55; length++) {
       const text = randomBytes(55).toString("base64url").slice(0, length);
-      expect(`${length}: ${digestShort(text)} ${digestHex()}`).toBe(`${length}: true ${sha256(text)}`);
+      expect(`${length}: ${digestSingleBlock(text)} ${digestHex()}`).toBe(`${length}: true ${sha256(text)}`);
       const key = mint("live");
-      digestKey(key, 0);
+      digestApiKey(key, 0);
       expect(`after ${length}: ${digestHex()}`).toBe(`after ${length}: ${sha256(key)}`);
     }
   });
 
   it("is left to others where it is longer or not ASCII, and what was hashed last stays", () => {
-    digestShort("the last one");
+    digestSingleBlock("the last one");
     for (const text of ["x".repeat(56), "é", "x\u0080", "Ł", "😀", `${"x".repeat(54)}ÿ`]) {
-      expect([text, digestShort(text), digestHex()]).toEqual([text, false, sha256("the last one")]);
+      expect([text, digestSingleBlock(text), digestHex()]).toEqual([text, false, sha256("the last one")]);
     }
   });
 });

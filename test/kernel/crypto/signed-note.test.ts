@@ -4,15 +4,15 @@ import { describe, expect, it } from "vitest";
 import { fromBase64, fromHex, toBase64, toHex, utf8 } from "../../../src/kernel/crypto/bytes.ts";
 import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 import {
-  checkpointText,
+  formatCheckpoint,
   formatNote,
-  keyId,
+  computeKeyId,
   openNote,
   parseCheckpoint,
   parseNote,
   parseVkey,
   type VerifierKey,
-  vkey,
+  formatVkey,
 } from "../../../src/kernel/crypto/signed-note.ts";
 
 const sha256 = (bytes: Uint8Array) => new Uint8Array(createHash("sha256").update(bytes).digest());
@@ -37,8 +37,8 @@ const ROW_HASHES = [
   "8d6e35a7c06175cc3d4855e8c72aad011b1715cf4c87aa11243fffd12c747540",
 ];
 
-const text = checkpointText(NAME, 2, fromBase64(ROOT));
-const id = keyId(NAME, publicBytes(7), sha256);
+const text = formatCheckpoint(NAME, 2, fromBase64(ROOT));
+const id = computeKeyId(NAME, publicBytes(7), sha256);
 const note = formatNote(text, NAME, id, sign(null, utf8(text), privateKeyOf(7)));
 const key = parseVkey(VKEY, sha256) as VerifierKey;
 const line = (name: string, bytes: Uint8Array) => `— ${name} ${toBase64(bytes)}\n`;
@@ -52,7 +52,7 @@ describe("the published checkpoint", () => {
   });
 
   it("has the verifier key of seed 07", () => {
-    expect(vkey(NAME, publicBytes(7), sha256)).toBe(VKEY);
+    expect(formatVkey(NAME, publicBytes(7), sha256)).toBe(VKEY);
     expect(toHex(key.keyId)).toBe("a3522932");
     expect(key).toEqual({ name: NAME, keyId: id, publicKey: publicBytes(7) });
   });
@@ -169,20 +169,20 @@ describe("parseVkey", () => {
   it("reads every key that vkey wrote, plus signs in the base64 included", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (publicKey) => {
-        expect(parseVkey(vkey("a.example/x", publicKey, sha256), sha256)?.publicKey).toEqual(publicKey);
+        expect(parseVkey(formatVkey("a.example/x", publicKey, sha256), sha256)?.publicKey).toEqual(publicKey);
       }),
     );
   });
 
   it("vkey refuses a name with a space or a plus", () => {
     for (const name of ["", "a b", "a+b", "a\u00a0b"]) {
-      expect(() => vkey(name, publicBytes(7), sha256)).toThrow(RangeError);
+      expect(() => formatVkey(name, publicBytes(7), sha256)).toThrow(RangeError);
     }
   });
 });
 
 describe("parseCheckpoint", () => {
-  it("reads what checkpointText wrote, and passes over extension lines", () => {
+  it("reads what formatCheckpoint wrote, and passes over extension lines", () => {
     const expected = { origin: NAME, size: 2, root: fromBase64(ROOT) };
     expect(parseCheckpoint(text)).toEqual(expected);
     expect(parseCheckpoint(`${text}extension\n`)).toEqual(expected);
@@ -203,12 +203,12 @@ describe("parseCheckpoint", () => {
     });
   }
 
-  it("checkpointText refuses what could not be read back", () => {
+  it("formatCheckpoint refuses what could not be read back", () => {
     const root = new Uint8Array(32);
-    expect(() => checkpointText("", 1, root)).toThrow(RangeError);
-    expect(() => checkpointText("a\nb", 1, root)).toThrow(RangeError);
-    expect(() => checkpointText("a", 1.5, root)).toThrow(RangeError);
-    expect(() => checkpointText("a", -1, root)).toThrow(RangeError);
-    expect(() => checkpointText("a", 1, new Uint8Array(31))).toThrow(RangeError);
+    expect(() => formatCheckpoint("", 1, root)).toThrow(RangeError);
+    expect(() => formatCheckpoint("a\nb", 1, root)).toThrow(RangeError);
+    expect(() => formatCheckpoint("a", 1.5, root)).toThrow(RangeError);
+    expect(() => formatCheckpoint("a", -1, root)).toThrow(RangeError);
+    expect(() => formatCheckpoint("a", 1, new Uint8Array(31))).toThrow(RangeError);
   });
 });

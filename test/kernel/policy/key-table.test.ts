@@ -2,10 +2,10 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Interned } from "../../../src/kernel/policy/interner.ts";
+import { Interner } from "../../../src/kernel/policy/interner.ts";
 import { EXPIRY, KeyTable, PROFILE, ROW, TENANT } from "../../../src/kernel/policy/key-table.ts";
-import { Tenants } from "../../../src/kernel/policy/tenant-table.ts";
-import { readDigest, readUuid, uuidText } from "../../../src/kernel/crypto/word-codec.ts";
+import { TenantTable } from "../../../src/kernel/policy/tenant-table.ts";
+import { digestToWords, uuidToWords, wordsToUuid } from "../../../src/kernel/crypto/word-codec.ts";
 
 /** A row whose digest starts with `first` (its home) and is told apart from others only by its last word. */
 function rowOf(first: number, last: number, mark: number): Int32Array {
@@ -108,17 +108,18 @@ describe("tenants", () => {
     const ids = Array.from({ length: 300 }, (_, i) => Int32Array.of(0x01901640, 0x7000, i % 3, Math.imul(i, 1 << 20)));
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(299), fc.boolean()), { maxLength: 400, size: "max" }), (steps) => {
-        const tenants = new Tenants();
+        const tenants = new TenantTable();
         const model = new Map<number, { id: number; uses: number }>();
         for (const [which, take] of steps) {
           const known = model.get(which);
-          if (take) model.set(which, { id: tenants.take(ids[which] as Int32Array, 0), uses: (known?.uses ?? 0) + 1 });
-          else if (known) tenants.drop(known.id);
+          if (take)
+            model.set(which, { id: tenants.acquire(ids[which] as Int32Array, 0), uses: (known?.uses ?? 0) + 1 });
+          else if (known) tenants.release(known.id);
           if (!take && known && --known.uses === 0) model.delete(which);
         }
         expect(tenants.size).toBe(model.size);
         expect(new Set([...model.values()].map(({ id }) => id)).size).toBe(model.size);
-        for (const [which, { id }] of model) expect(tenants.text(id)).toBe(uuidText(ids[which] as Int32Array, 0));
+        for (const [which, { id }] of model) expect(tenants.text(id)).toBe(wordsToUuid(ids[which] as Int32Array, 0));
       }),
     );
   });
@@ -126,15 +127,15 @@ describe("tenants", () => {
 
 describe("many tenants", () => {
   it("are all found again after their table has grown several times, and nobody takes another's place", () => {
-    const tenants = new Tenants();
+    const tenants = new TenantTable();
     const ids = Array.from({ length: 5_000 }, (_, i) => Int32Array.of(i, Math.imul(i, 0x9e3779b1), 7, i >> 3));
-    const taken = ids.map((words) => tenants.take(words, 0));
+    const taken = ids.map((words) => tenants.acquire(words, 0));
     expect(new Set(taken).size).toBe(ids.length);
-    expect(ids.map((words) => tenants.take(words, 0))).toEqual(taken);
-    for (const [i, words] of ids.entries()) expect(tenants.text(taken[i] as number)).toBe(uuidText(words, 0));
+    expect(ids.map((words) => tenants.acquire(words, 0))).toEqual(taken);
+    for (const [i, words] of ids.entries()) expect(tenants.text(taken[i] as number)).toBe(wordsToUuid(words, 0));
     for (const id of taken) {
-      tenants.drop(id);
-      tenants.drop(id);
+      tenants.release(id);
+      tenants.release(id);
     }
     expect(tenants.size).toBe(0);
   });
@@ -143,18 +144,18 @@ describe("many tenants", () => {
 describe("interned values", () => {
   it("are made once and forgotten with their last user", () => {
     let made = 0;
-    const interned = new Interned((key) => {
+    const interned = new Interner((key) => {
       made++;
       return { key };
     });
-    const a = interned.take("a");
-    expect(interned.take("a")).toBe(a);
+    const a = interned.acquire("a");
+    expect(interned.acquire("a")).toBe(a);
     expect(made).toBe(1);
-    interned.drop(a);
+    interned.release(a);
     expect(interned.value(a).key).toBe("a");
-    interned.drop(a);
+    interned.release(a);
     expect(interned.size).toBe(0);
-    expect(interned.take("b")).toBe(a);
+    expect(interned.acquire("b")).toBe(a);
   });
 });
 
@@ -163,8 +164,8 @@ describe("ids as words", () => {
     fc.assert(
       fc.property(fc.uuid(), (id) => {
         const words = new Int32Array(4);
-        expect(readUuid(id, words, 0)).toBe(true);
-        expect(uuidText(words, 0)).toBe(id);
+        expect(uuidToWords(id, words, 0)).toBe(true);
+        expect(wordsToUuid(words, 0)).toBe(id);
       }),
     );
   });
@@ -181,9 +182,9 @@ describe("ids as words", () => {
       null,
       7,
     ];
-    expect(bad.filter((id) => readUuid(id, words, 0))).toEqual([]);
+    expect(bad.filter((id) => uuidToWords(id, words, 0))).toEqual([]);
     const hashes = ["", "0".repeat(63), "g".repeat(64), `${"0".repeat(63)}é`, undefined, {}];
-    expect(hashes.filter((hash) => readDigest(hash, words, 0))).toEqual([]);
-    expect(readDigest("AB".repeat(32), words, 0)).toBe(true);
+    expect(hashes.filter((hash) => digestToWords(hash, words, 0))).toEqual([]);
+    expect(digestToWords("AB".repeat(32), words, 0)).toBe(true);
   });
 });

@@ -7,7 +7,15 @@ import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { Decision, decide, type KeyEntry, type Policy } from "../../../src/kernel/policy/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader } from "../../../src/kernel/policy/loader.ts";
 import { TENANT } from "../../../src/kernel/policy/key-table.ts";
-import { deltaOf, entryOf, idOf, PROJECT, removalOf, snapshotOf, WORKSPACE } from "../../../harness/sdk/feeds.ts";
+import {
+  policyDelta,
+  keyEntry,
+  keyIdFor,
+  PROJECT,
+  keyRemoval,
+  policySnapshot,
+  WORKSPACE,
+} from "../../../harness/sdk/policy-fixtures.ts";
 
 const NOW = Date.parse("2026-11-15T00:00:00.000Z");
 const want = { projectId: PROJECT, env: null, maxKeys: 1000 };
@@ -28,9 +36,9 @@ describe("decide", () => {
   const key = mint();
   const other = mint("test");
   const policy = load(
-    snapshotOf([
-      entryOf(key, { scopes: ["a", "b"], expires_at: "2026-11-15T00:00:00.001Z" }),
-      entryOf(other, { env: "test", expires_at: "2026-11-15T00:00:00.000Z" }),
+    policySnapshot([
+      keyEntry(key, { scopes: ["a", "b"], expires_at: "2026-11-15T00:00:00.001Z" }),
+      keyEntry(other, { env: "test", expires_at: "2026-11-15T00:00:00.000Z" }),
     ]),
   );
 
@@ -55,7 +63,7 @@ describe("decide", () => {
   it("finds each scope of a key that has many, and no other", () => {
     for (const count of [1, 8, 9, 40]) {
       const scopes = Array.from({ length: count }, (_, i) => `s${i}`);
-      const held = load(snapshotOf([entryOf(key, { scopes })]));
+      const held = load(policySnapshot([keyEntry(key, { scopes })]));
       expect(judge(held, key, scopes).outcome).toBe("valid");
       expect(judge(held, key, ["s0", `s${count}`]).into.missing).toEqual([`s${count}`]);
       expect(judge(held, key).into.profile.scopes.size).toBe(count);
@@ -63,7 +71,7 @@ describe("decide", () => {
   });
 
   it("refuses a key whose row claims the other environment than its text", () => {
-    const liar = load(snapshotOf([entryOf(key, { env: "test" })]));
+    const liar = load(policySnapshot([keyEntry(key, { env: "test" })]));
     expect(judge(liar, key).outcome).toBe("unknown");
   });
 
@@ -72,7 +80,7 @@ describe("decide", () => {
     const times = fc.oneof(fc.constantFrom(...edges), fc.integer({ min: 0, max: Date.UTC(2199, 0) }));
     fc.assert(
       fc.property(times, (expiry) => {
-        const held = load(snapshotOf([entryOf(key, { expires_at: new Date(expiry).toISOString() })]));
+        const held = load(policySnapshot([keyEntry(key, { expires_at: new Date(expiry).toISOString() })]));
         const at = (now: number) => {
           const into = new Decision();
           return [decide(into, held, null, key, 0, [], () => now), into.expiry];
@@ -102,7 +110,7 @@ describe("decide", () => {
     "202:-11-14T00:00:00.000Z",
   ]) {
     it(`takes no snapshot with the expiry ${text}`, () => {
-      expect(() => load(snapshotOf([entryOf(key, { expires_at: text })]))).toThrow(PolicyError);
+      expect(() => load(policySnapshot([keyEntry(key, { expires_at: text })]))).toThrow(PolicyError);
     });
   }
 
@@ -110,7 +118,7 @@ describe("decide", () => {
     const good = "2026-11-14T00:00:00.000Z";
     for (const at of [4, 7, 10, 13, 16, 19, 23]) {
       const expires_at = `${good.slice(0, at)}/${good.slice(at + 1)}`;
-      expect(() => load(snapshotOf([entryOf(key, { expires_at })])), expires_at).toThrow(PolicyError);
+      expect(() => load(policySnapshot([keyEntry(key, { expires_at })])), expires_at).toThrow(PolicyError);
     }
   });
 
@@ -118,11 +126,11 @@ describe("decide", () => {
     const rule = { limit: 5, window_ms: 1_000, algorithm: "sliding", scope: "key" } as const;
     const scopes = Array.from({ length: 1_025 }, (_, i) => `s${i}`);
     const rate_limits = Array.from({ length: 65 }, (_, i) => ({ ...rule, id: `r${i}` }));
-    const held = load(snapshotOf([entryOf(key, { scopes: scopes.slice(1), rate_limits: rate_limits.slice(1) })]));
+    const held = load(policySnapshot([keyEntry(key, { scopes: scopes.slice(1), rate_limits: rate_limits.slice(1) })]));
     const { profile } = judge(held, key).into;
     expect([profile.scopes.size, profile.rules.length]).toEqual([1_024, 64]);
-    expect(() => load(snapshotOf([entryOf(key, { scopes })]))).toThrow(PolicyError);
-    expect(() => load(snapshotOf([entryOf(key, { rate_limits })]))).toThrow(PolicyError);
+    expect(() => load(policySnapshot([keyEntry(key, { scopes })]))).toThrow(PolicyError);
+    expect(() => load(policySnapshot([keyEntry(key, { rate_limits })]))).toThrow(PolicyError);
   });
 
   it("takes no rule of another form, whatever is wrong with it", () => {
@@ -136,7 +144,7 @@ describe("decide", () => {
     ];
     for (const more of wrong) {
       const rate_limits = [{ ...rule, ...more }] as KeyEntry["rate_limits"];
-      expect(() => load(snapshotOf([entryOf(key, { rate_limits })])), JSON.stringify(more)).toThrow(PolicyError);
+      expect(() => load(policySnapshot([keyEntry(key, { rate_limits })])), JSON.stringify(more)).toThrow(PolicyError);
     }
   });
 
@@ -158,8 +166,8 @@ describe("decide", () => {
     );
     const keys = all.map(() => mint());
     // Twice over, so that each meets its like and its neighbours; a page's end makes the loader start anew.
-    const entries = [...all, ...all].map((more, i) => entryOf(keys[i] ?? mint(), more));
-    const held = load(snapshotOf(entries));
+    const entries = [...all, ...all].map((more, i) => keyEntry(keys[i] ?? mint(), more));
+    const held = load(policySnapshot(entries));
     for (const [i, { rate_limits, scopes }] of all.entries()) {
       const { profile } = judge(held, keys[i] as string).into;
       expect([profile.rules, [...profile.scopes]]).toEqual([rate_limits, scopes]);
@@ -180,20 +188,20 @@ describe("a snapshot", () => {
 
   it("counts only when its last page is in", () => {
     const loader = new SnapshotLoader(want);
-    expect(loader.add(snapshotOf([entryOf(a)], { next_cursor: "c1" }))).toBe("c1");
+    expect(loader.add(policySnapshot([keyEntry(a)], { next_cursor: "c1" }))).toBe("c1");
     expect(() => loader.finish()).toThrow(PolicyError);
-    expect(loader.add(snapshotOf([entryOf(b)]))).toBe(null);
+    expect(loader.add(policySnapshot([keyEntry(b)]))).toBe(null);
     const policy = loader.finish();
     expect([judge(policy, a).outcome, judge(policy, b).outcome, policy.keys.count]).toEqual(["valid", "valid", 2]);
-    expect(() => loader.add(snapshotOf([]))).toThrow(PolicyError);
+    expect(() => loader.add(policySnapshot([]))).toThrow(PolicyError);
   });
 
   it("has no keys when the project is deleted, whatever it lists", () => {
-    const policy = load(snapshotOf([entryOf(a)], { project_deleted: true }));
+    const policy = load(policySnapshot([keyEntry(a)], { project_deleted: true }));
     expect(judge(policy, a).outcome).toBe("unknown");
   });
 
-  const good = snapshotOf([entryOf(a)]);
+  const good = policySnapshot([keyEntry(a)]);
   const bad: [string, unknown][] = [
     ["null", null],
     ["a list", []],
@@ -206,38 +214,40 @@ describe("a snapshot", () => {
     ["text as version", { ...good, version: "7" }],
     ["a negative version", { ...good, version: -1 }],
     ["no word on deletion", { ...good, project_deleted: undefined }],
-    ["keys that are no list", { ...good, keys: { 0: entryOf(a) } }],
+    ["keys that are no list", { ...good, keys: { 0: keyEntry(a) } }],
     ["a key that is null", { ...good, keys: [null] }],
-    ["a key without hash", { ...good, keys: [{ ...entryOf(a), lookup_hash: null }] }],
-    ["a short hash", { ...good, keys: [{ ...entryOf(a), lookup_hash: "ab" }] }],
-    ["a key without id", { ...good, keys: [{ ...entryOf(a), key_id: 1 }] }],
-    ["a key without tenant", { ...good, keys: [{ ...entryOf(a), tenant_id: "" }] }],
-    ["a third environment", { ...good, keys: [{ ...entryOf(a), env: "dev" }] }],
-    ["scopes as text", { ...good, keys: [{ ...entryOf(a), scopes: "a" }] }],
-    ["a scope that is a number", { ...good, keys: [{ ...entryOf(a), scopes: [1] }] }],
-    ["an expiry as number", { ...good, keys: [{ ...entryOf(a), expires_at: 5 }] }],
-    ["a missing expiry", { ...good, keys: [{ ...entryOf(a), expires_at: undefined }] }],
-    ["an expiry of another form", { ...good, keys: [{ ...entryOf(a), expires_at: "tomorrow" }] }],
-    ["a day that does not exist", { ...good, keys: [{ ...entryOf(a), expires_at: "2027-02-30T00:00:00.000Z" }] }],
-    ["limits as null", { ...good, keys: [{ ...entryOf(a), rate_limits: null }] }],
-    ["a limit of zero", { ...good, keys: [{ ...entryOf(a), rate_limits: [{ ...rule(), limit: 0 }] }] }],
-    ["a limit id with a quote", { ...good, keys: [{ ...entryOf(a), rate_limits: [{ ...rule(), id: 'a"b' }] }] }],
-    ["an unknown algorithm", { ...good, keys: [{ ...entryOf(a), rate_limits: [{ ...rule(), algorithm: "x" }] }] }],
+    ["a key without hash", { ...good, keys: [{ ...keyEntry(a), lookup_hash: null }] }],
+    ["a short hash", { ...good, keys: [{ ...keyEntry(a), lookup_hash: "ab" }] }],
+    ["a key without id", { ...good, keys: [{ ...keyEntry(a), key_id: 1 }] }],
+    ["a key without tenant", { ...good, keys: [{ ...keyEntry(a), tenant_id: "" }] }],
+    ["a third environment", { ...good, keys: [{ ...keyEntry(a), env: "dev" }] }],
+    ["scopes as text", { ...good, keys: [{ ...keyEntry(a), scopes: "a" }] }],
+    ["a scope that is a number", { ...good, keys: [{ ...keyEntry(a), scopes: [1] }] }],
+    ["an expiry as number", { ...good, keys: [{ ...keyEntry(a), expires_at: 5 }] }],
+    ["a missing expiry", { ...good, keys: [{ ...keyEntry(a), expires_at: undefined }] }],
+    ["an expiry of another form", { ...good, keys: [{ ...keyEntry(a), expires_at: "tomorrow" }] }],
+    ["a day that does not exist", { ...good, keys: [{ ...keyEntry(a), expires_at: "2027-02-30T00:00:00.000Z" }] }],
+    ["limits as null", { ...good, keys: [{ ...keyEntry(a), rate_limits: null }] }],
+    ["a limit of zero", { ...good, keys: [{ ...keyEntry(a), rate_limits: [{ ...rule(), limit: 0 }] }] }],
+    ["a limit id with a quote", { ...good, keys: [{ ...keyEntry(a), rate_limits: [{ ...rule(), id: 'a"b' }] }] }],
+    ["an unknown algorithm", { ...good, keys: [{ ...keyEntry(a), rate_limits: [{ ...rule(), algorithm: "x" }] }] }],
     ["a cursor that is a number", { ...good, next_cursor: 1 }],
     ["no word on a next page", { ...good, next_cursor: undefined }],
     ["an empty cursor", { ...good, next_cursor: "" }],
     ["an endless cursor", { ...good, next_cursor: "x".repeat(513) }],
     ["a page without keys that is not the last", { ...good, keys: [], next_cursor: "c" }],
-    ["one key twice", { ...good, keys: [entryOf(a), entryOf(a)] }],
-    ["more keys than allowed", snapshotOf(Array.from({ length: 1001 }, () => entryOf(mint())))],
+    ["one key twice", { ...good, keys: [keyEntry(a), keyEntry(a)] }],
+    ["more keys than allowed", policySnapshot(Array.from({ length: 1001 }, () => keyEntry(mint())))],
   ];
   for (const [why, page] of bad) it(`is refused with ${why}`, () => expect(() => load(page)).toThrow(PolicyError));
 
   it("is refused when its pages disagree or a cursor comes back", () => {
-    const first = snapshotOf([entryOf(a)], { next_cursor: "c1", version: 7 });
-    expect(() => load(first, snapshotOf([entryOf(b)], { version: 8 }))).toThrow(PolicyError);
-    expect(() => load(first, snapshotOf([entryOf(b)], { next_cursor: "c1", version: 7 }))).toThrow(PolicyError);
-    expect(() => load(first, snapshotOf([entryOf(b)], { workspace_id: PROJECT, version: 7 }))).toThrow(PolicyError);
+    const first = policySnapshot([keyEntry(a)], { next_cursor: "c1", version: 7 });
+    expect(() => load(first, policySnapshot([keyEntry(b)], { version: 8 }))).toThrow(PolicyError);
+    expect(() => load(first, policySnapshot([keyEntry(b)], { next_cursor: "c1", version: 7 }))).toThrow(PolicyError);
+    expect(() => load(first, policySnapshot([keyEntry(b)], { workspace_id: PROJECT, version: 7 }))).toThrow(
+      PolicyError,
+    );
   });
 });
 
@@ -263,7 +273,7 @@ describe("a snapshot's entry like its neighbour", () => {
     ];
     for (const variant of variants) {
       const pair = [base, variant, base, variant].map((more) => ({ key: mint(), more }));
-      const held = load(snapshotOf(pair.map(({ key, more }) => entryOf(key, more))));
+      const held = load(policySnapshot(pair.map(({ key, more }) => keyEntry(key, more))));
       for (const { key, more } of pair) {
         const { profile } = judge(held, key).into;
         expect([profile.rules, [...profile.scopes]]).toEqual([more.rate_limits, more.scopes]);
@@ -281,60 +291,60 @@ describe("a snapshot's entry like its neighbour", () => {
   ] as const) {
     it(`is checked all the same: ${why}`, () => {
       const good = { scopes: ["s"], rate_limits: [rule] };
-      const entries = [entryOf(mint(), good), { ...entryOf(mint(), good), ...more }] as KeyEntry[];
-      expect(() => load(snapshotOf(entries))).toThrow(PolicyError);
+      const entries = [keyEntry(mint(), good), { ...keyEntry(mint(), good), ...more }] as KeyEntry[];
+      expect(() => load(policySnapshot(entries))).toThrow(PolicyError);
     });
   }
 });
 
 describe("a delta", () => {
   const [a, b] = [mint(), mint()];
-  const fresh = () => load(snapshotOf([entryOf(a, { scopes: ["x"] })], { version: 7 }));
+  const fresh = () => load(policySnapshot([keyEntry(a, { scopes: ["x"] })], { version: 7 }));
 
   it("adds, changes and removes keys, and moves the version", () => {
     const policy = fresh();
-    expect(applyDelta(policy, deltaOf(7, 9, [upsert(b), upsert(a, { scopes: ["y"] })]), want)).toBe(true);
+    expect(applyDelta(policy, policyDelta(7, 9, [upsert(b), upsert(a, { scopes: ["y"] })]), want)).toBe(true);
     expect(judge(policy, a, ["y"]).outcome).toBe("valid");
     expect(judge(policy, a, ["x"]).outcome).toBe("insufficient_scope");
     expect(policy.profiles.size).toBe(2);
-    applyDelta(policy, deltaOf(9, 10, [removalOf(a)]), want);
+    applyDelta(policy, policyDelta(9, 10, [keyRemoval(a)]), want);
     expect([judge(policy, a).outcome, judge(policy, b).outcome, policy.version]).toEqual(["unknown", "valid", 10]);
     expect(policy.profiles.size).toBe(1);
   });
 
   it("tells each key's tenant, and forgets a tenant with its last key", () => {
-    const [one, two] = [idOf("one"), idOf("two")];
+    const [one, two] = [keyIdFor("one"), keyIdFor("two")];
     const policy = fresh();
     const tenantOf = (key: string) => {
       const { row } = judge(policy, key).into;
       return policy.tenants.text(policy.keys.words[row + TENANT] as number);
     };
-    applyDelta(policy, deltaOf(7, 8, [upsert(a, { tenant_id: one }), upsert(b, { tenant_id: two })]), want);
+    applyDelta(policy, policyDelta(7, 8, [upsert(a, { tenant_id: one }), upsert(b, { tenant_id: two })]), want);
     expect([tenantOf(a), tenantOf(b), policy.tenants.size]).toEqual([one, two, 2]);
-    applyDelta(policy, deltaOf(8, 9, [upsert(a, { tenant_id: two })]), want);
+    applyDelta(policy, policyDelta(8, 9, [upsert(a, { tenant_id: two })]), want);
     expect([tenantOf(a), tenantOf(b), policy.tenants.size]).toEqual([two, two, 1]);
   });
 
   it("brings nothing when the version stands still", () => {
-    expect(applyDelta(fresh(), deltaOf(7, 7, []), want)).toBe(false);
+    expect(applyDelta(fresh(), policyDelta(7, 7, []), want)).toBe(false);
   });
 
   it("takes every key away when the project is deleted", () => {
     const policy = fresh();
-    applyDelta(policy, { ...deltaOf(7, 8, []), project_deleted: true }, want);
+    applyDelta(policy, { ...policyDelta(7, 8, []), project_deleted: true }, want);
     expect(judge(policy, a).outcome).toBe("unknown");
   });
 
   const bad: [string, unknown][] = [
-    ["another since", deltaOf(6, 8, [removalOf(a)])],
-    ["an older version", deltaOf(7, 6, [removalOf(a)])],
-    ["changes under the same version", deltaOf(7, 7, [removalOf(a)])],
-    ["an unknown kind of change", deltaOf(7, 8, [removalOf(a), { ...upsert(b), change: "patch" }])],
-    ["a bad last change", deltaOf(7, 8, [removalOf(a), { ...upsert(b), scopes: null }])],
-    ["a removal without hash", deltaOf(7, 8, [removalOf(a), { ...removalOf(b), lookup_hash: "?" }])],
-    ["another workspace", { ...deltaOf(7, 8, [removalOf(a)]), workspace_id: PROJECT }],
-    ["changes that are no list", { ...deltaOf(7, 8, []), changes: null }],
-    ["a snapshot's kind", { ...deltaOf(7, 8, [removalOf(a)]), object: "policy_snapshot" }],
+    ["another since", policyDelta(6, 8, [keyRemoval(a)])],
+    ["an older version", policyDelta(7, 6, [keyRemoval(a)])],
+    ["changes under the same version", policyDelta(7, 7, [keyRemoval(a)])],
+    ["an unknown kind of change", policyDelta(7, 8, [keyRemoval(a), { ...upsert(b), change: "patch" }])],
+    ["a bad last change", policyDelta(7, 8, [keyRemoval(a), { ...upsert(b), scopes: null }])],
+    ["a removal without hash", policyDelta(7, 8, [keyRemoval(a), { ...keyRemoval(b), lookup_hash: "?" }])],
+    ["another workspace", { ...policyDelta(7, 8, [keyRemoval(a)]), workspace_id: PROJECT }],
+    ["changes that are no list", { ...policyDelta(7, 8, []), changes: null }],
+    ["a snapshot's kind", { ...policyDelta(7, 8, [keyRemoval(a)]), object: "policy_snapshot" }],
   ];
   for (const [why, delta] of bad) {
     it(`is refused whole with ${why}, and nothing of it is applied`, () => {
@@ -353,7 +363,7 @@ describe("a delta", () => {
     });
     fc.assert(
       fc.property(fc.array(fc.array(change, { maxLength: 4 }), { maxLength: 12 }), (rounds) => {
-        const policy = load(snapshotOf([], { version: 1 }));
+        const policy = load(policySnapshot([], { version: 1 }));
         const model = new Map<string, string[]>();
         for (const [i, round] of rounds.entries()) {
           const latest = new Map(round.map((one) => [one.key, one]));
@@ -361,9 +371,9 @@ describe("a delta", () => {
             const text = keys[key] ?? "";
             if (put) model.set(text, scopes);
             else model.delete(text);
-            return put ? upsert(text, { scopes }) : removalOf(text);
+            return put ? upsert(text, { scopes }) : keyRemoval(text);
           });
-          applyDelta(policy, deltaOf(i + 1, i + 2, changes), want);
+          applyDelta(policy, policyDelta(i + 1, i + 2, changes), want);
         }
         for (const key of keys) {
           const { outcome, into } = judge(policy, key);
@@ -378,6 +388,6 @@ function rule() {
   return { id: "per-minute", limit: 5, window_ms: 60_000, algorithm: "sliding", scope: "key" };
 }
 
-function upsert(key: string, more: Parameters<typeof entryOf>[1] = {}) {
-  return { change: "upsert" as const, ...entryOf(key, more) };
+function upsert(key: string, more: Parameters<typeof keyEntry>[1] = {}) {
+  return { change: "upsert" as const, ...keyEntry(key, more) };
 }

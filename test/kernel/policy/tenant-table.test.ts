@@ -1,31 +1,31 @@
 // The tenants of a policy's keys against a plain map, with ids that mostly want the same place.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Tenants } from "../../../src/kernel/policy/tenant-table.ts";
-import { uuidText } from "../../../src/kernel/crypto/word-codec.ts";
+import { TenantTable } from "../../../src/kernel/policy/tenant-table.ts";
+import { wordsToUuid } from "../../../src/kernel/crypto/word-codec.ts";
 
 /** Last words whose places in a small table are the last three and the first three: clusters mix, and wrap around. */
 const crowded = Array.from({ length: 5_000 }, (_, word) => word).filter(
   (word) => ((Math.imul(word, 0x9e3779b1) >>> 7) + 3) % 128 < 6,
 );
 const words = (n: number): Int32Array => Int32Array.of(n, ~n, 0, crowded[n] ?? n);
-const TEXTS = Array.from({ length: 41 }, (_, n) => uuidText(words(n), 0));
+const TEXTS = Array.from({ length: 41 }, (_, n) => wordsToUuid(words(n), 0));
 
 describe("Tenants", () => {
   it("names each id once while somebody uses it, and counts as a plain map does", () => {
     const step = fc.record({ id: fc.nat(40), drop: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 300, size: "max" }), (steps) => {
-        const tenants = new Tenants();
+        const tenants = new TenantTable();
         const model = new Map<number, { number: number; uses: number }>();
         for (const { id, drop } of steps) {
           const known = model.get(id);
           if (drop) {
             if (!known) continue;
-            tenants.drop(known.number);
+            tenants.release(known.number);
             if (--known.uses === 0) model.delete(id);
           } else {
-            const number = tenants.take(words(id), 0);
+            const number = tenants.acquire(words(id), 0);
             const taken = known
               ? number !== known.number
               : [...model.values()].some((other) => other.number === number);
@@ -40,15 +40,15 @@ describe("Tenants", () => {
   });
 
   it("finds every one of thousands again, and gives the number of one that left to the next", () => {
-    const tenants = new Tenants();
-    const numbers = Array.from({ length: 3_000 }, (_, n) => tenants.take(words(n), 0));
+    const tenants = new TenantTable();
+    const numbers = Array.from({ length: 3_000 }, (_, n) => tenants.acquire(words(n), 0));
     expect(numbers).toEqual(Array.from({ length: 3_000 }, (_, n) => n + 1));
-    expect(Array.from({ length: 3_000 }, (_, n) => tenants.take(words(n), 0))).toEqual(numbers);
-    for (const [n, number] of numbers.entries()) expect(tenants.text(number)).toBe(uuidText(words(n), 0));
-    for (const n of [7, 7, 8]) tenants.drop(numbers[n] as number);
+    expect(Array.from({ length: 3_000 }, (_, n) => tenants.acquire(words(n), 0))).toEqual(numbers);
+    for (const [n, number] of numbers.entries()) expect(tenants.text(number)).toBe(wordsToUuid(words(n), 0));
+    for (const n of [7, 7, 8]) tenants.release(numbers[n] as number);
     expect(tenants.size).toBe(2_999);
-    expect(tenants.take(words(5_000), 0)).toBe(numbers[7]);
-    expect(tenants.text(numbers[7] as number)).toBe(uuidText(words(5_000), 0));
+    expect(tenants.acquire(words(5_000), 0)).toBe(numbers[7]);
+    expect(tenants.text(numbers[7] as number)).toBe(wordsToUuid(words(5_000), 0));
     expect(tenants.copyIds().subarray(4, 8)).toEqual(words(0));
     expect(tenants.copyIds()).toHaveLength(3_001 * 4);
   });

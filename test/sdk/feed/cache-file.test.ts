@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
-import { Plane } from "../../../harness/sdk/control-plane.ts";
-import { ManualPorts, until } from "../../../harness/sdk/ports.ts";
-import { rig } from "../../../harness/sdk/test-keyrack.ts";
+import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
+import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 let folder = "";
 let serial = 0;
@@ -22,7 +22,7 @@ const rule = { id: "per-minute", limit: 5, window_ms: 60_000, algorithm: "slidin
 
 describe("the cache file", () => {
   it("lets a vendor restart while the control plane is down, with every attribute of every key", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const cacheFile = fresh();
     const ports = new ManualPorts();
     const expires_at = new Date(ports.wall + 3_600_000).toISOString();
@@ -30,11 +30,11 @@ describe("the cache file", () => {
       plane.mint({ scopes: [`s${i % 7}`], env: i % 2 ? "live" : "test" }),
     );
     const limited = plane.mint({ expires_at, rate_limits: [rule] });
-    const first = await rig({ plane, ports, options: { cacheFile } });
+    const first = await startTestKeyrack({ plane, ports, options: { cacheFile } });
     const before = [...keys, limited].map(({ key }) => first.keyrack.verify(key));
     await first.keyrack.close();
     await plane.down();
-    await using again = await rig({ plane, ports, options: { cacheFile } });
+    await using again = await startTestKeyrack({ plane, ports, options: { cacheFile } });
     expect([...keys, limited].map(({ key }) => again.keyrack.verify(key))).toEqual(before);
     expect(again.keyrack.verify(formatCredential("api_key", "live", randomBytes(24)))).toMatchObject({
       code: "invalid_key",
@@ -44,24 +44,24 @@ describe("the cache file", () => {
   });
 
   it("prefers the control plane's word to the file's when it is up", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const cacheFile = fresh();
     const { key } = plane.mint();
-    const first = await rig({ plane, options: { cacheFile } });
+    const first = await startTestKeyrack({ plane, options: { cacheFile } });
     await first.keyrack.close();
     plane.revoke(key);
     const before = plane.seen.length;
-    await using again = await rig({ plane, options: { cacheFile } });
+    await using again = await startTestKeyrack({ plane, options: { cacheFile } });
     expect(again.keyrack.verify(key)).toMatchObject({ code: "invalid_key" });
     expect(plane.seen.slice(before).map(({ path }) => path)).not.toContain("/v1/policy/snapshot");
   });
 
   it("is readable by its owner alone, appears whole or not at all, and leaves nothing beside it", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const cacheFile = fresh();
     await writeFile(cacheFile, "something else");
     await chmod(cacheFile, 0o644);
-    const r = await rig({ plane, options: { cacheFile } });
+    const r = await startTestKeyrack({ plane, options: { cacheFile } });
     await r.keyrack.close();
     expect((await stat(cacheFile)).mode & 0o777).toBe(0o600);
     expect((await readdir(folder)).filter((name) => name.endsWith(".tmp"))).toEqual([]);
@@ -69,34 +69,34 @@ describe("the cache file", () => {
   });
 
   it("replaces a link in its place and never writes through it", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const [cacheFile, victim] = [fresh(), fresh()];
     await writeFile(victim, "precious");
     await symlink(victim, cacheFile);
-    const r = await rig({ plane, options: { cacheFile } });
+    const r = await startTestKeyrack({ plane, options: { cacheFile } });
     await r.keyrack.close();
     expect(await readFile(victim, "utf8")).toBe("precious");
   });
 
   it("is written soon after a change, not once per change", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const cacheFile = fresh();
-    await using r = await rig({ plane, ports, options: { cacheFile } });
+    await using r = await startTestKeyrack({ plane, ports, options: { cacheFile } });
     for (let i = 0; i < 20; i++) plane.mint();
-    await until(() => r.keyrack.status().version === 21);
+    await waitUntil(() => r.keyrack.status().version === 21);
     expect(ports.waiting.filter((ms) => ms > 900 && ms <= 1000).length).toBe(1);
     ports.advance(1000);
-    await until(() => plane.feed.nodes.size === 1);
+    await waitUntil(() => plane.feed.nodes.size === 1);
     await r.keyrack.close();
     await plane.down();
-    await using again = await rig({ plane, ports, options: { cacheFile } });
+    await using again = await startTestKeyrack({ plane, ports, options: { cacheFile } });
     expect(again.keyrack.status()).toMatchObject({ version: 21, keys: 20 });
   });
 
   it("that cannot be written is a log line, nothing more", async () => {
-    await using plane = await Plane.start();
-    const r = await rig({ plane, options: { cacheFile: join(folder, "no", "such", "folder") } });
+    await using plane = await FakeControlPlane.start();
+    const r = await startTestKeyrack({ plane, options: { cacheFile: join(folder, "no", "such", "folder") } });
     await r.keyrack.close();
     expect(r.lines.some(({ message }) => message === "the cache file cannot be written")).toBe(true);
   });
@@ -121,17 +121,17 @@ describe("the cache file", () => {
     ];
     for (const [what, { file, options = {}, wall = 0 }] of twists) {
       it(`is not believed ${what}`, async () => {
-        await using plane = await Plane.start();
+        await using plane = await FakeControlPlane.start();
         const cacheFile = fresh();
         const ports = new ManualPorts();
         const { key } = plane.mint();
-        const first = await rig({ plane, ports, options: { cacheFile } });
+        const first = await startTestKeyrack({ plane, ports, options: { cacheFile } });
         await first.keyrack.close();
         await plane.down();
         if (file) await writeFile(cacheFile, file(await readFile(cacheFile)));
         ports.setWall(wall);
-        await using again = await rig({ plane, ports, options: { cacheFile, ...options }, ready: false });
-        await until(() => again.lines.some(({ message }) => message === "the policy feed failed"));
+        await using again = await startTestKeyrack({ plane, ports, options: { cacheFile, ...options }, ready: false });
+        await waitUntil(() => again.lines.some(({ message }) => message === "the policy feed failed"));
         expect(again.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
         expect(again.lines.map(({ message }) => message)).toContain("the cache file is not used");
       });

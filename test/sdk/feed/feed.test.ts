@@ -2,18 +2,18 @@
 
 import { describe, expect, it } from "vitest";
 import { KeyrackError } from "../../../src/sdk/index.ts";
-import { Plane } from "../../../harness/sdk/control-plane.ts";
-import { ManualPorts, until } from "../../../harness/sdk/ports.ts";
-import { rig } from "../../../harness/sdk/test-keyrack.ts";
+import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
+import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
-const feedCalls = (plane: Plane) => plane.seen.filter(({ path }) => path.startsWith("/v1/policy/"));
+const feedCalls = (plane: FakeControlPlane) => plane.seen.filter(({ path }) => path.startsWith("/v1/policy/"));
 
 describe("the feed", () => {
   it("loads a snapshot of several pages and serves every key of it", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     plane.feed.ceiling = 7;
     const keys = Array.from({ length: 30 }, () => plane.mint().key);
-    await using r = await rig({ plane });
+    await using r = await startTestKeyrack({ plane });
     expect(keys.filter((key) => !r.keyrack.verify(key).ok)).toEqual([]);
     const pages = feedCalls(plane).filter(({ path }) => path.endsWith("snapshot"));
     expect(pages.map(({ query }) => query.has("cursor"))).toEqual([false, true, true, true, true]);
@@ -21,14 +21,14 @@ describe("the feed", () => {
   });
 
   it("serves nothing of a snapshot until its last page is in", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     plane.feed.ceiling = 1;
     const [first] = [plane.mint().key, plane.mint().key];
     let letGo = () => {};
     const held = new Promise<undefined>((resolve) => (letGo = () => resolve(undefined)));
-    plane.misbehave = ({ query }) => (query.has("cursor") ? held : undefined);
-    await using r = await rig({ plane, ready: false });
-    await until(() => feedCalls(plane).length === 2);
+    plane.injectFault = ({ query }) => (query.has("cursor") ? held : undefined);
+    await using r = await startTestKeyrack({ plane, ready: false });
+    await waitUntil(() => feedCalls(plane).length === 2);
     expect(r.keyrack.verify(first)).toMatchObject({ code: "unavailable" });
     letGo();
     await r.keyrack.ready();
@@ -36,20 +36,20 @@ describe("the feed", () => {
   });
 
   it("learns of new, changed and revoked keys by long poll, at once", async () => {
-    await using r = await rig();
+    await using r = await startTestKeyrack();
     const { key } = r.plane.mint({ scopes: ["a"] });
-    await until(() => r.keyrack.verify(key).ok);
+    await waitUntil(() => r.keyrack.verify(key).ok);
     r.plane.feed.upsert(key, { scopes: ["b"] });
-    await until(() => r.keyrack.verify(key, { scopes: ["b"] }).ok);
+    await waitUntil(() => r.keyrack.verify(key, { scopes: ["b"] }).ok);
     r.plane.revoke(key);
-    await until(() => !r.keyrack.verify(key).ok);
+    await waitUntil(() => !r.keyrack.verify(key).ok);
     const waits = feedCalls(r.plane).flatMap(({ query }) => query.get("wait_ms") ?? []);
     expect(new Set(waits)).toEqual(new Set(["10000"]));
   });
 
   it("acknowledges each version under its node id, and says when it leaves", async () => {
-    await using plane = await Plane.start();
-    const r = await rig({ plane, options: { nodeId: "node-1" } });
+    await using plane = await FakeControlPlane.start();
+    const r = await startTestKeyrack({ plane, options: { nodeId: "node-1" } });
     plane.mint();
     await plane.feed.acknowledged(1);
     expect(plane.feed.nodes.get("node-1")).toBe(plane.feed.version);
@@ -59,9 +59,9 @@ describe("the feed", () => {
   });
 
   it("has a node id of its own in every instance", async () => {
-    await using plane = await Plane.start();
-    await using a = await rig({ plane });
-    await using b = await rig({ plane });
+    await using plane = await FakeControlPlane.start();
+    await using a = await startTestKeyrack({ plane });
+    await using b = await startTestKeyrack({ plane });
     const ids = new Set(feedCalls(a.plane).map(({ query }) => query.get("node")));
     expect(ids.size).toBe(2);
     for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9._:-]{1,128}$/);
@@ -69,71 +69,71 @@ describe("the feed", () => {
   });
 
   it("asks conditionally, and takes 304 for fresh", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
-    await using r = await rig({ plane, ports });
+    await using r = await startTestKeyrack({ plane, ports });
     plane.mint();
-    await until(() => r.keyrack.status().version === 2);
+    await waitUntil(() => r.keyrack.status().version === 2);
     await plane.feed.acknowledged(1);
     ports.advance(9000);
     expect(r.keyrack.status().ageMs).toBe(9000);
     plane.feed.stop();
-    await until(() => r.keyrack.status().ageMs === 0);
+    await waitUntil(() => r.keyrack.status().ageMs === 0);
     const tags = feedCalls(plane).map(({ headers }) => headers["if-none-match"]);
     expect(tags).toContain(`W/"delta:${plane.projectId}:all:all:2"`);
   });
 
   it("follows a delta that comes in parts, and one that turns into a paged snapshot", async () => {
-    await using plane = await Plane.start();
-    await using r = await rig({ plane });
+    await using plane = await FakeControlPlane.start();
+    await using r = await startTestKeyrack({ plane });
     plane.feed.ceiling = 3;
     const keys = Array.from({ length: 10 }, () => plane.mint().key);
-    await until(() => keys.every((key) => r.keyrack.verify(key).ok));
+    await waitUntil(() => keys.every((key) => r.keyrack.verify(key).ok));
     plane.revoke(keys[0] ?? "");
     plane.feed.restore(1_000_000);
-    await until(() => r.keyrack.status().version === 1_000_000);
+    await waitUntil(() => r.keyrack.status().version === 1_000_000);
     expect(keys.map((key) => r.keyrack.verify(key).ok)).toEqual([false, ...Array.from({ length: 9 }, () => true)]);
   });
 
   it("starts again from a snapshot when the control plane has gone back in time", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
     for (let i = 0; i < 10; i++) plane.mint();
-    await using r = await rig({ plane });
+    await using r = await startTestKeyrack({ plane });
     plane.feed.entries.clear();
     plane.feed.restore(3);
-    await until(() => r.keyrack.status().version === 3);
+    await waitUntil(() => r.keyrack.status().version === 3);
     expect(r.keyrack.verify(key).ok).toBe(false);
   });
 
   it("refuses every key of a deleted project", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
-    await using r = await rig({ plane, options: { failMode: "open" } });
+    await using r = await startTestKeyrack({ plane, options: { failMode: "open" } });
     plane.feed.deleteProject();
-    await until(() => !r.keyrack.verify(key).ok);
+    await waitUntil(() => !r.keyrack.verify(key).ok);
     expect(r.keyrack.verify(key)).toMatchObject({ code: "invalid_key" });
   });
 
   it("asks on an interval where long polls are not known", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     plane.feed.longPolls = false;
     const ports = new ManualPorts();
-    await using r = await rig({ plane, ports, options: { pollMs: 3000 } });
+    await using r = await startTestKeyrack({ plane, ports, options: { pollMs: 3000 } });
     // The refusal of wait_ms costs one back-off; the next answer confirms, and from then on it is the interval.
     ports.advance(await ports.timer(100, 600));
     const gap = await ports.timer(2250, 3750);
     const { key } = plane.mint();
     ports.advance(gap);
-    await until(() => r.keyrack.verify(key).ok);
+    await waitUntil(() => r.keyrack.verify(key).ok);
     expect(feedCalls(plane).filter(({ query }) => query.has("wait_ms")).length).toBe(1);
   });
 
   it("asks on an interval after two long polls that something on the way cut off", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
-    plane.misbehave = ({ query }) => (query.has("wait_ms") ? { status: 504, text: "gateway" } : undefined);
-    await using r = await rig({ plane, ports });
+    plane.injectFault = ({ query }) => (query.has("wait_ms") ? { status: 504, text: "gateway" } : undefined);
+    await using r = await startTestKeyrack({ plane, ports });
     for (let i = 0; i < 2; i++) ports.advance(await ports.timer(100, 600));
     await ports.timer(1500, 2500);
     expect(feedCalls(plane).filter(({ query }) => query.has("wait_ms")).length).toBe(2);
@@ -141,10 +141,10 @@ describe("the feed", () => {
   });
 
   it("does not ask in a loop when answers come early without a change", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
-    await using r = await rig({ plane, ports });
-    await until(() => feedCalls(plane).length === 2);
+    await using r = await startTestKeyrack({ plane, ports });
+    await waitUntil(() => feedCalls(plane).length === 2);
     plane.feed.stop();
     await ports.timer(1500, 2500);
     expect(feedCalls(plane).length).toBe(2);
@@ -154,11 +154,11 @@ describe("the feed", () => {
 
 describe("while the control plane is away", () => {
   it("keeps deciding, turns degraded after staleMs, and catches up when it is back", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
     const other = plane.mint().key;
-    await using r = await rig({ plane, ports });
+    await using r = await startTestKeyrack({ plane, ports });
     await plane.down();
     await ports.timer(100, 600);
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: false } });
@@ -167,16 +167,16 @@ describe("while the control plane is away", () => {
     plane.revoke(other);
     await plane.up();
     ports.advance(10_000);
-    await until(() => !r.keyrack.verify(other).ok);
+    await waitUntil(() => !r.keyrack.verify(other).ok);
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: false } });
   });
 
   it("counts a policy older than maxStaleMs as none, by either clock", async () => {
     for (const clock of ["wall", "mono"] as const) {
-      await using plane = await Plane.start();
+      await using plane = await FakeControlPlane.start();
       const ports = new ManualPorts();
       const { key } = plane.mint();
-      await using r = await rig({ plane, ports, options: { maxStaleMs: 60_000 } });
+      await using r = await startTestKeyrack({ plane, ports, options: { maxStaleMs: 60_000 } });
       await plane.down();
       await ports.timer(100, 600);
       if (clock === "wall") ports.setWall(60_001);
@@ -190,38 +190,38 @@ describe("while the control plane is away", () => {
   });
 
   it("backs off with jitter, up to ten seconds, and honours retry-after", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
-    plane.misbehave = () => ({ status: 503, text: "{}" });
-    await using r = await rig({ plane, ports, ready: false });
+    plane.injectFault = () => ({ status: 503, text: "{}" });
+    await using r = await startTestKeyrack({ plane, ports, ready: false });
     const waits: number[] = [];
     for (let i = 0; i < 7; i++) {
       waits.push(await ports.timer(1, 29_000));
       ports.advance(waits.at(-1) ?? 0);
-      await until(() => plane.seen.length === i + 2);
+      await waitUntil(() => plane.seen.length === i + 2);
     }
     expect(waits).toEqual([375, 750, 1500, 3000, 6000, 7500, 7500]);
-    plane.misbehave = () => ({ status: 429, text: "{}", headers: { "retry-after": "20" } });
+    plane.injectFault = () => ({ status: 429, text: "{}", headers: { "retry-after": "20" } });
     ports.advance(await ports.timer(1, 29_000));
     expect(await ports.timer(15_000, 20_000)).toBe(20_000);
     expect(r.lines.filter(({ message }) => message === "the policy feed failed").length).toBeLessThan(6);
   });
 
   it("rejects ready() when the answer is no, and waits when there is none", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     Object.assign(plane, { secretKey: plane.secretKey });
-    plane.misbehave = () => ({ status: 401, text: "{}" });
-    await using r = await rig({ plane, ready: false });
+    plane.injectFault = () => ({ status: 401, text: "{}" });
+    await using r = await startTestKeyrack({ plane, ready: false });
     await expect(r.keyrack.ready()).rejects.toThrow(/secret key is not accepted/);
-    plane.misbehave = () => undefined;
+    plane.injectFault = () => undefined;
     await r.keyrack.ready();
     expect(r.keyrack.status().version).toBe(1);
   });
 
   it("gives up ready() after its own time, and on close", async () => {
-    await using plane = await Plane.start();
-    plane.misbehave = () => "hang";
-    const r = await rig({ plane, ready: false });
+    await using plane = await FakeControlPlane.start();
+    plane.injectFault = () => "hang";
+    const r = await startTestKeyrack({ plane, ready: false });
     await expect(r.keyrack.ready({ timeoutMs: 20 })).rejects.toThrow(KeyrackError);
     const waiting = r.keyrack.ready().catch((error: Error) => error.message);
     await r.keyrack.close();
@@ -229,9 +229,9 @@ describe("while the control plane is away", () => {
   });
 
   it("closes at once while a long poll is open, and twice is once", async () => {
-    await using plane = await Plane.start();
-    const r = await rig({ plane });
-    await until(() => feedCalls(plane).length === 2);
+    await using plane = await FakeControlPlane.start();
+    const r = await startTestKeyrack({ plane });
+    await waitUntil(() => feedCalls(plane).length === 2);
     await Promise.all([r.keyrack.close(), r.keyrack.close()]);
     expect(feedCalls(plane).filter(({ query }) => query.has("leaving")).length).toBe(1);
   });

@@ -3,20 +3,20 @@
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps, type Pay } from "../../../harness/sdk/apps.ts";
-import { until } from "../../../harness/sdk/ports.ts";
-import { rig, type Rig } from "../../../harness/sdk/test-keyrack.ts";
+import { waitUntil } from "../../../harness/sdk/ports.ts";
+import { startTestKeyrack, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 const sha = (text: string) => createHash("sha256").update(text).digest("hex");
 
 for (const [name, make] of Object.entries(apps)) {
   describe(`idempotent on ${name}`, () => {
-    let r: Rig;
+    let r: TestKeyrack;
     let app: App;
     let key: string;
     let runs = 0;
     let pay: Pay;
     beforeEach(async () => {
-      r = await rig();
+      r = await startTestKeyrack();
       runs = 0;
       pay = async () => ({
         status: 201,
@@ -28,7 +28,7 @@ for (const [name, make] of Object.entries(apps)) {
         return pay();
       });
       key = r.plane.mint().key;
-      await until(() => r.keyrack.verify(key).ok);
+      await waitUntil(() => r.keyrack.verify(key).ok);
     });
     afterEach(async () => {
       await app.close();
@@ -99,9 +99,9 @@ for (const [name, make] of Object.entries(apps)) {
         return { status: 200, body: "done" };
       };
       const first = post("k");
-      await until(() => runs === 1);
+      await waitUntil(() => runs === 1);
       const beats = () => r.plane.idempotency.calls.filter(({ verb }) => verb === "heartbeat").length;
-      await until(() => beats() >= 4);
+      await waitUntil(() => beats() >= 4);
       const second = await post("k");
       expect(second.status).toBe(409);
       expect(Number(second.headers.get("retry-after"))).toBeGreaterThan(0);
@@ -175,7 +175,7 @@ for (const [name, make] of Object.entries(apps)) {
 
     it("answers 503 and runs nothing when the control plane is away, slow to refuse, or makes no sense", async () => {
       for (const wrong of ["drop", { status: 503, text: "{}" }, { status: 200, text: '{"state":"run"}' }] as const) {
-        r.plane.misbehave = ({ path }) => (path.endsWith("claim") ? wrong : undefined);
+        r.plane.injectFault = ({ path }) => (path.endsWith("claim") ? wrong : undefined);
         const answer = await post("k");
         expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
         expect(await answer.json()).toMatchObject({ error: { code: "unavailable" } });
@@ -185,10 +185,10 @@ for (const [name, make] of Object.entries(apps)) {
 
     it("sends the answer and stores it later when storing fails at first", async () => {
       let refusals = 2;
-      r.plane.misbehave = ({ path }) =>
+      r.plane.injectFault = ({ path }) =>
         path.endsWith("complete") && refusals-- > 0 ? { status: 503, text: "{}" } : undefined;
       expect((await post("k")).status).toBe(201);
-      await until(() => r.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
+      await waitUntil(() => r.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
       expect((await post("k")).headers.get("idempotent-replayed")).toBe("true");
       expect(runs).toBe(1);
     });
@@ -205,7 +205,7 @@ for (const [name, make] of Object.entries(apps)) {
     it("tells tenants apart who use the same key", async () => {
       await (await post("k")).text();
       key = r.plane.mint({ tenant_id: "0190163d-8694-739b-aea5-966c26f8ad77" }).key;
-      await until(() => r.keyrack.verify(key).ok);
+      await waitUntil(() => r.keyrack.verify(key).ok);
       expect((await post("k")).headers.get("idempotent-replayed")).toBe(null);
       expect(runs).toBe(2);
     });

@@ -5,24 +5,24 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 import type { Context } from "../../../src/sdk/index.ts";
-import { partsOf } from "../../../src/sdk/parts.ts";
+import { internalsOf } from "../../../src/sdk/internals.ts";
 import { rateLimitHeaders } from "../../../src/sdk/limits/check.ts";
-import { Plane } from "../../../harness/sdk/control-plane.ts";
-import { ManualPorts, until } from "../../../harness/sdk/ports.ts";
-import { rig, type Rig } from "../../../harness/sdk/test-keyrack.ts";
+import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
+import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
+import { startTestKeyrack, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 const rule: RateLimit = { id: "per-minute", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "key" };
 const run = promisify(execFile);
 
 async function limited(rules: RateLimit[], ports?: ManualPorts) {
-  const plane = await Plane.start();
+  const plane = await FakeControlPlane.start();
   const { key } = plane.mint({ rate_limits: rules });
-  const r = await rig({ plane, ...(ports && { ports }) });
+  const r = await startTestKeyrack({ plane, ...(ports && { ports }) });
   return { r, plane, key };
 }
 
-function asker(r: Rig, key: string, limits: "check" | "lease", failMode: "open" | "closed" = "closed") {
-  const guard = partsOf(r.keyrack).guard({ limits, failMode });
+function asker(r: TestKeyrack, key: string, limits: "check" | "lease", failMode: "open" | "closed" = "closed") {
+  const guard = internalsOf(r.keyrack).guard({ limits, failMode });
   return () => guard.admit(null, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
 }
 
@@ -58,7 +58,7 @@ describe('limits: "check"', () => {
   for (const [what, wrong] of wrongs) {
     it(`admits degraded, in both fail modes, when the endpoint ${what}`, async () => {
       const { r, plane, key } = await limited([rule]);
-      plane.misbehave = ({ path }) => (path.startsWith("/v1/ratelimit") ? (wrong as "drop") : undefined);
+      plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? (wrong as "drop") : undefined);
       for (const mode of ["open", "closed"] as const) {
         for (const limits of ["check", "lease"] as const) {
           const { context, headers, denial } = await asker(r, key, limits, mode)();
@@ -78,10 +78,10 @@ describe('limits: "check"', () => {
   it("waits 250 ms and not longer for counters that do not answer", async () => {
     const ports = new ManualPorts();
     const { r, plane, key } = await limited([rule], ports);
-    plane.misbehave = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
+    plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
     let admitted: Context | null | undefined;
     const asked = asker(r, key, "check")().then(({ context }) => (admitted = context));
-    await until(() => plane.seen.some(({ path }) => path.startsWith("/v1/ratelimit")));
+    await waitUntil(() => plane.seen.some(({ path }) => path.startsWith("/v1/ratelimit")));
     ports.advance(249);
     await new Promise((resolve) => setImmediate(resolve));
     expect(admitted).toBe(undefined);
@@ -95,7 +95,7 @@ describe('limits: "check"', () => {
     const { r, plane, key } = await limited([rule]);
     const policies = [{ id: rule.id, remaining: 0, reset_ms: 0 }];
     const told = { allowed: false, limited_policy: rule.id, retry_after_seconds: null, policies };
-    plane.misbehave = ({ path }) =>
+    plane.injectFault = ({ path }) =>
       path.startsWith("/v1/ratelimit") ? { status: 200, text: JSON.stringify(told) } : undefined;
     const { denial } = await asker(r, key, "check")();
     expect([denial?.status, denial?.headers["retry-after"]]).toEqual([429, undefined]);
@@ -179,7 +179,7 @@ describe('limits: "lease"', () => {
     const ask = asker(r, key, "lease");
     for (let i = 0; i < 20; i++) await ask();
     ports.advance(4900);
-    await until(() => plane.limits.leases.some(({ returned }) => returned > 0));
+    await waitUntil(() => plane.limits.leases.some(({ returned }) => returned > 0));
     const charged = () => plane.limits.leases.reduce((sum, { granted, returned }) => sum + granted - returned, 0);
     expect(charged()).toBe(20);
     for (let i = 0; i < 3; i++) await ask();
@@ -203,13 +203,13 @@ describe('limits: "lease"', () => {
     const ask = asker(r, key, "lease");
     for (let i = 0; i < 10; i++) await ask();
     plane.feed.upsert(key, { rate_limits: [{ ...rule, limit: 1, id: "tight" }] });
-    await until(() => r.keyrack.status().version === plane.feed.version);
+    await waitUntil(() => r.keyrack.status().version === plane.feed.version);
     expect([await ask(), await ask()].map(({ denial }) => denial?.status ?? 200)).toEqual([200, 429]);
     await r[Symbol.asyncDispose]();
   });
 
   it("keeps eight processes together under the limit in every window", async () => {
-    await using plane = await Plane.start();
+    await using plane = await FakeControlPlane.start();
     const [limit, window_ms] = [40, 3000];
     const { key } = plane.mint({ rate_limits: [{ ...rule, limit, window_ms }] });
     const env = {
@@ -222,7 +222,7 @@ describe('limits: "lease"', () => {
     const script = new URL("../../../harness/sdk/spender.ts", import.meta.url).pathname;
     const children = Array.from({ length: 8 }, () => run(process.execPath, [script], { env }));
     // Three windows full, then the key is revoked and every process ends.
-    await until(() => plane.limits.leases.reduce((sum, { granted }) => sum + granted, 0) >= 3 * limit);
+    await waitUntil(() => plane.limits.leases.reduce((sum, { granted }) => sum + granted, 0) >= 3 * limit);
     plane.revoke(key);
     const all = (await Promise.all(children)).map(
       ({ stdout }) => JSON.parse(stdout) as { spent: number[]; degraded: number },

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { NIL_WORKSPACE } from "../../../kernel/audit/chain.ts";
-import { vkey } from "../../../kernel/crypto/signed-note.ts";
+import { formatVkey } from "../../../kernel/crypto/signed-note.ts";
 import { formatTimestamp } from "../../../kernel/timestamps.ts";
 import { preferNativeFolders } from "../../../platform/native-addons.ts";
 import { chainRows, checkpointKey, listChains } from "../../../store/offline/chains.ts";
@@ -55,7 +55,7 @@ const chainOf = (options: OfflineOptions): string | undefined =>
 export async function storedVkey(source: Source, workspace_id: string): Promise<string | undefined> {
   const key = await checkpointKey(source);
   const publicKey = key && Buffer.from(key.public_key, "base64url");
-  return key && publicKey ? vkey(`${key.host}/audit/${workspace_id}`, publicKey, sha256Bytes) : undefined;
+  return key && publicKey ? formatVkey(`${key.host}/audit/${workspace_id}`, publicKey, sha256Bytes) : undefined;
 }
 
 export async function verifyOffline(

@@ -1,7 +1,7 @@
 // `keyrack audit verify --file`: an export, with no server at all.
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
-import { canonical } from "../../../kernel/audit/canonical.ts";
+import { canonicalize } from "../../../kernel/audit/canonical.ts";
 import type { HashedRow } from "../../../kernel/audit/chain.ts";
 import { LogCheck, type Signed, type Verdict } from "./verify-rows.ts";
 import { ExitError } from "../../ui/output.ts";
@@ -10,7 +10,7 @@ import { ExitError } from "../../ui/output.ts";
 function readRow(line: string): HashedRow | null {
   try {
     const row = JSON.parse(line) as HashedRow;
-    return typeof row.workspace_id === "string" && canonical(row).length === line.length ? row : null;
+    return typeof row.workspace_id === "string" && canonicalize(row).length === line.length ? row : null;
   } catch {
     return null;
   }

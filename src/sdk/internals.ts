@@ -25,20 +25,20 @@ export type Keyrack<Resources = unknown> = {
   readonly status: () => Status;
   /** Stops the feed, returns leases, sends the last events. */
   readonly close: () => Promise<void>;
-  readonly [PARTS]: Parts;
+  readonly [INTERNALS]: Internals;
 };
 
 /** Shared by name, because one process may load this library twice: as ESM and as CommonJS. */
-export const PARTS: unique symbol = Symbol.for("keyrack.sdk.parts") as never;
+export const INTERNALS: unique symbol = Symbol.for("keyrack.sdk.parts") as never;
 
-export type Parts = {
+export type Internals = {
   guard<Req>(options?: ProtectOptions<Req>): Guard<Req>;
   idempotent(options?: IdempotentOptions): IdempotentRoute;
 };
 
 /** The inner parts, for adapters. */
-export function partsOf(keyrack: Keyrack): Parts {
-  const parts = (keyrack as Partial<Keyrack> | null | undefined)?.[PARTS];
+export function internalsOf(keyrack: Keyrack): Internals {
+  const parts = (keyrack as Partial<Keyrack> | null | undefined)?.[INTERNALS];
   if (!parts) throw new TypeError("keyrack: the first argument must come from createKeyrack.");
   return parts;
 }

@@ -9,19 +9,19 @@ export const PROJECT = "0190163d-8694-739b-aea5-966c26f8ad91";
 export const TENANT = "0190163d-8694-739b-aea5-966c26f8ad92";
 const GENERATED = "2026-11-15T00:00:00.000Z";
 
-export const hashOf = (text: string) => createHash("sha256").update(text).digest("hex");
+export const sha256Hex = (text: string) => createHash("sha256").update(text).digest("hex");
 
-export function idOf(key: string): string {
-  const hex = hashOf(key);
+export function keyIdFor(key: string): string {
+  const hex = sha256Hex(key);
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-7${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-export function entryOf(key: string, more: Partial<KeyEntry> = {}): KeyEntry {
+export function keyEntry(key: string, more: Partial<KeyEntry> = {}): KeyEntry {
   return {
-    key_id: idOf(key),
+    key_id: keyIdFor(key),
     tenant_id: TENANT,
     env: key.startsWith("kr_test_") ? "test" : "live",
-    lookup_hash: hashOf(key),
+    lookup_hash: sha256Hex(key),
     display_prefix: key.slice(0, 14),
     scopes: [],
     expires_at: null,
@@ -30,12 +30,12 @@ export function entryOf(key: string, more: Partial<KeyEntry> = {}): KeyEntry {
   };
 }
 
-export function removalOf(key: string): RemovedKey {
-  const { key_id, tenant_id, env, lookup_hash, display_prefix } = entryOf(key);
+export function keyRemoval(key: string): RemovedKey {
+  const { key_id, tenant_id, env, lookup_hash, display_prefix } = keyEntry(key);
   return { change: "remove", key_id, tenant_id, env, lookup_hash, display_prefix, reason: "revoked" };
 }
 
-export function snapshotOf(keys: KeyEntry[], more: Partial<PolicySnapshot> = {}): PolicySnapshot {
+export function policySnapshot(keys: KeyEntry[], more: Partial<PolicySnapshot> = {}): PolicySnapshot {
   return {
     object: "policy_snapshot",
     workspace_id: WORKSPACE,
@@ -51,7 +51,7 @@ export function snapshotOf(keys: KeyEntry[], more: Partial<PolicySnapshot> = {})
 }
 
 /** `changes` is loose on purpose: tests send what no server should. */
-export function deltaOf(since: number, version: number, changes: object[]): PolicyDelta {
-  const { keys: _keys, next_cursor: _cursor, ...head } = snapshotOf([]);
+export function policyDelta(since: number, version: number, changes: object[]): PolicyDelta {
+  const { keys: _keys, next_cursor: _cursor, ...head } = policySnapshot([]);
   return { ...head, object: "policy_delta", since, version, changes: changes as PolicyDelta["changes"] };
 }
