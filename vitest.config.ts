@@ -19,7 +19,7 @@ const others = `test/!(${TOGETHER.join("|")})/**/*.test.ts`;
 export default defineConfig({
   test: {
     maxWorkers: 3, // two cores, and some files mostly wait
-    globalSetup: ["harness/global-setup.ts", "harness/web.ts"],
+    globalSetup: ["harness/setup/servers.ts", "harness/setup/web-assets.ts"],
     projects: [
       { test: { name: "together", ...limits, isolate: false, include: [together], exclude: ALONE } },
       { test: { name: "alone", ...limits, include: [others, ...ALONE] } },

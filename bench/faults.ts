@@ -2,8 +2,8 @@
 // at most, beside the 250 ms that we promise. Every answer must be a 200.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { startServer } from "../harness/server.ts";
-import { startRedis, type OwnRedis } from "../harness/redis.ts";
+import { startServer } from "../harness/processes/server.ts";
+import { startRedis, type OwnRedis } from "../harness/databases/redis.ts";
 import { load } from "./client.ts";
 import { bodyOf } from "./ratelimit.ts";
 import type { Row } from "./report.ts";

@@ -7,7 +7,7 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { zstdDecompressSync } from "node:zlib";
 import Database from "better-sqlite3";
-import { startServer } from "../harness/server.ts";
+import { startServer } from "../harness/processes/server.ts";
 import { cpuMicros, microsIn } from "./micros.ts";
 import { interleave, median, startPeer, type Row } from "./report.ts";
 import { inTurns, type Side } from "./turns.ts";

@@ -11,7 +11,7 @@ import { ingest as ingestBatch } from "../src/domain/usage/ingest.ts";
 import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
 import { createTenant } from "../src/domain/workspaces/tenants.ts";
-import { vendorOf } from "../harness/services.ts";
+import { vendorOf } from "../harness/instances/services.ts";
 import { createLog } from "../src/platform/log.ts";
 import { median, type Row } from "./report.ts";
 

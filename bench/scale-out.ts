@@ -5,8 +5,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { withScratchDatabase } from "../harness/scratch.ts";
-import { startServer, type Running } from "../harness/server.ts";
+import { withScratchDatabase } from "../harness/databases/scratch.ts";
+import { startServer, type Running } from "../harness/processes/server.ts";
 import { load, type LoadOptions } from "./client.ts";
 import { median } from "./report.ts";
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { createClient } from "../src/client.ts";
-import { startServer } from "../harness/server.ts";
+import { startServer } from "../harness/processes/server.ts";
 import { load } from "./client.ts";
 import { median, type Row } from "./report.ts";
 

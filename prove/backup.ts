@@ -10,8 +10,8 @@ import { createLog } from "../src/platform/log.ts";
 import { askInstance } from "../src/server/operator-socket/client.ts";
 import { restoreBackup } from "../src/backup/restore.ts";
 import type { Campaign } from "./campaign.ts";
-import { withScratchDatabase } from "../harness/scratch.ts";
-import { startServer, type Running } from "../harness/server.ts";
+import { withScratchDatabase } from "../harness/databases/scratch.ts";
+import { startServer, type Running } from "../harness/processes/server.ts";
 
 const log = createLog({ level: "error" });
 const quiet = (): void => {};

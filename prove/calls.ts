@@ -3,9 +3,9 @@
 import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { headersFor, keyList } from "../harness/scanner.ts";
-import type { CallOptions, Reply } from "../harness/local-instance.ts";
-import { logIn, mailedToken, makePerson, must, PASSWORD, type Person, type World } from "../harness/world.ts";
+import { headersFor, keyList } from "../harness/instances/scanner.ts";
+import type { CallOptions, Reply } from "../harness/instances/local-instance.ts";
+import { logIn, mailedToken, makePerson, must, PASSWORD, type Person, type World } from "../harness/instances/world.ts";
 
 export type Request = { bearer: string | null; route: string; body?: unknown; options?: CallOptions };
 export type Scene = {

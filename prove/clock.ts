@@ -2,13 +2,13 @@
 // stay in order, what has expired must stay expired, and no window of a limit may admit more than the limit.
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClock, systemSources, type Clock } from "../src/domain/core/clock.ts";
-import { openRaw, type Raw } from "../harness/raw-sql.ts";
+import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
-import { startInstance, type Call, type Rig } from "../harness/local-instance.ts";
-import type { Place } from "../harness/scratch.ts";
-import { makePerson, makeWorld, must, type World } from "../harness/world.ts";
+import { startInstance, type Call, type Rig } from "../harness/instances/local-instance.ts";
+import type { Place } from "../harness/databases/scratch.ts";
+import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

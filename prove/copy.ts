@@ -8,7 +8,7 @@ import type { DatabaseTarget } from "../src/store/target.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { filledApp } from "./filled.ts";
-import { withScratchDatabase } from "../harness/scratch.ts";
+import { withScratchDatabase } from "../harness/databases/scratch.ts";
 
 export type CopyReport = {
   keys: number;

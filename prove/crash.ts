@@ -4,13 +4,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { openSource } from "../src/store/offline/source.ts";
 import type { ChainCheck } from "../src/store/offline/verifier.ts";
 import { verifyRows } from "../src/store/offline/verify.ts";
-import { openRaw } from "../harness/raw-sql.ts";
+import { openRaw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
-import { send, type Call } from "../harness/local-instance.ts";
-import { startServer, type Running } from "../harness/server.ts";
-import { makeWorld, type World } from "../harness/world.ts";
+import { send, type Call } from "../harness/instances/local-instance.ts";
+import { startServer, type Running } from "../harness/processes/server.ts";
+import { makeWorld, type World } from "../harness/instances/world.ts";
 
 const CLIENTS = 16;
 /** The load must not meet a budget or a throttle: they are not what is being tried. */

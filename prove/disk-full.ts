@@ -19,7 +19,7 @@ import { createClient, ApiError, type Client } from "../src/client.ts";
 import { connectSqlite } from "../src/store/sqlite/open.ts";
 import type { Campaign } from "./campaign.ts";
 import { seeded } from "../harness/random.ts";
-import { startServer, type Running } from "../harness/server.ts";
+import { startServer, type Running } from "../harness/processes/server.ts";
 
 /** More than the -wal ever takes (64 MiB and a little): on less it could fill the disk by itself, and nothing would free it. */
 const DISK_BYTES = 128 * 1024 * 1024;

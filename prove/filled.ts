@@ -5,7 +5,7 @@ import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
 import { createTenant } from "../src/domain/workspaces/tenants.ts";
 import { createLog } from "../src/platform/log.ts";
-import { vendorOf } from "../harness/services.ts";
+import { vendorOf } from "../harness/instances/services.ts";
 
 const AT_ONCE = 500;
 

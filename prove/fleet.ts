@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Campaign } from "./campaign.ts";
-import { startServer } from "../harness/server.ts";
+import { startServer } from "../harness/processes/server.ts";
 
 export type FleetReport = {
   nodes: number;

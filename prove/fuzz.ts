@@ -6,9 +6,9 @@ import { endpoints } from "../src/api/index.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { fuzzSocket } from "./fuzz-socket.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import { startInstance, type Rig } from "../harness/local-instance.ts";
-import { NASTY, problem, spoiled, valueFor, type Schema } from "../harness/schema.ts";
-import { makePerson, makeWorld, must, type World } from "../harness/world.ts";
+import { startInstance, type Rig } from "../harness/instances/local-instance.ts";
+import { NASTY, problem, spoiled, valueFor, type Schema } from "../harness/json-schema.ts";
+import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 
 type Parameter = { name: string; in: "path" | "query" | "header"; required: boolean; schema: Schema };
 type Content = Record<string, { schema: Schema }>;

@@ -1,8 +1,8 @@
 // Idempotency: long random sequences against the model, and claimants who all come at once.
 import * as fc from "fast-check";
 import { rounds, type Campaign } from "./campaign.ts";
-import { contend, databaseStore, redisStore, runSequence, sequences } from "./idempotency-model.ts";
-import { openTestServices, testClock } from "../harness/services.ts";
+import { contend, databaseStore, redisStore, runSequence, sequences } from "../harness/models/idempotency.ts";
+import { openTestServices, testClock } from "../harness/instances/services.ts";
 import { seeded } from "../harness/random.ts";
 
 const COMMANDS = 50;

@@ -4,16 +4,16 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hash } from "node:crypto";
-import { openRaw, type Raw } from "../harness/raw-sql.ts";
+import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import { calls, scannerFlags, type Request, type Scene } from "./calls.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { callOf, worldOn } from "./crash.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import type { Reply } from "../harness/local-instance.ts";
-import { startServer, type Running } from "../harness/server.ts";
-import type { Place } from "../harness/scratch.ts";
+import type { Reply } from "../harness/instances/local-instance.ts";
+import { startServer, type Running } from "../harness/processes/server.ts";
+import type { Place } from "../harness/databases/scratch.ts";
 import { buildShim, FaultControl, NO_COMPILER, type Fault } from "./shim.ts";
-import { makePerson, must } from "../harness/world.ts";
+import { makePerson, must } from "../harness/instances/world.ts";
 
 /** A failed sync must have ended the process by then. */
 const GONE_WITHIN_MS = 5_000;

@@ -3,10 +3,10 @@
 import type { Counter, Verdict } from "../src/ratelimit/counter.ts";
 import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
-import { deleteKeys, findRedis, ownPrefix } from "../harness/redis.ts";
+import { deleteKeys, findRedis, ownPrefix } from "../harness/databases/redis.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
-import { Oracle } from "./limiter-oracle.ts";
-import { START, traffic, type Arrival } from "./limiter-traffic.ts";
+import { Oracle } from "../harness/ratelimit/oracle.ts";
+import { START, traffic, type Arrival } from "../harness/ratelimit/traffic.ts";
 
 export const DECISIONS_A_ROUND = 5_000;
 const BATCH = 500;

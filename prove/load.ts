@@ -3,10 +3,10 @@
 // one change of each record is unanswered.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Raw, Row } from "../harness/raw-sql.ts";
+import type { Raw, Row } from "../harness/databases/raw-sql.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import type { Call, Reply } from "../harness/local-instance.ts";
-import type { World } from "../harness/world.ts";
+import type { Call, Reply } from "../harness/instances/local-instance.ts";
+import type { World } from "../harness/instances/world.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 

@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { runCampaign } from "./campaign.ts";
 import { campaigns } from "./campaigns.ts";
 import { publish, tableOf } from "./report.ts";
-import { withPlace } from "../harness/scratch.ts";
+import { withPlace } from "../harness/databases/scratch.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -7,8 +7,8 @@ import { rounds, Tally, type Campaign } from "./campaign.ts";
 import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
-import { startServer, type Running } from "../harness/server.ts";
-import type { Place } from "../harness/scratch.ts";
+import { startServer, type Running } from "../harness/processes/server.ts";
+import type { Place } from "../harness/databases/scratch.ts";
 import { buildShim, cutPower, NO_COMPILER, readImage } from "./shim.ts";
 
 const CLIENTS = 8;

@@ -4,10 +4,10 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { rounds, type Campaign } from "./campaign.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import { openRaw, type Raw } from "../harness/raw-sql.ts";
-import { startInstance, type Call, type Reply, type Rig } from "../harness/local-instance.ts";
-import { makePerson, makeWorld, must, type Person, type World } from "../harness/world.ts";
-import type { Place } from "../harness/scratch.ts";
+import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
+import { startInstance, type Call, type Reply, type Rig } from "../harness/instances/local-instance.ts";
+import { makePerson, makeWorld, must, type Person, type World } from "../harness/instances/world.ts";
+import type { Place } from "../harness/databases/scratch.ts";
 
 type Stage = {
   /** A call through one instance or another. */

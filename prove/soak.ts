@@ -7,8 +7,8 @@ import type { Campaign, Tally } from "./campaign.ts";
 import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import type { Call } from "../harness/local-instance.ts";
-import { startServer } from "../harness/server.ts";
+import type { Call } from "../harness/instances/local-instance.ts";
+import { startServer } from "../harness/processes/server.ts";
 
 const CLIENTS = 16;
 /** How long the clients run unpaced, to learn the capacity that is then halved; less in a short run. */

@@ -12,9 +12,9 @@ import { openSource } from "../src/store/offline/source.ts";
 import type { Expected } from "../src/store/offline/verifier.ts";
 import { verifyRows } from "../src/store/offline/verify.ts";
 import { rounds, type Campaign } from "./campaign.ts";
-import { openTestServices, testClock, vendorOf } from "../harness/services.ts";
+import { openTestServices, testClock, vendorOf } from "../harness/instances/services.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import { dropAppendOnly, openRaw, type Raw, type Row } from "../harness/raw-sql.ts";
+import { dropAppendOnly, openRaw, type Raw, type Row } from "../harness/databases/raw-sql.ts";
 
 /** A chain as it lies in the database, to be changed at will. */
 type Chain = { rows: Row[]; head: Row | null };

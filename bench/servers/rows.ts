@@ -6,7 +6,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startInstance } from "../../harness/local-instance.ts";
+import { startInstance } from "../../harness/instances/local-instance.ts";
 import { createIdGenerator } from "../../src/kernel/ids.ts";
 import { Flusher } from "../../src/store/sqlite/wal-sync.ts";
 import { openWriter } from "../../src/store/sqlite/driver.ts";

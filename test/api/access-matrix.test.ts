@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { access, COLUMNS, type Column } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { backends } from "../../harness/backends.ts";
-import { principals, type Principals } from "../../harness/principals.ts";
-import { testInstance, type Reply, type TestInstance } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { principals, type Principals } from "../../harness/instances/principals.ts";
+import { testInstance, type Reply, type TestInstance } from "../../harness/instances/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const routeOf = ({ method, path }: Endpoint): string => `${method} ${path.replace(/\{\w+\}/g, NOWHERE)}`;

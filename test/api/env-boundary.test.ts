@@ -2,9 +2,14 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { access } from "../../src/http/access.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { backends } from "../../harness/backends.ts";
-import { memberOf, team } from "../../harness/people.ts";
-import { expectRefusal, testInstance, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { memberOf, team } from "../../harness/instances/people.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type TestInstance,
+  type Workspace,
+} from "../../harness/instances/test-instance.ts";
 
 const taking = endpoints.filter(({ path, access: row }) => path.includes("{") && access[row].cells.sk_owner === "Y");
 

@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { backends } from "../../harness/backends.ts";
-import { testInstance } from "../../harness/test-instance.ts";
-import { everythingStored } from "../../harness/stored.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
+import { everythingStored } from "../../harness/instances/stored-text.ts";
 
 const ORIGIN = "https://app.example.com";
 const SEALED = "a-body-that-is-nobody-elses-business";

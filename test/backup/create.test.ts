@@ -12,9 +12,9 @@ import { backupHealth } from "../../src/domain/health/status.ts";
 import { createTenant } from "../../src/domain/workspaces/tenants.ts";
 import { testBackup } from "../../src/backup/restore-test.ts";
 import { connection, dumpPostgres } from "../../src/store/postgres/tools.ts";
-import { backends } from "../../harness/backends.ts";
-import { tempDir } from "../../harness/cli.ts";
-import { testServices, vendorOf, type TestServices } from "../../harness/test-services.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
+import { testServices, vendorOf, type TestServices } from "../../harness/instances/test-services.ts";
 
 const HOUR_MS = 3_600_000;
 const quiet = (): void => {};

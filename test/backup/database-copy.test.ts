@@ -9,9 +9,9 @@ import { openCopySource } from "../../src/store/offline/copy-ends.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { markUnfinished } from "../../src/store/postgres/copy-target.ts";
-import { backends, freshDatabase } from "../../harness/backends.ts";
-import { deployment, openShop, type Deployment } from "../../harness/deployment.ts";
-import { rawSql } from "../../harness/raw-sql.ts";
+import { backends, freshDatabase } from "../../harness/databases/backends.ts";
+import { deployment, openShop, type Deployment } from "../../harness/instances/deployment.ts";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const quiet = (): void => {};
 

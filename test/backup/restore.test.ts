@@ -8,9 +8,9 @@ import { createBackup } from "../../src/backup/create.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { restoreBackup, type RestoreOptions } from "../../src/backup/restore.ts";
 import { inspect } from "../../src/store/offline/inspect.ts";
-import { backends } from "../../harness/backends.ts";
-import { deployment, openShop, type Deployment } from "../../harness/deployment.ts";
-import { rawSql } from "../../harness/raw-sql.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { deployment, openShop, type Deployment } from "../../harness/instances/deployment.ts";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const quiet = (): void => {};
 

@@ -7,9 +7,9 @@ import { expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { listMail, showMail } from "../../src/domain/mail/outbox.ts";
 import { displayPrefix } from "../../src/kernel/credentials.ts";
-import { backends, type Backend } from "../../harness/backends.ts";
-import { account, freshEmail, logIn } from "../../harness/people.ts";
-import { testInstance, type TestInstance } from "../../harness/test-instance.ts";
+import { backends, type Backend } from "../../harness/databases/backends.ts";
+import { account, freshEmail, logIn } from "../../harness/instances/people.ts";
+import { testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
 
 const PASSWORD = "planted-password-that-must-not-travel";
 const ANSWER = "an-answer-that-is-nobody-elses-business";

@@ -3,11 +3,20 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { hasBrowser, launchBrowser } from "../../harness/browser.ts";
-import { expectAccessible, guest } from "../../harness/pages.ts";
-import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person, team } from "../../harness/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../harness/test-instance.ts";
-import { testClock } from "../../harness/test-services.ts";
+import { hasBrowser, launchBrowser } from "../../harness/browser/browser.ts";
+import { expectAccessible, guest } from "../../harness/browser/pages.ts";
+import {
+  account,
+  freshEmail,
+  lastLetter,
+  letters,
+  logIn,
+  PASSWORD,
+  person,
+  team,
+} from "../../harness/instances/people.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
+import { testClock } from "../../harness/instances/test-services.ts";
 
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
 const OTHER = "quite another set of words";

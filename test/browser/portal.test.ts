@@ -3,10 +3,10 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { hasBrowser, launchBrowser, visit } from "../../harness/browser.ts";
-import { expectAccessible } from "../../harness/pages.ts";
-import { testInstance, type TestInstance } from "../../harness/test-instance.ts";
-import { vendorPage } from "../../harness/vendor-page.ts";
+import { hasBrowser, launchBrowser, visit } from "../../harness/browser/browser.ts";
+import { expectAccessible } from "../../harness/browser/pages.ts";
+import { testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
+import { vendorPage } from "../../harness/browser/vendor-page.ts";
 
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
 const DAY_MS = 86_400_000;

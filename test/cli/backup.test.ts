@@ -7,10 +7,10 @@ import { beforeAll, describe, expect, it, afterAll } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
 import { FIXTURE_MASTER_KEY } from "../../tools/fixtures.ts";
-import { freshDatabase, postgresUrl } from "../../harness/backends.ts";
-import { keyrack, tempDir, type Ran } from "../../harness/cli.ts";
-import { deployment } from "../../harness/deployment.ts";
-import { rawSql } from "../../harness/raw-sql.ts";
+import { freshDatabase, postgresUrl } from "../../harness/databases/backends.ts";
+import { keyrack, tempDir, type Ran } from "../../harness/processes/cli.ts";
+import { deployment } from "../../harness/instances/deployment.ts";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const temp = tempDir();
 const dir = join(temp.dir, "data");

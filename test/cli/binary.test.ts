@@ -4,7 +4,7 @@ import { chmodSync, copyFileSync, mkdirSync, readdirSync, statSync, writeFileSyn
 import { createInterface } from "node:readline";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { tempDir } from "../../harness/cli.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
 
 const binary = process.env.KEYRACK_TEST_BIN ?? "";
 

@@ -4,7 +4,7 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFile
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { tempDir } from "../../harness/cli.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
 
 const SCRIPT = fileURLToPath(new URL("../../install.sh", import.meta.url));
 

@@ -4,13 +4,13 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { send } from "../../harness/local-instance.ts";
+import { send } from "../../harness/instances/local-instance.ts";
 import { startApp, type App } from "../../src/server/start.ts";
 import { loadSettings, type Settings } from "../../src/config/settings.ts";
 import { StartRefused } from "../../src/server/instance.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { rotateMasterKey } from "../../src/server/master-key.ts";
-import { backends, freshDatabase } from "../../harness/backends.ts";
+import { backends, freshDatabase } from "../../harness/databases/backends.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 const CLAIM = { scope_hash: hash("scope"), fingerprint: hash("f"), env: "live" };

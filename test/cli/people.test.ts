@@ -2,10 +2,10 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { backends } from "../../harness/backends.ts";
-import { keyrack, type Ran } from "../../harness/cli.ts";
-import { account, auditRows, freshEmail, PASSWORD } from "../../harness/people.ts";
-import { testInstance, type TestInstance } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { keyrack, type Ran } from "../../harness/processes/cli.ts";
+import { account, auditRows, freshEmail, PASSWORD } from "../../harness/instances/people.ts";
+import { testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
 
 const urlOf = (target: DatabaseTarget): string => (target.kind === "sqlite" ? `sqlite:${target.file}` : target.url);
 

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
-import { keyrack, tempDir } from "../../harness/cli.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 
 const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
 const LOOKALIKE = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfd";

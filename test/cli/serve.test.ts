@@ -3,10 +3,10 @@ import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSy
 import { connect } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { startServer } from "../../harness/server.ts";
-import { backends, freshDatabase, postgresUrl } from "../../harness/backends.ts";
-import { keyrack, tempDir } from "../../harness/cli.ts";
-import { rawSql } from "../../harness/raw-sql.ts";
+import { startServer } from "../../harness/processes/server.ts";
+import { backends, freshDatabase, postgresUrl } from "../../harness/databases/backends.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 

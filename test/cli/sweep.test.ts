@@ -3,9 +3,9 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { startServer, type Running } from "../../harness/server.ts";
+import { startServer, type Running } from "../../harness/processes/server.ts";
 import { leafCommands, leaves } from "../../tools/help.ts";
-import { keyrack, tempDir, type Ran } from "../../harness/cli.ts";
+import { keyrack, tempDir, type Ran } from "../../harness/processes/cli.ts";
 
 const SWEEP_MS = 180_000;
 const AT_ONCE = 4;

@@ -9,9 +9,9 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
-import { BIN, cleanEnv } from "../../harness/server.ts";
+import { BIN, cleanEnv } from "../../harness/processes/server.ts";
 import { openAppend } from "../../src/cli/commands/bulk/state.ts";
-import { keyrack, tempDir } from "../../harness/cli.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 
 it("a reader who has left (`| head`) is no error", async () => {
   const child = spawn(BIN, ["key", "--help"], { env: cleanEnv({}), stdio: ["ignore", "pipe", "pipe"] });

@@ -4,8 +4,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { BIN, cleanEnv, startServer } from "../../harness/server.ts";
-import { keyrack, tempDir } from "../../harness/cli.ts";
+import { BIN, cleanEnv, startServer } from "../../harness/processes/server.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 
 const left = (dir: string): string[] => readdirSync(dir).filter((name) => name.startsWith("keyrack-ephemeral-"));
 

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { connect, type TLSSocket } from "node:tls";
 import { describe, expect, it } from "vitest";
-import { startServer, type Running } from "../../harness/server.ts";
-import { makeCertificate } from "../../harness/certificate.ts";
-import { keyrack, tempDir } from "../../harness/cli.ts";
+import { startServer, type Running } from "../../harness/processes/server.ts";
+import { makeCertificate } from "../../harness/processes/certificate.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 
 async function secure(url: string): Promise<TLSSocket> {
   const socket = connect({ host: "127.0.0.1", port: Number(new URL(url).port), rejectUnauthorized: false });

@@ -1,7 +1,7 @@
 // The typed client speaks every shape of the declarations: path, query, body, answer, refusal.
 import { expect, it } from "vitest";
 import { createClient, ApiError } from "../../src/client.ts";
-import { testInstance } from "../../harness/test-instance.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
 
 it("calls routes with typed input and answers, and throws refusals with their code and details", async () => {
   await using r = await testInstance("sqlite");

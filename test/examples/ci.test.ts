@@ -1,7 +1,7 @@
 // examples/ci as written: a suite of somebody else's, in an instance that lives as long as it does.
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { keyrack } from "../../harness/cli.ts";
+import { keyrack } from "../../harness/processes/cli.ts";
 
 it("examples/ci passes under keyrack ephemeral --seed", async () => {
   const cwd = join(import.meta.dirname, "../../examples/ci");

@@ -6,9 +6,9 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { loadSettings, settingsTable } from "../../src/config/settings.ts";
-import { backends } from "../../harness/backends.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
-import { findRedis } from "../../harness/redis.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { findRedis } from "../../harness/databases/redis.ts";
 
 const read = (name: string): string =>
   readFileSync(fileURLToPath(new URL(`../../examples/compose/${name}`, import.meta.url)), "utf8");

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { hasBrowser, launchBrowser, visit } from "../../harness/browser.ts";
+import { hasBrowser, launchBrowser, visit } from "../../harness/browser/browser.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 

@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 import { type GatewayMode, startGateway } from "../../src/gateway.ts";
 import type { KeyrackOptions } from "../../src/sdk/options.ts";
 import { type Keyrack, INTERNALS } from "../../src/sdk/internals.ts";
-import { startProcess } from "../../harness/server.ts";
-import { keyrack as run, tempDir } from "../../harness/cli.ts";
+import { startProcess } from "../../harness/processes/server.ts";
+import { keyrack as run, tempDir } from "../../harness/processes/cli.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 import { type TestKeyrack, startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 

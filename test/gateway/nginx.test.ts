@@ -5,10 +5,10 @@ import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startProcess, startServer, type Running } from "../../harness/server.ts";
-import { tempDir } from "../../harness/cli.ts";
-import { freePort } from "../../harness/free-port.ts";
-import { nginxVersion, startNginx } from "../../harness/nginx.ts";
+import { startProcess, startServer, type Running } from "../../harness/processes/server.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
+import { freePort } from "../../harness/processes/free-port.ts";
+import { nginxVersion, startNginx } from "../../harness/processes/nginx.ts";
 
 const example = join(import.meta.dirname, "../../examples/nginx-gateway/keyrack.conf");
 

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Pieces } from "../../src/http/chunks.ts";
-import { heldMegabytes } from "../../harness/held-memory.ts";
+import { heldMegabytes } from "../../harness/processes/heap.ts";
 
 it("are joined to what came, in the order in which it came", () => {
   const sizes = fc.array(fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 9_000 })), {

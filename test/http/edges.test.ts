@@ -1,7 +1,7 @@
 // Edges of lists and cascades: paging over deleted rows, what a test key may learn by paging, and very many keys.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../harness/backends.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
 
 const KEYS = 40_000;
 

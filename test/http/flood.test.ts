@@ -1,9 +1,9 @@
 // A flood of log-ins at the real cost of hashing: refused early, known and unknown alike, and nobody else notices.
 import { describe, expect, it } from "vitest";
 import { PASSWORD_COST } from "../../src/domain/auth/password.ts";
-import { backends } from "../../harness/backends.ts";
-import { account, freshEmail, logIn } from "../../harness/people.ts";
-import { testInstance, type Reply } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { account, freshEmail, logIn } from "../../harness/instances/people.ts";
+import { testInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
 const FLOOD = 120;
 

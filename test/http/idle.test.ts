@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
-import { backends } from "../../harness/backends.ts";
-import { heldMegabytes } from "../../harness/held-memory.ts";
-import { testInstance } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { heldMegabytes } from "../../harness/processes/heap.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
 
 const CONNECTIONS = 80;
 const LENGTH = 60_000;

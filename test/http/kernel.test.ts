@@ -2,7 +2,12 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
-import { expectRefusal, testInstance, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type TestInstance,
+  type Workspace,
+} from "../../harness/instances/test-instance.ts";
 
 let r: TestInstance;
 let w: Workspace;

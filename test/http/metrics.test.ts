@@ -7,9 +7,9 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startApp } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/settings.ts";
 import { silentLog } from "../../src/platform/log.ts";
-import { backends } from "../../harness/backends.ts";
-import { tempDir } from "../../harness/cli.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../docs/monitoring/${name}`, import.meta.url));
 const METRIC = /\b(keyrack|process)_[a-z0-9_]+/g;

@@ -1,8 +1,8 @@
 // What comes over a bare socket: forms of a request that no client library sends, and answers in their order.
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { freshEmail, lastLetter, PASSWORD } from "../../harness/people.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
+import { freshEmail, lastLetter, PASSWORD } from "../../harness/instances/people.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 let r: TestInstance;
 let w: Workspace;

@@ -2,9 +2,9 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Feed } from "../../src/domain/policy/feed.ts";
-import { postgresUrl } from "../../harness/backends.ts";
-import { testInstance, type Reply, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
-import { startCluster, startRedis, until, type OwnRedis } from "../../harness/redis.ts";
+import { postgresUrl } from "../../harness/databases/backends.ts";
+import { testInstance, type Reply, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { startCluster, startRedis, until, type OwnRedis } from "../../harness/databases/redis.ts";
 
 const server = await startRedis();
 

@@ -1,6 +1,6 @@
 // Doors that anybody may knock at are throttled by network; the cap per credential is off unless set.
 import { expect, it } from "vitest";
-import { testInstance, type Reply } from "../../harness/test-instance.ts";
+import { testInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
 function expectLimited(reply: Reply, policy: string): void {
   expect(reply.status).toBe(429);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { appendDurably, createFileDurably, writeFileAtomically } from "../../src/platform/fsync.ts";
-import { tempDir } from "../../harness/cli.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
 
 const root = fileURLToPath(new URL("../../src/", import.meta.url));
 const modeOf = (file: string): number => statSync(file).mode & 0o777;

@@ -4,7 +4,7 @@ import { redact } from "../../src/platform/log.ts";
 import { mint } from "../../src/domain/auth/new-credentials.ts";
 import { formatInviteToken } from "../../src/kernel/credentials.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../harness/test-instance.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 let r: TestInstance;
 let w: Workspace;

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { calls, scannerFlags } from "../../prove/calls.ts";
-import { startInstance } from "../../harness/local-instance.ts";
-import { makePerson, makeWorld } from "../../harness/world.ts";
+import { startInstance } from "../../harness/instances/local-instance.ts";
+import { makePerson, makeWorld } from "../../harness/instances/world.ts";
 import { endpoints } from "../../src/api/index.ts";
 
 it("there is one for every route that changes anything", () => {

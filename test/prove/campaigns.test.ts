@@ -5,7 +5,7 @@ import { clock } from "../../prove/clock.ts";
 import { fuzz } from "../../prove/fuzz.ts";
 import { races } from "../../prove/races.ts";
 import { tamper } from "../../prove/tamper.ts";
-import { backends } from "../../harness/backends.ts";
+import { backends } from "../../harness/databases/backends.ts";
 import { shortRun } from "./short.ts";
 
 const LONG = { timeout: 120_000 };

@@ -1,7 +1,7 @@
 // The short version of `npm run prove -- crash`: ten kills on each database.
 import { describe, expect, it } from "vitest";
 import { crash } from "../../prove/crash.ts";
-import { backends } from "../../harness/backends.ts";
+import { backends } from "../../harness/databases/backends.ts";
 import { shortRun } from "./short.ts";
 
 const ROUNDS = 10;

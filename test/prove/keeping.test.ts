@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { backupCampaign } from "../../prove/backup.ts";
 import { copyCampaign } from "../../prove/copy.ts";
 import { flipsCampaign } from "../../prove/flips.ts";
-import { backends } from "../../harness/backends.ts";
+import { backends } from "../../harness/databases/backends.ts";
 import { shortRun } from "./short.ts";
 
 const LONG = { timeout: 120_000 };

@@ -1,8 +1,8 @@
 // The short version of a campaign: the same code as `npm run prove`, a few rounds of it.
 import { expect } from "vitest";
 import { runCampaign, type Backend, type Campaign, type Report } from "../../prove/campaign.ts";
-import { withPlace } from "../../harness/scratch.ts";
-import { postgresUrl } from "../../harness/backends.ts";
+import { withPlace } from "../../harness/databases/scratch.ts";
+import { postgresUrl } from "../../harness/databases/backends.ts";
 
 export async function shortRun(campaign: Campaign, backend: Backend, rounds: number, seed = 1): Promise<Report> {
   const report = await withPlace(

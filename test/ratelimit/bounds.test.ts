@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { LEASES_MAX, LEASES_PER_WORKSPACE_MAX, LeaseBook } from "../../src/ratelimit/memory/leases.ts";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
-import { ask, handClock, sliding } from "../../harness/limiter.ts";
+import { ask, handClock, sliding } from "../../harness/ratelimit/counters.ts";
 
 const rule = sliding(5, 60_000);
 

@@ -1,6 +1,6 @@
 // Decisions 124-131 and 191 as guarantees, the same for both stores.
 import { describe, expect, it } from "vitest";
-import { ask, fixed, handClock, sliding, START, stores } from "../../harness/limiter.ts";
+import { ask, fixed, handClock, sliding, START, stores } from "../../harness/ratelimit/counters.ts";
 
 for (const { name, make } of await stores()) {
   describe(`a check on ${name}`, () => {

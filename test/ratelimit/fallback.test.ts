@@ -9,8 +9,8 @@ import { FallbackCounter } from "../../src/ratelimit/fallback.ts";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import { Failure } from "../../src/kernel/errors.ts";
-import { type OwnRedis, startRedis, until } from "../../harness/redis.ts";
-import { ask, handClock, sliding } from "../../harness/limiter.ts";
+import { type OwnRedis, startRedis, until } from "../../harness/databases/redis.ts";
+import { ask, handClock, sliding } from "../../harness/ratelimit/counters.ts";
 
 const CYCLES = Number(process.env["KEYRACK_TEST_CYCLES"] ?? 2);
 const rule = sliding(1_000_000, 60_000);

@@ -1,10 +1,10 @@
 // Test 15 of the plan: the limiter against the exact log. `npm run prove -- limits` runs the long version.
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
-import { Oracle } from "../../prove/limiter-oracle.ts";
-import { traffic } from "../../prove/limiter-traffic.ts";
+import { Oracle } from "../../harness/ratelimit/oracle.ts";
+import { traffic } from "../../harness/ratelimit/traffic.ts";
 import { compareScenario, DECISIONS_A_ROUND, judgeScenario } from "../../prove/limits.ts";
-import { handClock, stores } from "../../harness/limiter.ts";
+import { handClock, stores } from "../../harness/ratelimit/counters.ts";
 
 const DECISIONS = 1_000_000;
 const LONG = { timeout: 120_000 };

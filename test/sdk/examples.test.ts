@@ -7,9 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startServer } from "../../harness/server.ts";
+import { startServer } from "../../harness/processes/server.ts";
 import { createClient } from "../../src/client.ts";
-import { freePort } from "../../harness/free-port.ts";
+import { freePort } from "../../harness/processes/free-port.ts";
 import { installSdk, packSdk } from "../../harness/sdk/package.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 

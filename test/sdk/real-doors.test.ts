@@ -11,8 +11,8 @@ import { describe, expect, it } from "vitest";
 import { idempotent, protect } from "../../src/sdk/adapters/node.ts";
 import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
-import { backends } from "../../harness/backends.ts";
-import { testInstance, type TestInstanceOptions } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { testInstance, type TestInstanceOptions } from "../../harness/instances/test-instance.ts";
 import { patientPorts } from "../../harness/sdk/ports.ts";
 
 async function world(back: (typeof backends)[number], options: TestInstanceOptions = {}) {

@@ -1,8 +1,8 @@
 // The library against the real control plane: a key lives in another process's memory, and dies there by acknowledgement.
 import { describe, expect, it } from "vitest";
 import { createKeyrack } from "../../src/sdk/index.ts";
-import { backends } from "../../harness/backends.ts";
-import { testInstance } from "../../harness/test-instance.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`the library on a real server with ${back}`, () => {

@@ -3,8 +3,8 @@ import { openSync, readFileSync, writeFileSync, writeSync, closeSync } from "nod
 import { describe, expect, it } from "vitest";
 import { startApp } from "../../src/server/start.ts";
 import { createClient } from "../../src/client.ts";
-import { deployment, openShop, type Deployment } from "../../harness/deployment.ts";
-import { rawSql } from "../../harness/raw-sql.ts";
+import { deployment, openShop, type Deployment } from "../../harness/instances/deployment.ts";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 function fileOf(d: Deployment): string {
   if (d.target.kind !== "sqlite") throw new Error("not SQLite");

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, it } from "vitest";
-import { testInstance } from "../../harness/test-instance.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
 
 it("a stop waits for no connection on which nothing is being answered", { timeout: 8_000 }, async () => {
   await using r = await testInstance("sqlite");

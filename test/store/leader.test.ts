@@ -2,11 +2,11 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { startServer, type Running } from "../../harness/server.ts";
+import { startServer, type Running } from "../../harness/processes/server.ts";
 import { askInstance } from "../../src/server/operator-socket/client.ts";
-import { backends, freshDatabase } from "../../harness/backends.ts";
-import { tempDir } from "../../harness/cli.ts";
-import { testServices, vendorOf } from "../../harness/test-services.ts";
+import { backends, freshDatabase } from "../../harness/databases/backends.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
+import { testServices, vendorOf } from "../../harness/instances/test-services.ts";
 
 describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
   it("falls to one store alone, and to another when the first one's session ends", async () => {

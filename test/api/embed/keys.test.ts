@@ -2,9 +2,14 @@
 // registered origins.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../../src/api/index.ts";
-import { backends } from "../../../harness/backends.ts";
-import { ALL_SCOPES, embed, ORIGIN } from "../../../harness/embed.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { ALL_SCOPES, embed, ORIGIN } from "../../../harness/instances/embed.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+} from "../../../harness/instances/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const HOUR_MS = 3_600_000;

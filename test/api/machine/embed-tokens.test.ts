@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBED_TYP } from "../../../src/domain/embed/tokens.ts";
 import { PUBLISH_MS, rotateSigningKey } from "../../../src/domain/embed/signing-keys.ts";
 import { SYSTEM } from "../../../src/domain/core/actor.ts";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   ALL_SCOPES,
   claimsOf,
@@ -16,8 +16,8 @@ import {
   strangerKey,
   unsigned,
   type Embed,
-} from "../../../harness/embed.ts";
-import { expectRefusal, testInstance, type Json, type TestInstance } from "../../../harness/test-instance.ts";
+} from "../../../harness/instances/embed.ts";
+import { expectRefusal, testInstance, type Json, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 

@@ -2,10 +2,10 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { StartRefused } from "../../../src/server/instance.ts";
-import { postgresUrl } from "../../../harness/backends.ts";
-import { startDurableRedis } from "../../../harness/claim-stores.ts";
-import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/test-instance.ts";
-import { startRedis, until } from "../../../harness/redis.ts";
+import { postgresUrl } from "../../../harness/databases/backends.ts";
+import { startDurableRedis } from "../../../harness/instances/claim-stores.ts";
+import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { startRedis, until } from "../../../harness/databases/redis.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 const claimOf = (w: Workspace, name: string): Promise<Reply> =>

@@ -7,8 +7,8 @@ import {
   type Reply,
   type TestInstance,
   type Workspace,
-} from "../../../harness/test-instance.ts";
-import { claimStores } from "../../../harness/claim-stores.ts";
+} from "../../../harness/instances/test-instance.ts";
+import { claimStores } from "../../../harness/instances/claim-stores.ts";
 
 const hex = (): string => randomBytes(32).toString("hex");
 const base64 = (size: number): string => randomBytes(size).toString("base64");

@@ -1,6 +1,6 @@
 // Telemetry ingest: the order of work, what is counted, what is charged, and the figures read back.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   testInstance,
@@ -8,8 +8,8 @@ import {
   type Reply,
   type TestInstance,
   type Workspace,
-} from "../../../harness/test-instance.ts";
-import { testClock } from "../../../harness/test-services.ts";
+} from "../../../harness/instances/test-instance.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
 
 const NOON = Date.UTC(2026, 10, 14, 12);
 const DAY = 86_400_000;

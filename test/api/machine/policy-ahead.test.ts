@@ -1,7 +1,7 @@
 // A snapshot in pages: whoever is sent a page finds the next one made; who is told nothing new, costs nothing ahead.
 import { describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/backends.ts";
-import { testInstance } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const KEYS = 5;
 

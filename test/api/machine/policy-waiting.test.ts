@@ -1,9 +1,9 @@
 // Waiting on the policy feed: polls that stay open, nodes that acknowledge, and revocations that wait for them.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
-import { backends } from "../../../harness/backends.ts";
-import { policyFeed, type Body } from "../../../harness/policy-feed.ts";
-import { testInstance, type TestInstance, type Workspace } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -5,9 +5,9 @@ import { hash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { reapDeltaLog } from "../../../src/domain/policy/retention.ts";
 import { PolicyDelta, PolicySnapshot } from "../../../src/api/machine/policy-schemas.ts";
-import { backends } from "../../../harness/backends.ts";
-import { policyFeed, type Body } from "../../../harness/policy-feed.ts";
-import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts";
+import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

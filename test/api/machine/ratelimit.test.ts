@@ -1,15 +1,15 @@
 // Rate-limit checks and leases over HTTP, on both stores; the limiter's own arithmetic has suites of its own.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { flushCounters } from "../../../src/domain/limits/ratelimit.ts";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   testInstance,
   type Json,
   type TestInstance,
   type Workspace,
-} from "../../../harness/test-instance.ts";
-import { startRedis, until, type OwnRedis } from "../../../harness/redis.ts";
+} from "../../../harness/instances/test-instance.ts";
+import { startRedis, until, type OwnRedis } from "../../../harness/databases/redis.ts";
 
 const rule = (more: Json = {}): Json => ({
   id: "per-minute",

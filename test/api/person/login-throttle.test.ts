@@ -1,8 +1,21 @@
 // The throttles of the person plane (decisions 72, 73), on a clock that only the test moves.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
-import { account, freshEmail, lastLetter, letters, logIn, PASSWORD, person } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import {
+  account,
+  freshEmail,
+  lastLetter,
+  letters,
+  logIn,
+  PASSWORD,
+  person,
+} from "../../../harness/instances/people.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+} from "../../../harness/instances/test-instance.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

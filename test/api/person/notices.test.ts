@@ -1,9 +1,14 @@
 // What a person does that others may want to know of leaves a line in the log, with who, whence and the request's id,
 // and sends nobody a message (decision 198).
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
-import { letters, logIn, memberOf, person, team, type Team } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { letters, logIn, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+} from "../../../harness/instances/test-instance.ts";
 
 const NOTICES = ["owner role offered", "owner role granted", "secret key minted by a person", "session ended"];
 

@@ -1,7 +1,7 @@
 // The links in people's mailboxes: verification and reset. Each works once, for its time, for its purpose.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
   auditRows,
@@ -11,8 +11,13 @@ import {
   logIn,
   PASSWORD,
   person,
-} from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
+} from "../../../harness/instances/people.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+} from "../../../harness/instances/test-instance.ts";
 
 const NEW = "a password nobody else has";
 const VERIFY = "POST /v1/auth/email_verifications/consume";

@@ -1,10 +1,10 @@
 // Nothing a person could be impersonated with is in the database files, their WAL or the log. The mail folder is the
 // mailbox and alone may hold a link.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
-import { account, freshEmail, lastLetter, logIn, person, team } from "../../../harness/people.ts";
-import { testInstance } from "../../../harness/test-instance.ts";
-import { everythingStored } from "../../../harness/stored.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { account, freshEmail, lastLetter, logIn, person, team } from "../../../harness/instances/people.ts";
+import { testInstance } from "../../../harness/instances/test-instance.ts";
+import { everythingStored } from "../../../harness/instances/stored-text.ts";
 
 const PLANTED = "planted-password-that-must-not-stay";
 

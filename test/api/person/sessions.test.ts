@@ -1,6 +1,6 @@
 // Sessions: logging in and out, expiry, the list, and the workspace one acts in.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
   auditRows,
@@ -12,8 +12,13 @@ import {
   PASSWORD,
   person,
   team,
-} from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
+} from "../../../harness/instances/people.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+} from "../../../harness/instances/test-instance.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

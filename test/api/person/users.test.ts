@@ -1,6 +1,6 @@
 // Accounts: signing up, one's name, one's password.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
   auditRows,
@@ -12,8 +12,13 @@ import {
   PASSWORD,
   person,
   team,
-} from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
+} from "../../../harness/instances/people.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+} from "../../../harness/instances/test-instance.ts";
 
 const NEW = "another fine password";
 const headerNames = (reply: Reply): string[] => [...reply.headers.keys()].toSorted();

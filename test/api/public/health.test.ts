@@ -1,7 +1,7 @@
 // Probes: liveness touches nothing, readiness tells when no database connection can be had.
 import { describe, expect, it } from "vitest";
-import { backends, postgresUrl } from "../../../harness/backends.ts";
-import { testInstance } from "../../../harness/test-instance.ts";
+import { backends, postgresUrl } from "../../../harness/databases/backends.ts";
+import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const redis = { configured: false, ready: false, error: null };
 

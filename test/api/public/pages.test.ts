@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { builtPages } from "../../../src/http/assets.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/test-instance.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const WEB = new URL("../../../dist/web/", import.meta.url);
 const POLICY =

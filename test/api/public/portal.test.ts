@@ -1,7 +1,7 @@
 // The portal's script as Keyrack serves it: for pages of any origin, cached for five minutes, asked again by etag.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { testInstance, type TestInstance } from "../../../harness/test-instance.ts";
+import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const FILE = new URL("../../../dist/web/portal.js", import.meta.url);
 

@@ -4,10 +4,10 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
-import { backends } from "../../../harness/backends.ts";
-import { auditRows, freshEmail, letters, memberOf, person, team } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/test-instance.ts";
-import { GITHUB, headersFor, report, ROUTE, scannerKeysFile, signed } from "../../../harness/scanner.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { auditRows, freshEmail, letters, memberOf, person, team } from "../../../harness/instances/people.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { GITHUB, headersFor, report, ROUTE, scannerKeysFile, signed } from "../../../harness/instances/scanner.ts";
 
 const HOUR_MS = 3_600_000;
 const WHERE = { type: "keyrack_api_key", url: "https://github.com/acme/app/blob/main/.env", source: "commit" };

@@ -1,8 +1,8 @@
 // /status: one word for each part, the worst of them for all, always 200, and cheap to ask.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { BackupState } from "../../../src/domain/health/status.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testInstance, type TestInstance } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const DAY_MS = 86_400_000;
 /** The schedule that an instance has unless told otherwise; nothing is due before a minute has passed. */

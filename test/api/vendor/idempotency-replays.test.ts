@@ -1,7 +1,7 @@
 // Idempotency-Key on our own POSTs: a retried mint returns the first key, never a second one.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const DAY = 86_400_000;
 

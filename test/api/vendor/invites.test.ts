@@ -1,6 +1,6 @@
 // Invitations: who gets in, with which token, once.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
   deploymentActions,
@@ -12,8 +12,13 @@ import {
   team,
   type Person,
   type Team,
-} from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type Reply, type TestInstance } from "../../../harness/test-instance.ts";
+} from "../../../harness/instances/people.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Reply,
+  type TestInstance,
+} from "../../../harness/instances/test-instance.ts";
 
 const DAY = 86_400_000;
 const ACCEPT = "POST /v1/auth/invites/accept";

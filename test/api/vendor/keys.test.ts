@@ -2,8 +2,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
 import { sha256 } from "../../../src/domain/core/context.ts";
-import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, testInstance, type TestInstance, type Workspace } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
 
 const HOUR = 3_600_000;
 const KEY_FIELDS = [

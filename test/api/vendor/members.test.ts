@@ -1,8 +1,8 @@
 // Members: roles, the last owner, removal that takes effect at once; and workspaces made by people.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
-import { auditRows, memberOf, person, team, type Team } from "../../../harness/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { auditRows, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const ROUNDS = 50;
 const NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057";

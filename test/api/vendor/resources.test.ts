@@ -1,7 +1,12 @@
 // Workspaces, projects, tenants, secret keys and environments over HTTP, on every database.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/backends.ts";
-import { expectRefusal, testInstance, type TestInstance, type Workspace } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
 
 const HOUR = 3_600_000;
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";

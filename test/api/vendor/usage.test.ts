@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { reapIngest } from "../../../src/domain/usage/ingest.ts";
 import { reapUsage } from "../../../src/domain/usage/usage.ts";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   testInstance,
   type Json,
   type TestInstance,
   type Workspace,
-} from "../../../harness/test-instance.ts";
-import { testClock } from "../../../harness/test-services.ts";
+} from "../../../harness/instances/test-instance.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
 
 const START = Date.UTC(2026, 9, 31, 23, 59, 30);
 const DAY = 86_400_000;

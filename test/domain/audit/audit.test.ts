@@ -14,7 +14,7 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { signUp } from "../../../src/domain/auth/users.ts";
 import { auditPreimage, GENESIS_HASH, NIL_WORKSPACE, type AuditRow } from "../../../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
-import { backends } from "../../../harness/backends.ts";
+import { backends } from "../../../harness/databases/backends.ts";
 import {
   asOwner,
   keyActor,
@@ -22,8 +22,8 @@ import {
   sharedServices,
   vendorOf,
   type TestServices,
-} from "../../../harness/test-services.ts";
-import { dropAppendOnly } from "../../../harness/raw-sql.ts";
+} from "../../../harness/instances/test-services.ts";
+import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 
 function happen(ctx: Ctx<SecretKeyActor>, event: Event): Promise<number> {
   const { workspace_id } = ctx.actor;

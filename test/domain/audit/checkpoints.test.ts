@@ -25,9 +25,9 @@ import { NIL_WORKSPACE } from "../../../src/kernel/audit/chain.ts";
 import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../../../src/kernel/crypto/signed-note.ts";
 import { signingKeyById } from "../../../src/store/queries/signing-keys.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, sharedServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
-import { dropAppendOnly } from "../../../harness/raw-sql.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, sharedServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
+import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 
 const sha256 = (bytes: Uint8Array): Uint8Array => createHash("sha256").update(bytes).digest();
 

@@ -1,15 +1,15 @@
 // The hot-auth cache (decision 144): one resolution a period, and never a key that is known to be gone.
 import { describe, expect, it } from "vitest";
 import { CredentialCache, resolveCached } from "../../../src/domain/auth/credential-cache.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testClock } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
 import {
   expectRefusal,
   testInstance,
   type Reply,
   type TestInstance,
   type Workspace,
-} from "../../../harness/test-instance.ts";
+} from "../../../harness/instances/test-instance.ts";
 
 const poll = (r: TestInstance, bearer: string, w: Workspace): Promise<Reply> =>
   r.call(bearer, `GET /v1/policy/delta?project_id=${w.project_id}&since=1`);

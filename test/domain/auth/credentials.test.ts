@@ -9,8 +9,8 @@ import { logIn } from "../../../src/domain/auth/sessions.ts";
 import { signUp } from "../../../src/domain/auth/users.ts";
 import { createWorkspace } from "../../../src/domain/workspaces/workspaces.ts";
 import { formatCredential, type CredentialKind } from "../../../src/kernel/credentials.ts";
-import { backends } from "../../../harness/backends.ts";
-import { sharedServices } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { sharedServices } from "../../../harness/instances/test-services.ts";
 
 /** A refusal is thrown at once or comes later; for a test it is one thing. */
 const resolve = async (services: Services, bearer: string) => resolveBearer(services, bearer);

@@ -4,9 +4,9 @@ import { Gate, Passwords, PASSWORD_COST } from "../../../src/domain/auth/passwor
 import { passwordProblem } from "../../../src/domain/auth/password-policy.ts";
 import { readText } from "../../../src/platform/packaged-files.ts";
 import { Failure } from "../../../src/kernel/errors.ts";
-import { account, logIn } from "../../../harness/people.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testInstance } from "../../../harness/test-instance.ts";
+import { account, logIn } from "../../../harness/instances/people.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const CHEAP = { memoryCost: 64, timeCost: 2, parallelism: 1 };
 const ada = { email: "lovelace@example.com", words: ["Analytical Engines", "engines-ltd"] };

@@ -13,8 +13,8 @@ import {
   rotateSigningKey,
 } from "../../../src/domain/embed/signing-keys.ts";
 import { thumbprint } from "../../../src/domain/vault/signing-keys.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, type TestServices } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 
 const NIL = "00000000-0000-0000-0000-000000000000";
 

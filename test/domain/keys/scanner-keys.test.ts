@@ -6,9 +6,9 @@ import { loadSettings, type SettingName } from "../../../src/config/settings.ts"
 import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../../src/domain/keys/scanner-keys.ts";
 import { silentLog } from "../../../src/platform/log.ts";
 import { startApp } from "../../../src/server/start.ts";
-import { tempDir } from "../../../harness/cli.ts";
-import { testClock } from "../../../harness/test-services.ts";
-import { IDENTIFIER, keyList, signed } from "../../../harness/scanner.ts";
+import { tempDir } from "../../../harness/processes/cli.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
+import { IDENTIFIER, keyList, signed } from "../../../harness/instances/scanner.ts";
 
 const BODY = Buffer.from("[]");
 const MINUTE = 60_000;

@@ -10,13 +10,13 @@ import {
   runSequence,
   sequences,
   type Store,
-} from "../../../prove/idempotency-model.ts";
+} from "../../../harness/models/idempotency.ts";
 import { claim, complete, reapIdempotency, release } from "../../../src/domain/limits/idempotency.ts";
 import { claimRecord, completeRecord } from "../../../src/store/queries/idempotency.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { record } from "../../../src/domain/core/mutate.ts";
-import { backends, type Backend } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
+import { backends, type Backend } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 
 const env = "live" as const;
 

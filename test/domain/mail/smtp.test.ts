@@ -4,9 +4,9 @@ import { text } from "node:stream/consumers";
 import { SMTPServer } from "smtp-server";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { deliverDue, listMail, mailState, retryMail, showMail } from "../../../src/domain/mail/outbox.ts";
-import { backends } from "../../../harness/backends.ts";
-import { account, freshEmail, PASSWORD } from "../../../harness/people.ts";
-import { testInstance, type TestInstance } from "../../../harness/test-instance.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { account, freshEmail, PASSWORD } from "../../../harness/instances/people.ts";
+import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const MINUTE = 60_000;
 type Mood = "accepts" | "refuses" | "drops" | "busy";

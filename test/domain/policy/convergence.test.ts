@@ -1,8 +1,8 @@
 // The short version of `npm run prove -- feed`: a node holds what the database says, on each database.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { AT_ONCE, FEED_FLAGS, runFeedSequence } from "../../../prove/feed.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
+import { AT_ONCE, FEED_FLAGS, runFeedSequence } from "../../../harness/models/feed.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 
 const SEQUENCES = 200;
 

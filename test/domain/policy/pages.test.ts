@@ -8,8 +8,8 @@ import { insertKey } from "../../../src/store/queries/keys.ts";
 import { insertProject } from "../../../src/store/queries/projects.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import { record } from "../../../src/domain/core/mutate.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, START, vendorOf } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, START, vendorOf } from "../../../harness/instances/test-services.ts";
 
 const uuid = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
 const TIMES = [null, 0, 1, 999, 1_000, 951_782_399_999, START, 4_102_444_800_001, 253_402_300_799_999];

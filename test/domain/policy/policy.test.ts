@@ -4,8 +4,8 @@ import { createKey } from "../../../src/domain/keys/keys.ts";
 import { policySnapshot } from "../../../src/domain/policy/policy.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
 const CHUNK = 1_000;
 

@@ -5,8 +5,8 @@ import type { Reader } from "../../../src/store/engine/statement.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { ingest } from "../../../src/domain/usage/ingest.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
 const W = "01890a5d-ac96-774b-bcce-b302099a8057";
 const none = () => ({ keys: new Set<string>(), projects: new Set<string>(), tenants: new Set<string>() });

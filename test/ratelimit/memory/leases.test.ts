@@ -3,7 +3,17 @@ import { describe, expect, it } from "vitest";
 import type { Counter, Lease } from "../../../src/ratelimit/counter.ts";
 import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
-import { ask, between, fixed, handClock, pick, seeded, sliding, START, stores } from "../../../harness/limiter.ts";
+import {
+  ask,
+  between,
+  fixed,
+  handClock,
+  pick,
+  seeded,
+  sliding,
+  START,
+  stores,
+} from "../../../harness/ratelimit/counters.ts";
 
 type Spend = { t: number; units: number };
 

@@ -9,7 +9,17 @@ import {
   type SavedCounter,
 } from "../../../src/ratelimit/memory/saved-counter.ts";
 import { LIMIT_MAX } from "../../../src/kernel/ratelimit/rule.ts";
-import { ask, between, decision, fixed, handClock, pick, seeded, sliding, START } from "../../../harness/limiter.ts";
+import {
+  ask,
+  between,
+  decision,
+  fixed,
+  handClock,
+  pick,
+  seeded,
+  sliding,
+  START,
+} from "../../../harness/ratelimit/counters.ts";
 
 const month = sliding(1_000, 2_678_400_000, { id: "month" });
 const day = fixed(500, 86_400_000, { id: "day", scope: "tenant" });

@@ -2,8 +2,8 @@
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { RedisCounter } from "../../../src/ratelimit/redis/counter.ts";
-import { deleteKeys, findRedis, ownPrefix, startCluster } from "../../../harness/redis.ts";
-import { ask, fixed, sliding } from "../../../harness/limiter.ts";
+import { deleteKeys, findRedis, ownPrefix, startCluster } from "../../../harness/databases/redis.ts";
+import { ask, fixed, sliding } from "../../../harness/ratelimit/counters.ts";
 
 const shared = await findRedis();
 const prefix = ownPrefix();

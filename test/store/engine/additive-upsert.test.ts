@@ -4,8 +4,8 @@ import { record } from "../../../src/domain/core/mutate.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import { daySums, tenantMonthSums } from "../../../src/store/queries/usage.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 
 const key = (n: number): string => `01890a5d-ac96-774b-bcce-${String(n).padStart(12, "0")}`;
 

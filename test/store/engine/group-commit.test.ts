@@ -10,8 +10,8 @@ import { createTenant, editTenant } from "../../../src/domain/workspaces/tenants
 import { fail, Failure } from "../../../src/kernel/errors.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import type { TenantRow } from "../../../src/store/schema/tables.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 
 const TABLES = ["workspaces", "projects", "tenants", "api_keys", "secret_keys", "policy_versions", "audit_log"];
 

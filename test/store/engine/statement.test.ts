@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/mutate.ts";
 import { insertKeptAnswer, keptAnswer } from "../../../src/store/queries/idempotency-replays.ts";
 import { columns, dynamic, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
-import { backends } from "../../../harness/backends.ts";
-import { testServices, vendorOf } from "../../../harness/test-services.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
 /** Keeps what it is asked instead of answering. */
 function recorder(dialect: "sqlite" | "postgres"): Reader & { asked: Query[] } {

@@ -12,9 +12,9 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { openStore } from "../../../src/store/database.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
-import { backends, freshDatabase } from "../../../harness/backends.ts";
-import { testServices, vendorOf, type TestServices } from "../../../harness/test-services.ts";
-import { tcpProxy, type Cut } from "../../../harness/tcp-proxy.ts";
+import { backends, freshDatabase } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
+import { tcpProxy, type Cut } from "../../../harness/databases/commit-proxy.ts";
 
 const EVENTS = { now: () => 1, fatal: () => {} };
 

@@ -1,7 +1,7 @@
 // The read door on PostgreSQL: many questions on few connections.
 import { describe, expect, it } from "vitest";
 import { PgReader } from "../../../src/store/postgres/reader.ts";
-import { backends, freshDatabase } from "../../../harness/backends.ts";
+import { backends, freshDatabase } from "../../../harness/databases/backends.ts";
 
 describe.runIf(backends.includes("postgres"))("reading from PostgreSQL", () => {
   it("takes another connection only where those there are crowded, and never more than allowed", async () => {

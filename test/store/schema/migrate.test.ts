@@ -7,9 +7,9 @@ import type { Driver } from "../../../src/store/engine/driver.ts";
 import { expand, loadMigrations, migrate, SchemaRefused, type Migration } from "../../../src/store/schema/migrate.ts";
 import { PostgresDriver } from "../../../src/store/postgres/driver.ts";
 import { SqliteDriver } from "../../../src/store/sqlite/driver.ts";
-import { backends, freshDatabase } from "../../../harness/backends.ts";
-import { startChild } from "../../../harness/child.ts";
-import { rawSql } from "../../../harness/raw-sql.ts";
+import { backends, freshDatabase } from "../../../harness/databases/backends.ts";
+import { startChild } from "../../../harness/processes/child.ts";
+import { rawSql } from "../../../harness/databases/raw-sql.ts";
 
 const EVENTS = { now: () => 1, fatal: () => {} };
 

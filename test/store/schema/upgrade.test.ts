@@ -16,9 +16,9 @@ import { inspect } from "../../../src/store/offline/inspect.ts";
 import { loadMigrations, migrate } from "../../../src/store/schema/migrate.ts";
 import { PostgresDriver } from "../../../src/store/postgres/driver.ts";
 import { FIXTURE_MASTER_KEY } from "../../../tools/fixtures.ts";
-import { backends, freshDatabase, type Backend } from "../../../harness/backends.ts";
-import { startChild } from "../../../harness/child.ts";
-import { rawSql } from "../../../harness/raw-sql.ts";
+import { backends, freshDatabase, type Backend } from "../../../harness/databases/backends.ts";
+import { startChild } from "../../../harness/processes/child.ts";
+import { rawSql } from "../../../harness/databases/raw-sql.ts";
 
 const folder = fileURLToPath(new URL("../../../harness/fixtures", import.meta.url));
 const nameOf = (version: number): string => `schema-${String(version).padStart(4, "0")}.db.gz`;

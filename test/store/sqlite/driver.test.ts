@@ -11,9 +11,9 @@ import { DataDirInUse, lockDataDir, networkFileSystem } from "../../../src/store
 import { loadMigrations } from "../../../src/store/schema/migrate.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { openWriter } from "../../../src/store/sqlite/driver.ts";
-import { startChild } from "../../../harness/child.ts";
-import { testServices, vendorOf } from "../../../harness/test-services.ts";
-import { openGroup } from "../../../harness/sqlite-group.ts";
+import { startChild } from "../../../harness/processes/child.ts";
+import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
+import { openGroup } from "../../../harness/databases/sqlite-group.ts";
 
 let dir = "";
 let file = "";

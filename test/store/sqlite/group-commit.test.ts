@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { connectSqlite } from "../../../src/store/sqlite/open.ts";
 import { Flusher } from "../../../src/store/sqlite/wal-sync.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
-import { openGroup } from "../../../harness/sqlite-group.ts";
+import { openGroup } from "../../../harness/databases/sqlite-group.ts";
 
 let dir = "";
 let file = "";

@@ -1,10 +1,10 @@
 // The idempotency stores a suite runs on: `for (const store of claimStores) describe(…)`. The Redis one is a server of
 // its own that flushes every write, started by `open` and ended by `close`.
-import { backends } from "./backends.ts";
+import { backends } from "../databases/backends.ts";
 import { testInstance, type TestInstanceOptions, type TestInstance } from "./test-instance.ts";
-import { startDurableRedis, type DurableRedis, type OwnRedis } from "./redis.ts";
+import { startDurableRedis, type DurableRedis, type OwnRedis } from "../databases/redis.ts";
 
-export { startDurableRedis, type DurableRedis } from "./redis.ts";
+export { startDurableRedis, type DurableRedis } from "../databases/redis.ts";
 
 export type ClaimStoreUnderTest = {
   name: string;

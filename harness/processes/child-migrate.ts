@@ -1,10 +1,10 @@
 // A process that brings a database's schema up to date: at a word, or killed in the middle of it.
 import { once } from "node:events";
-import { PostgresDriver } from "../src/store/postgres/driver.ts";
-import { loadMigrations, migrate } from "../src/store/schema/migrate.ts";
-import { openStore } from "../src/store/database.ts";
-import type { DatabaseTarget } from "../src/store/target.ts";
-import { SqliteDriver } from "../src/store/sqlite/driver.ts";
+import { PostgresDriver } from "../../src/store/postgres/driver.ts";
+import { loadMigrations, migrate } from "../../src/store/schema/migrate.ts";
+import { openStore } from "../../src/store/database.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
+import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
 
 type Args = { target: DatabaseTarget; killAfter?: string };
 const { target, killAfter } = JSON.parse(process.argv[2] ?? "{}") as Args;

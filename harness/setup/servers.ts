@@ -1,8 +1,8 @@
 // Finds or starts, once for the whole run, the servers that tests need, and hands their addresses to the test files.
 // A missing one is skipped with one loud line; naming it in KEYRACK_TEST_REQUIRE ("postgres") makes that a failure.
 import type { TestProject } from "vitest/node";
-import { dropDatabase, newName } from "./postgres-databases.ts";
-import { findPostgres } from "./postgres-server.ts";
+import { dropDatabase, newName } from "../databases/postgres-databases.ts";
+import { findPostgres } from "../databases/postgres-server.ts";
 
 /** A server that tests may use: `stop` ends it if this run started it. */
 export type Found = { url: string; stop(): Promise<void> };

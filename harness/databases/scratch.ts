@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import type { DatabaseTarget } from "../src/store/target.ts";
-import type { Backend } from "../prove/campaign.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
+import type { Backend } from "../../prove/campaign.ts";
 
 /** Where an instance lives: in process by its target, as a process of its own by its arguments. */
 export type Place = { dir: string; target: DatabaseTarget; args: string[] };

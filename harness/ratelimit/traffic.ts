@@ -1,8 +1,8 @@
 // Seeded traffic for the limiter: Poisson arrivals at half to five times the limit, bursts, and attacks that aim at
 // window and sub-window boundaries, over several rules, subjects and costs.
-import type { CheckRequest } from "../src/ratelimit/counter.ts";
-import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
-import { seeded, type Random } from "../harness/random.ts";
+import type { CheckRequest } from "../../src/ratelimit/counter.ts";
+import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
+import { seeded, type Random } from "../random.ts";
 
 /** A moment in 2027 that is no window's boundary. */
 export const START = 1_812_345_678_901;

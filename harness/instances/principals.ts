@@ -1,6 +1,6 @@
 // One credential of each kind, and credentials that have ended, for suites that walk the authorisation matrix.
-import type { Column } from "../src/http/access.ts";
-import { formatCredential } from "../src/kernel/credentials.ts";
+import type { Column } from "../../src/http/access.ts";
+import { formatCredential } from "../../src/kernel/credentials.ts";
 import { logIn, PASSWORD, person, type Person } from "./people.ts";
 import type { TestInstance, Workspace } from "./test-instance.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import { openTestServices, testClock, type Flags, type TestServices } from "./services.ts";
-import { readyDatabase, type Backend } from "./backends.ts";
+import { readyDatabase, type Backend } from "../databases/backends.ts";
 
 export { asOwner, keyActor, START, testClock, vendorOf, type TestServices, type TestClock } from "./services.ts";
 

@@ -1,5 +1,5 @@
 // A process that owns a data dir until it dies.
-import { lockDataDir } from "../src/store/sqlite/lock.ts";
+import { lockDataDir } from "../../src/store/sqlite/lock.ts";
 
 const { dir } = JSON.parse(process.argv[2] ?? "{}") as { dir: string };
 try {

@@ -1,8 +1,8 @@
 // The exact sliding log and the fixed window count: what a perfect limiter with unbounded memory would know.
 // It also sees how far a decision may stray: nothing over the limit in any true window, and no denial that the
 // window and a 60th of it do not explain.
-import type { CheckRequest, Verdict } from "../src/ratelimit/counter.ts";
-import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
+import type { CheckRequest, Verdict } from "../../src/ratelimit/counter.ts";
+import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 
 /** Units by time, and the sum of those no older than a span. Times never decrease. */
 class Log {

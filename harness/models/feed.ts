@@ -1,19 +1,19 @@
 // Feed convergence: a node that takes snapshots in pages and then deltas, restarting as it pleases, holds exactly what
 // the database says at every quiet point, whatever happens in between.
 import assert from "node:assert/strict";
-import type { SecretKeyActor } from "../src/domain/core/actor.ts";
-import type { Ctx } from "../src/domain/core/context.ts";
-import { createKey, editKey, revokeKey, rotateKey } from "../src/domain/keys/keys.ts";
-import { policyDelta, policySnapshot, type Fed } from "../src/domain/policy/policy.ts";
-import { createProject, deleteProject, editProject } from "../src/domain/workspaces/projects.ts";
-import { createTenant, deleteTenant } from "../src/domain/workspaces/tenants.ts";
-import { NEVER_GONE } from "../src/domain/core/waiter.ts";
-import type { Env } from "../src/kernel/credentials.ts";
-import { formatTimestamp } from "../src/kernel/timestamps.ts";
-import type { Row } from "../harness/raw-sql.ts";
-import { rounds, type Campaign } from "./campaign.ts";
-import { openTestServices, testClock, vendorOf, type TestServices } from "../harness/services.ts";
-import { seeded } from "../harness/random.ts";
+import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
+import type { Ctx } from "../../src/domain/core/context.ts";
+import { createKey, editKey, revokeKey, rotateKey } from "../../src/domain/keys/keys.ts";
+import { policyDelta, policySnapshot, type Fed } from "../../src/domain/policy/policy.ts";
+import { createProject, deleteProject, editProject } from "../../src/domain/workspaces/projects.ts";
+import { createTenant, deleteTenant } from "../../src/domain/workspaces/tenants.ts";
+import { NEVER_GONE } from "../../src/domain/core/waiter.ts";
+import type { Env } from "../../src/kernel/credentials.ts";
+import { formatTimestamp } from "../../src/kernel/timestamps.ts";
+import type { Row } from "../databases/raw-sql.ts";
+import { rounds, type Campaign } from "../../prove/campaign.ts";
+import { openTestServices, testClock, vendorOf, type TestServices } from "../instances/services.ts";
+import { seeded } from "../random.ts";
 
 const STEPS = 24;
 /** Sequences side by side share commits, and meet each other in the caches. */

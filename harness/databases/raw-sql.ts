@@ -1,7 +1,7 @@
 // A plain connection to a test's database, beside the store: for looking at what is really there, and for tampering.
 import Database from "better-sqlite3";
 import { Client, TypeOverrides } from "pg";
-import type { DatabaseTarget } from "../src/store/target.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
 
 export type Row = Record<string, string | number | null | Uint8Array>;
 

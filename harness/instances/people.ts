@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { expect } from "vitest";
 import { lettersIn, type Letter } from "./mailbox.ts";
-import type { Role } from "../src/domain/core/actor.ts";
+import type { Role } from "../../src/domain/core/actor.ts";
 import type { TestInstance } from "./test-instance.ts";
 
 export const PASSWORD = "correct horse battery staple";

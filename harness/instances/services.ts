@@ -1,25 +1,25 @@
 // A Services without HTTP on a given database, with a clock that only its caller moves: for tests of the domain, and for
 // campaigns that need the domain and nothing around it.
 import { tmpdir } from "node:os";
-import { loadSettings, type SettingName } from "../src/config/settings.ts";
-import type { SecretKeyActor, Vendor } from "../src/domain/core/actor.ts";
-import { createIdMaker, type Ctx, type Services } from "../src/domain/core/context.ts";
-import { Feed } from "../src/domain/policy/feed.ts";
-import { CredentialCache } from "../src/domain/auth/credential-cache.ts";
-import { NodeRegistry } from "../src/domain/policy/nodes.ts";
-import { Passwords } from "../src/domain/auth/password.ts";
-import { databaseClaims } from "../src/domain/limits/idempotency.ts";
-import { KnownIds } from "../src/domain/usage/known-ids.ts";
-import { openCounters } from "../src/domain/limits/ratelimit.ts";
-import { newTally } from "../src/domain/health/tally.ts";
-import { Throttles } from "../src/domain/auth/throttle.ts";
-import { createVault } from "../src/domain/vault/vault.ts";
-import { createWorkspace } from "../src/domain/workspaces/workspaces.ts";
-import type { Env } from "../src/kernel/credentials.ts";
-import type { Log } from "../src/platform/log.ts";
-import { openStore } from "../src/store/database.ts";
-import type { DatabaseTarget } from "../src/store/target.ts";
-import { rawSql, type Row } from "./raw-sql.ts";
+import { loadSettings, type SettingName } from "../../src/config/settings.ts";
+import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
+import { createIdMaker, type Ctx, type Services } from "../../src/domain/core/context.ts";
+import { Feed } from "../../src/domain/policy/feed.ts";
+import { CredentialCache } from "../../src/domain/auth/credential-cache.ts";
+import { NodeRegistry } from "../../src/domain/policy/nodes.ts";
+import { Passwords } from "../../src/domain/auth/password.ts";
+import { databaseClaims } from "../../src/domain/limits/idempotency.ts";
+import { KnownIds } from "../../src/domain/usage/known-ids.ts";
+import { openCounters } from "../../src/domain/limits/ratelimit.ts";
+import { newTally } from "../../src/domain/health/tally.ts";
+import { Throttles } from "../../src/domain/auth/throttle.ts";
+import { createVault } from "../../src/domain/vault/vault.ts";
+import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
+import type { Env } from "../../src/kernel/credentials.ts";
+import type { Log } from "../../src/platform/log.ts";
+import { openStore } from "../../src/store/database.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
+import { rawSql, type Row } from "../databases/raw-sql.ts";
 
 export const START = Date.UTC(2026, 10, 14);
 const MASTER = Buffer.alloc(32, 9);

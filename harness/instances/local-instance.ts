@@ -1,10 +1,10 @@
 // A whole instance in this process: real HTTP on a given database, every answer held against its schema.
-import { startApp, type App } from "../src/server/start.ts";
-import { loadSettings } from "../src/config/settings.ts";
-import type { Clock } from "../src/domain/core/clock.ts";
-import type { PasswordCost } from "../src/domain/auth/password.ts";
-import { createLog } from "../src/platform/log.ts";
-import type { DatabaseTarget } from "../src/store/target.ts";
+import { startApp, type App } from "../../src/server/start.ts";
+import { loadSettings } from "../../src/config/settings.ts";
+import type { Clock } from "../../src/domain/core/clock.ts";
+import type { PasswordCost } from "../../src/domain/auth/password.ts";
+import { createLog } from "../../src/platform/log.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
 import type { Flags } from "./services.ts";
 
 // Answers are looked at field by field, so their bodies are loosely typed on purpose.

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
-import type { Json, TestInstance, Workspace } from "./test-instance.ts";
+import type { Json, TestInstance, Workspace } from "../instances/test-instance.ts";
 
 export type VendorPage = AsyncDisposable & {
   origin: string;
@@ -25,7 +25,7 @@ type Options = {
   env?: "live" | "test";
 };
 
-const SCRIPT = fileURLToPath(new URL("../dist/web/portal.js", import.meta.url));
+const SCRIPT = fileURLToPath(new URL("../../dist/web/portal.js", import.meta.url));
 
 export async function vendorPage(r: TestInstance, w: Workspace, options: Options = {}): Promise<VendorPage> {
   const { register = true, strict = false, attributes = "", env = "live" } = options;

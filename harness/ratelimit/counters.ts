@@ -1,14 +1,14 @@
 // What the counter tests share: a seeded random source, a clock to turn by hand, a request, and both stores by name.
 import { afterAll } from "vitest";
-import type { CheckRequest, Counter } from "../src/ratelimit/counter.ts";
-import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
-import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
-import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
-import * as random from "./random.ts";
-import { deleteKeys, findRedis, ownPrefix } from "./redis.ts";
+import type { CheckRequest, Counter } from "../../src/ratelimit/counter.ts";
+import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
+import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
+import * as random from "../random.ts";
+import { deleteKeys, findRedis, ownPrefix } from "../databases/redis.ts";
 
-export { decision, handClock } from "../prove/limits.ts";
-export { START } from "../prove/limiter-traffic.ts";
+export { decision, handClock } from "../../prove/limits.ts";
+export { START } from "./traffic.ts";
 
 /** The same numbers for the same seed on every machine. */
 export function seeded(seed: number): () => number {

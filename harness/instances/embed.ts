@@ -1,8 +1,8 @@
 // A workspace whose tenant's browser holds a token, and tokens made by hand for refusal tests.
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { SignJWT, type JWTHeaderParameters } from "jose";
-import { openPrivateKey } from "../src/domain/vault/signing-keys.ts";
-import { signingKeyById } from "../src/store/queries/signing-keys.ts";
+import { openPrivateKey } from "../../src/domain/vault/signing-keys.ts";
+import { signingKeyById } from "../../src/store/queries/signing-keys.ts";
 import type { Json, Reply, TestInstance, Workspace } from "./test-instance.ts";
 
 export const ORIGIN = "https://app.example.com";

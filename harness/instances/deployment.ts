@@ -4,12 +4,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startApp, type App } from "../src/server/start.ts";
-import { createClient, type Client } from "../src/client.ts";
-import { loadSettings, type SettingName, type Settings } from "../src/config/settings.ts";
-import { createLog } from "../src/platform/log.ts";
-import type { DatabaseTarget } from "../src/store/target.ts";
-import { readyDatabase, type Backend } from "./backends.ts";
+import { startApp, type App } from "../../src/server/start.ts";
+import { createClient, type Client } from "../../src/client.ts";
+import { loadSettings, type SettingName, type Settings } from "../../src/config/settings.ts";
+import { createLog } from "../../src/platform/log.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
+import { readyDatabase, type Backend } from "../databases/backends.ts";
 
 type Flags = Partial<Record<SettingName, string>>;
 

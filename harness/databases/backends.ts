@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { openStore } from "../src/store/database.ts";
-import type { DatabaseTarget } from "../src/store/target.ts";
+import { openStore } from "../../src/store/database.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
 import { copyTemplate, createDatabase } from "./postgres-databases.ts";
 
 export type Backend = "sqlite" | "postgres";

@@ -1,6 +1,6 @@
 // The policy feed of one project under test: an instance a describe, a workspace a test, and the calls a node makes.
 import { afterAll, beforeAll, beforeEach } from "vitest";
-import type { Backend } from "./backends.ts";
+import type { Backend } from "../databases/backends.ts";
 import { testInstance, type Reply, type TestInstance, type Workspace } from "./test-instance.ts";
 
 export type Body = Record<string, unknown>;

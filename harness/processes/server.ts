@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 /** The checkout's launcher, or the binary that `npm run test:binary` names. */
-export const BIN = process.env.KEYRACK_TEST_BIN ?? fileURLToPath(new URL("../bin/keyrack", import.meta.url));
+export const BIN = process.env.KEYRACK_TEST_BIN ?? fileURLToPath(new URL("../../bin/keyrack", import.meta.url));
 
 export type Ready = { url: string; pid: number; data_dir: string; bootstrap_token_file: string | null } & Record<
   string,

@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import * as fc from "fast-check";
-import { RedisClaims } from "../src/ratelimit/redis/claims.ts";
-import type { SecretKeyActor } from "../src/domain/core/actor.ts";
-import type { Ctx, Services } from "../src/domain/core/context.ts";
-import { claim, complete, heartbeat, release } from "../src/domain/limits/idempotency.ts";
-import type { ClaimStore } from "../src/kernel/idempotency.ts";
-import { ownPrefix, startDurableRedis, until, type DurableRedis } from "../harness/redis.ts";
-import { vendorOf, type TestServices, type TestClock } from "../harness/services.ts";
+import { RedisClaims } from "../../src/ratelimit/redis/claims.ts";
+import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
+import type { Ctx, Services } from "../../src/domain/core/context.ts";
+import { claim, complete, heartbeat, release } from "../../src/domain/limits/idempotency.ts";
+import type { ClaimStore } from "../../src/kernel/idempotency.ts";
+import { ownPrefix, startDurableRedis, until, type DurableRedis } from "../databases/redis.ts";
+import { vendorOf, type TestServices, type TestClock } from "../instances/services.ts";
 
 export const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 export const LOCK_MS = 30_000;

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
 import { sweepLeftovers } from "./postgres-databases.ts";
-import type { Found } from "./global-setup.ts";
+import type { Found } from "../setup/servers.ts";
 
 const run = promisify(execFile);
 const VERSION_MIN = 150_000;
