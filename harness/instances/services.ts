@@ -3,14 +3,15 @@
 import { tmpdir } from "node:os";
 import { loadSettings, type SettingName } from "../../src/config/settings.ts";
 import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
-import { createIdMaker, type Ctx, type Services } from "../../src/domain/core/context.ts";
+import type { Ctx, Services } from "../../src/domain/core/context.ts";
+import { createRecordIdGenerator } from "../../src/domain/core/record-ids.ts";
 import { Feed } from "../../src/domain/policy/feed.ts";
 import { CredentialCache } from "../../src/domain/auth/credential-cache.ts";
-import { NodeRegistry } from "../../src/domain/policy/nodes.ts";
+import { NodeRegistry } from "../../src/domain/policy/node-registry.ts";
 import { Passwords } from "../../src/domain/auth/password.ts";
 import { databaseClaims } from "../../src/domain/limits/idempotency.ts";
 import { KnownIds } from "../../src/domain/usage/known-ids.ts";
-import { openCounters } from "../../src/domain/limits/ratelimit.ts";
+import { openCounters } from "../../src/domain/limits/counters.ts";
 import { newTally } from "../../src/domain/health/tally.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
@@ -67,14 +68,15 @@ export type Flags = Partial<Record<SettingName, string>>;
 export async function openTestServices(target: DatabaseTarget, flags: Flags, clock: TestClock): Promise<TestServices> {
   const { settings } = loadSettings({ env: {}, flags, cwd: tmpdir() });
   const [logged, fatal]: [Logged[], unknown[]] = [[], []];
+  const log = recordingLog(logged);
   const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
   const services = {
     store,
     clock,
     settings,
     vault: createVault(MASTER),
-    log: recordingLog(logged),
-    newId: createIdMaker(clock),
+    log,
+    newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     throttles: new Throttles(clock, false),
     passwords: new Passwords({ memoryCost: 64, timeCost: 2, parallelism: 1 }),
@@ -82,9 +84,9 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     bootstrapHash: () => null,
     touched: new Map<string, number>(),
     inFlight: new Set<string>(),
-    credentialCache: new CredentialCache(clock, settings.hot_auth_ttl_ms, store),
+    credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
     feed: new Feed(store),
-    nodes: new NodeRegistry(store, clock, recordingLog(logged)),
+    nodes: new NodeRegistry(store, clock, log),
     counters: await openCounters({ now: () => clock.now(), redisUrls: null, onRedisFailure: "local" }),
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),

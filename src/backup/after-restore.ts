@@ -18,7 +18,8 @@ import { SYSTEM } from "../domain/core/actor.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Ctx, Services } from "../domain/core/context.ts";
 import { remakeEmbedKeys } from "../domain/embed/signing-keys.ts";
-import { mutate, record } from "../domain/core/mutate.ts";
+import { mutate } from "../domain/core/mutate.ts";
+import { record } from "../domain/core/record.ts";
 import { newSigningKeyRow } from "../domain/vault/signing-keys.ts";
 
 /** What the restore leaves in the database as the fact `restore_pending`. */

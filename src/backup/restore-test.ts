@@ -14,7 +14,7 @@ import { restoreDump } from "../store/postgres/restore.ts";
 import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./files.ts";
 import { stoppable } from "./cancellation.ts";
 import type { Services } from "../domain/core/context.ts";
-import { record } from "../domain/core/mutate.ts";
+import { record } from "../domain/core/record.ts";
 
 export type RestoreTest = {
   object: "restore_test";

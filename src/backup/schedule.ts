@@ -3,7 +3,7 @@ import { readFact, type Fact } from "../store/queries/deployment.ts";
 import { findBackup, backupDir } from "./files.ts";
 import { createBackup, pruneBackups } from "./create.ts";
 import type { Services } from "../domain/core/context.ts";
-import type { BackupState } from "../domain/health/status.ts";
+import type { BackupState } from "../domain/health/state.ts";
 import { testBackup } from "./restore-test.ts";
 
 const HOUR_MS = 3_600_000;

@@ -15,7 +15,7 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { createFileDurably, fsyncDir } from "../platform/fsync.ts";
-import { sha256 } from "../domain/core/context.ts";
+import { sha256 } from "../domain/core/sha256.ts";
 import { readsAsOther } from "../domain/auth/credentials.ts";
 import { mint } from "../domain/auth/new-credentials.ts";
 import { createVault, type Vault } from "../domain/vault/vault.ts";

@@ -6,7 +6,8 @@ import { BadSetting, type Settings } from "../config/settings.ts";
 import { openBootstrap, openDataDir, openVault, type Bootstrap } from "./data-dir.ts";
 import { backupStateOf } from "../backup/schedule.ts";
 import { createClock, systemSources, type Clock } from "../domain/core/clock.ts";
-import { createIdMaker, type Services } from "../domain/core/context.ts";
+import type { Services } from "../domain/core/context.ts";
+import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
 import { newTally } from "../domain/health/tally.ts";
 import { Throttles } from "../domain/auth/throttle.ts";
@@ -99,7 +100,7 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
     passwords: new Passwords(options.passwordCost),
     mail: { transport, wake: () => {} },
     bootstrapHash: () => bootstrap.hash,
-    newId: createIdMaker(clock),
+    newId: createRecordIdGenerator(clock),
     touched: new Map(),
     inFlight: new Set(),
     worker: { leads: false, failing: new Set() },

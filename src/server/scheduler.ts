@@ -5,7 +5,7 @@ import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Services } from "../domain/core/context.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { CONSECUTIVE_MAX } from "../domain/auth/login-throttle.ts";
-import { record } from "../domain/core/mutate.ts";
+import { record } from "../domain/core/record.ts";
 import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
 import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
 import { reapIdempotency } from "../domain/limits/idempotency.ts";

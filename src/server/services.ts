@@ -6,8 +6,8 @@ import { Feed } from "../domain/policy/feed.ts";
 import { CredentialCache } from "../domain/auth/credential-cache.ts";
 import { databaseClaims } from "../domain/limits/idempotency.ts";
 import { KnownIds } from "../domain/usage/known-ids.ts";
-import { NodeRegistry } from "../domain/policy/nodes.ts";
-import { openCounters } from "../domain/limits/ratelimit.ts";
+import { NodeRegistry } from "../domain/policy/node-registry.ts";
+import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
@@ -34,7 +34,7 @@ export async function openMachineServices(
   const claims = await openClaims(base);
   opened.push(() => claims.close());
   return {
-    credentialCache: new CredentialCache(clock, settings.hot_auth_ttl_ms, store),
+    credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
     feed: new Feed(store),
     nodes: new NodeRegistry(store, clock, log),
     counters,

@@ -1,7 +1,8 @@
 // Probes. /healthz touches nothing; /readyz obtains a database connection and gives up after about three seconds;
 // /status tells people how each part is, and is remembered for five seconds.
 import { z } from "zod";
-import { HEALTHS, showStatus } from "../../domain/health/status.ts";
+import { showStatus } from "../../domain/health/status.ts";
+import { HEALTHS } from "../../domain/health/state.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { jsonAnswer } from "../../http/response.ts";
 

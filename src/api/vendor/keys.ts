@@ -1,7 +1,7 @@
 // API keys.
 import { z } from "zod";
 import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey } from "../../domain/keys/keys.ts";
-import { awaitPropagation } from "../../domain/policy/nodes.ts";
+import { awaitPropagation } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { plainly } from "../../http/fast/fast-path.ts";
 import {

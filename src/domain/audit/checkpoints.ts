@@ -19,7 +19,7 @@ import type { AuditCheckpointRow } from "../../store/schema/tables.ts";
 import type { Expected } from "../../store/offline/verifier.ts";
 import { appendCheckpoint } from "./checkpoint-files.ts";
 import type { Services } from "../core/context.ts";
-import { record } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { loadCheckpointSigner, verifyEd25519, type Signer } from "../vault/signing-keys.ts";
 import { sha256Bytes } from "../../store/offline/digest.ts";
 

@@ -1,28 +1,38 @@
 // Secret keys resolved a moment ago, for the machine endpoints only (decision 144). A revocation in this process drops
 // its entry at once; other processes hear of it by notice, and at the latest when the entry's time is up.
+import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
-import type { Actor, SecretKeyActor } from "../core/actor.ts";
+import type { SecretKeyActor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
-import { sha256, type Services } from "../core/context.ts";
-import { resolveBearer } from "./credentials.ts";
 
 const ENTRIES_MAX = 10_000;
 const TOPIC = "secret_key";
 
 type Entry = { readonly actor: SecretKeyActor; readonly until: number };
 
+type Options = {
+  readonly clock: Clock;
+  readonly ttlMs: number;
+  readonly store: Pick<Store, "onNotice" | "notify">;
+  readonly log: Pick<Log, "warn">;
+};
+
 export class CredentialCache {
   readonly #clock: Clock;
   readonly #ttlMs: number;
+  readonly #store: Options["store"];
+  readonly #log: Options["log"];
   readonly #entries = new Map<string, Entry>();
   /** How often an actor was found here, and how often it was not. */
   readonly reads = { hits: 0, misses: 0 };
   /** Moves with every drop: a resolution that began before one must not be kept after it. */
   #epoch = 0;
 
-  constructor(clock: Clock, ttlMs: number, store: Pick<Store, "onNotice">) {
+  constructor({ clock, ttlMs, store, log }: Options) {
     this.#clock = clock;
     this.#ttlMs = ttlMs;
+    this.#store = store;
+    this.#log = log;
     store.onNotice(TOPIC, (id) => this.#drop(id));
     store.onNotice("resync", () => this.#clear());
   }
@@ -57,6 +67,16 @@ export class CredentialCache {
     this.#entries.set(hash, { actor, until: this.#clock.now() + this.#ttlMs });
   }
 
+  /** After a secret key was revoked, shortened or quarantined: evicts it here and in every other process. */
+  async invalidate(id: string): Promise<void> {
+    await this.#store.notify(TOPIC, id).catch((error: unknown) => {
+      this.#log.warn("other processes learn of this secret key only when their cache lapses", {
+        id,
+        error: String(error),
+      });
+    });
+  }
+
   #drop(id: string): void {
     this.#epoch++;
     for (const [hash, { actor }] of this.#entries) if (actor.id === id) this.#entries.delete(hash);
@@ -66,27 +86,4 @@ export class CredentialCache {
     this.#epoch++;
     this.#entries.clear();
   }
-}
-
-/** Who a machine endpoint's caller is: resolved once, then remembered for a few seconds. */
-export function resolveCached(services: Services, bearer: string): Actor | Promise<Actor> {
-  const hash = sha256(bearer);
-  return services.credentialCache.find(hash) ?? resolveAndKeep(services, bearer, hash);
-}
-
-async function resolveAndKeep(services: Services, bearer: string, hash: string): Promise<Actor> {
-  const { epoch } = services.credentialCache;
-  const actor = await resolveBearer(services, bearer);
-  if (actor.kind === "secret_key") services.credentialCache.keep(hash, actor, epoch);
-  return actor;
-}
-
-/** After a secret key was revoked, shortened or quarantined: no process goes on believing in what it remembers. */
-export async function forgetSecretKey(services: Services, id: string): Promise<void> {
-  await services.store.notify(TOPIC, id).catch((error: unknown) => {
-    services.log.warn("other processes learn of this secret key only when their cache lapses", {
-      id,
-      error: String(error),
-    });
-  });
 }

@@ -8,9 +8,10 @@ import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys
 import { sessionByHash, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Actor, SecretKeyActor, SessionActor } from "../core/actor.ts";
-import { sha256, type Services } from "../core/context.ts";
+import type { Services } from "../core/context.ts";
+import { sha256 } from "../core/sha256.ts";
 import { looksLikeJwt, resolveEmbedToken } from "../embed/tokens.ts";
-import { record } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { IDLE_MS } from "./sessions.ts";
 
 const TOUCH_EVERY_MS = 60_000;
@@ -30,6 +31,19 @@ export function resolveBearer(services: Services, bearer: string): MaybePromise<
   if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer);
   if (kind === "session" && parseCredential(bearer)) return resolveSession(services, bearer);
   throw fail((kind && REFUSED[kind]) ?? "unauthenticated");
+}
+
+/** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
+export function resolveCached(services: Services, bearer: string): MaybePromise<Actor> {
+  const hash = sha256(bearer);
+  return services.credentialCache.find(hash) ?? resolveAndCache(services, bearer, hash);
+}
+
+async function resolveAndCache(services: Services, bearer: string, hash: string): Promise<Actor> {
+  const { epoch } = services.credentialCache;
+  const actor = await resolveBearer(services, bearer);
+  if (actor.kind === "secret_key") services.credentialCache.keep(hash, actor, epoch);
+  return actor;
 }
 
 function mayBeBootstrap(kind: CredentialKind | null): boolean {

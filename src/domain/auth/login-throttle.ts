@@ -9,9 +9,9 @@ import {
   noteLoginNetwork,
 } from "../../store/queries/logins.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import { throttleKey, type Origin, type Services } from "../core/context.ts";
-import { record } from "../core/mutate.ts";
-import type { Throttle } from "./throttle.ts";
+import type { Origin, Services } from "../core/context.ts";
+import { throttleKey, type Throttle } from "./throttle.ts";
+import { record } from "../core/record.ts";
 
 const QUARTER_MS = 15 * 60_000;
 const KNOWN_NETWORK_MS = 30 * 24 * 3_600_000;

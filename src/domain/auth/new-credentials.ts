@@ -8,7 +8,7 @@ import {
   type CredentialKind,
   type Env,
 } from "../../kernel/credentials.ts";
-import { sha256 } from "../core/context.ts";
+import { sha256 } from "../core/sha256.ts";
 
 const DRAWN = 32;
 

@@ -5,7 +5,8 @@ import { parseCredential } from "../../kernel/credentials.ts";
 import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-time-tokens.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../../store/schema/tables.ts";
-import { sha256, type Ctx, type Services } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
+import { sha256 } from "../core/sha256.ts";
 import { mint } from "./new-credentials.ts";
 
 const LIFE_MS: Record<TokenPurpose, number> = {

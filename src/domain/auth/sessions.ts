@@ -18,7 +18,8 @@ import type { Ctx, Services } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { guardedCheck, type LoginTry } from "./login-throttle.ts";
 import { freshOnHashClash, mint, withFreshMaterial } from "./new-credentials.ts";
-import { mutate, record } from "../core/mutate.ts";
+import { mutate } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { listOf, viewSession, viewUserFields, type Membership } from "../core/views.ts";
 
 const HOUR_MS = 3_600_000;

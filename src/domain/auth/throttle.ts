@@ -1,7 +1,9 @@
 // Throttles: fixed windows in this process, keyed by what is throttled and whom. They slow abuse down; they are not
 // the customers' rate limits (those never over-admit and live in src/counter).
+import { createHmac } from "node:crypto";
 import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Vault } from "../vault/vault.ts";
 
 export type Throttle = { name: string; limit: number; windowMs: number };
 type Window = { start: number; used: number };
@@ -80,4 +82,9 @@ export class Throttles {
       this.#windows.delete(key);
     }
   }
+}
+
+/** A keyed hash of the throttled address or network: nobody can read from memory or the database who tried to log in. */
+export function throttleKey({ vault }: { readonly vault: Vault }, text: string): string {
+  return createHmac("sha256", vault.derive("throttle keys")).update(text).digest("hex");
 }

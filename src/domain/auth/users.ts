@@ -9,7 +9,8 @@ import type { Reader } from "../../store/engine/statement.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../../store/queries/users.ts";
 import type { Nobody, SessionActor } from "../core/actor.ts";
-import { throttleKey, type Ctx, type Services } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
+import { throttleKey } from "./throttle.ts";
 import {
   existingAccountLetter,
   passwordChangedLetter,
@@ -17,7 +18,8 @@ import {
   verificationLetter,
 } from "../mail/templates.ts";
 import { guardedCheck } from "./login-throttle.ts";
-import { mutate, record, unchanged } from "../core/mutate.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { issueToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { checkNewPassword } from "./password-policy.ts";

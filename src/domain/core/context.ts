@@ -1,10 +1,6 @@
 // What every operation gets handed: the running instance, and who asks. Nothing here is global.
-import { createHash, createHmac, hash as digest, randomBytes } from "node:crypto";
 import type { Settings } from "../../config/settings.ts";
-import { digestSingleBlock } from "../../kernel/crypto/key-digest.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
-import { createIdGenerator } from "../../kernel/ids.ts";
-import { DIGEST } from "../../kernel/crypto/sha256-block.ts";
 import type { Store } from "../../store/store.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Actor } from "./actor.ts";
@@ -12,13 +8,13 @@ import type { Clock } from "./clock.ts";
 import type { Feed } from "../policy/feed.ts";
 import type { CredentialCache } from "../auth/credential-cache.ts";
 import type { KeptAnswer } from "../limits/idempotency-replays.ts";
-import type { NodeRegistry } from "../policy/nodes.ts";
-import type { MailDoor } from "../mail/outbox.ts";
+import type { NodeRegistry } from "../policy/node-registry.ts";
+import type { Mailer } from "../mail/message.ts";
 import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../usage/known-ids.ts";
-import type { Counters } from "../limits/ratelimit.ts";
+import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
-import type { BackupState, StatusCache } from "../health/status.ts";
+import type { BackupState, StatusCache, WorkerState } from "../health/state.ts";
 import type { Tally } from "../health/tally.ts";
 import type { Throttles } from "../auth/throttle.ts";
 import type { Vault } from "../vault/vault.ts";
@@ -35,7 +31,7 @@ export type Services = {
   publicUrl: string;
   readonly throttles: Throttles;
   readonly passwords: Passwords;
-  readonly mail: MailDoor;
+  readonly mail: Mailer;
   /** SHA-256 of the bootstrap token; null when the door is closed. */
   bootstrapHash(): string | null;
   /** When a credential's last use was last written, by record id. */
@@ -65,9 +61,6 @@ export type Services = {
   readonly tally: Tally;
 };
 
-/** `leads`: of all processes on this database, this one runs the jobs. `failing`: those whose last run failed. */
-export type WorkerState = { leads: boolean; readonly failing: Set<string> };
-
 /** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */
 export type Ctx<A extends Actor = Actor> = {
   readonly services: Services;
@@ -79,28 +72,3 @@ export type Ctx<A extends Actor = Actor> = {
 
 /** The caller's network (/24 or /64) and the id of the request. */
 export type Origin = { readonly network: string; readonly request_id: string };
-
-/** Time-ordered ids that strictly increase within this process. */
-export function createIdMaker(clock: Clock): () => string {
-  const next = createIdGenerator((n) => randomBytes(n));
-  return () => next(clock.now());
-}
-
-const shortDigest = Buffer.alloc(32);
-
-/**
- * SHA-256 in lower hex: how every credential is looked up. One of ours fits in a block, and is hashed here: on the way to
- * a request's answer, calling OpenSSL costs several times what it costs in a loop.
- */
-export function sha256(text: string | Uint8Array): string {
-  if (typeof text === "string" && digestSingleBlock(text)) {
-    for (let i = 0; i < 8; i++) shortDigest.writeInt32BE(DIGEST[i] as number, 4 * i);
-    return shortDigest.toString("hex");
-  }
-  return typeof text === "string" ? digest("sha256", text) : createHash("sha256").update(text).digest("hex");
-}
-
-/** What a throttle or a count remembers of an address or a network: no list of who tried to log in is kept. */
-export function throttleKey(services: Services, text: string): string {
-  return createHmac("sha256", services.vault.derive("throttle keys")).update(text).digest("hex");
-}

@@ -7,8 +7,9 @@ import type { Outcome } from "../../store/engine/job.ts";
 import type { Entry } from "../../store/engine/audit-ledger.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { actorColumns } from "./actor.ts";
-import type { Ctx, Services } from "./context.ts";
+import type { Ctx } from "./context.ts";
 import { actions, isDeploymentAction, type Event } from "./events.ts";
+import { record } from "./record.ts";
 import { findKept, storeKept } from "../limits/idempotency-replays.ts";
 
 export type Changed<T> = { value: T; events: readonly [Event, ...Event[]] };
@@ -56,19 +57,6 @@ export async function mutate<T>(ctx: Ctx, where: Where, work: (tx: Tx) => Promis
   } catch (error) {
     throw (isUniqueError(error) && where.clash?.(uniqueTarget(error))) || error;
   }
-}
-
-/** For what is not a control-plane mutation (counters, last-used times, kept answers): no chain, the same commit. */
-export function record<T>(
-  services: Pick<Services, "store">,
-  work: (tx: Tx) => Promise<T>,
-  options: { batch?: boolean } = {},
-): Promise<T> {
-  return services.store.write({
-    chains: [],
-    batch: options.batch ?? false,
-    work: async (tx) => ({ value: await work(tx), entries: [] }),
-  });
 }
 
 function toEntry(ctx: Ctx, where: Where, event: Event): Entry {

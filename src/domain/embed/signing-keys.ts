@@ -17,7 +17,8 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
 import { SYSTEM } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { mutate, record, unchanged } from "../core/mutate.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { newSigningKeyRow, openPrivateKey } from "../vault/signing-keys.ts";
 
 /** RFC 9864 prefers "Ed25519"; the contract says EdDSA. This is the only place that spells it. */

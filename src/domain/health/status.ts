@@ -3,35 +3,7 @@
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Services } from "../core/context.ts";
 import { mailState } from "../mail/outbox.ts";
-
-export const HEALTHS = ["ok", "degraded", "down", "disabled", "unknown"] as const;
-export type Health = (typeof HEALTHS)[number];
-
-/** What is known of backups, as times in milliseconds; null = never. Whoever makes backups answers it. */
-export type BackupState = {
-  readonly lastSuccessAt: number | null;
-  /** The last try failed. */
-  readonly failing?: boolean;
-  readonly restoreTest: {
-    readonly lastRunAt: number | null;
-    readonly pass: boolean | null;
-    readonly backupId: string | null;
-  };
-};
-
-export const NO_BACKUPS: BackupState = {
-  lastSuccessAt: null,
-  restoreTest: { lastRunAt: null, pass: null, backupId: null },
-};
-
-export type Status = {
-  status: "ok" | "degraded" | "down";
-  components: { api: Health; database: Health; redis: Health; worker: Health; backup: Health };
-  restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
-};
-
-/** The last answer, kept by the instance. */
-export type StatusCache = { until: number; answer: Promise<Status> | undefined };
+import { NO_BACKUPS, type BackupState, type Health, type Status } from "./state.ts";
 
 const KEPT_MS = 5_000;
 const DATABASE_WAIT_MS = 3_000;

@@ -7,8 +7,10 @@ import { endTokens, tokenByHash } from "../../store/queries/one-time-tokens.ts";
 import { revokeSessionRow, sessionByHash } from "../../store/queries/sessions.ts";
 import type { TokenPurpose } from "../../store/schema/tables.ts";
 import type { ScannerActor } from "../core/actor.ts";
-import { sha256, type Ctx } from "../core/context.ts";
-import { mutate, record, unchanged } from "../core/mutate.ts";
+import type { Ctx } from "../core/context.ts";
+import { sha256 } from "../core/sha256.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { quarantine } from "./quarantine.ts";
 import { sessionRevoked } from "../auth/sessions.ts";
 

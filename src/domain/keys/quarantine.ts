@@ -17,9 +17,9 @@ import type { ApiKeyRow, SecretKeyRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { ScannerActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { forgetSecretKey } from "../auth/credential-cache.ts";
 import { leakLetter } from "../mail/templates.ts";
-import { mutate, record, unchanged } from "../core/mutate.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 
 const QUARANTINE_MS = 3_600_000;
@@ -67,7 +67,7 @@ async function quarantineSecretKey(ctx: Scanner, { id, workspace_id }: Found, pl
     await tellOwners(ctx, tx, after, place);
     return { value: null, events: [{ action: "secret_key.quarantined", target_id: id, payload: payloadOf(after) }] };
   });
-  await forgetSecretKey(ctx.services, id);
+  await ctx.services.credentialCache.invalidate(id);
 }
 
 function noticeTestKey({ services, ...rest }: Scanner, kind: Kind, found: Found, place: string): Promise<void> {

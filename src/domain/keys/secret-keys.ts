@@ -15,7 +15,6 @@ import { confinedTo, hasOwnerScope, type Vendor } from "../core/actor.ts";
 import { coverEnv, manageable, placeAfter, readable } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
-import { forgetSecretKey } from "../auth/credential-cache.ts";
 import { freshOnHashClash, mint, withFreshMaterial } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
@@ -128,7 +127,7 @@ export async function rotateSecretKey(
       };
     }),
   );
-  await forgetSecretKey(ctx.services, id);
+  await ctx.services.credentialCache.invalidate(id);
   return rotated;
 }
 
@@ -145,6 +144,6 @@ export async function revokeSecretKey(ctx: Ctx<Vendor>, id: string, reason: stri
       events: [{ action: "secret_key.revoked", target_id: id, payload }],
     };
   });
-  await forgetSecretKey(ctx.services, id);
+  await ctx.services.credentialCache.invalidate(id);
   return revoked;
 }

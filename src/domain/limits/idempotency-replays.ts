@@ -3,7 +3,7 @@
 import { fail } from "../../kernel/errors.ts";
 import { insertKeptAnswer, keptAnswer } from "../../store/queries/idempotency-replays.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import { sha256 } from "../core/context.ts";
+import { sha256 } from "../core/sha256.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 
 const KEEP_MS = 24 * 60 * 60 * 1000;

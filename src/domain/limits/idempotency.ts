@@ -19,8 +19,9 @@ import {
 } from "../../store/queries/idempotency.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { coverEnv } from "../core/env-access.ts";
-import { sha256, type Ctx, type Services } from "../core/context.ts";
-import { record } from "../core/mutate.ts";
+import type { Ctx, Services } from "../core/context.ts";
+import { sha256 } from "../core/sha256.ts";
+import { record } from "../core/record.ts";
 import type { Vault } from "../vault/vault.ts";
 
 const TOKEN_BYTES = 24;

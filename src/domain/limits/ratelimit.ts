@@ -1,42 +1,13 @@
 // Rate-limit checks and leases. The counters answer without a relational read; what this file adds is the environment
 // rule, and keeping the in-process counters with windows of a minute and more over a restart (decision 133).
-import type { CheckRequest, Counter, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
-import { FallbackCounter, NO_REDIS, type RedisState } from "../../ratelimit/fallback.ts";
-import { MemoryCounter } from "../../ratelimit/memory/counter.ts";
+import type { CheckRequest, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { coverEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { record } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 
 const FLUSH_ROWS_MAX = 5_000;
-const REDIS_READY_WITHIN_MS = 1_000;
-
-/** The counters of this process: Redis first where it is configured, and always the ones in memory. */
-export type Counters = {
-  readonly counter: Counter;
-  readonly memory: MemoryCounter;
-  redisState(): RedisState;
-};
-
-export type CountersOptions = {
-  now: () => number;
-  redisUrls: readonly string[] | null;
-  onRedisFailure: "local" | "error";
-  /** Tests only: Redis counts by `now` instead of its own clock. */
-  redisByNow?: boolean;
-};
-
-/** Opens the counters; a Redis that does not answer yet is taken up when it does. */
-export async function openCounters({ now, redisUrls, onRedisFailure, redisByNow }: CountersOptions): Promise<Counters> {
-  const memory = new MemoryCounter({ now });
-  if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
-  const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // most instances never load ioredis
-  const redis = new RedisCounter({ urls: redisUrls, ...(redisByNow && { now }) });
-  const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
-  await redis.ready(REDIS_READY_WITHIN_MS);
-  return { counter, memory, redisState: () => counter.redisState() };
-}
 
 type Machine = Ctx<SecretKeyActor>;
 

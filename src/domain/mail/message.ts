@@ -10,5 +10,8 @@ export interface MailTransport {
   close(): void;
 }
 
+/** The transport, and `wake`, which makes the worker deliver the outbox now. */
+export type Mailer = { readonly transport: MailTransport; wake: () => void };
+
 /** The other side said no for good: trying again would only annoy it. */
 export class MailRefused extends Error {}

@@ -3,7 +3,7 @@
 import { randomInt } from "node:crypto";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { MailRefused, type Mail, type MailTransport } from "./message.ts";
+import { MailRefused, type Mail } from "./message.ts";
 import {
   claimMail,
   countDeadMailSince,
@@ -24,11 +24,8 @@ import type { Tx } from "../../store/engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import type { Letter } from "./templates.ts";
-import { record } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { listOf } from "../core/views.ts";
-
-/** What the instance has for mail: the transport, and a bell for the worker. */
-export type MailDoor = { readonly transport: MailTransport; wake: () => void };
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

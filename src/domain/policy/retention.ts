@@ -2,9 +2,10 @@
 import { dropVersions, oldestVersion, projectsAfter } from "../../store/queries/policy.ts";
 import { reapNodes } from "../../store/queries/nodes.ts";
 import type { Services } from "../core/context.ts";
-import { record } from "../core/mutate.ts";
-import { NODE_KEPT_MS } from "./nodes.ts";
-import { DELTA_AGE_MAX_MS, DELTA_VERSIONS_MAX } from "./policy.ts";
+import { record } from "../core/record.ts";
+import { NODE_KEPT_MS } from "./node-registry.ts";
+import { DELTA_VERSIONS_MAX } from "./policy.ts";
+import { DELTA_AGE_MAX_MS } from "./build-page.ts";
 
 const PROJECTS_AT_A_TIME = 200;
 

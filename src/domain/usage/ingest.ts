@@ -12,7 +12,7 @@ import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { addUp, checkOwnership, DAY_MS, type Figures } from "./ingest-totals.ts";
 import type { Known } from "./known-ids.ts";
-import { record } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 
 const MINUTE_MS = 60_000;
 const EVENTS_MAX = 5_000;

@@ -10,7 +10,7 @@ import type { EmbedActor, Vendor } from "../core/actor.ts";
 import { readable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
-import { record } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import { listOf, type List } from "../core/views.ts";
 
 const DAYS_KEPT = 400;

@@ -4,7 +4,7 @@ import { writeFact } from "../../store/queries/deployment.ts";
 import { sealedTables, type SealedTable } from "../../store/queries/sealed-values.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Services } from "../core/context.ts";
-import { record } from "../core/mutate.ts";
+import { record } from "../core/record.ts";
 import type { Vault } from "./vault.ts";
 
 const PAGE = 500;

@@ -5,8 +5,9 @@ import { canonicalize } from "../../kernel/audit/canonical.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import { insertSigningKey, signingKeyById } from "../../store/queries/signing-keys.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
-import { sha256, type Services } from "../core/context.ts";
-import { record } from "../core/mutate.ts";
+import type { Services } from "../core/context.ts";
+import { sha256 } from "../core/sha256.ts";
+import { record } from "../core/record.ts";
 
 const TABLE = "signing_keys";
 /** The DER in front of the 32 bytes of a raw Ed25519 public key (RFC 8410). */

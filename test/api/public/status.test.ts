@@ -1,6 +1,6 @@
 // /status: one word for each part, the worst of them for all, always 200, and cheap to ask.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import type { BackupState } from "../../../src/domain/health/status.ts";
+import type { BackupState } from "../../../src/domain/health/state.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 

@@ -1,7 +1,7 @@
 // API keys over HTTP, on every database.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
-import { sha256 } from "../../../src/domain/core/context.ts";
+import { sha256 } from "../../../src/domain/core/sha256.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,

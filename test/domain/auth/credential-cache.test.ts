@@ -1,6 +1,7 @@
 // The hot-auth cache (decision 144): one resolution a period, and never a key that is known to be gone.
 import { describe, expect, it } from "vitest";
-import { CredentialCache, resolveCached } from "../../../src/domain/auth/credential-cache.ts";
+import { CredentialCache } from "../../../src/domain/auth/credential-cache.ts";
+import { resolveCached } from "../../../src/domain/auth/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import {
@@ -33,7 +34,11 @@ describe("the hot-auth cache by itself", () => {
     const clock = testClock();
     const hear = new Map<string, (payload: string) => void>();
     const onNotice = (topic: string, listener: (payload: string) => void) => void hear.set(topic, listener);
-    return { clock, hear, hot: new CredentialCache(clock, ttlMs, { onNotice }) };
+    return {
+      clock,
+      hear,
+      hot: new CredentialCache({ clock, ttlMs, store: { onNotice, notify: async () => {} }, log: { warn: () => {} } }),
+    };
   };
 
   it("finds an entry until its time is up or its key expires, then forgets it, and counts both", () => {

@@ -1,10 +1,10 @@
 // From a bearer's text to its actor, without HTTP: each kind at its edges, and the last use that is written beside it.
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { sha256 } from "../../../src/domain/core/context.ts";
+import { sha256 } from "../../../src/domain/core/sha256.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
 import { readsAsOther, resolveBearer } from "../../../src/domain/auth/credentials.ts";
-import { record } from "../../../src/domain/core/mutate.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import { logIn } from "../../../src/domain/auth/sessions.ts";
 import { signUp } from "../../../src/domain/auth/users.ts";
 import { createWorkspace } from "../../../src/domain/workspaces/workspaces.ts";

@@ -1,6 +1,6 @@
 // New credentials: the randomness behind them is drawn for some at a time, and never given out twice.
 import { expect, it } from "vitest";
-import { sha256 } from "../../../src/domain/core/context.ts";
+import { sha256 } from "../../../src/domain/core/sha256.ts";
 import { drawer, mint, mintInvite } from "../../../src/domain/auth/new-credentials.ts";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
 

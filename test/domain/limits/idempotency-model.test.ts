@@ -14,7 +14,7 @@ import {
 import { claim, complete, reapIdempotency, release } from "../../../src/domain/limits/idempotency.ts";
 import { claimRecord, completeRecord } from "../../../src/store/queries/idempotency.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
-import { record } from "../../../src/domain/core/mutate.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import { backends, type Backend } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 

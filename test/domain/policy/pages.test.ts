@@ -7,7 +7,7 @@ import type { ApiKeyRow } from "../../../src/store/schema/tables.ts";
 import { insertKey } from "../../../src/store/queries/keys.ts";
 import { insertProject } from "../../../src/store/queries/projects.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
-import { record } from "../../../src/domain/core/mutate.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, START, vendorOf } from "../../../harness/instances/test-services.ts";
 

@@ -1,6 +1,6 @@
 // Sums of jobs that run in one batch: each row is written once, and says what all of them brought.
 import { describe, expect, it } from "vitest";
-import { record } from "../../../src/domain/core/mutate.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
 import { daySums, tenantMonthSums } from "../../../src/store/queries/usage.ts";

@@ -1,6 +1,6 @@
 // Statements: compiled once, filled by name, and the same values on both databases.
 import { describe, expect, it } from "vitest";
-import { record } from "../../../src/domain/core/mutate.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import { insertKeptAnswer, keptAnswer } from "../../../src/store/queries/idempotency-replays.ts";
 import { columns, dynamic, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
 import { backends } from "../../../harness/databases/backends.ts";

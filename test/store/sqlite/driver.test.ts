@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { record } from "../../../src/domain/core/mutate.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import { openStore } from "../../../src/store/database.ts";
 import { Flusher } from "../../../src/store/sqlite/wal-sync.ts";
 import { DataDirInUse, lockDataDir, networkFileSystem } from "../../../src/store/sqlite/lock.ts";

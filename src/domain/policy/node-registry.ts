@@ -1,12 +1,10 @@
 // The nodes that hold policy, and which of them have acknowledged a version. A poll never waits for its row: what nodes
 // say is collected and written in one go beside the answers, and only where it is news.
-import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import {
   deleteNode,
   insertNode,
-  liveNodes,
   nodeByKey,
   surplusNodes,
   updateNode,
@@ -15,11 +13,8 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Ctx } from "../core/context.ts";
 import type { Head } from "./feed.ts";
-import type { Revoked } from "../keys/keys.ts";
-import { record } from "../core/mutate.ts";
-import { NEVER_GONE } from "../core/waiter.ts";
+import { record } from "../core/record.ts";
 
 export const NODES_MAX = 1_000;
 export const NODE_KEPT_MS = 24 * 3_600_000;
@@ -27,8 +22,6 @@ const SEEN_EVERY_MS = 30_000;
 const REMEMBERED_MAX = 50_000;
 const PENDING_MAX = 5_000;
 const WRITE_MAX = 500;
-/** How often a waiting revocation looks for what nodes told another process. */
-const LOOK_EVERY_MS = 100;
 
 /** `version` null: the node was seen (it took a snapshot) and has acknowledged nothing by that. */
 type Word = Omit<PolicyNodeRow, "version"> & { version: number | null; leaving: boolean };
@@ -158,59 +151,4 @@ async function writeWords(tx: Tx, words: Word[]): Promise<NodeKey[]> {
   for (const project_id of grown) dropped.push(...(await surplusNodes.all(tx, { project_id, keep: NODES_MAX })));
   for (const node of dropped) await deleteNode.run(tx, node);
   return dropped;
-}
-
-export type Propagation = {
-  version: number;
-  complete: boolean;
-  waited_ms: number;
-  acked_nodes: number;
-  total_nodes: number;
-  nodes: {
-    node_id: string;
-    env_scope: EnvScope;
-    version: number;
-    acked: boolean;
-    last_seen_at: string;
-  }[];
-};
-
-/** Waits until every live node that holds keys of this environment has the revocation, or the time is up. */
-export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Propagation> {
-  const { clock, settings, nodes, feed, store } = ctx.services;
-  const start = clock.now();
-  const waiter = feed.join(revoked.project_id, settings.revoke_wait_ms, NEVER_GONE);
-  const silence = nodes.onWritten(() => waiter?.wake());
-  const look = store.dialect === "postgres" ? setInterval(() => waiter?.wake(), LOOK_EVERY_MS) : undefined;
-  try {
-    for (;;) {
-      const rows = await nodesHolding(ctx, revoked);
-      const acked = rows.filter(({ version }) => version >= revoked.version).length;
-      const complete = acked === rows.length;
-      if (complete || !waiter || waiter.over) return report(rows, revoked.version, complete, clock.now() - start);
-      await waiter.next();
-    }
-  } finally {
-    silence();
-    clearInterval(look);
-    waiter?.leave();
-  }
-}
-
-async function nodesHolding(ctx: Ctx, { project_id, key }: Revoked): Promise<PolicyNodeRow[]> {
-  const { clock, settings, store } = ctx.services;
-  const rows = await liveNodes.all(store.read, { project_id, seenAfter: clock.now() - settings.node_live_ms });
-  return rows.filter(({ env_scope }) => env_scope === "all" || env_scope === key.env);
-}
-
-function report(rows: PolicyNodeRow[], version: number, complete: boolean, waited_ms: number): Propagation {
-  const nodes = rows.map((row) => ({
-    node_id: row.node_id,
-    env_scope: row.env_scope,
-    version: row.version,
-    acked: row.version >= version,
-    last_seen_at: formatTimestamp(row.last_seen_at),
-  }));
-  const acked_nodes = nodes.filter(({ acked }) => acked).length;
-  return { version, complete, waited_ms, acked_nodes, total_nodes: nodes.length, nodes };
 }

@@ -1,0 +1,16 @@
+// The write path for data that is not a control-plane change (counters, last-used times, idempotency replays): no audit
+// row and no policy version, but the same durable group commit.
+import type { Store } from "../../store/store.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+
+export function record<T>(
+  services: { readonly store: Store },
+  work: (tx: Tx) => Promise<T>,
+  options: { batch?: boolean } = {},
+): Promise<T> {
+  return services.store.write({
+    chains: [],
+    batch: options.batch ?? false,
+    work: async (tx) => ({ value: await work(tx), entries: [] }),
+  });
+}

@@ -1,0 +1,33 @@
+// Health as plain values: what /status reports, and the state of backups and jobs it is derived from.
+
+export const HEALTHS = ["ok", "degraded", "down", "disabled", "unknown"] as const;
+export type Health = (typeof HEALTHS)[number];
+
+/** What is known of backups, as times in milliseconds; null = never. Whoever makes backups answers it. */
+export type BackupState = {
+  readonly lastSuccessAt: number | null;
+  /** The last try failed. */
+  readonly failing?: boolean;
+  readonly restoreTest: {
+    readonly lastRunAt: number | null;
+    readonly pass: boolean | null;
+    readonly backupId: string | null;
+  };
+};
+
+export const NO_BACKUPS: BackupState = {
+  lastSuccessAt: null,
+  restoreTest: { lastRunAt: null, pass: null, backupId: null },
+};
+
+export type Status = {
+  status: "ok" | "degraded" | "down";
+  components: { api: Health; database: Health; redis: Health; worker: Health; backup: Health };
+  restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
+};
+
+/** The last answer, kept by the instance. */
+export type StatusCache = { until: number; answer: Promise<Status> | undefined };
+
+/** `leads`: this process is the leader and runs the scheduled jobs. `failing`: the jobs whose last run failed. */
+export type WorkerState = { leads: boolean; readonly failing: Set<string> };

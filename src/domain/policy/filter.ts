@@ -1,0 +1,25 @@
+// Which part of a project's policy a poll asks for, and the tag that names its content at one version.
+import { hash } from "node:crypto";
+import type { Env } from "../../kernel/credentials.ts";
+import type { Ctx } from "../core/context.ts";
+import { visibleEnv } from "../core/env-access.ts";
+import type { Head } from "./feed.ts";
+
+export type Filter = { env: Env | null; tenants: readonly string[]; segment: string };
+
+const whole = (env: Env | null): Filter => Object.freeze({ env, tenants: [], segment: `${env ?? "all"}:all` });
+const WHOLE = { live: whole("live"), test: whole("test"), all: whole(null) };
+
+export function filterOf(
+  ctx: Ctx,
+  query: { env?: Env | undefined; tenant_id?: readonly string[] | undefined },
+): Filter {
+  const env = visibleEnv(ctx.actor, query.env) ?? null;
+  if (!query.tenant_id) return WHOLE[env ?? "all"];
+  const tenants = [...new Set(query.tenant_id)].toSorted();
+  return { env, tenants, segment: `${env ?? "all"}:t-${hash("sha256", tenants.join(",")).slice(0, 16)}` };
+}
+
+export function tagOf(kind: "snap" | "delta", head: Head, filter: Filter, version: number): string {
+  return `${kind}:${head.project_id}:${filter.segment}:${version}`;
+}

@@ -1,0 +1,65 @@
+// Propagation receipts: which nodes have acknowledged a revocation (`revoke?wait=true`).
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { liveNodes } from "../../store/queries/nodes.ts";
+import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
+import type { Ctx } from "../core/context.ts";
+import { NEVER_GONE } from "../core/waiter.ts";
+import type { Revoked } from "../keys/keys.ts";
+
+/** How often a waiting revocation reads acknowledgements that another process wrote. */
+const LOOK_EVERY_MS = 100;
+
+export type Propagation = {
+  version: number;
+  complete: boolean;
+  waited_ms: number;
+  acked_nodes: number;
+  total_nodes: number;
+  nodes: {
+    node_id: string;
+    env_scope: EnvScope;
+    version: number;
+    acked: boolean;
+    last_seen_at: string;
+  }[];
+};
+
+/** Waits until every live node that holds keys of this environment has the revocation, or the time is up. */
+export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Propagation> {
+  const { clock, settings, nodes, feed, store } = ctx.services;
+  const start = clock.now();
+  const waiter = feed.join(revoked.project_id, settings.revoke_wait_ms, NEVER_GONE);
+  const silence = nodes.onWritten(() => waiter?.wake());
+  const look = store.dialect === "postgres" ? setInterval(() => waiter?.wake(), LOOK_EVERY_MS) : undefined;
+  try {
+    for (;;) {
+      const rows = await nodesHolding(ctx, revoked);
+      const acked = rows.filter(({ version }) => version >= revoked.version).length;
+      const complete = acked === rows.length;
+      if (complete || !waiter || waiter.over) return report(rows, revoked.version, complete, clock.now() - start);
+      await waiter.next();
+    }
+  } finally {
+    silence();
+    clearInterval(look);
+    waiter?.leave();
+  }
+}
+
+async function nodesHolding(ctx: Ctx, { project_id, key }: Revoked): Promise<PolicyNodeRow[]> {
+  const { clock, settings, store } = ctx.services;
+  const rows = await liveNodes.all(store.read, { project_id, seenAfter: clock.now() - settings.node_live_ms });
+  return rows.filter(({ env_scope }) => env_scope === "all" || env_scope === key.env);
+}
+
+function report(rows: PolicyNodeRow[], version: number, complete: boolean, waited_ms: number): Propagation {
+  const nodes = rows.map((row) => ({
+    node_id: row.node_id,
+    env_scope: row.env_scope,
+    version: row.version,
+    acked: row.version >= version,
+    last_seen_at: formatTimestamp(row.last_seen_at),
+  }));
+  const acked_nodes = nodes.filter(({ acked }) => acked).length;
+  return { version, complete, waited_ms, acked_nodes, total_nodes: nodes.length, nodes };
+}
