@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startInstance } from "../../harness/instances/local-instance.ts";
 import { createIdGenerator } from "../../src/kernel/ids.ts";
-import { Flusher } from "../../src/store/sqlite/wal-sync.ts";
+import { WalSync } from "../../src/store/sqlite/wal-sync.ts";
 import { openWriter } from "../../src/store/sqlite/driver.ts";
 import { MINT } from "../mint.ts";
 
@@ -39,7 +39,7 @@ async function mintOnce(): Promise<string> {
 
 const answer = await mintOnce();
 const db = openWriter(file);
-const flusher = new Flusher(file);
+const flusher = new WalSync(file);
 
 function insertLike(table: string, row: Cells): (cells: Cells) => void {
   const names = Object.keys(row);

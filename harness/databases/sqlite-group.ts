@@ -10,10 +10,10 @@ export async function openGroup(file: string, events: Partial<ConstructorParamet
   await migrate(driver, (sql) => driver.script(sql), 1);
   await driver.sync();
   const group = new GroupCommit(driver, { now: () => 1, committed: () => {}, fatal: () => {}, ...events });
-  const insert = (name: string, value: string, how: "run" | "gather" = "run") =>
+  const insert = (name: string, value: string, how: "run" | "insertDeferred" = "run") =>
     group.submit({
       chains: [],
-      batch: how === "gather",
+      batch: how === "insertDeferred",
       work: async (tx: Tx) => {
         await tx[how]({ sql: "insert into deployment (name, value) values (?, ?)", values: [name, value] });
         return { value: name, entries: [] };

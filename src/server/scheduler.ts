@@ -81,7 +81,7 @@ function jobsOf(services: Services): { mail: Job; others: Job[] } {
       { name: "restore test", everyMs: MINUTE_MS, run: () => runDueRestoreTest(services) },
       { name: "old mail", everyMs: HOUR_MS, run: () => reapOutbox(services) },
       { name: "old sessions", everyMs: HOUR_MS, run: () => reapPeople(services) },
-      { name: "database house-keeping", everyMs: 5 * MINUTE_MS, run: () => services.store.rest() },
+      { name: "database house-keeping", everyMs: 5 * MINUTE_MS, run: () => services.store.checkpointIfIdle() },
     ],
   };
 }
@@ -133,7 +133,7 @@ class Loop {
 
   async #lead(): Promise<void> {
     const { store, worker, log } = this.#services;
-    const leads = await store.lead().catch(() => false);
+    const leads = await store.tryBecomeLeader().catch(() => false);
     if (leads !== worker.leads && store.dialect === "postgres")
       log.info(leads ? "this process leads" : "this process leads no more");
     worker.leads = leads;

@@ -97,12 +97,12 @@ class OpenStore implements Store {
     return this.#group.backlog;
   }
 
-  lead(): Promise<boolean> {
-    return this.#driver.lead();
+  tryBecomeLeader(): Promise<boolean> {
+    return this.#driver.tryBecomeLeader();
   }
 
-  rest(): Promise<void> {
-    return this.#group.rest();
+  checkpointIfIdle(): Promise<void> {
+    return this.#group.checkpointIfIdle();
   }
 
   ping(timeoutMs: number): Promise<void> {

@@ -37,9 +37,9 @@ export interface Store {
   readonly stats: { commits: number; jobs: number; largest: number; readonly sizes: Histogram };
   readonly backlog: number;
   /** Whether this process leads: of all on one database, the one that runs the jobs there should be only one of. */
-  lead(): Promise<boolean>;
+  tryBecomeLeader(): Promise<boolean>;
   /** House-keeping of a quiet moment: on SQLite, moves the -wal into the database. */
-  rest(): Promise<void>;
+  checkpointIfIdle(): Promise<void>;
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
   readonly applied: string[];

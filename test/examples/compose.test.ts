@@ -109,9 +109,9 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
     await expect.poll(() => leaders().length, { timeout: 5_000 }).toBe(1);
     const [leader] = leaders();
     const follower = leader === one ? two : one;
-    const did = vi.spyOn(leader!.app.services.store, "rest");
-    const didNot = vi.spyOn(follower.app.services.store, "rest");
-    const looked = vi.spyOn(follower.app.services.store, "lead");
+    const did = vi.spyOn(leader!.app.services.store, "checkpointIfIdle");
+    const didNot = vi.spyOn(follower.app.services.store, "checkpointIfIdle");
+    const looked = vi.spyOn(follower.app.services.store, "tryBecomeLeader");
     one.clock.advance(10 * 60_000); // every short job is due in both
     await expect
       .poll(() => [did.mock.calls.length, looked.mock.calls.length > 1], { timeout: 10_000 })

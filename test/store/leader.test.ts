@@ -13,13 +13,18 @@ describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
     await using lite = await testServices("postgres");
     await using second = await lite.another();
     const [a, b] = [lite.services.store, second.services.store];
-    expect([await a.lead(), await b.lead(), await a.lead(), await b.lead()]).toEqual([true, false, true, false]);
+    expect([
+      await a.tryBecomeLeader(),
+      await b.tryBecomeLeader(),
+      await a.tryBecomeLeader(),
+      await b.tryBecomeLeader(),
+    ]).toEqual([true, false, true, false]);
     await lite.sql(
       "select pg_terminate_backend(pid, 5000) from pg_locks where locktype = 'advisory' and objid = 1 and database = (select oid from pg_database where datname = current_database())",
     );
-    expect(await b.lead()).toBe(true);
-    await expect.poll(() => a.lead().catch(() => null)).toBe(false); // once it listens again
-    expect(await b.lead()).toBe(true);
+    expect(await b.tryBecomeLeader()).toBe(true);
+    await expect.poll(() => a.tryBecomeLeader().catch(() => null)).toBe(false); // once it listens again
+    expect(await b.tryBecomeLeader()).toBe(true);
   });
 
   it("passes from a process that was killed to the other one", async () => {
@@ -55,7 +60,7 @@ describe("SQLite", () => {
   it("always leads, and moves its -wal into the database in a quiet moment", async () => {
     await using lite = await testServices("sqlite");
     const { store } = lite.services;
-    expect(await store.lead()).toBe(true);
+    expect(await store.tryBecomeLeader()).toBe(true);
     if (lite.target.kind !== "sqlite") throw new Error("not SQLite");
     const { file } = lite.target;
     const size = (): number => statSync(file).size;
@@ -64,9 +69,9 @@ describe("SQLite", () => {
     for (let i = 0; i < 20; i++) await vendorOf(lite.services);
     expect(size()).toBe(before);
     const writing = vendorOf(lite.services); // a write that comes meanwhile waits for nothing and loses nothing
-    await Promise.all([store.rest(), vendorOf(lite.services)]);
+    await Promise.all([store.checkpointIfIdle(), vendorOf(lite.services)]);
     await writing;
-    await store.rest();
+    await store.checkpointIfIdle();
     expect(size()).toBeGreaterThan(before);
     await vendorOf(lite.services);
     expect(await lite.sql("select count(*) as n from workspaces")).toEqual([{ n: 24 }]);

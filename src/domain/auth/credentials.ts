@@ -64,7 +64,7 @@ function isBootstrap(services: Services, bearer: string): boolean {
 }
 
 function resolveSecretKey(services: Services, bearer: string): MaybePromise<SecretKeyActor> {
-  const found = secretKeyByHash.shared(services.store.read, { lookup_hash: sha256(bearer) });
+  const found = secretKeyByHash.firstMemoized(services.store.read, { lookup_hash: sha256(bearer) });
   return thenMaybe(found, (row) => secretKeyActor(services, row));
 }
 

@@ -54,7 +54,7 @@ export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
       if (embed) await mustHavePlace(tx, embed, ctx.services.clock.now());
       const policy_version = await tx.bump(project.id);
       const row = newKeyRow(ctx, want, minted.stored, { project, tenant, policy_version });
-      await insertKey.gather(tx, row);
+      await insertKey.insertDeferred(tx, row);
       return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row, want.scopes ?? [])] };
     });
   });
@@ -121,7 +121,7 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
 }
 
 export function showKey({ services, actor }: Ctx<Vendor>, id: string): MaybePromise<ApiKey> {
-  const found = keyById.soon(services.store.read, { workspace_id: actor.workspace_id, id });
+  const found = keyById.firstMemoized(services.store.read, { workspace_id: actor.workspace_id, id });
   return thenMaybe(found, (row) => viewKey(readable(actor, row, "key_not_found")));
 }
 

@@ -6,7 +6,7 @@ import { fail, type Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../../store/queries/ingest.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import { daySums, tenantMonthSums, touchKey } from "../../store/queries/usage.ts";
+import { usageDayUpsert, tenantMonthUpsert, touchKey } from "../../store/queries/usage.ts";
 import { confinedTo, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
@@ -203,8 +203,8 @@ async function count(services: Services, workspace_id: string, { events_dropped,
     async (tx: Tx) => {
       const row = { workspace_id, body_hash, accepted, events_dropped, created_at: now, since: now - DAY_MS };
       if (!(await insertBatch.first(tx, row))) return batchReceipt.first(tx, { workspace_id, body_hash });
-      await tx.sum(daySums, figures.days);
-      await tx.sum(tenantMonthSums, figures.months);
+      await tx.upsertAdditive(usageDayUpsert, figures.days);
+      await tx.upsertAdditive(tenantMonthUpsert, figures.months);
       for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });
       return undefined;
     },

@@ -25,7 +25,7 @@ export const PROJECTS_MAX = 1_000;
 
 /** No job of a batch changes a project that another could know. */
 export async function liveProject(on: Reader, workspace_id: string, id: string): Promise<ProjectRow> {
-  const row = await liveProjectById.shared(on, { workspace_id, id });
+  const row = await liveProjectById.firstMemoized(on, { workspace_id, id });
   if (!row) throw fail("project_not_found");
   return row;
 }

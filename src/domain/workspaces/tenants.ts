@@ -24,7 +24,7 @@ export const TENANTS_MAX = 1_000_000;
 
 /** No job of a batch changes a tenant that another could know. */
 export async function liveTenant(on: Reader, workspace_id: string, id: string): Promise<TenantRow> {
-  const row = await liveTenantById.shared(on, { workspace_id, id });
+  const row = await liveTenantById.firstMemoized(on, { workspace_id, id });
   if (!row) throw fail("tenant_not_found");
   return row;
 }

@@ -102,7 +102,7 @@ export async function appendEntries(
     moved.add(Object.assign(head, { seq: row.seq, hash: row.hash, occurred_at: row.occurred_at }));
     rows.push(row);
   }
-  await Promise.all([insertAudit.many(tx, rows), ...[...moved].map((head) => moveHead.run(tx, head))]);
+  await Promise.all([insertAudit.insertMany(tx, rows), ...[...moved].map((head) => moveHead.run(tx, head))]);
 }
 
 /** A head that was made for a mutation which then wrote nothing would stand for a chain that does not exist. */

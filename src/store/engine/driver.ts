@@ -8,14 +8,14 @@ import type { Dialect, Query, Reader, Row } from "./statement.ts";
  * slow: this one took too long, or the server is short of something; others may go on
  * lost: the connection went away, the outcome may be unknown · fatal: never go on, the storage is not to be trusted
  */
-export type Trouble = "unique" | "full" | "busy" | "slow" | "lost" | "fatal" | "other";
+export type ErrorClass = "unique" | "full" | "busy" | "slow" | "lost" | "fatal" | "other";
 
 export interface Writer {
   all<R>(query: Query): Promise<R[]>;
   first<R>(query: Query): Promise<R | undefined>;
   run(query: Query): Promise<number>;
   /** The same insert for several rows, in as few statements as the dialect does well with. */
-  many(sql: string, rows: readonly Row[]): Promise<void>;
+  insertMany(sql: string, rows: readonly Row[]): Promise<void>;
   /** begin, commit, rollback, savepoint …: plain words, no values. */
   exec(sql: string): Promise<void>;
   /** The same without waiting for the answer: order is kept, and a failure shows in the next statement. */
@@ -36,10 +36,10 @@ export interface Driver {
   /** Undefined when nothing is unsynced; else what a reader must await before it tells what it saw. */
   unsynced(): Promise<void> | undefined;
   /** Between groups: house-keeping that must not meet a transaction; all of it where there is time (`idle`). */
-  rest(idle?: boolean): Promise<void>;
+  checkpointIfDue(idle?: boolean): Promise<void>;
   /** Whether this process is the one, of all on this database, that does the work there is only one of. */
-  lead(): Promise<boolean>;
-  trouble(error: unknown): Trouble;
+  tryBecomeLeader(): Promise<boolean>;
+  classifyError(error: unknown): ErrorClass;
   /** After `lost`: a fresh connection, so that outcomes can be looked up and work goes on. */
   reconnect(): Promise<void>;
   /** Tells other processes on the same database; delivered to `onNotice` there. */

@@ -4,18 +4,18 @@ import { randomInt } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { Driver } from "./driver.ts";
 import { refusalFor, segments, settle, settled, type Job, type Pending } from "./job.ts";
-import { Batch, JobTx } from "./transaction.ts";
+import { Batch, JobTransaction } from "./transaction.ts";
 import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries } from "./audit-ledger.ts";
 import type { Heads } from "./audit-ledger.ts";
 import { statement, type Tx } from "./statement.ts";
-import { Versions, type Bumped } from "./policy-versions.ts";
+import { PolicyVersions, type Bumped } from "./policy-versions.ts";
 
 const GROUP_MAX = 200;
 const BACKLOG_MAX = 10_000;
 const HOLD_LOOP_MS = 2;
 const ATTEMPTS_MAX = 3;
 
-export type GroupEvents = {
+export type GroupCommitEvents = {
   now: () => number;
   /** After the commit is durable: what moved, so that caches and waiting polls learn of it. */
   committed: (bumped: Bumped[], size: number) => void;
@@ -24,7 +24,7 @@ export type GroupEvents = {
 };
 
 /** What the jobs of one transaction share. */
-type Shared = { heads: Heads; versions: Versions };
+type Shared = { heads: Heads; versions: PolicyVersions };
 
 type RunOne = (pending: Pending, i: number) => Promise<void>;
 type Spoils = (result: PromiseSettledResult<void>, i: number) => boolean;
@@ -35,14 +35,14 @@ const auditById = statement<{ id: string }>()((db, p) =>
 
 export class GroupCommit {
   readonly #driver: Driver;
-  readonly #events: GroupEvents;
+  readonly #events: GroupCommitEvents;
   #queue: Pending[] = [];
   #draining: Promise<void> | undefined;
   #breathedAt = 0;
   #closed = false;
   #broken = false;
 
-  constructor(driver: Driver, events: GroupEvents) {
+  constructor(driver: Driver, events: GroupCommitEvents) {
     this.#driver = driver;
     this.#events = events;
   }
@@ -62,10 +62,10 @@ export class GroupCommit {
   }
 
   /** House-keeping between two groups, for a moment in which nothing is asked. */
-  async rest(): Promise<void> {
+  async checkpointIfIdle(): Promise<void> {
     await this.#draining;
     if (this.#draining || this.#closed || this.#broken) return; // somebody was quicker: the store does not rest now
-    const rested = this.#driver.rest(true);
+    const rested = this.#driver.checkpointIfDue(true);
     this.#draining = rested.catch((error) => this.#stop(error)).then(() => this.#drain());
     await rested;
   }
@@ -82,7 +82,7 @@ export class GroupCommit {
       while (this.#queue.length > 0) {
         const group = this.#queue.splice(0, GROUP_MAX);
         await this.#commit(group);
-        await this.#driver.rest().catch((error) => this.#stop(error));
+        await this.#driver.checkpointIfDue().catch((error) => this.#stop(error));
       }
     } finally {
       this.#draining = undefined;
@@ -107,7 +107,8 @@ export class GroupCommit {
         return settle(group);
       } catch (error) {
         // Another process held the lock or closed a circle: nothing was committed, so the same work may run again.
-        if (this.#driver.trouble(error) !== "busy" || attempt === ATTEMPTS_MAX) return this.#abandon(group, error);
+        if (this.#driver.classifyError(error) !== "busy" || attempt === ATTEMPTS_MAX)
+          return this.#abandon(group, error);
         await this.#driver.writer.exec("rollback").catch(() => {});
         await new Promise((resolve) => setTimeout(resolve, randomInt(5, 50) * attempt));
       }
@@ -128,8 +129,8 @@ export class GroupCommit {
     const driver = this.#driver;
     for (const pending of group) pending.outcome = pending.error = undefined;
     await driver.begin();
-    const versions = new Versions();
-    const tx = new JobTx(driver, versions).branded;
+    const versions = new PolicyVersions();
+    const tx = new JobTransaction(driver, versions).branded;
     const heads = await lockHeads(
       tx,
       group.flatMap((pending) => pending.job.chains),
@@ -166,7 +167,7 @@ export class GroupCommit {
   }
 
   /** The job's own part, up to audit rows that surely can be written: whatever it does wrong is its own failure. */
-  async #runJob(pending: Pending, tx: JobTx, { heads }: Shared): Promise<void> {
+  async #runJob(pending: Pending, tx: JobTransaction, { heads }: Shared): Promise<void> {
     try {
       const outcome = await pending.job.work(tx.branded);
       pending.entries = outcome.unchanged ? [] : prepareEntries(heads, outcome.entries);
@@ -178,7 +179,7 @@ export class GroupCommit {
 
   async #runAlone(pending: Pending, shared: Shared): Promise<void> {
     const { writer } = this.#driver;
-    const tx = new JobTx(this.#driver, shared.versions);
+    const tx = new JobTransaction(this.#driver, shared.versions);
     const rollBack = async (): Promise<void> => {
       shared.versions.undo(tx.undo);
       if (!tx.wrote) return;
@@ -192,14 +193,14 @@ export class GroupCommit {
       if (this.#isGrave(error)) throw error;
       tx.wrote = true; // the statement itself may have failed half-way: PostgreSQL goes on only after a roll-back
       await rollBack();
-      pending.error = refusalFor(this.#driver.trouble(error), error);
+      pending.error = refusalFor(this.#driver.classifyError(error), error);
     }
     writer.post("release savepoint job");
   }
 
   /** Not the job's own: the transaction is gone with it. */
   #isGrave(error: unknown): boolean {
-    return ["full", "fatal", "lost", "busy"].includes(this.#driver.trouble(error));
+    return ["full", "fatal", "lost", "busy"].includes(this.#driver.classifyError(error));
   }
 
   /** All jobs without a savepoint each. False: one must be undone, so all were. */
@@ -207,8 +208,8 @@ export class GroupCommit {
     const { writer } = this.#driver;
     writer.post("savepoint jobs");
     const batch = new Batch();
-    const txs = segment.map(() => new JobTx(this.#driver, shared.versions, batch));
-    const run = (pending: Pending, i: number): Promise<void> => this.#runJob(pending, txs[i] as JobTx, shared);
+    const txs = segment.map(() => new JobTransaction(this.#driver, shared.versions, batch));
+    const run = (pending: Pending, i: number): Promise<void> => this.#runJob(pending, txs[i] as JobTransaction, shared);
     const spoils = (result: PromiseSettledResult<void>, i: number): boolean => {
       if (result.status === "fulfilled") return Boolean(segment[i]?.outcome?.unchanged && txs[i]?.wrote);
       return Boolean(txs[i]?.wrote) || !(result.reason instanceof Failure);
@@ -268,7 +269,7 @@ export class GroupCommit {
 
   /** The transaction failed as a whole: nobody gets an answer that is not true. */
   async #abandon(group: Pending[], error: unknown): Promise<void> {
-    const trouble = this.#driver.trouble(error);
+    const trouble = this.#driver.classifyError(error);
     if (trouble === "fatal") this.#stop(error);
     if (trouble === "lost" && (await this.#landed(group))) {
       this.#events.committed([], group.length);

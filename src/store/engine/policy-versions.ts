@@ -43,7 +43,7 @@ const logVersions = statement<Logged>()((db, p) =>
 
 export type Bumped = { project_id: string; version: number };
 
-export class Versions {
+export class PolicyVersions {
   readonly #counters = new Map<string, Promise<Counter>>();
 
   async bump(tx: Tx, project_id: string, forget: boolean, undo: Undo[]): Promise<number> {

@@ -3,7 +3,7 @@ import type { Query } from "./statement.ts";
 
 type Level = Map<unknown, unknown>;
 
-export class Asked {
+export class QueryMemo {
   /** By the statement, then by one value after the other. */
   readonly #answers: Level = new Map();
 

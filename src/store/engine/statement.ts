@@ -52,13 +52,10 @@ const holes = new Proxy({}, { get: (_target, name) => new Hole(String(name)) });
 export type Statement<P, R> = {
   all(on: Reader, params: P): Promise<R[]>;
   first(on: Reader, params: P): Promise<R | undefined>;
-  /** The same without a promise where the row is there at once. It then also throws at once. */
-  soon(on: Reader, params: P): MaybePromise<R | undefined>;
+  firstMemoized(on: Reader, params: P): MaybePromise<R | undefined>;
   run(on: Tx, params: P): Promise<number>;
-  many(on: Tx, rows: readonly P[]): Promise<void>;
-  /** As `soon`, for what is read in many requests or jobs at once, and changed by none of them. */
-  shared(on: Reader, params: P): MaybePromise<R | undefined>;
-  gather(on: Tx, params: P): Promise<void>;
+  insertMany(on: Tx, rows: readonly P[]): Promise<void>;
+  insertDeferred(on: Tx, params: P): Promise<void>;
   /** The SQL text of one dialect, for tests and EXPLAIN. */
   sql(dialect: Dialect): string;
 };
@@ -103,28 +100,17 @@ export function statement<P extends Record<string, unknown>>() {
       fill(compiledFor(dialect), params as Record<string, Value | undefined>);
     return {
       all: (on, params) => on.all<R>(query(on.dialect, params)),
-      first: (on, params) => promised(() => on.first<R>(query(on.dialect, params))),
-      soon: (on, params) => on.first<R>(query(on.dialect, params)),
+      first: (on, params) => on.first<R>(query(on.dialect, params)),
+      firstMemoized: (on, params) => on.firstMemoized<R>(query(on.dialect, params)),
       run: (on, params) => on.run(query(on.dialect, params)),
-      many: (on, rows) => {
+      insertMany: (on, rows) => {
         const values = rows.map((row) => query(on.dialect, row).values);
-        return on.many(compiledFor(on.dialect).sql, values);
+        return on.insertMany(compiledFor(on.dialect).sql, values);
       },
-      shared: (on, params) => on.shared<R>(query(on.dialect, params)),
-      gather: (on, params) => on.gather(query(on.dialect, params)),
+      insertDeferred: (on, params) => on.insertDeferred(query(on.dialect, params)),
       sql: (dialect) => compiledFor(dialect).sql,
     };
   };
-}
-
-/** Most callers want one way to be told of a failure. */
-function promised<T>(ask: () => MaybePromise<T>): Promise<T> {
-  try {
-    const value = ask();
-    return value instanceof Promise ? value : Promise.resolve(value);
-  } catch (error) {
-    return Promise.reject(error);
-  }
 }
 
 /** For statements whose shape depends on the call (optional filters, lists): compiled at each call, still kept prepared. */

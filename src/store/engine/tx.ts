@@ -14,10 +14,9 @@ export type Query = { readonly sql: string; readonly values: Row };
 export interface Reader {
   readonly dialect: Dialect;
   all<R>(query: Query): Promise<R[]>;
-  /** On SQLite the row is there when this returns. */
-  first<R>(query: Query): MaybePromise<R | undefined>;
-  /** The same for what many ask, where nothing can have changed it since: one of them asks for all. Not to be altered. */
-  shared<R>(query: Query): MaybePromise<R | undefined>;
+  first<R>(query: Query): Promise<R | undefined>;
+  /** Memoized within the transaction, and synchronous on SQLite's reader. Callers must not modify the row. */
+  firstMemoized<R>(query: Query): MaybePromise<R | undefined>;
 }
 
 declare const txBrand: unique symbol;
@@ -27,12 +26,12 @@ export interface Tx extends Reader {
   readonly [txBrand]: true;
   /** Runs a write; answers the number of rows it touched. */
   run(query: Query): Promise<number>;
-  /** The same insert for several rows. */
-  many(sql: string, rows: readonly Row[]): Promise<void>;
-  /** An insert that nothing later in the job looks for: it may go with those of the other jobs of the batch. */
-  gather(query: Query): Promise<void>;
-  /** AdditiveUpsert that nothing later in the job looks for: those of the batch's jobs are put together. */
-  sum<R>(sums: AdditiveUpsert<R>, rows: readonly R[]): Promise<void>;
+  /** Runs one insert for several rows. */
+  insertMany(sql: string, rows: readonly Row[]): Promise<void>;
+  /** Deferred insert: not visible to later reads in this job; written with those of the batch's other jobs. */
+  insertDeferred(query: Query): Promise<void>;
+  /** Additive upsert, deferred like `insertDeferred`: rows of the batch's jobs are summed before they are written. */
+  upsertAdditive<R>(upsert: AdditiveUpsert<R>, rows: readonly R[]): Promise<void>;
   /** The project's next policy version; the project row itself is updated once, when the group seals. */
   bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number>;
 }

@@ -20,8 +20,8 @@ export type ChainCheck = {
   reason: BreakReason | null;
 };
 
-type Trouble = { message: string; code?: string };
-type Reply = { value?: ChainCheck; error?: Trouble };
+type ErrorClass = { message: string; code?: string };
+type Reply = { value?: ChainCheck; error?: ErrorClass };
 export type VerifyTask = { target: DatabaseTarget; workspace_id: string; expected: Expected[] };
 
 export class Verifier {
@@ -82,7 +82,7 @@ export class Verifier {
   }
 }
 
-function toError(trouble: Trouble | undefined): Error {
+function toError(trouble: ErrorClass | undefined): Error {
   if (trouble && isLost(trouble)) return fail("unavailable", { retryAfterSeconds: 1 });
   return Object.assign(new Error(trouble?.message ?? "chain verification failed"), { code: trouble?.code });
 }

@@ -1,7 +1,7 @@
 // PostgreSQL: one pipelined write connection for the group commit, a few for reads, one connection that listens.
 // The trap: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit id.
 import { Client, TypeOverrides, type ClientConfig } from "pg";
-import { isUniqueError, type Driver, type Trouble, type Writer } from "../engine/driver.ts";
+import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import { isLost } from "./connection-lost.ts";
 import { UNFINISHED } from "./copy-target.ts";
 import { ANSWER_MAX_MS, isOverloaded, toConfig, type TimedQuery } from "./query.ts";
@@ -43,7 +43,7 @@ class PgWriter implements Writer {
   }
 
   /** Each statement costs the server more than the row it inserts. */
-  async many(sql: string, rows: readonly Row[]): Promise<void> {
+  async insertMany(sql: string, rows: readonly Row[]): Promise<void> {
     const sent = pieces(rows.length).map(({ from, to }) =>
       this.run({ sql: widen(sql, to - from), values: rows.slice(from, to).flat() }),
     );
@@ -177,10 +177,10 @@ export class PostgresDriver implements Driver {
     return undefined;
   }
 
-  async rest(): Promise<void> {}
+  async checkpointIfDue(): Promise<void> {}
 
   /** A lock of the session that listens: it ends with the session, however that ends, and another takes it up. */
-  async lead(): Promise<boolean> {
+  async tryBecomeLeader(): Promise<boolean> {
     const client = this.#listener;
     if (!client) return false;
     const text = this.#leader === client ? "select true as leads" : TAKE_LEAD;
@@ -191,7 +191,7 @@ export class PostgresDriver implements Driver {
     return leads;
   }
 
-  trouble(error: unknown): Trouble {
+  classifyError(error: unknown): ErrorClass {
     const code = (error as { code?: string }).code ?? "";
     if (isUniqueError(error)) return "unique";
     if (code === "40001" || code === "40P01" || code === "55P03") return "busy";

@@ -36,7 +36,7 @@ export class PgReader implements Reader {
   }
 
   /** Each in a transaction of its own: what another has just seen may be past. */
-  shared<R>(query: Query): Promise<R | undefined> {
+  firstMemoized<R>(query: Query): Promise<R | undefined> {
     return this.first(query);
   }
 

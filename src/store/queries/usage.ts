@@ -35,13 +35,13 @@ const writeTenantMonths = insertMany<UsageTenantMonthRow>(
       ),
 );
 
-export const daySums: AdditiveUpsert<UsageDayRow> = {
+export const usageDayUpsert: AdditiveUpsert<UsageDayRow> = {
   keyOf: ({ key_id, day }) => `${key_id} ${day}`,
   plus: (a, b) => ({ ...a, requests: a.requests + b.requests, errors: a.errors + b.errors }),
   write: writeDays,
 };
 
-export const tenantMonthSums: AdditiveUpsert<UsageTenantMonthRow> = {
+export const tenantMonthUpsert: AdditiveUpsert<UsageTenantMonthRow> = {
   keyOf: ({ workspace_id, month, env, tenant_id, project_id }) =>
     `${workspace_id} ${month} ${env} ${tenant_id} ${project_id}`,
   plus: (a, b) => ({

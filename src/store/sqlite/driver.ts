@@ -4,8 +4,8 @@ import { statSync } from "node:fs";
 import { fail } from "../../kernel/errors.ts";
 import { fsyncFile } from "../../platform/fsync.ts";
 import { connectSqlite, type Connection, type Statement } from "./open.ts";
-import { isUniqueError, type Driver, type Trouble, type Writer } from "../engine/driver.ts";
-import { Flusher } from "./wal-sync.ts";
+import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
+import { WalSync } from "./wal-sync.ts";
 import type { OnProgress } from "../progress.ts";
 import { openReader, SqliteReader, Statements } from "./reader.ts";
 import { assertPragma, COMMON, setPragmas } from "./pragmas.ts";
@@ -96,7 +96,7 @@ class SqliteWriter implements Writer {
     return this.#statement(query.sql).run(query.values).changes;
   }
 
-  async many(sql: string, rows: readonly Row[]): Promise<void> {
+  async insertMany(sql: string, rows: readonly Row[]): Promise<void> {
     const statement = this.#statement(sql);
     for (const row of rows) statement.run(...row); // quicker than as one array
   }
@@ -120,7 +120,7 @@ export class SqliteDriver implements Driver {
   readonly #file: string;
   readonly #write: Connection;
   readonly #read: Connection;
-  readonly #flusher: Flusher;
+  readonly #flusher: WalSync;
   #unsynced: PromiseWithResolvers<void> | undefined;
   #commits = 0;
   #walAtCheckpoint = 0;
@@ -131,9 +131,9 @@ export class SqliteDriver implements Driver {
     this.#read = openReader(file);
     this.writer = new SqliteWriter(this.#write, () => this.#committed());
     this.reader = new SqliteReader(this.#read, (error) => {
-      if (this.trouble(error) === "fatal") fatal(error); // a page that cannot be read is as bad as one not written
+      if (this.classifyError(error) === "fatal") fatal(error); // a page that cannot be read is as bad as one not written
     });
-    this.#flusher = new Flusher(file);
+    this.#flusher = new WalSync(file);
   }
 
   async begin(): Promise<void> {
@@ -143,7 +143,7 @@ export class SqliteDriver implements Driver {
         await this.writer.exec("begin immediate");
         return;
       } catch (error) {
-        if (this.trouble(error) !== "busy") throw error;
+        if (this.classifyError(error) !== "busy") throw error;
         if (Date.now() > giveUp) throw fail("unavailable", { retryAfterSeconds: 1 });
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
@@ -174,7 +174,7 @@ export class SqliteDriver implements Driver {
   }
 
   /** A restarted -wal is overwritten in place and does not shrink, so commits are counted beside bytes. */
-  async rest(idle = false): Promise<void> {
+  async checkpointIfDue(idle = false): Promise<void> {
     const grown = this.walBytes() - this.#walAtCheckpoint;
     if (grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
     try {
@@ -182,7 +182,7 @@ export class SqliteDriver implements Driver {
       await this.reader.apart(() => (tooLong ? this.#flusher.truncate() : this.#flusher.checkpoint()));
     } catch (error) {
       // No room to move pages over: what is in the -wal is durable there, and the next rest tries again.
-      if (this.trouble(error) !== "full") throw error;
+      if (this.classifyError(error) !== "full") throw error;
       return;
     }
     this.#commits = 0;
@@ -193,7 +193,7 @@ export class SqliteDriver implements Driver {
     return statSync(`${this.#file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  trouble(error: unknown): Trouble {
+  classifyError(error: unknown): ErrorClass {
     const code = (error as { code?: string }).code ?? "";
     if (isUniqueError(error)) return "unique";
     if (code.startsWith("SQLITE_BUSY")) return "busy";
@@ -211,7 +211,7 @@ export class SqliteDriver implements Driver {
     return [];
   }
 
-  async lead(): Promise<boolean> {
+  async tryBecomeLeader(): Promise<boolean> {
     return true; // the data dir's lock lets no other process in
   }
 
@@ -240,7 +240,7 @@ export class SqliteDriver implements Driver {
   async close(): Promise<void> {
     const truncated = this.reader.apart(() => this.#flusher.truncate());
     await truncated.catch((error: unknown) => {
-      if (this.trouble(error) !== "full") throw error;
+      if (this.classifyError(error) !== "full") throw error;
     });
     this.reader.renew();
     await this.#flusher.close();

@@ -1,6 +1,6 @@
 // The read door on SQLite: one connection that cannot write, its statements kept prepared.
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
-import { Asked } from "../engine/query-memo.ts";
+import { QueryMemo } from "../engine/query-memo.ts";
 import { connectSqlite, type Connection, type Statement } from "./open.ts";
 import { assertPragma, COMMON, setPragmas } from "./pragmas.ts";
 import type { Query, Reader } from "../engine/statement.ts";
@@ -41,7 +41,7 @@ export class SqliteReader implements Reader {
   readonly #db: Connection;
   readonly #statements: Statements;
   readonly #failed: (error: unknown) => void;
-  readonly #asked = new Asked();
+  readonly #asked = new QueryMemo();
   readonly #endTurn = (): void => this.renew();
   #sharing = true;
   /** Ours to know: asking the connection whether it is in a transaction costs as much as to find a row. */
@@ -57,11 +57,11 @@ export class SqliteReader implements Reader {
     return this.#read(query.sql, (statement) => statement.all(query.values) as R[]);
   }
 
-  first<R>(query: Query): MaybePromise<R | undefined> {
+  async first<R>(query: Query): Promise<R | undefined> {
     return this.#read(query.sql, (statement) => statement.get(query.values) as R | undefined);
   }
 
-  shared<R>(query: Query): MaybePromise<R | undefined> {
+  firstMemoized<R>(query: Query): MaybePromise<R | undefined> {
     return this.#read(query.sql, (statement) => {
       const get = (): R | undefined => statement.get(query.values) as R | undefined;
       return this.#begun ? this.#asked.once(query, get) : get(); // no transaction to share, nothing to go by

@@ -3,7 +3,7 @@
 import { openReader, SqliteReader } from "./reader.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { Connection } from "./open.ts";
-import type { Driver, Trouble, Writer } from "../engine/driver.ts";
+import type { Driver, ErrorClass, Writer } from "../engine/driver.ts";
 import type { Reader } from "../engine/statement.ts";
 
 const refuse = (): Promise<never> => Promise.reject(fail("read_only"));
@@ -17,7 +17,7 @@ export class ReadOnlyDriver implements Driver {
     all: refuse,
     first: refuse,
     run: refuse,
-    many: refuse,
+    insertMany: refuse,
     exec: refuse,
     post: () => {},
   };
@@ -36,9 +36,9 @@ export class ReadOnlyDriver implements Driver {
   script = refuse;
   copyTo = refuse;
   reconnect = async (): Promise<void> => {};
-  lead = async (): Promise<boolean> => false;
+  tryBecomeLeader = async (): Promise<boolean> => false;
   async sync(): Promise<void> {}
-  async rest(): Promise<void> {}
+  async checkpointIfDue(): Promise<void> {}
   async notify(): Promise<void> {}
   onNotice(): void {}
 
@@ -46,7 +46,7 @@ export class ReadOnlyDriver implements Driver {
     return undefined;
   }
 
-  trouble(): Trouble {
+  classifyError(): ErrorClass {
     return "other";
   }
 

@@ -7,7 +7,7 @@ type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => vo
 
 export type CheckpointResult = { busy: number; log: number; checkpointed: number };
 
-export class Flusher {
+export class WalSync {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Waiting>();
   #next = 1;

@@ -16,7 +16,7 @@ const everything: Reader = {
   dialect: "sqlite",
   all: async ({ sql, values }) => (sql.includes('"tenants"') ? values.slice(1).map((id) => ({ id })) : []) as never[],
   first: async () => undefined,
-  shared: async () => undefined,
+  firstMemoized: async () => undefined,
 };
 
 async function fill(ids: KnownIds, count: number, name: string): Promise<void> {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { insertTenant } from "../../../src/store/queries/tenants.ts";
-import { daySums, tenantMonthSums } from "../../../src/store/queries/usage.ts";
+import { usageDayUpsert, tenantMonthUpsert } from "../../../src/store/queries/usage.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 
@@ -34,9 +34,9 @@ for (const back of backends) {
               requests,
               errors: 1,
             });
-            await tx.sum(daySums, [day(2, 1), day(1, 10 * i)]);
+            await tx.upsertAdditive(usageDayUpsert, [day(2, 1), day(1, 10 * i)]);
             const whose = { workspace_id, env: "live" as const, tenant_id: key(7), project_id: key(8) };
-            await tx.sum(tenantMonthSums, [
+            await tx.upsertAdditive(tenantMonthUpsert, [
               { ...whose, month: 650, requests: 0.5, first_seen_at: 100 - i, last_seen_at: i },
             ]);
             await also(i, tx);
@@ -64,7 +64,7 @@ for (const back of backends) {
       await using lite = await testServices(back);
       const { actor } = await vendorOf(lite.services);
       const taken = (tx: Tx): Promise<void> =>
-        insertTenant.gather(tx, {
+        insertTenant.insertDeferred(tx, {
           id: key(9),
           workspace_id: actor.workspace_id,
           external_id: "taken",

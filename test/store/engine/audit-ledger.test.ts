@@ -20,10 +20,10 @@ function transaction(failing = "nothing") {
     return 1;
   };
   const run = ({ sql }: Query): Promise<number> => note(sql.startsWith("update") ? "head" : sql);
-  const many = async (sql: string, rows: readonly Row[]): Promise<void> => {
+  const insertMany = async (sql: string, rows: readonly Row[]): Promise<void> => {
     for (const _ of rows) await note(sql.startsWith("insert") ? "row" : sql);
   };
-  return { tx: { dialect: "sqlite", run, many } as unknown as Tx, written };
+  return { tx: { dialect: "sqlite", run, insertMany } as unknown as Tx, written };
 }
 
 describe("appending to the chains", () => {

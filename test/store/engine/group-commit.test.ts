@@ -60,7 +60,7 @@ for (const back of backends) {
     it("puts mutations that arrive together into one commit", async () => {
       await using lite = await testServices(back);
       const { ctx } = await shop(lite);
-      await lite.services.store.rest(); // the writer is idle: the first must not go alone
+      await lite.services.store.checkpointIfIdle(); // the writer is idle: the first must not go alone
       const before = lite.services.store.stats.commits;
       await Promise.all(Array.from({ length: 50 }, (_, i) => createTenant(ctx, { external_id: `t${i}` })));
       expect(lite.services.store.stats.commits - before).toBe(1);
@@ -197,7 +197,7 @@ for (const back of backends) {
       const gathered = (external_id: string) =>
         mutate(ctx, { workspace_id: ctx.actor.workspace_id, batch: true }, async (tx) => {
           const row = tenantRow(ctx, external_id);
-          await insertTenant.gather(tx, row);
+          await insertTenant.insertDeferred(tx, row);
           return { value: row.id, events: [{ action: "tenant.created", target_id: row.id, payload: {} }] };
         });
       const nowhere = { ...want, project_id: ctx.services.newId() };

@@ -1,7 +1,7 @@
 // Policy versions inside one group, on a transaction that only notes what is written.
 import { describe, expect, it } from "vitest";
 import type { Query, Row, Tx } from "../../../src/store/engine/statement.ts";
-import { Versions, type Undo } from "../../../src/store/engine/policy-versions.ts";
+import { PolicyVersions, type Undo } from "../../../src/store/engine/policy-versions.ts";
 
 /** Every project stands at version 7 until a test says otherwise. */
 function transaction() {
@@ -21,7 +21,7 @@ function transaction() {
       note(sql, values);
       return 1;
     },
-    many: async (sql: string, rows: readonly Row[]) => {
+    insertMany: async (sql: string, rows: readonly Row[]) => {
       for (const row of rows) note(sql, row);
     },
   } as unknown as Tx;
@@ -31,7 +31,7 @@ function transaction() {
 describe("the versions of a group", () => {
   it("count on from the stored one, are logged each, and are written to the project once", async () => {
     const { tx, written, stored } = transaction();
-    const versions = new Versions();
+    const versions = new PolicyVersions();
     const undo: Undo[] = [];
     const bumped = [];
     for (let i = 0; i < 3; i++) bumped.push(await versions.bump(tx, "p", false, undo));
@@ -56,7 +56,7 @@ describe("the versions of a group", () => {
 
   it("forget the deltas before the last bump that said so, once", async () => {
     const { tx, written } = transaction();
-    const versions = new Versions();
+    const versions = new PolicyVersions();
     for (const forget of [true, true, false]) await versions.bump(tx, "p", forget, []);
     await versions.write(tx, 1);
     expect(written.filter((what) => what.startsWith("min"))).toEqual(["min_delta_version 9 p"]);
@@ -67,7 +67,7 @@ describe("the versions of a group", () => {
 
   it("go back to where a failed job found them, forgetting included", async () => {
     const { tx, written } = transaction();
-    const versions = new Versions();
+    const versions = new PolicyVersions();
     await versions.bump(tx, "p", true, []);
     const undo: Undo[] = [];
     for (const forget of [false, true]) await versions.bump(tx, "p", forget, undo);
@@ -79,7 +79,7 @@ describe("the versions of a group", () => {
 
   it("go back to what was written when jobs ran side by side, whatever else failed", async () => {
     const { tx, written, stored } = transaction();
-    const versions = new Versions();
+    const versions = new PolicyVersions();
     await versions.bump(tx, "p", false, []);
     await versions.write(tx, 1);
     written.length = 0;
@@ -95,7 +95,7 @@ describe("the versions of a group", () => {
 
   it("are asked for again after a read that failed", async () => {
     const { tx, stored } = transaction();
-    const versions = new Versions();
+    const versions = new PolicyVersions();
     stored.row = undefined;
     await expect(versions.bump(tx, "p", false, [])).rejects.toThrow("no project p");
     stored.row = { policy_version: 1 };

@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import { openStore } from "../../../src/store/database.ts";
-import { Flusher } from "../../../src/store/sqlite/wal-sync.ts";
+import { WalSync } from "../../../src/store/sqlite/wal-sync.ts";
 import { DataDirInUse, lockDataDir, networkFileSystem } from "../../../src/store/sqlite/lock.ts";
 import { loadMigrations } from "../../../src/store/schema/migrate.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
@@ -117,7 +117,7 @@ describe("reading from SQLite", () => {
         await new Promise((resolve) => setImmediate(resolve));
       }
     })();
-    await group.rest();
+    await group.checkpointIfIdle();
     await insert("after", "x");
     expect(driver.walBytes()).toBe(full); // written from its start again, not behind what was there
     stop.abort();
@@ -197,7 +197,7 @@ describe("durability on SQLite", () => {
 
   it("fails every sync after its flusher has died, instead of waiting for ever", async () => {
     writeFileSync(file, "this is no database, and no database header either: ".repeat(20));
-    const flusher = new Flusher(file);
+    const flusher = new WalSync(file);
     await expect(flusher.sync()).rejects.toThrow(/not a database/);
     await expect(flusher.sync()).rejects.toThrow(/not a database/);
     await expect(flusher.checkpoint()).rejects.toThrow(/not a database/);
@@ -207,7 +207,7 @@ describe("durability on SQLite", () => {
     openWriter(file).close();
     const db = openWriter(file);
     db.exec("create table t (id text)");
-    const flusher = new Flusher(file);
+    const flusher = new WalSync(file);
     await flusher.sync();
     renameSync(`${file}-wal`, `${file}-old`);
     copyFileSync(`${file}-old`, `${file}-wal`);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { connectSqlite } from "../../../src/store/sqlite/open.ts";
-import { Flusher } from "../../../src/store/sqlite/wal-sync.ts";
+import { WalSync } from "../../../src/store/sqlite/wal-sync.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { openGroup } from "../../../harness/databases/sqlite-group.ts";
 
@@ -65,7 +65,7 @@ it("runs a batch again only as far as it had come when one of its jobs spoilt it
 });
 
 describe("a SQLite disk in trouble", () => {
-  it.each(["run", "gather"] as const)(
+  it.each(["run", "insertDeferred"] as const)(
     "refuses the whole group when it is full, leaves nothing of it, and goes on when there is room: %s",
     async (how) => {
       const { driver, group, insert, names } = await openGroup(file);
@@ -129,7 +129,7 @@ describe("a SQLite disk in trouble", () => {
     const fatal = vi.fn<(error: unknown) => void>();
     const { driver, group, insert, names } = await openGroup(file, { fatal });
     const full = Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
-    const checkpoint = vi.spyOn(Flusher.prototype, "checkpoint").mockRejectedValue(full);
+    const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint").mockRejectedValue(full);
     for (let i = 0; i < 250; i++) await insert(`k${i}`, "v");
     expect(checkpoint).toHaveBeenCalled();
     expect(fatal).not.toHaveBeenCalled();

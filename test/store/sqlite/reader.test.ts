@@ -3,7 +3,7 @@ import Database from "better-sqlite3";
 import { expect, it, vi } from "vitest";
 import type { Connection } from "../../../src/store/sqlite/open.ts";
 import { SqliteReader } from "../../../src/store/sqlite/reader.ts";
-import { Asked } from "../../../src/store/engine/query-memo.ts";
+import { QueryMemo } from "../../../src/store/engine/query-memo.ts";
 import type { Query } from "../../../src/store/engine/statement.ts";
 
 const ONE = { sql: "select 1 as one", values: [] };
@@ -31,14 +31,14 @@ it("a transaction that could not end is read in on, and ends with the next attem
   const failures: string[] = [];
   const reader = new SqliteReader(connection, (error) => void failures.push((error as Error).message));
 
-  expect(reader.first(ONE)).toEqual({ one: 1 });
+  expect(await reader.first(ONE)).toEqual({ one: 1 });
   reader.renew();
-  expect(reader.first(ONE)).toEqual({ one: 1 });
+  expect(await reader.first(ONE)).toEqual({ one: 1 });
   expect([said, failures, db.inTransaction]).toEqual([["begin", "commit"], ["no end"], true]);
   broken = false;
   reader.renew();
   expect(db.inTransaction).toBe(false);
-  expect(reader.first(ONE)).toEqual({ one: 1 });
+  expect(await reader.first(ONE)).toEqual({ one: 1 });
   expect(said).toEqual(["begin", "commit", "commit", "begin"]);
   reader.renew();
   db.close();
@@ -54,7 +54,7 @@ it("what is asked for many is asked once a transaction, and anew in the next", a
   });
   const reader = new SqliteReader(db, () => {});
   const row = (id: string) =>
-    reader.shared<{ n: number }>({ sql: "select n from t where id = ? and seen(id)", values: [id] });
+    reader.firstMemoized<{ n: number }>({ sql: "select n from t where id = ? and seen(id)", values: [id] });
   const times = (): number => asked.mock.calls.splice(0).length;
 
   expect([row("a"), row("a"), row("b"), row("a")]).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }, { n: 1 }]);
@@ -74,8 +74,21 @@ it("what is asked for many is asked once a transaction, and anew in the next", a
   db.close();
 });
 
+it("first reports failures by rejecting, firstMemoized by throwing", async () => {
+  const db = new Database(":memory:");
+  const failures: unknown[] = [];
+  const reader = new SqliteReader(db, (error) => void failures.push(error));
+  const bad = { sql: "select * from missing", values: [] };
+  const both = [reader.first(bad), reader.first(bad)];
+  for (const result of await Promise.allSettled(both)) expect(result.status).toBe("rejected");
+  expect(() => reader.firstMemoized(bad)).toThrow("no such table");
+  expect(failures).toHaveLength(3);
+  reader.renew();
+  db.close();
+});
+
 it("only the same question in full is the same question", () => {
-  const asked = new Asked();
+  const asked = new QueryMemo();
   let n = 0;
   const once = (sql: string, ...values: Query["values"]): number => asked.once({ sql, values }, () => ++n);
   const all = (): number[] => [
