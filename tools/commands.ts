@@ -116,7 +116,7 @@ function verbOf(endpoint: Endpoint, row: Row): Verb {
     args,
     flags,
     hasBody: endpoint.body !== undefined,
-    retryable: endpoint.retryable,
+    idempotent: endpoint.idempotent,
     ...(row.quiet && { quiet: row.quiet }),
     ...(row.secret && { secret: row.secret }),
     ...(row.columns && { columns: [...row.columns] }),

@@ -45,7 +45,7 @@ function detail(endpoint: Endpoint): string {
   ];
   if (endpoint.emits.length > 0)
     lines.push("", `Audit: ${endpoint.emits.map((action) => `\`${action}\``).join(", ")}.`);
-  if (endpoint.retryable) lines.push("", "Accepts `Idempotency-Key`.");
+  if (endpoint.idempotent) lines.push("", "Accepts `Idempotency-Key`.");
   return lines.join("\n");
 }
 

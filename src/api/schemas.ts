@@ -1,6 +1,6 @@
 // The wire schemas that several planes share. They hold no transform: the same schema validates, and documents.
 import { z } from "zod";
-import { hasOnly, isObject, plainly } from "../http/fast/fast-path.ts";
+import { hasOnly, isObject, withFastPath } from "../http/fast/fast-path.ts";
 import type { Json } from "../kernel/audit/canonical.ts";
 import { ENVS } from "../kernel/credentials.ts";
 import { isUuid, parseUuid } from "../kernel/ids.ts";
@@ -121,7 +121,7 @@ export const Sha256Hex = z
   .toLowerCase()
   .regex(/^[0-9a-f]{64}$/, { error: "must be 64 hex digits" });
 export const Nothing = z.strictObject({});
-export const ById = plainly(z.strictObject({ id: Uuid }), (value) => {
+export const ById = withFastPath(z.strictObject({ id: Uuid }), (value) => {
   if (!isObject(value)) return undefined;
   const { id } = value;
   return isUuid(id) && hasOnly(value, id) ? { id } : undefined;

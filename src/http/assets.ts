@@ -2,7 +2,7 @@
 // that the build left are served, so no path a caller sends reaches the disk.
 import { listFiles, readBytes, readText } from "../platform/packaged-files.ts";
 import { failures } from "../kernel/errors.ts";
-import { Answer } from "./request.ts";
+import { HttpResponse } from "./request.ts";
 
 const TYPES: Record<string, string> = { js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8" };
 
@@ -11,22 +11,22 @@ export const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " +
   "frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-type Built = { index: Answer; assets: ReadonlyMap<string, Answer> };
+type Built = { index: HttpResponse; assets: ReadonlyMap<string, HttpResponse> };
 
 function load(folder: string): Built {
   const assets = listFiles(`${folder}/assets`).map((name) => {
     const type = TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
     const headers = { "content-type": type, "cache-control": "public, max-age=31536000, immutable" };
-    return [name, new Answer(200, readBytes(`${folder}/assets/${name}`), headers)] as const;
+    return [name, new HttpResponse(200, readBytes(`${folder}/assets/${name}`), headers)] as const;
   });
   const headers = { "content-type": "text/html; charset=utf-8", "content-security-policy": PAGE_POLICY };
-  return { index: new Answer(200, readText(`${folder}/index.html`), headers), assets: new Map(assets) };
+  return { index: new HttpResponse(200, readText(`${folder}/index.html`), headers), assets: new Map(assets) };
 }
 
 export type Pages = {
   /** The page itself. Never kept by a browser: it names the newest assets. */
-  index(): Answer;
-  asset(name: string): Answer | null;
+  index(): HttpResponse;
+  asset(name: string): HttpResponse | null;
 };
 
 /** Read when first asked for, and then held; until something was built, every request looks again. */
@@ -46,7 +46,7 @@ export function builtPages(folder = "dist/web"): Pages {
 }
 
 /** Plain text: a person reads it in a browser, not a program. */
-function notBuilt(): Answer {
+function notBuilt(): HttpResponse {
   const [status, , message] = failures.pages_not_built;
-  return new Answer(status, `${message}\n`, { "content-type": "text/plain; charset=utf-8", "retry-after": "60" });
+  return new HttpResponse(status, `${message}\n`, { "content-type": "text/plain; charset=utf-8", "retry-after": "60" });
 }

@@ -3,8 +3,8 @@
 import { isAscii } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { fail, failField, type Failure } from "../kernel/errors.ts";
-import { Pieces } from "./chunks.ts";
-import type { Request, Sink } from "./fast/request.ts";
+import { ChunkList } from "./chunks.ts";
+import type { FastRequest, BodySink } from "./fast/request.ts";
 
 const DEPTH_MAX = 32;
 
@@ -32,7 +32,7 @@ function tooLarge() {
 
 /** Calls one of the two, once. */
 export function readBody(
-  request: Request,
+  request: FastRequest,
   max: number,
   take: (bytes: Buffer) => void,
   refuse: (failure: Failure) => void,
@@ -40,11 +40,11 @@ export function readBody(
   request.readTo(new Body(max, take, refuse));
 }
 
-class Body implements Sink {
+class Body implements BodySink {
   readonly #max: number;
   readonly #take: (bytes: Buffer) => void;
   readonly #refuse: (failure: Failure) => void;
-  readonly #pieces = new Pieces();
+  readonly #pieces = new ChunkList();
   #over = false;
 
   constructor(max: number, take: (bytes: Buffer) => void, refuse: (failure: Failure) => void) {

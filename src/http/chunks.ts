@@ -5,7 +5,7 @@ const FEW = 16;
 const SMALL = 1_024;
 const BLOCK = 8 * 1_024;
 
-export class Pieces {
+export class ChunkList {
   bytes = 0;
   readonly #list: Buffer[] = [];
   /** The last of the list while there is room in it. */

@@ -4,8 +4,8 @@ import type { Services } from "../domain/core/context.ts";
 import { isRegisteredOrigin } from "../domain/embed/embed.ts";
 import { fail } from "../kernel/errors.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
-import { Answer, type Incoming } from "./request.ts";
-import { failureAnswer } from "./response.ts";
+import { HttpResponse, type HttpRequest } from "./request.ts";
+import { failureResponse } from "./response.ts";
 
 /** Who may read an endpoint's answers from a page: registered origins, or everyone. Without it, nobody. */
 export type Cors = "embed" | "any";
@@ -13,12 +13,17 @@ export type Cors = "embed" | "any";
 const ANY = { "access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin" };
 
 /** An answer or refusal with its headers. An unregistered origin gets none, so its page learns nothing. */
-export async function withCors(services: Services, cors: Cors, request: Incoming, answer: Answer): Promise<Answer> {
+export async function withCors(
+  services: Services,
+  cors: Cors,
+  request: HttpRequest,
+  answer: HttpResponse,
+): Promise<HttpResponse> {
   const headers = cors === "any" ? ANY : await embedHeaders(services, request);
-  return new Answer(answer.status, answer.body, { ...headers, ...answer.headers });
+  return new HttpResponse(answer.status, answer.body, { ...headers, ...answer.headers });
 }
 
-async function embedHeaders(services: Services, request: Incoming): Promise<Record<string, string>> {
+async function embedHeaders(services: Services, request: HttpRequest): Promise<Record<string, string>> {
   const shared = { "cross-origin-resource-policy": "cross-origin", vary: "origin" };
   const origin = await allowedOrigin(services, request);
   if (origin === null) return shared;
@@ -30,10 +35,10 @@ async function embedHeaders(services: Services, request: Incoming): Promise<Reco
 }
 
 /** A preflight carries no token: all it can ask is whether any workspace registers the origin. */
-export async function preflight(services: Services, request: Incoming): Promise<Answer> {
+export async function preflight(services: Services, request: HttpRequest): Promise<HttpResponse> {
   const origin = await allowedOrigin(services, request);
-  if (origin === null) return failureAnswer(fail("origin_not_allowed", { headers: { vary: "origin" } }), false);
-  return new Answer(204, null, {
+  if (origin === null) return failureResponse(fail("origin_not_allowed", { headers: { vary: "origin" } }), false);
+  return new HttpResponse(204, null, {
     "access-control-allow-origin": origin,
     "access-control-allow-methods": "GET, POST",
     "access-control-allow-headers": "authorization, content-type",
@@ -43,7 +48,7 @@ export async function preflight(services: Services, request: Incoming): Promise<
 }
 
 /** In its one spelling, which is how a browser sends it: what is echoed matched a strict pattern. */
-async function allowedOrigin(services: Services, request: Incoming): Promise<string | null> {
+async function allowedOrigin(services: Services, request: HttpRequest): Promise<string | null> {
   const { origin } = request.headers;
   try {
     return origin !== undefined && (await isRegisteredOrigin(services, origin)) ? normalizeOrigin(origin) : null;

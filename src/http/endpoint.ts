@@ -7,7 +7,7 @@ import type { FailureName } from "../kernel/errors.ts";
 import type { AccessName, ActorOf } from "./access.ts";
 import type { EmbedScope } from "../domain/embed/rules.ts";
 import type { Cors } from "./cors.ts";
-import type { Answer, Incoming } from "./request.ts";
+import type { HttpResponse, HttpRequest } from "./request.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
@@ -18,7 +18,7 @@ export type Input<P, Q, B> = {
   params: In<P>;
   query: In<Q>;
   body: In<B>;
-  request: Incoming;
+  request: HttpRequest;
   /** The body's bytes, checked for size and media type as they are read; only where `rawBody` is declared. */
   raw: () => Promise<Buffer>;
 };
@@ -47,12 +47,12 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
    */
   rawBody?: boolean;
   /** Accepts Idempotency-Key (decision 143). */
-  retryable?: boolean;
+  idempotent?: boolean;
   /** Unknown query parameters are ignored (health, status, JWKS). */
   looseQuery?: boolean;
   /** Called thousands of times a second: its parsed queries are remembered. */
   hot?: boolean;
-  /** Media type of the answer when it is not JSON; the handler then returns an Answer. */
+  /** Media type of the answer when it is not JSON; the handler then returns an HttpResponse. */
   produces?: string;
   headers?: Readonly<Record<string, string>>;
   /** Which pages of other origins may read the answer; none unless told. */
@@ -61,7 +61,7 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   scope?: EmbedScope;
   /** Refuses any request that carries an Origin header: a browser has no business here. */
   backendOnly?: boolean;
-  handle(ctx: Ctx<ActorOf<N>>, input: Input<P, Q, B>): Promise<z.input<O> | Answer> | z.input<O> | Answer;
+  handle(ctx: Ctx<ActorOf<N>>, input: Input<P, Q, B>): Promise<z.input<O> | HttpResponse> | z.input<O> | HttpResponse;
 };
 
 export type Endpoint = {
@@ -81,7 +81,7 @@ export type Endpoint = {
   readonly perNetwork: Throttle | undefined;
   readonly bodyMax: number;
   readonly rawBody: boolean;
-  readonly retryable: boolean;
+  readonly idempotent: boolean;
   readonly looseQuery: boolean;
   readonly hot: boolean;
   readonly produces: string | undefined;
@@ -91,7 +91,7 @@ export type Endpoint = {
   readonly backendOnly: boolean;
   handle(
     ctx: Ctx,
-    input: { params: unknown; query: unknown; body: unknown; request: Incoming; raw: () => Promise<Buffer> },
+    input: { params: unknown; query: unknown; body: unknown; request: HttpRequest; raw: () => Promise<Buffer> },
   ): unknown;
 };
 
@@ -130,7 +130,7 @@ export function endpoint<
     perNetwork: declared.perNetwork,
     bodyMax: declared.bodyMax ?? BODY_MAX,
     rawBody: declared.rawBody ?? false,
-    retryable: declared.retryable ?? false,
+    idempotent: declared.idempotent ?? false,
     looseQuery: declared.looseQuery ?? false,
     hot: declared.hot ?? false,
     produces: declared.produces,

@@ -3,8 +3,8 @@ import type { z } from "zod";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
 import { isCleanText, parseJson, soundJson, textOf } from "./body.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
-import type { Incoming } from "./request.ts";
-import { lookPlainly } from "./fast/fast-path.ts";
+import type { HttpRequest } from "./request.ts";
+import { tryFastPath } from "./fast/fast-path.ts";
 
 const DETAILS_MAX = 20;
 const PATH_MAX = 200;
@@ -15,15 +15,15 @@ export function validate<S extends Schema>(schema: S, value: unknown, failure: F
   throw fail(failure, { details: detailsOf(result.error, value) });
 }
 
-export function paramsOf(schema: Schema, params: Incoming["params"]): unknown {
-  return lookPlainly(schema, params) ?? validate(schema, params, "invalid_path");
+export function paramsOf(schema: Schema, params: HttpRequest["params"]): unknown {
+  return tryFastPath(schema, params) ?? validate(schema, params, "invalid_path");
 }
 
 export function bodyOf({ body }: Endpoint, bytes: Uint8Array): unknown {
   if (!body) return undefined;
   const text = textOf(bytes);
   const value = parseJson(text);
-  return lookPlainly(body, value) ?? validate(body, soundJson(text, value), "invalid_body");
+  return tryFastPath(body, value) ?? validate(body, soundJson(text, value), "invalid_body");
 }
 
 function detailsOf(error: z.ZodError, value: unknown): Detail[] {

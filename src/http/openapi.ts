@@ -47,7 +47,7 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
   if (endpoint.params) names.push("invalid_path");
   if (!endpoint.looseQuery) names.push("invalid_query");
   if (endpoint.body) names.push("invalid_body", "payload_too_large", "unsupported_media_type");
-  if (endpoint.retryable) names.push("invalid_header", "idempotency_mismatch", "idempotency_in_flight");
+  if (endpoint.idempotent) names.push("invalid_header", "idempotency_mismatch", "idempotency_in_flight");
   const { open, wrongKind, cells } = access[endpoint.access];
   if (!open) names.push("unauthenticated", "invalid_key", "invalid_session", "rate_limited", wrongKind);
   if (cells.embed === "Y" && !open) names.push("invalid_embed_token", "origin_not_allowed");
@@ -84,7 +84,7 @@ function parameters(endpoint: Endpoint): Json[] {
   };
   add("path", endpoint.params);
   add("query", endpoint.query);
-  if (endpoint.retryable) {
+  if (endpoint.idempotent) {
     list.push({ name: "Idempotency-Key", in: "header", required: false, schema: { type: "string", maxLength: 255 } });
   }
   return list;

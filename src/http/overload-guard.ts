@@ -1,7 +1,7 @@
 // What keeps a struggling server answerable (security 6): while the event loop has lagged for five seconds, everything
 // but the probes is shed with 503; a request older than thirty seconds is answered 503 whatever it still waits for.
 import type { IncomingMessage, Server } from "node:http";
-import type { Response } from "./fast/response.ts";
+import type { FastResponse } from "./fast/response.ts";
 
 const TICK_MS = 250;
 const LAG_MS = 500;
@@ -10,12 +10,17 @@ const DEADLINE_MS = 30_000;
 const PROBES = /^\/(healthz|readyz|status)(\?|$)/;
 
 /** `late`: it was let in, and took too long. */
-type Refuse = (res: Response, late: boolean) => void;
+type Refuse = (res: FastResponse, late: boolean) => void;
 
 /** An answer that is not yet sent, in the row of those that came before and after it. */
-export type Place = { readonly res: Response | null; readonly at: number; before: Place; after: Place };
+export type PendingResponse = {
+  readonly res: FastResponse | null;
+  readonly at: number;
+  before: PendingResponse;
+  after: PendingResponse;
+};
 
-export class Guard {
+export class OverloadGuard {
   readonly #refuse: Refuse;
   readonly #now: () => number;
   /** Both ends of the row, oldest first. Answers are kept no longer than they wait: they would outlive the young heap. */
@@ -41,7 +46,7 @@ export class Guard {
   }
 
   /** True when the request was refused at the door. */
-  turnsAway(req: IncomingMessage, res: Response): boolean {
+  turnsAway(req: IncomingMessage, res: FastResponse): boolean {
     if (this.shedding && !PROBES.test(req.url ?? "")) {
       this.#refuse(res, false);
       return true;
@@ -50,7 +55,7 @@ export class Guard {
   }
 
   /** Its answer takes a while: it must be there before the deadline. */
-  watch(res: Response): Place {
+  watch(res: FastResponse): PendingResponse {
     const after = this.#row;
     const { before } = after;
     const place = { res, at: this.#now(), before, after };
@@ -60,7 +65,7 @@ export class Guard {
   }
 
   /** The answer is on its way. */
-  release(place: Place): void {
+  release(place: PendingResponse): void {
     place.before.after = place.after;
     place.after.before = place.before;
     place.before = place; // once more does no harm
@@ -72,7 +77,7 @@ export class Guard {
     if (now - this.#expected <= LAG_MS) this.#laggingSince = undefined;
     else this.#laggingSince ??= now;
     this.#expected = now + TICK_MS;
-    const over: Place[] = []; // first all, then each: to refuse one may release another
+    const over: PendingResponse[] = []; // first all, then each: to refuse one may release another
     for (let place = this.#row.after; place.res; place = place.after) {
       if (now - place.at >= DEADLINE_MS || place.res.destroyed) over.push(place);
     }
@@ -86,8 +91,8 @@ export class Guard {
 }
 
 /** A row that goes round, through a place with nobody in it. */
-function emptyRow(): Place {
-  const row = { res: null, at: 0 } as unknown as Place;
+function emptyRow(): PendingResponse {
+  const row = { res: null, at: 0 } as unknown as PendingResponse;
   row.before = row;
   row.after = row;
   return row;

@@ -3,11 +3,11 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
-import { jsonAnswer, type HeaderDefaults } from "./response.ts";
+import { jsonResponse, type HeaderDefaults } from "./response.ts";
 
 /** The request a connection brought last, and its answer; on the socket itself, as a WeakMap costs at every request. */
-export const LAST = Symbol("last request");
-export type Answering = Socket & { [LAST]?: { req: IncomingMessage; res: ServerResponse } };
+export const LAST_EXCHANGE = Symbol("last request");
+export type TrackedSocket = Socket & { [LAST_EXCHANGE]?: { req: IncomingMessage; res: ServerResponse } };
 
 const RAW: Record<string, FailureName> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",
@@ -16,9 +16,9 @@ const RAW: Record<string, FailureName> = {
 
 const waiting = new WeakSet<Socket>();
 
-export function refuseBroken(
+export function refuseParserError(
   error: NodeJS.ErrnoException,
-  socket: Answering,
+  socket: TrackedSocket,
   textOf: (failure: Failure) => string,
 ): void {
   if (waiting.has(socket)) return;
@@ -27,7 +27,7 @@ export function refuseBroken(
     if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
     else socket.end(textOf(fail(RAW[error.code ?? ""] ?? "malformed_request")));
   };
-  const { req, res } = socket[LAST] ?? {};
+  const { req, res } = socket[LAST_EXCHANGE] ?? {};
   if (!req || !res || res.writableFinished || socket.destroyed) return refuse();
   if (!req.complete) {
     // It broke in its own body. Words of ours in the midst of its answer would be read as part of that.
@@ -41,9 +41,9 @@ export function refuseBroken(
 }
 
 /** A whole answer as it goes over the wire. */
-export function rawAnswer(failure: Failure, requestId: string, defaults: HeaderDefaults): string {
+export function rawResponse(failure: Failure, requestId: string, defaults: HeaderDefaults): string {
   const body = JSON.stringify(failure.body());
-  const { status, headers } = jsonAnswer(failure.status, null);
+  const { status, headers } = jsonResponse(failure.status, null);
   const all = { "request-id": requestId, ...defaults.fields, ...headers, connection: "close" };
   const lines = Object.entries({ ...all, "content-length": String(Buffer.byteLength(body)) });
   const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");

@@ -14,9 +14,9 @@ import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
-import { Answer, bearerOf, type Incoming } from "./request.ts";
+import { HttpResponse, bearerOf, type HttpRequest } from "./request.ts";
 import type { Meter } from "./request-metrics.ts";
-import { failureAnswer, textAnswer } from "./response.ts";
+import { failureResponse, jsonTextResponse } from "./response.ts";
 
 export type RunOptions = {
   /** Holds every answer against its schema: on in tests, off in service. */
@@ -35,26 +35,32 @@ const EMBED_WRITES = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
 type Bearer = ReturnType<typeof bearerOf>;
 
 /** Takes the one answer of a request. Must not throw. */
-export type Tell = (answer: Answer) => void;
+export type Respond = (answer: HttpResponse) => void;
 
 /** One request. Where there is nothing to wait for, the answer is told before this returns: a promise costs a turn. */
-export function run(services: Services, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell): void {
+export function run(
+  services: Services,
+  endpoint: Endpoint,
+  request: HttpRequest,
+  options: RunOptions,
+  tell: Respond,
+): void {
   new Run(services, endpoint, request, options, tell).start();
 }
 
 class Run {
   readonly #services: Services;
   readonly #endpoint: Endpoint;
-  readonly #request: Incoming;
+  readonly #request: HttpRequest;
   readonly #options: RunOptions;
-  readonly #told: Tell;
+  readonly #told: Respond;
   readonly #bearer: Bearer;
   readonly #began: number;
   /** Whom the request turned out to come from, for the log; nobody until the credential was looked at. */
   #actor: Actor = NOBODY;
   #keep: KeptAnswer | undefined;
 
-  constructor(services: Services, endpoint: Endpoint, request: Incoming, options: RunOptions, tell: Tell) {
+  constructor(services: Services, endpoint: Endpoint, request: HttpRequest, options: RunOptions, tell: Respond) {
     this.#services = services;
     this.#endpoint = endpoint;
     this.#request = request;
@@ -129,65 +135,69 @@ class Run {
     const params = endpoint.params && paramsOf(endpoint.params, request.params);
     const query = queryOf(endpoint, request.search);
     const body = bytes && bodyOf(endpoint, bytes);
-    const keep = endpoint.retryable ? keepFor(endpoint, request, this.#bearer, bytes) : undefined;
+    const keep = endpoint.idempotent ? keepFor(endpoint, request, this.#bearer, bytes) : undefined;
     this.#keep = keep;
-    const ctx = new Asked(services, this.#actor, keep, request, this.#options);
+    const ctx = new RequestContext(services, this.#actor, keep, request, this.#options);
     const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
     const input = { params, query, body, request, raw };
     const value = keep ? guarded(services, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
     this.#after(value, (made) => this.#tell(this.#answerWith(made)));
   }
 
-  #answerWith(value: unknown): Answer {
-    if (value instanceof Answer) return value;
+  #answerWith(value: unknown): HttpResponse {
+    if (value instanceof HttpResponse) return value;
     const { output, write, headers, status } = this.#endpoint;
     if (this.#options.checkOutput) output.parse(value);
     const text = write ? write(value as never) : JSON.stringify(value);
-    return textAnswer(status, text, this.#keep?.replayed ? { ...headers, "idempotent-replayed": "true" } : headers);
+    return jsonTextResponse(
+      status,
+      text,
+      this.#keep?.replayed ? { ...headers, "idempotent-replayed": "true" } : headers,
+    );
   }
 
   /** Nothing stands behind this: whatever it let through would end the process. */
   #refuse(error: unknown): void {
-    let answer: Answer;
+    let answer: HttpResponse;
     try {
       answer = this.#refusalFor(error);
     } catch {
-      answer = failureAnswer(fail("internal_error"), this.#bearer.presented);
+      answer = failureResponse(fail("internal_error"), this.#bearer.presented);
     }
     this.#tell(answer);
   }
 
-  #refusalFor(error: unknown): Answer {
+  #refusalFor(error: unknown): HttpResponse {
     const failure = toFailure(this.#services, this.#endpoint, this.#request, error);
     // Refused for who asks or how often: what somebody looking for an intruder looks for (security 16).
     if (SECURITY_EVENTS.has(failure.status)) {
       logRefusal(this.#services, this.#endpoint, this.#request, this.#options, failure, this.#actor);
     }
-    return failureAnswer(failure, this.#bearer.presented);
+    return failureResponse(failure, this.#bearer.presented);
   }
 
   /** What a read showed must not be told before it is durable; that something is gone or taken is told by a refusal. */
-  #tell(answer: Answer): void {
+  #tell(answer: HttpResponse): void {
     const unsynced = this.#endpoint.access === "public" ? undefined : this.#services.store.durable(); // probes touch nothing
     if (!unsynced) return this.#tellNow(answer);
     unsynced.then(
       () => this.#tellNow(answer),
-      () => this.#tellNow(failureAnswer(fail("unavailable", { retryAfterSeconds: 1 }), this.#bearer.presented)),
+      () => this.#tellNow(failureResponse(fail("unavailable", { retryAfterSeconds: 1 }), this.#bearer.presented)),
     );
   }
 
   /** Counted as it is told, with the wait for the disk. */
-  #tellNow(answer: Answer): void {
+  #tellNow(answer: HttpResponse): void {
     this.#options.meter?.count(this.#endpoint, answer.status, this.#began);
     this.#told(answer);
   }
 }
 
-function originOf({ id, message }: Incoming, options: RunOptions): Origin {
+function originOf({ id, message }: HttpRequest, options: RunOptions): Origin {
   return { network: networkOf(options.addressOf(message)), request_id: id };
 }
 
-function toFailure(services: Services, endpoint: Endpoint, request: Incoming, error: unknown): Failure {
+function toFailure(services: Services, endpoint: Endpoint, request: HttpRequest, error: unknown): Failure {
   if (error instanceof Failure) return error;
   const { name, message, stack } = error as Error;
   services.log.error("request failed", {
@@ -203,7 +213,7 @@ const SECURITY_EVENTS: ReadonlySet<number> = new Set([401, 403, 429]);
 const FOREIGN_ID_MAX = 128;
 
 /** Our own id, and beside it what the caller calls the request: never trusted, never mixed up (decision 20). */
-function correlation({ id, headers }: Incoming): Record<string, string | undefined> {
+function correlation({ id, headers }: HttpRequest): Record<string, string | undefined> {
   const foreign = (name: string): string | undefined => headers[name]?.toString().slice(0, FOREIGN_ID_MAX);
   return { request_id: id, x_request_id: foreign("x-request-id"), traceparent: foreign("traceparent") };
 }
@@ -211,7 +221,7 @@ function correlation({ id, headers }: Incoming): Record<string, string | undefin
 function logRefusal(
   services: Services,
   endpoint: Endpoint,
-  request: Incoming,
+  request: HttpRequest,
   options: RunOptions,
   { status, code, failure }: Failure,
   actor: Actor,
@@ -228,14 +238,20 @@ function logRefusal(
 }
 
 /** What the handler gets. A class: to make an object literal with a getter cost a sixth of a request. */
-class Asked implements Ctx {
+class RequestContext implements Ctx {
   readonly services: Services;
   readonly actor: Actor;
   readonly keep: KeptAnswer | undefined;
-  readonly #request: Incoming;
+  readonly #request: HttpRequest;
   readonly #options: RunOptions;
 
-  constructor(services: Services, actor: Actor, keep: KeptAnswer | undefined, request: Incoming, options: RunOptions) {
+  constructor(
+    services: Services,
+    actor: Actor,
+    keep: KeptAnswer | undefined,
+    request: HttpRequest,
+    options: RunOptions,
+  ) {
     this.services = services;
     this.actor = actor;
     this.keep = keep;
@@ -266,7 +282,7 @@ function throttle(services: Services, actor: Actor, endpoint: Endpoint): void {
   services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
 }
 
-function keepFor(endpoint: Endpoint, request: Incoming, bearer: Bearer, bytes?: Uint8Array): KeptAnswer | undefined {
+function keepFor(endpoint: Endpoint, request: HttpRequest, bearer: Bearer, bytes?: Uint8Array): KeptAnswer | undefined {
   const header = request.headers["idempotency-key"];
   if (header === undefined || bearer.token === null) return undefined;
   const text = String(header);

@@ -1,8 +1,8 @@
 // A request and an answer as plain values, the same whether h3 or a hot route carried them.
 import type { IncomingHttpHeaders } from "node:http";
-import type { Request } from "./fast/request.ts";
+import type { FastRequest } from "./fast/request.ts";
 
-export type Incoming = {
+export type HttpRequest = {
   /** Ours, fresh: on the answer and in every log line about this request. */
   readonly id: string;
   readonly method: string;
@@ -11,16 +11,16 @@ export type Incoming = {
   readonly search: string;
   readonly params: Readonly<Record<string, string>>;
   readonly headers: IncomingHttpHeaders;
-  readonly message: Request;
+  readonly message: FastRequest;
 };
 
 /** An answer that a handler made by hand (not JSON, a header of its own, in pieces). */
-export class Answer {
+export class HttpResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array | readonly Uint8Array[] | null;
 
-  constructor(status: number, body: Answer["body"], headers: Readonly<Record<string, string>> = {}) {
+  constructor(status: number, body: HttpResponse["body"], headers: Readonly<Record<string, string>> = {}) {
     this.status = status;
     this.body = body;
     this.headers = headers;

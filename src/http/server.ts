@@ -6,17 +6,17 @@ import { H3, type H3Event } from "h3";
 import { toNodeHandler } from "srvx/node";
 import type { Services } from "../domain/core/context.ts";
 import { fail } from "../kernel/errors.ts";
-import { LAST, rawAnswer, refuseBroken, type Answering } from "./parser-errors.ts";
+import { LAST_EXCHANGE, rawResponse, refuseParserError, type TrackedSocket } from "./parser-errors.ts";
 import type { Connections } from "./fast/connections.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { Guard, type Place } from "./overload-guard.ts";
-import { Answer, type Incoming } from "./request.ts";
-import { Request } from "./fast/request.ts";
-import { Response } from "./fast/response.ts";
+import { OverloadGuard, type PendingResponse } from "./overload-guard.ts";
+import { HttpResponse, type HttpRequest } from "./request.ts";
+import { FastRequest } from "./fast/request.ts";
+import { FastResponse } from "./fast/response.ts";
 import { Routes, type Params } from "./fast/routes.ts";
-import { run, type RunOptions, type Tell } from "./pipeline.ts";
-import { defaultHeaders, failureAnswer, send, type HeaderDefaults } from "./response.ts";
+import { run, type RunOptions, type Respond } from "./pipeline.ts";
+import { defaultHeaders, failureResponse, send, type HeaderDefaults } from "./response.ts";
 
 export type HttpOptions = RunOptions & {
   publicUrl: string | null;
@@ -24,23 +24,23 @@ export type HttpOptions = RunOptions & {
   tls?: { cert: string; key: string } | undefined;
 };
 
-type Listener = (req: Request, res: Response) => void;
-type Carry = (req: Request, res: Response, params: Params, done?: () => void) => void;
+type Listener = (req: FastRequest, res: FastResponse) => void;
+type Carry = (req: FastRequest, res: FastResponse, params: Params, done?: () => void) => void;
 
 /** A connection must have said what it wants by then; over TLS it has as long again to shake hands before. */
 const HEADERS_MS = 10_000;
 
 export function createHttpServer(services: Services, endpoints: readonly Endpoint[], options: HttpOptions): Server {
   const defaults = defaultHeaders(options.publicUrl);
-  const guard = new Guard((res, late) => {
+  const guard = new OverloadGuard((res, late) => {
     // A body that comes after its refusal must not be taken for a request.
     const extra = late && !res.req.complete ? { headers: { connection: "close" } } : {};
-    send(res, failureAnswer(fail("overloaded", extra), false), services.newId(), defaults);
+    send(res, failureResponse(fail("overloaded", extra), false), services.newId(), defaults);
   });
   const listener = listenerOf(services, endpoints, options, guard, defaults);
   const made = {
-    IncomingMessage: Request,
-    ServerResponse: Response,
+    IncomingMessage: FastRequest,
+    ServerResponse: FastResponse,
     optimizeEmptyRequests: true, // no stream for a body that is not there
     maxHeaderSize: 16 * 1024,
     requireHostHeader: false,
@@ -58,7 +58,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   server.maxConnections = 10_000;
   server.on("checkExpectation", listener); // node would answer 417 by itself; what we do not know we need not meet
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    refuseBroken(error, socket, (failure) => rawAnswer(failure, services.newId(), defaults));
+    refuseParserError(error, socket, (failure) => rawResponse(failure, services.newId(), defaults));
   });
   return server;
 }
@@ -67,7 +67,7 @@ function listenerOf(
   services: Services,
   endpoints: readonly Endpoint[],
   options: HttpOptions,
-  guard: Guard,
+  guard: OverloadGuard,
   defaults: HeaderDefaults,
 ): Listener {
   const carryWith = carrier(services, guard, defaults);
@@ -80,12 +80,12 @@ function listenerOf(
   }
   const app = rareRoutes(services, endpoints, routes, carryWith);
   const handler = toNodeHandler((request) => app.fetch(request)) as (...args: Parameters<RequestListener>) => unknown;
-  const refuseMalformed = (res: Response): void => {
-    const answer = failureAnswer(fail("malformed_request", { headers: { connection: "close" } }), false);
+  const refuseMalformed = (res: FastResponse): void => {
+    const answer = failureResponse(fail("malformed_request", { headers: { connection: "close" } }), false);
     send(res, answer, services.newId(), defaults);
   };
   /** h3 makes a URL of Host and path, and throws at once where they make none: uncaught, that ends the process. */
-  const rare = async (req: Request, res: Response): Promise<void> => {
+  const rare = async (req: FastRequest, res: FastResponse): Promise<void> => {
     try {
       await handler(req, res);
     } catch {
@@ -93,7 +93,7 @@ function listenerOf(
     }
   };
   return (req, res) => {
-    (req.socket as Answering)[LAST] = { req, res };
+    (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
     if (guard.turnsAway(req, res)) return;
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
     // Node would refuse a request without Host by itself, but without our envelope.
@@ -135,17 +135,17 @@ function isDecodable(url: string): boolean {
   }
 }
 
-type Respond = (request: Incoming, tell: Tell) => void;
-type CarryWith = (respond: Respond, cors?: Cors) => Carry;
+type Serve = (request: HttpRequest, tell: Respond) => void;
+type CarryWith = (respond: Serve, cors?: Cors) => Carry;
 
 /** Every answer is written by our own `send`, whichever way its route was found. */
-function carrier(services: Services, guard: Guard, defaults: HeaderDefaults): CarryWith {
+function carrier(services: Services, guard: OverloadGuard, defaults: HeaderDefaults): CarryWith {
   return (respond, cors) => (req, res, params, done) => {
     const id = services.newId();
     const request = toIncoming(req, params, id);
     let over = false;
-    let place: Place | undefined;
-    const put = (answer: Answer): void => {
+    let place: PendingResponse | undefined;
+    const put = (answer: HttpResponse): void => {
       over = true;
       if (place) guard.release(place);
       try {
@@ -163,8 +163,8 @@ function carrier(services: Services, guard: Guard, defaults: HeaderDefaults): Ca
 }
 
 /** An answer that must be waited for; should that fail, there is one all the same. */
-function later(answer: Promise<Answer>, tell: Tell): void {
-  answer.then(tell, () => tell(failureAnswer(fail("internal_error"), false)));
+function later(answer: Promise<HttpResponse>, tell: Respond): void {
+  answer.then(tell, () => tell(failureResponse(fail("internal_error"), false)));
 }
 
 /** h3 finds what the table does not: HEAD, OPTIONS, methods and paths that are not there. */
@@ -175,7 +175,7 @@ function rareRoutes(
   carryWith: CarryWith,
 ): H3 {
   const app = new H3({ silent: true });
-  const nowhere = carryWith((_request, tell) => tell(failureAnswer(fail("no_such_route"), false)));
+  const nowhere = carryWith((_request, tell) => tell(failureResponse(fail("no_such_route"), false)));
   const on = (method: string, path: string, carry: Carry): void => {
     // h3 also matches a trailing slash and /a/../b; ours is one spelling per route.
     const spelling = new RegExp(`^${path.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}(\\?|$)`);
@@ -209,8 +209,8 @@ function rareRoutes(
   return app;
 }
 
-function nodeOf(event: H3Event): { req: Request; res: Response } {
-  const node = event.runtime?.node as { req: Request; res?: Response } | undefined;
+function nodeOf(event: H3Event): { req: FastRequest; res: FastResponse } {
+  const node = event.runtime?.node as { req: FastRequest; res?: FastResponse } | undefined;
   if (!node?.res) throw new Error("Keyrack's routes run on node:http only");
   return { req: node.req, res: node.res };
 }
@@ -220,7 +220,7 @@ function pathOf(url: string): string {
   return at < 0 ? url : url.slice(0, at);
 }
 
-function toIncoming(req: Request, params: Params, id: string): Incoming {
+function toIncoming(req: FastRequest, params: Params, id: string): HttpRequest {
   const url = req.url ?? "/";
   const at = url.indexOf("?");
   return {
@@ -244,8 +244,8 @@ function allowedMethods(endpoints: readonly Endpoint[]): Map<string, string[]> {
   return allowed;
 }
 
-function wrongMethod(method: string, allow: string[]): Answer {
+function wrongMethod(method: string, allow: string[]): HttpResponse {
   const header = { allow: allow.toSorted().join(", ") };
-  if (method === "OPTIONS") return new Answer(204, null, header);
-  return failureAnswer(fail("method_not_allowed", { headers: header }), false);
+  if (method === "OPTIONS") return new HttpResponse(204, null, header);
+  return failureResponse(fail("method_not_allowed", { headers: header }), false);
 }

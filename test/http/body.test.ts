@@ -4,13 +4,13 @@ import { createServer, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { readBody } from "../../src/http/body.ts";
-import { Request } from "../../src/http/fast/request.ts";
+import { FastRequest } from "../../src/http/fast/request.ts";
 
-type Handler = (req: Request, res: ServerResponse) => void;
+type Handler = (req: FastRequest, res: ServerResponse) => void;
 
 /** A server whose requests are ours, and a raw connection to it. */
 async function connected(handler: Handler): Promise<Socket> {
-  const server = createServer({ IncomingMessage: Request, optimizeEmptyRequests: true }, handler);
+  const server = createServer({ IncomingMessage: FastRequest, optimizeEmptyRequests: true }, handler);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
@@ -24,7 +24,7 @@ async function connected(handler: Handler): Promise<Socket> {
 }
 
 /** Reads a body to a list of verdicts; the list says what was told, and how often. */
-function reading(request: Request, max = 100) {
+function reading(request: FastRequest, max = 100) {
   const verdicts: unknown[] = [];
   readBody(
     request,
@@ -79,7 +79,7 @@ it("a client who leaves half-way is refused; one who leaves after the whole body
 });
 
 it("a client who left before the body is asked for is refused, not waited for", async () => {
-  const left = Promise.withResolvers<Request>();
+  const left = Promise.withResolvers<FastRequest>();
   const socket = await connected((req) => req.socket.once("close", () => left.resolve(req)));
   socket.write(`${head(4)}ab`);
   await turn();
@@ -88,7 +88,7 @@ it("a client who left before the body is asked for is refused, not waited for", 
 });
 
 it("a whole body that waited is told at once", async () => {
-  const came = Promise.withResolvers<Request>();
+  const came = Promise.withResolvers<FastRequest>();
   const socket = await connected((req) => setImmediate(() => came.resolve(req)));
   socket.write(`${head(4)}abcd`);
   const request = await came.promise;
@@ -98,7 +98,7 @@ it("a whole body that waited is told at once", async () => {
 
 it("a long body that nobody asks for holds its sender up, and comes whole when it is asked for", async () => {
   const long = "x".repeat(8 * 1024 * 1024);
-  const asked = Promise.withResolvers<Request>();
+  const asked = Promise.withResolvers<FastRequest>();
   const answered = Promise.withResolvers<string>();
   const socket = await connected((req) => asked.resolve(req));
   socket.write(head(long.length) + long);
@@ -113,7 +113,7 @@ it("a long body that nobody asks for holds its sender up, and comes whole when i
 });
 
 it("a request that was answered is not read any more: no half of a body is told as a whole one", async () => {
-  const answered = Promise.withResolvers<{ request: Request; verdicts: unknown[] }>();
+  const answered = Promise.withResolvers<{ request: FastRequest; verdicts: unknown[] }>();
   const socket = await connected((req, res) => {
     const verdicts = reading(req);
     setImmediate(() => {

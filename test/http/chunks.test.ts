@@ -1,7 +1,7 @@
-// Pieces of a body: the same bytes in the same order, however small and however many, and cheap to hold.
+// Chunks of a body: the same bytes in the same order, however small and however many, and cheap to hold.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { Pieces } from "../../src/http/chunks.ts";
+import { ChunkList } from "../../src/http/chunks.ts";
 import { heldMegabytes } from "../../harness/processes/heap.ts";
 
 it("are joined to what came, in the order in which it came", () => {
@@ -11,7 +11,7 @@ it("are joined to what came, in the order in which it came", () => {
   });
   fc.assert(
     fc.property(sizes, (lengths) => {
-      const pieces = new Pieces();
+      const pieces = new ChunkList();
       const all = lengths.map((length, i) => Buffer.alloc(length, (i % 251) + 1));
       for (const piece of all) pieces.add(piece);
       const want = Buffer.concat(all);
@@ -23,7 +23,7 @@ it("are joined to what came, in the order in which it came", () => {
 });
 
 it("a body of one piece is that piece, not a copy of it", () => {
-  const pieces = new Pieces();
+  const pieces = new ChunkList();
   const piece = Buffer.from("{}");
   pieces.add(piece);
   expect(pieces.joined()).toBe(piece);
@@ -32,7 +32,7 @@ it("a body of one piece is that piece, not a copy of it", () => {
 it("single bytes are not held as so many buffers", async () => {
   const bytes = Buffer.alloc(65_536, "x");
   const before = await heldMegabytes();
-  const held = Array.from({ length: 20 }, () => new Pieces());
+  const held = Array.from({ length: 20 }, () => new ChunkList());
   for (const pieces of held) for (let i = 0; i < bytes.length; i++) pieces.add(bytes.subarray(i, i + 1));
   expect((await heldMegabytes()) - before).toBeLessThan(10); // a buffer each would be more than a hundred
   expect(held.every((pieces) => pieces.joined().equals(bytes))).toBe(true);

@@ -1,15 +1,15 @@
 // The guard on an injected clock: shedding starts after five seconds of lag and ends with it; old requests are answered.
 import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
-import { Guard, type Place } from "../../src/http/overload-guard.ts";
-import type { Response } from "../../src/http/fast/response.ts";
+import { OverloadGuard, type PendingResponse } from "../../src/http/overload-guard.ts";
+import type { FastResponse } from "../../src/http/fast/response.ts";
 
 function setUp() {
   let now = 0;
-  const refused: Response[] = [];
-  const late: Response[] = [];
+  const refused: FastResponse[] = [];
+  const late: FastResponse[] = [];
   let hook = (): void => {};
-  const guard = new Guard(
+  const guard = new OverloadGuard(
     (res, tookTooLong) => {
       (tookTooLong ? late : refused).push(res);
       if (tookTooLong) hook();
@@ -17,7 +17,7 @@ function setUp() {
     () => now,
   );
   const request = (url = "/v1/keys") => {
-    const res = { headersSent: false, destroyed: false } as Response;
+    const res = { headersSent: false, destroyed: false } as FastResponse;
     const turnedAway = guard.turnsAway({ url } as IncomingMessage, res);
     const place = turnedAway ? undefined : guard.watch(res);
     return { res, turnedAway, place };
@@ -59,12 +59,12 @@ describe("the guard", () => {
   it("keeps its row whole, whichever answers leave it, in whatever order and however often", () => {
     const { guard, late, request, pass } = setUp();
     const [first, second, third, fourth] = [request(), request(), request(), request()];
-    for (const { place } of [second, fourth, second, fourth]) guard.release(place as Place);
+    for (const { place } of [second, fourth, second, fourth]) guard.release(place as PendingResponse);
     const fifth = request();
-    guard.release(first.place as Place);
+    guard.release(first.place as PendingResponse);
     pass(31_000, 250);
     expect(late).toEqual([third.res, fifth.res]);
-    for (const { place } of [third, fifth]) guard.release(place as Place); // the handler is done at last
+    for (const { place } of [third, fifth]) guard.release(place as PendingResponse); // the handler is done at last
     const sixth = request();
     pass(31_000, 250);
     expect(late).toEqual([third.res, fifth.res, sixth.res]);
@@ -73,7 +73,7 @@ describe("the guard", () => {
   it("refuses nobody twice though a refusal lets another answer go", () => {
     const { guard, late, onLate, request, pass } = setUp();
     const [first, second, third] = [request(), request(), request()];
-    onLate(() => guard.release(second.place as Place));
+    onLate(() => guard.release(second.place as PendingResponse));
     pass(31_000, 250);
     expect(late).toEqual([first.res, third.res]);
   });

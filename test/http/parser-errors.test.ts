@@ -3,7 +3,7 @@ import { EventEmitter, once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { LAST, refuseBroken, type Answering } from "../../src/http/parser-errors.ts";
+import { LAST_EXCHANGE, refuseParserError, type TrackedSocket } from "../../src/http/parser-errors.ts";
 
 const ERROR = Object.assign(new Error("bad"), { code: "HPE_INVALID_METHOD" });
 
@@ -11,8 +11,8 @@ function connection(req: Partial<IncomingMessage>, res: Partial<ServerResponse>)
   const socket = new PassThrough();
   const answer = Object.assign(new EventEmitter(), res);
   const pair = { req: req as IncomingMessage, res: answer as unknown as ServerResponse };
-  const broken = Object.assign(socket, { [LAST]: pair }) as unknown as Answering;
-  return { socket, answer, hear: () => refuseBroken(ERROR, broken, () => "refused") };
+  const broken = Object.assign(socket, { [LAST_EXCHANGE]: pair }) as unknown as TrackedSocket;
+  return { socket, answer, hear: () => refuseParserError(ERROR, broken, () => "refused") };
 }
 
 describe("a connection that breaks", () => {

@@ -14,7 +14,7 @@ import {
 
 export const UNITS_MAX = 1_000;
 
-export type PlainCheck = {
+export type CheckBody = {
   project_id: string;
   env: "live" | "test";
   key_id: string | null;
@@ -23,7 +23,7 @@ export type PlainCheck = {
   cost: number;
 };
 
-export function plainCheck(value: unknown): PlainCheck | undefined {
+export function fastParseCheck(value: unknown): CheckBody | undefined {
   if (!isObject(value)) return undefined;
   const { project_id, env, key_id, tenant_id, limits, cost } = value;
   return hasOnly(value, project_id, env, key_id, tenant_id, limits, cost) &&

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { ingest } from "../../domain/usage/ingest.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { jsonAnswer } from "../../http/response.ts";
+import { jsonResponse } from "../../http/response.ts";
 import { Env, NodeId, text, Timestamp, Uuid } from "../schemas.ts";
 
 const INGEST_BODY_MAX = 5 * 1024 * 1024;
@@ -50,6 +50,6 @@ export const ingestBatch = endpoint("POST /v1/ingest/batch", {
   failures: ["rate_limited", "test_cannot_live"],
   handle: async (ctx, { raw }) => {
     const { receipt, headers } = await ingest(ctx, raw);
-    return jsonAnswer(202, receipt, headers);
+    return jsonResponse(202, receipt, headers);
   },
 });

@@ -5,7 +5,7 @@ import { policyDelta, policySnapshot, type Fed } from "../../domain/policy/polic
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import type { OnGone } from "../../domain/core/waiter.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { Answer, type Incoming } from "../../http/request.ts";
+import { HttpResponse, type HttpRequest } from "../../http/request.ts";
 import { JSON_TYPE } from "../../http/response.ts";
 import { Env, Flag, NodeId, text, Uuid } from "../schemas.ts";
 import { PolicyDelta, PolicySnapshot } from "./policy-schemas.ts";
@@ -52,7 +52,7 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
 });
 
 /** If-None-Match, compared weakly (RFC 9110 §13.1.2). */
-function holding({ headers }: Incoming): (tag: string) => boolean {
+function holding({ headers }: HttpRequest): (tag: string) => boolean {
   const sent = headers["if-none-match"];
   if (sent === undefined) return () => false;
   if (sent.trim() === "*") return () => true;
@@ -61,7 +61,7 @@ function holding({ headers }: Incoming): (tag: string) => boolean {
 }
 
 /** A request that has been read never closes; only the socket tells that the caller went away. */
-function goneOf({ message }: Incoming): OnGone {
+function goneOf({ message }: HttpRequest): OnGone {
   return (listener) => {
     const { socket } = message;
     if (socket.destroyed) listener();
@@ -71,34 +71,38 @@ function goneOf({ message }: Incoming): OnGone {
 }
 
 const UNCHANGED_MAX = 1_000;
-const unchanged = new Map<string, Answer>();
+const unchanged = new Map<string, HttpResponse>();
 
 /** Most polls are answered with the same few words. */
-function notModified(tag: string): Answer {
+function notModified(tag: string): HttpResponse {
   const known = unchanged.get(tag);
   if (known) return known;
-  const answer = new Answer(304, null, Object.freeze({ etag: `W/"${tag}"`, ...CACHING }));
+  const answer = new HttpResponse(304, null, Object.freeze({ etag: `W/"${tag}"`, ...CACHING }));
   if (unchanged.size >= UNCHANGED_MAX) unchanged.clear();
   unchanged.set(tag, answer);
   return answer;
 }
 
-function respond(services: Services, { headers }: Incoming, { tag, page }: Fed): Answer | Promise<Answer> {
+function respond(
+  services: Services,
+  { headers }: HttpRequest,
+  { tag, page }: Fed,
+): HttpResponse | Promise<HttpResponse> {
   if (!page) return notModified(tag);
   return small.get(page) ?? sendPage(services, page, encodingFor(headers["accept-encoding"]));
 }
 
 /** Answers that are the same for everybody: a change reaches a whole fleet in the same few hundred bytes. */
-const small = new WeakMap<Page, Answer>();
+const small = new WeakMap<Page, HttpResponse>();
 
-async function sendPage({ feed }: Services, page: Page, encoding: Encoding | undefined): Promise<Answer> {
+async function sendPage({ feed }: Services, page: Page, encoding: Encoding | undefined): Promise<HttpResponse> {
   const fields = { "content-type": JSON_TYPE, etag: `W/"${page.tag}"`, ...CACHING };
   const encoded = encoding && (await feed.pages.encoded(page, encoding));
-  if (encoded) return new Answer(200, encoded, { ...fields, "content-encoding": encoding });
+  if (encoded) return new HttpResponse(200, encoded, { ...fields, "content-encoding": encoding });
   const chunks = await feed.pages.plain(page);
-  if (!feed.pages.isSmall(page)) return new Answer(200, chunks, fields);
+  if (!feed.pages.isSmall(page)) return new HttpResponse(200, chunks, fields);
   // As text it leaves in one piece with its headers.
-  const answer = new Answer(200, Buffer.concat(chunks).toString(), Object.freeze(fields));
+  const answer = new HttpResponse(200, Buffer.concat(chunks).toString(), Object.freeze(fields));
   small.set(page, answer);
   return answer;
 }

@@ -2,11 +2,11 @@
 import { z } from "zod";
 import { checkLimits, leaseLimits, returnLease } from "../../domain/limits/ratelimit.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { plainly } from "../../http/fast/fast-path.ts";
+import { withFastPath } from "../../http/fast/fast-path.ts";
 import { Env, RateLimits, Uuid } from "../schemas.ts";
-import { plainCheck, UNITS_MAX, writeResult } from "./fast-check.ts";
+import { fastParseCheck, UNITS_MAX, writeResult } from "./fast-check.ts";
 
-const Asked = {
+const Subject = {
   project_id: Uuid,
   env: Env,
   key_id: Uuid.nullable().default(null),
@@ -29,7 +29,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
   summary: "Charge a request to its rules: to all of them, or to none. A denial is a 200 with allowed false.",
   access: "machine.use",
   hot: true,
-  body: plainly(z.strictObject({ ...Asked, cost: z.int().min(0).max(UNITS_MAX).default(1) }), plainCheck),
+  body: withFastPath(z.strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1) }), fastParseCheck),
   output: z.strictObject({
     object: z.literal("ratelimit_result"),
     allowed: z.boolean(),
@@ -47,7 +47,7 @@ export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
   summary: "Charge up to `want` units at once, to be spent by the caller before the lease ends.",
   access: "machine.use",
   hot: true,
-  body: z.strictObject({ ...Asked, want: z.int().min(1).max(UNITS_MAX) }),
+  body: z.strictObject({ ...Subject, want: z.int().min(1).max(UNITS_MAX) }),
   output: z.strictObject({
     object: z.literal("ratelimit_lease"),
     granted: z.int().min(0),

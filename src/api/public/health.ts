@@ -4,7 +4,7 @@ import { z } from "zod";
 import { showStatus } from "../../domain/health/status.ts";
 import { HEALTHS } from "../../domain/health/state.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { jsonAnswer } from "../../http/response.ts";
+import { jsonResponse } from "../../http/response.ts";
 
 const READY_WAIT_MS = 3_000;
 
@@ -44,7 +44,7 @@ export const readyz = endpoint("GET /readyz", {
       await services.store.ping(READY_WAIT_MS);
     } catch (error) {
       const database = /time/i.test((error as Error).message) ? "timeout" : "error";
-      return jsonAnswer(503, { status: "unavailable", region, database, redis }, { "retry-after": "1" });
+      return jsonResponse(503, { status: "unavailable", region, database, redis }, { "retry-after": "1" });
     }
     const status = redis.configured && !redis.ready ? ("degraded" as const) : ("ok" as const);
     return { status, region, database: "ok" as const, redis };

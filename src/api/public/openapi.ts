@@ -1,7 +1,7 @@
 // The API's own description, made from the declarations.
 import { z } from "zod";
 import { endpoint, type Endpoint } from "../../http/endpoint.ts";
-import { jsonAnswer } from "../../http/response.ts";
+import { jsonResponse } from "../../http/response.ts";
 import { openApiDocument } from "../../http/openapi.ts";
 
 /** Takes the list of all endpoints, because it describes itself too. */
@@ -12,6 +12,6 @@ export function openapiShow(all: () => readonly Endpoint[]): Endpoint {
     access: "public",
     looseQuery: true,
     output: z.record(z.string(), z.unknown()),
-    handle: () => jsonAnswer(200, (cached ??= openApiDocument(all()))),
+    handle: () => jsonResponse(200, (cached ??= openApiDocument(all()))),
   });
 }

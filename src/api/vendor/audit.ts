@@ -3,7 +3,7 @@ import { z } from "zod";
 import { listAudit, verifyChain } from "../../domain/audit/audit.ts";
 import { latestCheckpoint } from "../../domain/audit/checkpoints.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { Answer } from "../../http/request.ts";
+import { HttpResponse } from "../../http/request.ts";
 import { listOf, Timestamp, Uuid } from "../schemas.ts";
 
 const AuditLog = z.strictObject({
@@ -66,6 +66,6 @@ export const auditLogsCheckpoint = endpoint("GET /v1/audit_logs/checkpoint", {
   produces: "text/plain",
   handle: async ({ services, actor }) => {
     const { note, vkey } = await latestCheckpoint(services, actor.workspace_id);
-    return new Answer(200, note, { "content-type": "text/plain; charset=utf-8", "audit-vkey": vkey });
+    return new HttpResponse(200, note, { "content-type": "text/plain; charset=utf-8", "audit-vkey": vkey });
   },
 });

@@ -3,7 +3,7 @@ import { hasOnly, isObject, isPlainText } from "../../http/fast/fast-path.ts";
 import { isUuid } from "../../kernel/ids.ts";
 import { NAME_MAX, SCOPE_MAX, SCOPES_MAX } from "../schemas.ts";
 
-export type PlainKey = {
+export type NewKeyBody = {
   project_id: string;
   tenant_id: string;
   env: "live" | "test";
@@ -16,7 +16,7 @@ export type PlainKey = {
 const META_KEYS = 20;
 const META_TEXT = 200;
 
-export function plainKey(value: unknown): PlainKey | undefined {
+export function fastParseNewKey(value: unknown): NewKeyBody | undefined {
   if (!isObject(value)) return undefined;
   const { project_id, tenant_id, env, name, scopes, meta } = value;
   return hasOnly(value, project_id, tenant_id, env, name, scopes, meta) &&
@@ -26,7 +26,7 @@ export function plainKey(value: unknown): PlainKey | undefined {
     (name === undefined || isPlainText(name, NAME_MAX)) &&
     (scopes === undefined || areScopes(scopes)) &&
     (meta === undefined || isFlatMeta(meta))
-    ? (value as PlainKey)
+    ? (value as NewKeyBody)
     : undefined;
 }
 
@@ -34,7 +34,7 @@ function areScopes(value: unknown): value is string[] {
   return Array.isArray(value) && value.length <= SCOPES_MAX && value.every((scope) => isPlainText(scope, SCOPE_MAX));
 }
 
-function isFlatMeta(value: unknown): value is NonNullable<PlainKey["meta"]> {
+function isFlatMeta(value: unknown): value is NonNullable<NewKeyBody["meta"]> {
   if (!isObject(value) || Array.isArray(value)) return false;
   let keys = 0;
   for (const name in value) {

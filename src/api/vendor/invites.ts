@@ -23,7 +23,7 @@ export const invitesCreate = endpoint("POST /v1/invites", {
   body: z.strictObject({ email: Email, role: Role }),
   output: Invite.extend({ token: z.string(), token_shown_once: z.literal(true) }),
   status: 201,
-  retryable: true,
+  idempotent: true,
   failures: ["already_member", "already_invited", "quota_reached"],
   emits: ["workspace_invite.created"],
   handle: (ctx, { body }) => createInvite(ctx, body),

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey } from "../../domain/keys/keys.ts";
 import { awaitPropagation } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { plainly } from "../../http/fast/fast-path.ts";
+import { withFastPath } from "../../http/fast/fast-path.ts";
 import {
   ById,
   Env,
@@ -19,10 +19,10 @@ import {
   toMs,
   Uuid,
 } from "../schemas.ts";
-import { plainKey } from "./fast-new-key.ts";
+import { fastParseNewKey } from "./fast-new-key.ts";
 import { ApiKey, MintedApiKey, RevokedApiKey, RotatedApiKey } from "./schemas.ts";
 
-const NewKey = plainly(
+const NewKey = withFastPath(
   z.strictObject({
     project_id: Uuid,
     tenant_id: Uuid,
@@ -33,7 +33,7 @@ const NewKey = plainly(
     rate_limits: RateLimits.nullable().optional(),
     expires_at: Timestamp.optional(),
   }),
-  plainKey,
+  fastParseNewKey,
 );
 
 export const keysCreate = endpoint("POST /v1/keys", {
@@ -42,7 +42,7 @@ export const keysCreate = endpoint("POST /v1/keys", {
   body: NewKey,
   output: MintedApiKey,
   status: 201,
-  retryable: true,
+  idempotent: true,
   failures: ["project_not_found", "tenant_not_found", "test_cannot_live"],
   emits: ["api_key.created"],
   handle: (ctx, { body }) => createKey(ctx, { ...body, expires_at: toMs(body.expires_at) ?? undefined }),
@@ -96,7 +96,7 @@ export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
   params: ById,
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
   output: RotatedApiKey,
-  retryable: true,
+  idempotent: true,
   failures: ["key_not_found", "test_cannot_live", "revoked_not_rotatable"],
   emits: ["api_key.rotated"],
   handle: (ctx, { params, body }) => rotateKey(ctx, params.id, body.overlap_hours),
@@ -109,7 +109,7 @@ export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
   query: z.strictObject({ wait: Flag.default("false") }),
   body: z.strictObject({ reason: Reason.optional() }),
   output: RevokedApiKey,
-  retryable: true,
+  idempotent: true,
   failures: ["key_not_found", "test_cannot_live"],
   emits: ["api_key.revoked"],
   handle: async (ctx, { params, query, body }) => {

@@ -17,7 +17,7 @@ export const projectsCreate = endpoint("POST /v1/projects", {
   body: z.strictObject({ name: Name, slug: Slug, default_rate_limits: RateLimits.optional() }),
   output: Project,
   status: 201,
-  retryable: true,
+  idempotent: true,
   failures: ["slug_taken", "quota_reached"],
   emits: ["project.created"],
   handle: (ctx, { body }) => createProject(ctx, body),

@@ -16,7 +16,7 @@ export const workspacesCreate = endpoint("POST /v1/workspaces", {
     membership: z.strictObject({ user_id: z.string(), role: z.string() }).nullable(),
   }),
   status: 201,
-  retryable: true,
+  idempotent: true,
   failures: ["slug_taken"],
   emits: ["workspace.created", "workspace_member.joined", "secret_key.created"],
   handle: (ctx, { body }) => createWorkspace(ctx, body),

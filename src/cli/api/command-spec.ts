@@ -22,7 +22,7 @@ export type Verb = {
   flags: Flag[];
   hasBody: boolean;
   /** The endpoint takes an Idempotency-Key. */
-  retryable: boolean;
+  idempotent: boolean;
   quiet?: string;
   secret?: string;
   columns?: string[];

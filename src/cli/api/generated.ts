@@ -67,7 +67,7 @@ function addVerb(parent: Command, noun: string, name: string, verb: Verb, custom
       }),
     );
   }
-  if (verb.retryable) command.option("--idempotency-key <key>", "makes a retry safe: the same key, the same answer");
+  if (verb.idempotent) command.option("--idempotency-key <key>", "makes a retry safe: the same key, the same answer");
   custom.flags?.(command);
   outputFlags(command, verb.quiet && verb.secret ? "print only the key" : undefined);
   targetFlags(command);

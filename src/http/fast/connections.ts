@@ -2,7 +2,7 @@
 // tenth of a small request; here all of them are looked at every few seconds, and a request costs nothing.
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import { LAST, type Answering } from "../parser-errors.ts";
+import { LAST_EXCHANGE, type TrackedSocket } from "../parser-errors.ts";
 import { KEEP_ALIVE_MS } from "./response.ts";
 
 const LOOK_MS = 5_000;
@@ -11,7 +11,7 @@ const LOOK_MS = 5_000;
 type Seen = { at: number; bytesRead: number };
 
 export class Connections {
-  readonly #open = new Map<Answering, Seen>();
+  readonly #open = new Map<TrackedSocket, Seen>();
   readonly #now: () => number;
 
   constructor(now: () => number = () => performance.now()) {
@@ -51,6 +51,6 @@ export class Connections {
   }
 }
 
-function isQuiet(socket: Answering): boolean {
-  return socket[LAST]?.res.writableFinished ?? true;
+function isQuiet(socket: TrackedSocket): boolean {
+  return socket[LAST_EXCHANGE]?.res.writableFinished ?? true;
 }

@@ -1,5 +1,5 @@
 // A look by hand at what nearly every caller sends, before the schema has its turn: the general validator can cost more
-// than the work it guards. What is not plainly right is left to the schema, which also says what is wrong with it.
+// than the work it guards. What is not withFastPath right is left to the schema, which also says what is wrong with it.
 import type { z } from "zod";
 import type { Schema } from "../endpoint.ts";
 
@@ -11,12 +11,12 @@ const looks = new WeakMap<Schema, Look>();
  * Gives a schema its plain look: what the schema would make of the value, or undefined where the schema must see it. The
  * look is given bare JSON.parse: it must admit no field that it does not know, and no text or number without a bound.
  */
-export function plainly<S extends Schema>(schema: S, look: (value: unknown) => z.output<S> | undefined): S {
+export function withFastPath<S extends Schema>(schema: S, look: (value: unknown) => z.output<S> | undefined): S {
   looks.set(schema, look);
   return schema;
 }
 
-export function lookPlainly(schema: Schema, value: unknown): unknown {
+export function tryFastPath(schema: Schema, value: unknown): unknown {
   return looks.get(schema)?.(value);
 }
 

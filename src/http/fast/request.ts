@@ -2,24 +2,24 @@
 // cost a tenth of a small request. Nobody reads a request of ours in any other way.
 // The trap: a connection holds on to its last request until the next one, so a request must not hold on to its body.
 import { IncomingMessage } from "node:http";
-import { Pieces } from "../chunks.ts";
+import { ChunkList } from "../chunks.ts";
 
 /** Takes a body: its pieces and its end, or that there will be none. */
-export type Sink = { piece(bytes: Buffer): void; end(): void; lost(): void };
+export type BodySink = { piece(bytes: Buffer): void; end(): void; lost(): void };
 
 /** So much is held of a body that nobody asked for yet; then its sender has to wait. */
 const HELD_MAX = 64 * 1024;
 
 /** Takes what nobody wants any more. */
-const NOBODY: Sink = { piece() {}, end() {}, lost() {} };
+const NOBODY: BodySink = { piece() {}, end() {}, lost() {} };
 
-export class Request extends IncomingMessage {
-  #sink: Sink | null = null;
-  #held: Pieces | null = null;
+export class FastRequest extends IncomingMessage {
+  #sink: BodySink | null = null;
+  #held: ChunkList | null = null;
   #lost = false;
 
   /** To be called once. Where the body is here already, the sink has all of it before this returns. */
-  readTo(sink: Sink): void {
+  readTo(sink: BodySink): void {
     if (this.#sink || this.#lost) return sink.lost();
     const held = this.#held;
     this.#held = null;
@@ -48,7 +48,7 @@ export class Request extends IncomingMessage {
       this.#sink.piece(piece);
       return true;
     }
-    this.#held ??= new Pieces();
+    this.#held ??= new ChunkList();
     this.#held.add(piece);
     return this.#held.bytes < HELD_MAX;
   }
@@ -62,7 +62,7 @@ export class Request extends IncomingMessage {
     super._destroy(error, callback);
   }
 
-  #leave(): Sink {
+  #leave(): BodySink {
     const sink = this.#sink ?? NOBODY;
     this.#sink = NOBODY;
     return sink;
@@ -70,8 +70,8 @@ export class Request extends IncomingMessage {
 }
 
 /** Node lets go of a request that has ended with its answer, and waits for the end of any other one's stream. */
-Object.defineProperty(Request.prototype, "readableEnded", {
-  get(this: Request): boolean {
+Object.defineProperty(FastRequest.prototype, "readableEnded", {
+  get(this: FastRequest): boolean {
     return this.complete;
   },
 });

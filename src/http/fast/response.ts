@@ -3,7 +3,7 @@
 // The trap: `_storeHeader` and the fields it fills are node's own, between writeHead and the wire. Node's version is
 // ours to choose, and test/http/fast/response.test.ts holds every byte against what node writes of the same headers.
 import { ServerResponse, validateHeaderName, validateHeaderValue } from "node:http";
-import type { Request } from "./request.ts";
+import type { FastRequest } from "./request.ts";
 
 /** How long a connection may stay quiet between two requests; told with every answer. */
 export const KEEP_ALIVE_MS = 65_000;
@@ -22,7 +22,7 @@ const NODES_OWN = new Set([
 type Fields = Readonly<Record<string, string>>;
 
 /** The headers that answers share. */
-export class Shape {
+export class HeaderTemplate {
   readonly fields: Fields;
   /** Their lines, checked; null where node must look at them itself. */
   readonly lines: string | null;
@@ -40,12 +40,12 @@ export class Shape {
 }
 
 /** The headers of one answer. `length` is null where its status says that there is no body. */
-export class Head {
-  readonly #shape: Shape;
+export class ResponseHead {
+  readonly #shape: HeaderTemplate;
   readonly #requestId: string;
   readonly #length: number | null;
 
-  constructor(shape: Shape, requestId: string, length: number | null) {
+  constructor(shape: HeaderTemplate, requestId: string, length: number | null) {
     this.#shape = shape;
     this.#requestId = requestId;
     this.#length = length;
@@ -77,9 +77,9 @@ function nodesOwn(): StoreHeader {
   return found as StoreHeader;
 }
 
-export class Response extends ServerResponse<Request> {
+export class FastResponse extends ServerResponse<FastRequest> {
   /** The server must keep connections for KEEP_ALIVE_MS (connections.ts), and for any number of requests: so says the text. */
-  begin(status: number, head: Head): void {
+  begin(status: number, head: ResponseHead): void {
     // Node hands it on as it is, unless it has to put it together with headers that were set one by one.
     const alone = this.getHeaderNames().length === 0;
     this.writeHead(status, alone ? (head as never) : head.list());
@@ -89,7 +89,7 @@ export class Response extends ServerResponse<Request> {
   _storeHeader(statusLine: string, headers: unknown): void {
     const inside = this as unknown as Inside;
     inside._keepAliveTimeout = KEEP_ALIVE_MS; // node's server has none: see connections.ts
-    if (!(headers instanceof Head)) return storeHeader.call(this, statusLine, headers);
+    if (!(headers instanceof ResponseHead)) return storeHeader.call(this, statusLine, headers);
     // HTTP/1.0 has rules of its own for a connection that stays; it is the one without chunks.
     const text = this.shouldKeepAlive && this.useChunkedEncodingByDefault ? headers.text() : null;
     if (text === null) return storeHeader.call(this, statusLine, headers.list());

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
-import { plainCheck, writeResult } from "../../../src/api/machine/fast-check.ts";
+import { fastParseCheck, writeResult } from "../../../src/api/machine/fast-check.ts";
 import { ratelimitCheck } from "../../../src/api/machine/ratelimit.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -52,7 +52,7 @@ describe("a check's body looked at by hand", () => {
     let admitted = 0;
     fc.assert(
       fc.property(asked, (value) => {
-        const plain = plainCheck(value);
+        const plain = fastParseCheck(value);
         if (plain === undefined) return;
         admitted++;
         expect(schema?.parse(value)).toEqual(plain);
@@ -63,9 +63,9 @@ describe("a check's body looked at by hand", () => {
   });
 
   it("spares the schema what callers send", () => {
-    expect(plainCheck(body)).toEqual(body);
+    expect(fastParseCheck(body)).toEqual(body);
     const { key_id: _key, tenant_id: _tenant, cost: _cost, ...short } = body;
-    expect(plainCheck(short)).toEqual({ ...short, key_id: null, tenant_id: null, cost: 1 });
+    expect(fastParseCheck(short)).toEqual({ ...short, key_id: null, tenant_id: null, cost: 1 });
   });
 
   it.each([
@@ -77,7 +77,7 @@ describe("a check's body looked at by hand", () => {
     ["a list", [body]],
     ["nothing", null],
   ])("leaves %s to the schema", (_what, value) => {
-    expect(plainCheck(value)).toBeUndefined();
+    expect(fastParseCheck(value)).toBeUndefined();
   });
 });
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { soundJson } from "../../../src/http/body.ts";
 import { keysCreate } from "../../../src/api/vendor/keys.ts";
-import { plainKey } from "../../../src/api/vendor/fast-new-key.ts";
+import { fastParseNewKey } from "../../../src/api/vendor/fast-new-key.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
 const meta = { plan: "pro", seats: 3, trial: false, until: null };
@@ -39,7 +39,7 @@ describe("a mint's body looked at by hand", () => {
     let admitted = 0;
     fc.assert(
       fc.property(asked, (text) => {
-        const plain = plainKey(JSON.parse(text));
+        const plain = fastParseNewKey(JSON.parse(text));
         if (plain === undefined) return;
         admitted++;
         const strict = keysCreate.body?.parse(soundJson(text, JSON.parse(text)));
@@ -51,8 +51,8 @@ describe("a mint's body looked at by hand", () => {
   });
 
   it("spares the schema what callers send", () => {
-    expect(plainKey(body)).toEqual(body);
-    expect(plainKey({ project_id: ID, tenant_id: ID, env: "test" })).toEqual({
+    expect(fastParseNewKey(body)).toEqual(body);
+    expect(fastParseNewKey({ project_id: ID, tenant_id: ID, env: "test" })).toEqual({
       project_id: ID,
       tenant_id: ID,
       env: "test",
@@ -72,6 +72,6 @@ describe("a mint's body looked at by hand", () => {
     ["a list", [body]],
     ["nothing", null],
   ])("leaves %s to the schema", (_what, value) => {
-    expect(plainKey(value)).toBeUndefined();
+    expect(fastParseNewKey(value)).toBeUndefined();
   });
 });

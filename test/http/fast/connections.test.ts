@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { LAST, type Answering } from "../../../src/http/parser-errors.ts";
+import { LAST_EXCHANGE, type TrackedSocket } from "../../../src/http/parser-errors.ts";
 import { Connections } from "../../../src/http/fast/connections.ts";
 import { KEEP_ALIVE_MS } from "../../../src/http/fast/response.ts";
 
@@ -23,7 +23,7 @@ beforeEach(async () => {
   clients = [];
   connections = new Connections(() => now);
   server = createServer((req, res) => {
-    (req.socket as Answering)[LAST] = { req, res };
+    (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
     if (req.url === "/held") held.push(res);
     else res.end("{}");
   });
@@ -46,7 +46,7 @@ async function open(): Promise<{ client: Socket; end: Socket; ask: () => Promise
   const ask = async (): Promise<void> => {
     client.write(REQUEST);
     await once(client, "data");
-    await vi.waitFor(() => expect((end as Answering)[LAST]?.res.writableFinished).toBe(true));
+    await vi.waitFor(() => expect((end as TrackedSocket)[LAST_EXCHANGE]?.res.writableFinished).toBe(true));
   };
   return { client, end, ask };
 }

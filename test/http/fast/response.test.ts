@@ -3,14 +3,14 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { Connections } from "../../../src/http/fast/connections.ts";
-import { Request } from "../../../src/http/fast/request.ts";
-import { Head, KEEP_ALIVE_MS, Response, Shape } from "../../../src/http/fast/response.ts";
+import { FastRequest } from "../../../src/http/fast/request.ts";
+import { ResponseHead, KEEP_ALIVE_MS, FastResponse, HeaderTemplate } from "../../../src/http/fast/response.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
-const PLAIN = new Shape({ "cache-control": "no-store", "content-type": "application/json; charset=utf-8" });
-const own = (fields: Record<string, string>) => new Shape({ "cache-control": "no-store", ...fields });
+const PLAIN = new HeaderTemplate({ "cache-control": "no-store", "content-type": "application/json; charset=utf-8" });
+const own = (fields: Record<string, string>) => new HeaderTemplate({ "cache-control": "no-store", ...fields });
 
-type Case = { status: number; shape: Shape; body: string | null };
+type Case = { status: number; shape: HeaderTemplate; body: string | null };
 const ANSWERS: Record<string, Case> = {
   "a body": { status: 200, shape: PLAIN, body: '{"object":"x"}' },
   "a body that is not ASCII": { status: 201, shape: PLAIN, body: '{"name":"Łódź"}' },
@@ -30,13 +30,13 @@ const servers = {} as Record<Who, Server>;
 const connections = new Connections();
 
 function answering(who: Who): Server {
-  const made = { IncomingMessage: Request, ServerResponse: Response, optimizeEmptyRequests: true };
+  const made = { IncomingMessage: FastRequest, ServerResponse: FastResponse, optimizeEmptyRequests: true };
   return createServer(who === "ours" ? made : {}, (req, res: ServerResponse) => {
     const name = decodeURIComponent(req.url ?? "").slice(1);
     const { status, shape, body } = ANSWERS[name] as Case;
-    const head = new Head(shape, ID, status === 204 || status === 304 ? null : Buffer.byteLength(body ?? ""));
+    const head = new ResponseHead(shape, ID, status === 204 || status === 304 ? null : Buffer.byteLength(body ?? ""));
     if (name === "a header set before") res.setHeader("x-a", "b");
-    if (res instanceof Response) res.begin(status, head);
+    if (res instanceof FastResponse) res.begin(status, head);
     else res.writeHead(status, head.list());
     res.end(body ?? undefined);
   }) as Server;
@@ -132,7 +132,7 @@ describe("a head written as text", () => {
 
   it("never carries a header that would break out of its line", () => {
     for (const fields of [{ a: "b\r\nc: d" }, { "a\r\nb": "c" }, { "": "x" }, { a: "\0" }]) {
-      expect(() => new Shape(fields as unknown as Record<string, string>)).toThrow(/Invalid|must be a valid/);
+      expect(() => new HeaderTemplate(fields as unknown as Record<string, string>)).toThrow(/Invalid|must be a valid/);
     }
   });
 });
