@@ -1,18 +1,18 @@
 // One request, straight down and back once: credential, kind and role, throttle, size and media, validation, handler.
 // The order is decision 18's; nothing else in the program decides it.
-import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { actorColumns, NOBODY, type Actor } from "../domain/core/actor.ts";
 import type { Ctx, Origin, Services } from "../domain/core/context.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { mustComeFrom, mustHaveScope } from "../domain/embed/rules.ts";
-import { keepAnswer, type KeptAnswer } from "../domain/limits/idempotency-replays.ts";
-import { fail, Failure, failField } from "../kernel/errors.ts";
+import type { KeptAnswer } from "../domain/limits/idempotency-replays.ts";
+import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, refusal } from "./access.ts";
 import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import { HttpResponse, bearerOf, type HttpRequest } from "./request.ts";
 import type { Meter } from "./request-metrics.ts";
@@ -135,12 +135,12 @@ class Run {
     const params = endpoint.params && paramsOf(endpoint.params, request.params);
     const query = queryOf(endpoint, request.search);
     const body = bytes && bodyOf(endpoint, bytes);
-    const keep = endpoint.idempotent ? keepFor(endpoint, request, this.#bearer, bytes) : undefined;
+    const keep = endpoint.idempotent ? replayOf(endpoint, request, this.#bearer.token, bytes) : undefined;
     this.#keep = keep;
     const ctx = new RequestContext(services, this.#actor, keep, request, this.#options);
     const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
     const input = { params, query, body, request, raw };
-    const value = keep ? guarded(services, keep, async () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
+    const value = keep ? runOnce(services, keep, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
     this.#after(value, (made) => this.#tell(this.#answerWith(made)));
   }
 
@@ -280,29 +280,4 @@ function throttle(services: Services, actor: Actor, endpoint: Endpoint): void {
   const limit = services.settings.vendor_per_minute;
   if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;
   services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
-}
-
-function keepFor(endpoint: Endpoint, request: HttpRequest, bearer: Bearer, bytes?: Uint8Array): KeptAnswer | undefined {
-  const header = request.headers["idempotency-key"];
-  if (header === undefined || bearer.token === null) return undefined;
-  const text = String(header);
-  const key = /^"(.*)"$/.exec(text)?.[1] ?? text;
-  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
-    throw failField("invalid_header", "idempotency-key", "must be 1 to 255 visible ASCII characters");
-  }
-  const query = [...new URLSearchParams(request.search)].map(([name, value]) => `${name}=${value}`).toSorted();
-  const content = hash("sha256", bytes ?? new Uint8Array());
-  const fingerprint = [request.method, request.path, query.join("&"), content].join("\n");
-  return keepAnswer({ bearer: bearer.token, idempotencyKey: key, request: fingerprint, status: endpoint.status });
-}
-
-/** While the first request with an Idempotency-Key runs, a second one is told to wait. */
-async function guarded<T>(services: Services, keep: KeptAnswer, work: () => Promise<T>): Promise<T> {
-  if (services.inFlight.has(keep.key_hash)) throw fail("idempotency_in_flight", { retryAfterSeconds: 1 });
-  services.inFlight.add(keep.key_hash);
-  try {
-    return await work();
-  } finally {
-    services.inFlight.delete(keep.key_hash);
-  }
 }
