@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startApp } from "../src/server/start.ts";
+import { startInstance } from "../src/server/start.ts";
 import { loadSettings } from "../src/config/settings.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import type { Ctx } from "../src/domain/core/context.ts";
@@ -76,7 +76,7 @@ export async function ingest(): Promise<Row[]> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
   const flags = { data_dir: dir, port: "0", throttle: "off", ingest_events_per_minute: "1000000000" };
   const { settings } = loadSettings({ env: {}, flags });
-  const app = await startApp({ settings, log: createLog({ level: "error", write: () => {} }) });
+  const app = await startInstance({ settings, log: createLog({ level: "error", write: () => {} }) });
   try {
     const { services } = app;
     const ctx = await vendorOf(services, "live", "bench");

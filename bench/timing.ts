@@ -3,14 +3,14 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startApp, type App } from "../src/server/start.ts";
+import { startInstance, type RunningInstance } from "../src/server/start.ts";
 import { loadSettings } from "../src/config/settings.ts";
 import { silentLog } from "../src/platform/log.ts";
 import { median, type Row } from "./report.ts";
 
 const TRIES = 200;
 
-async function post(app: App, path: string, body: object): Promise<number> {
+async function post(app: RunningInstance, path: string, body: object): Promise<number> {
   const response = await fetch(app.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -20,7 +20,7 @@ async function post(app: App, path: string, body: object): Promise<number> {
   return response.status;
 }
 
-async function tryMs(app: App, email: string): Promise<number> {
+async function tryMs(app: RunningInstance, email: string): Promise<number> {
   const start = performance.now();
   const status = await post(app, "/v1/auth/sessions", { email, password: "not the password" });
   const ms = performance.now() - start;
@@ -33,7 +33,7 @@ export type Timing = { known_ms: number; unknown_ms: number; ratio: number };
 export async function measureTiming(tries = TRIES): Promise<Timing> {
   const data_dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
   const { settings } = loadSettings({ env: {}, flags: { data_dir, port: "0", throttle: "off", mail_url: "log:" } });
-  const app = await startApp({ settings, log: silentLog });
+  const app = await startInstance({ settings, log: silentLog });
   try {
     await post(app, "/v1/auth/users", { email: "known@example.com", password: "correct horse battery staple" });
     for (let n = 0; n < 10; n++) await tryMs(app, "warm-up@example.com");

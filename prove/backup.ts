@@ -7,7 +7,7 @@ import { createClient, type Client } from "../src/client.ts";
 import { loadSettings, type SettingName, type Settings } from "../src/config/settings.ts";
 import type { Made } from "../src/backup/create.ts";
 import { createLog } from "../src/platform/log.ts";
-import { askInstance } from "../src/server/operator-socket/client.ts";
+import { callInstance } from "../src/server/operator-socket/client.ts";
 import { restoreBackup } from "../src/backup/restore.ts";
 import type { Campaign } from "./campaign.ts";
 import { withScratchDatabase } from "../harness/databases/scratch.ts";
@@ -139,7 +139,7 @@ async function runUnder(want: BackupCampaign, dir: string, url: string | null): 
       const atLeast = load.acknowledged;
       const taken = load.measure();
       const started = performance.now();
-      const answer = await askInstance(data, "backup.create", {});
+      const answer = await callInstance(data, "backup.create", {});
       if (!answer) throw new Error("the server's operator socket is not there");
       const { folder } = answer.value as Made;
       const ms = performance.now() - started;

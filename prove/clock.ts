@@ -6,7 +6,7 @@ import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
-import { startInstance, type Call, type Rig } from "../harness/instances/local-instance.ts";
+import { startLocalInstance, type Call, type Rig } from "../harness/instances/local-instance.ts";
 import type { Place } from "../harness/databases/scratch.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 
@@ -45,7 +45,7 @@ class ClockRig {
       },
     };
     const { target, dir } = this.#place;
-    this.rig = await startInstance({ target, dir, clock: this.clock, flags: FLAGS });
+    this.rig = await startLocalInstance({ target, dir, clock: this.clock, flags: FLAGS });
   }
 
   call: Call = (...args) => this.rig.call(...args);

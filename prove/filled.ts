@@ -1,5 +1,5 @@
 // A deployment with many keys, filled in this process: for campaigns that are not about how it got there.
-import { startApp, type App } from "../src/server/start.ts";
+import { startInstance, type RunningInstance } from "../src/server/start.ts";
 import type { Settings } from "../src/config/settings.ts";
 import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
@@ -10,8 +10,8 @@ import { vendorOf } from "../harness/instances/services.ts";
 const AT_ONCE = 500;
 
 /** Starts an instance on these settings and mints keys, each with its audit row. The caller stops it. */
-export async function filledApp(settings: Settings, keys: number): Promise<App> {
-  const app = await startApp({ settings, log: createLog({ level: "error" }) });
+export async function filledApp(settings: Settings, keys: number): Promise<RunningInstance> {
+  const app = await startInstance({ settings, log: createLog({ level: "error" }) });
   const { services } = app;
   const ctx = await vendorOf(services, "live", "filled");
   const project = await createProject(ctx, { name: "P", slug: "ppp" });

@@ -6,7 +6,7 @@ import { endpoints } from "../src/api/index.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { fuzzSocket } from "./fuzz-socket.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import { startInstance, type Rig } from "../harness/instances/local-instance.ts";
+import { startLocalInstance, type Rig } from "../harness/instances/local-instance.ts";
 import { NASTY, problem, spoiled, valueFor, type Schema } from "../harness/json-schema.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 
@@ -207,7 +207,7 @@ export const fuzz: Campaign = {
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
     const { place } = options;
-    const rig = await startInstance({ target: place.target, dir: place.dir });
+    const rig = await startLocalInstance({ target: place.target, dir: place.dir });
     try {
       let stage: Stage | undefined;
       for (const seed of rounds(options, tally)) {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { rounds, type Campaign } from "./campaign.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
-import { startInstance, type Call, type Reply, type Rig } from "../harness/instances/local-instance.ts";
+import { startLocalInstance, type Call, type Reply, type Rig } from "../harness/instances/local-instance.ts";
 import { makePerson, makeWorld, must, type Person, type World } from "../harness/instances/world.ts";
 import type { Place } from "../harness/databases/scratch.ts";
 
@@ -167,12 +167,12 @@ const RACES: Record<string, Race> = {
 /** One instance on SQLite, two on PostgreSQL. */
 async function openRigs({ target, dir }: Place): Promise<Rig[]> {
   const public_url = "https://keys.example.com"; // what a token is issued for: one name for both
-  const first = await startInstance({ target, dir, flags: { public_url } });
+  const first = await startLocalInstance({ target, dir, flags: { public_url } });
   if (target.kind === "sqlite") return [first];
   const beside = join(dir, "beside");
   mkdirSync(beside);
   const flags = { public_url, master_key_file: join(dir, "master.key"), mail_url: `file:${join(dir, "mail")}` };
-  return [first, await startInstance({ target, dir: beside, flags })];
+  return [first, await startLocalInstance({ target, dir: beside, flags })];
 }
 
 export const races: Campaign = {

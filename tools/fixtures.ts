@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import Database from "better-sqlite3";
-import { startApp } from "../src/server/start.ts";
+import { startInstance } from "../src/server/start.ts";
 import { loadSettings } from "../src/config/settings.ts";
 import { createLog } from "../src/platform/log.ts";
 import { copyOrder } from "../src/store/offline/copy.ts";
@@ -26,7 +26,7 @@ async function fill(dir: string): Promise<void> {
   writeFileSync(join(dir, "master.key"), FIXTURE_MASTER_KEY, { mode: 0o600 });
   const flags = { data_dir: dir, port: "0", throttle: "off", backup_every: "off", restore_test_every: "off" } as const;
   const { settings } = loadSettings({ env: {}, flags, cwd: dir });
-  const app = await startApp({ settings, log: createLog({ level: "error" }) });
+  const app = await startInstance({ settings, log: createLog({ level: "error" }) });
   const call = async (bearer: string | null, method: string, path: string, body?: unknown): Promise<Answer> => {
     const response = await fetch(app.url + path, {
       method,

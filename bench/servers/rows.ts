@@ -6,7 +6,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startInstance } from "../../harness/instances/local-instance.ts";
+import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { createIdGenerator } from "../../src/kernel/ids.ts";
 import { WalSync } from "../../src/store/sqlite/wal-sync.ts";
 import { openWriter } from "../../src/store/sqlite/driver.ts";
@@ -23,7 +23,7 @@ const file = join(dir, "keyrack.db");
 
 /** One mint by Keyrack itself: its rows are what is written again and again. */
 async function mintOnce(): Promise<string> {
-  const { app, call } = await startInstance({ target: { kind: "sqlite", file }, dir });
+  const { app, call } = await startLocalInstance({ target: { kind: "sqlite", file }, dir });
   const made = await call(app.bootstrap.token, "POST /v1/workspaces", { name: "Bench", slug: "bench" });
   const bearer = made.body.secret_key.key as string;
   const project = await call(bearer, "POST /v1/projects", { name: "Bench", slug: "bench" });

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startApp, type App } from "../../src/server/start.ts";
+import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { createClient, type Client } from "../../src/client.ts";
 import { loadSettings, type SettingName, type Settings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/platform/log.ts";
@@ -19,7 +19,7 @@ export type Deployment = AsyncDisposable & {
   settings(flags?: Flags): Settings;
   logs: string[];
   log: ReturnType<typeof createLog>;
-  start(flags?: Flags): Promise<App>;
+  start(flags?: Flags): Promise<RunningInstance>;
 };
 
 async function freePort(): Promise<number> {
@@ -52,7 +52,7 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
       },
       cwd: dir,
     }).settings;
-  const running = new Set<App>();
+  const running = new Set<RunningInstance>();
   return {
     dir,
     target,
@@ -60,7 +60,7 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
     logs,
     log,
     async start(flags) {
-      const app = await startApp({ settings: settings(flags), log, checkOutput: true });
+      const app = await startInstance({ settings: settings(flags), log, checkOutput: true });
       running.add(app);
       return app;
     },
@@ -82,7 +82,7 @@ export type Shop = {
 };
 
 /** A workspace with a project and a tenant, over HTTP. */
-export async function openShop(app: App, slug: string): Promise<Shop> {
+export async function openShop(app: RunningInstance, slug: string): Promise<Shop> {
   const boot = createClient({ url: app.url, bearer: app.bootstrap.token ?? "" });
   const made = await boot.call("POST /v1/workspaces", { body: { name: "Shop", slug } });
   const client = createClient({ url: app.url, bearer: made.secret_key.key });

@@ -1,5 +1,5 @@
 // A whole instance in this process: real HTTP on a given database, every answer held against its schema.
-import { startApp, type App } from "../../src/server/start.ts";
+import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/settings.ts";
 import type { Clock } from "../../src/domain/core/clock.ts";
 import type { PasswordCost } from "../../src/domain/auth/password.ts";
@@ -12,7 +12,7 @@ import type { Flags } from "./services.ts";
 export type Reply = { status: number; headers: Headers; body: any; text: string };
 export type CallOptions = { headers?: Record<string, string>; bearer?: string | null; raw?: string };
 export type Call = (bearer: string | null, route: string, body?: unknown, options?: CallOptions) => Promise<Reply>;
-export type Rig = { app: App; logs: string[]; call: Call };
+export type Rig = { app: RunningInstance; logs: string[]; call: Call };
 export type LocalInstanceOptions = {
   target: DatabaseTarget;
   dir: string;
@@ -25,7 +25,7 @@ export type LocalInstanceOptions = {
 /** Argon2 at next to no cost: most suites are not about it. */
 const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
 
-export async function startInstance({
+export async function startLocalInstance({
   target,
   dir,
   clock,
@@ -48,7 +48,7 @@ export async function startInstance({
       ...flags,
     },
   });
-  const app = await startApp({
+  const app = await startInstance({
     settings,
     log: createLog({ level: "debug", write: (line) => logs.push(line) }),
     checkOutput: true,

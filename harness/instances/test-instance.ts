@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { startInstance, type CallOptions, type Reply } from "./local-instance.ts";
-import type { App } from "../../src/server/start.ts";
+import { startLocalInstance, type CallOptions, type Reply } from "./local-instance.ts";
+import type { RunningInstance } from "../../src/server/start.ts";
 import type { SettingName } from "../../src/config/settings.ts";
 import type { SessionActor } from "../../src/domain/core/actor.ts";
 import type { Ctx } from "../../src/domain/core/context.ts";
@@ -35,7 +35,7 @@ export type Workspace = {
 };
 
 export type TestInstance = AsyncDisposable & {
-  app: App;
+  app: RunningInstance;
   url: string;
   clock: TestClock;
   target: DatabaseTarget;
@@ -68,7 +68,7 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
   const shared = options.beside && { master_key_file: join(options.beside.dataDir, "master.key") };
   const { fatal, passwordCost } = options;
   const flags = { ...shared, ...options.flags };
-  const { app, logs, call } = await startInstance({ target, dir: dataDir, clock, flags, fatal, passwordCost });
+  const { app, logs, call } = await startLocalInstance({ target, dir: dataDir, clock, flags, fatal, passwordCost });
   return {
     app,
     url: app.url,
@@ -90,7 +90,7 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
 
 let made = 0;
 
-async function makeWorkspace(app: App, call: TestInstance["call"]): Promise<Workspace> {
+async function makeWorkspace(app: RunningInstance, call: TestInstance["call"]): Promise<Workspace> {
   const slug = `w-${process.pid}-${++made}`;
   const { body } = await call(app.bootstrap.token, "POST /v1/workspaces", { name: "Test", slug });
   const id = body.workspace.id as string;

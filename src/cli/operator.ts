@@ -35,9 +35,9 @@ export async function operate<N extends OperationName>(
   args: Args = {},
   progress: (step: unknown) => void = () => {},
 ): Promise<Result<N>> {
-  const { askInstance } = await import("../server/operator-socket/client.ts");
+  const { callInstance } = await import("../server/operator-socket/client.ts");
   const { data_dir } = operatorSettings(options);
-  const asked = await askInstance(resolve(data_dir), op, args, progress);
+  const asked = await callInstance(resolve(data_dir), op, args, progress);
   if (asked) return asked.value as Result<N>;
   const { operations } = await import("../server/operator-socket/operations.ts");
   const operation: Operation = operations[op];
@@ -68,8 +68,8 @@ export async function withServices<T>(options: OperatorOptions, work: (services:
 }
 
 export async function refuseWhileRunning(dir: string, then: string): Promise<void> {
-  const { askInstance } = await import("../server/operator-socket/client.ts");
-  if (await askInstance(dir, "instance.show", {}))
+  const { callInstance } = await import("../server/operator-socket/client.ts");
+  if (await callInstance(dir, "instance.show", {}))
     throw new ExitError(`An instance runs on ${dir}. Stop it first, then ${then}.`, 1);
 }
 

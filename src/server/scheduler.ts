@@ -34,14 +34,14 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const CHECKPOINT_ROWS = 1_000;
 
-export type Jobs = {
+export type Scheduler = {
   /** Resolves when nothing is running. */
   idle(): Promise<void>;
   stop(): Promise<void>;
 };
 
 /** For an instance that only reads. */
-export const noJobs: Jobs = { idle: async () => {}, stop: async () => {} };
+export const idleScheduler: Scheduler = { idle: async () => {}, stop: async () => {} };
 
 /** What people leave behind and nobody needs any more. */
 async function reapPeople(services: Services): Promise<void> {
@@ -170,7 +170,7 @@ class Loop {
   }
 }
 
-export function startJobs(services: Services): Jobs {
+export function startScheduler(services: Services): Scheduler {
   const { mail, others } = jobsOf(services);
   const loop = new Loop(services, [mail, ...others]);
   services.mail.wake = () => loop.wake(mail);

@@ -17,18 +17,18 @@ import { Connections } from "../http/fast/connections.ts";
 import { createHttpServer } from "../http/server.ts";
 import { readCertificate, renewCertificate } from "../http/tls.ts";
 import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
-import { noJobs, startJobs, type Jobs } from "./scheduler.ts";
+import { idleScheduler, startScheduler, type Scheduler } from "./scheduler.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
-import { openOperatorDoor, type OperatorDoor } from "./operator-socket/server.ts";
+import { listenOnOperatorSocket, type OperatorSocket } from "./operator-socket/server.ts";
 import { endpoints } from "../api/index.ts";
 import type { DataDirLock } from "../store/sqlite/lock.ts";
 
-export type AppOptions = InstanceOptions & {
+export type StartOptions = InstanceOptions & {
   /** Holds every answer against its schema. */
   checkOutput?: boolean;
 };
 
-export type App = {
+export type RunningInstance = {
   readonly url: string;
   /** Where /metrics is; null when it is off. */
   readonly metricsUrl: string | null;
@@ -45,7 +45,7 @@ export type App = {
 
 const STOP_GRACE_MS = 10_000;
 
-export async function startApp(options: AppOptions): Promise<App> {
+export async function startInstance(options: StartOptions): Promise<RunningInstance> {
   const opened: Closers = [];
   try {
     return await compose(options, opened);
@@ -55,7 +55,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   }
 }
 
-async function compose(options: AppOptions, opened: Closers): Promise<App> {
+async function compose(options: StartOptions, opened: Closers): Promise<RunningInstance> {
   const { settings } = options;
   const { services, dir, lock, bootstrap } = await openInstance(options, opened, true);
   await settleRestored(services);
@@ -69,8 +69,8 @@ async function compose(options: AppOptions, opened: Closers): Promise<App> {
   const url = urlOf(server, settings);
   services.publicUrl ||= url;
   const metrics = meter && (await listenForMetrics(services, meter, server));
-  const jobs = services.store.readOnly ? noJobs : startJobs(services);
-  const door = await openOperatorDoor(services, dir);
+  const jobs = services.store.readOnly ? idleScheduler : startScheduler(services);
+  const door = await listenOnOperatorSocket(services, dir);
   const stop = stopper({ server, connections, metrics, jobs, door, services, lock });
   const firstStart = services.store.applied.length > 0;
   const metricsUrl = metrics ? `http://${hostAndPort(metrics)}/metrics` : null;
@@ -95,7 +95,7 @@ async function listenForMetrics(services: Services, meter: Meter, main: Server):
 
 async function listen(
   services: Services,
-  options: AppOptions,
+  options: StartOptions,
   connections: Connections,
   meter: Meter | undefined,
 ): Promise<Server> {
@@ -166,8 +166,8 @@ type Parts = {
   server: Server;
   connections: Connections;
   metrics: Server | undefined;
-  jobs: Jobs;
-  door: OperatorDoor;
+  jobs: Scheduler;
+  door: OperatorSocket;
   services: Services;
   lock: DataDirLock | undefined;
 };

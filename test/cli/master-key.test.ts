@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { send } from "../../harness/instances/local-instance.ts";
-import { startApp, type App } from "../../src/server/start.ts";
+import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings, type Settings } from "../../src/config/settings.ts";
 import { StartRefused } from "../../src/server/instance.ts";
 import { silentLog } from "../../src/platform/log.ts";
@@ -23,20 +23,21 @@ for (const back of backends) {
     let bearer: string;
     let kid: string;
 
-    const call = (app: App, route: string, body?: object) => send(app.url, bearer, route, body);
-    const running = async (work: (app: App) => Promise<void>): Promise<void> => {
-      const app = await startApp({ settings, log: silentLog });
+    const call = (app: RunningInstance, route: string, body?: object) => send(app.url, bearer, route, body);
+    const running = async (work: (app: RunningInstance) => Promise<void>): Promise<void> => {
+      const app = await startInstance({ settings, log: silentLog });
       try {
         await work(app);
       } finally {
         await app.stop();
       }
     };
-    const kidOf = async (app: App) => (await call(app, "GET /.well-known/jwks.json")).body.keys[0].kid as string;
+    const kidOf = async (app: RunningInstance) =>
+      (await call(app, "GET /.well-known/jwks.json")).body.keys[0].kid as string;
     const key = (): string => readFileSync(join(dir, "master.key"), "utf8");
 
     /** The kept answer and the signing keys are what they were. */
-    const expectReadable = async (app: App): Promise<void> => {
+    const expectReadable = async (app: RunningInstance): Promise<void> => {
       expect((await call(app, "POST /v1/idempotency/claim", CLAIM)).body).toMatchObject({
         state: "replay",
         response: { body: "aGVsbG8=" },
@@ -82,7 +83,7 @@ for (const back of backends) {
       const before = key();
       await rotateMasterKey(settings, silentLog);
       writeFileSync(join(dir, "master.key"), before);
-      await expect(startApp({ settings, log: silentLog })).rejects.toThrow(StartRefused);
+      await expect(startInstance({ settings, log: silentLog })).rejects.toThrow(StartRefused);
     });
 
     it("is finished by the next start when it was cut short after the database had moved on", async () => {

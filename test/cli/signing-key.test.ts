@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startApp } from "../../src/server/start.ts";
+import { startInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/settings.ts";
 import { silentLog } from "../../src/platform/log.ts";
 
@@ -24,7 +24,7 @@ function keyrack(...args: string[]): Promise<Ran> {
 
 async function serveOnce(during: () => Promise<void> = async () => {}): Promise<void> {
   const { settings } = loadSettings({ env: {}, flags: { data_dir: dir, port: "0" } });
-  const app = await startApp({ settings, log: silentLog });
+  const app = await startInstance({ settings, log: silentLog });
   await during();
   await app.stop();
 }

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { startApp } from "../../src/server/start.ts";
+import { startInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/settings.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/databases/backends.ts";
@@ -145,7 +145,7 @@ describe("monitoring", () => {
     await using r = await testInstance("sqlite", { flags: { metrics: "127.0.0.1:0" } });
     const taken = new URL(r.app.metricsUrl ?? "").host;
     const { settings } = loadSettings({ env: {}, flags: { data_dir: at.dir, port: "0", metrics: taken }, cwd: at.dir });
-    await expect(startApp({ settings, log: silentLog })).rejects.toMatchObject({
+    await expect(startInstance({ settings, log: silentLog })).rejects.toMatchObject({
       exitCode: 2,
       message: "The port is already in use. Choose another with KEYRACK_METRICS.",
     });

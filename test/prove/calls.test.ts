@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { calls, scannerFlags } from "../../prove/calls.ts";
-import { startInstance } from "../../harness/instances/local-instance.ts";
+import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { makePerson, makeWorld } from "../../harness/instances/world.ts";
 import { endpoints } from "../../src/api/index.ts";
 
@@ -15,7 +15,7 @@ it("there is one for every route that changes anything", () => {
 
 it("each is answered as its declaration says", { timeout: 60_000 }, async () => {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-  const { app, call } = await startInstance({
+  const { app, call } = await startLocalInstance({
     target: { kind: "sqlite", file: join(dir, "keyrack.db") },
     dir,
     flags: scannerFlags(dir),

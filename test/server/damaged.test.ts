@@ -1,7 +1,7 @@
 // A SQLite database that was not closed is looked at before it is written to again; a damaged one is only read.
 import { openSync, readFileSync, writeFileSync, writeSync, closeSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { startApp } from "../../src/server/start.ts";
+import { startInstance } from "../../src/server/start.ts";
 import { createClient } from "../../src/client.ts";
 import { deployment, openShop, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
@@ -54,7 +54,7 @@ describe("a SQLite database that was not closed", () => {
     await damage(d);
     uncleanly(d);
     const before = readFileSync(fileOf(d));
-    const app = await startApp({ settings: d.settings(), log: d.log, checkOutput: true, forceReadOnly: true });
+    const app = await startInstance({ settings: d.settings(), log: d.log, checkOutput: true, forceReadOnly: true });
     const client = createClient({ url: app.url, bearer: shop.secretKey });
     expect((await client.call("GET /v1/keys", { query: {} })).data).toHaveLength(1);
     expect(await client.call("GET /v1/audit_logs/chain", {})).toMatchObject({ verified: true });

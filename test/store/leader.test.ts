@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { startServer, type Running } from "../../harness/processes/server.ts";
-import { askInstance } from "../../src/server/operator-socket/client.ts";
+import { callInstance } from "../../src/server/operator-socket/client.ts";
 import { backends, freshDatabase } from "../../harness/databases/backends.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { testServices, vendorOf } from "../../harness/instances/test-services.ts";
@@ -32,7 +32,7 @@ describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
     if (target.kind !== "postgres") throw new Error("not PostgreSQL");
     const dirs = [tempDir(), tempDir()] as const;
     const leads = async (at: number): Promise<unknown> =>
-      ((await askInstance(dirs[at]!.dir, "instance.show", {}))?.value as { leads: boolean } | undefined)?.leads;
+      ((await callInstance(dirs[at]!.dir, "instance.show", {}))?.value as { leads: boolean } | undefined)?.leads;
     const running: Running[] = [];
     const start = async (at: number): Promise<Running> => {
       const args = ["--database-url", target.url, "--data-dir", dirs[at]!.dir];

@@ -55,11 +55,11 @@ async function withSteps<T>(work: (tell: Tell) => Promise<T>): Promise<T> {
 
 /** Asks the instance, which knows its own backup dir; where none runs, looks at the files without opening a database. */
 async function look<T>(options: Options, op: OperationName, args: Args, here: Here<T>): Promise<T> {
-  const { askInstance } = await import("../../server/operator-socket/client.ts");
+  const { callInstance } = await import("../../server/operator-socket/client.ts");
   const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);
   return withSteps(async (tell) => {
-    const asked = options.backupDir ? undefined : await askInstance(dir, op, args, tell);
+    const asked = options.backupDir ? undefined : await callInstance(dir, op, args, tell);
     if (asked) return asked.value as T;
     const { preferNativeFolders } = await import("../../platform/native-addons.ts");
     preferNativeFolders([settings.cache_dir, dir]);

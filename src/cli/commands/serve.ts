@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Command } from "commander";
-import type { App } from "../../server/start.ts";
+import type { RunningInstance } from "../../server/start.ts";
 import type { Seed } from "../../server/seed.ts";
 import { BadSetting, loadSettings, type Loaded } from "../../config/settings.ts";
 import { ExitError, out, settingFlags } from "../ui/output.ts";
@@ -80,8 +80,8 @@ const allowed = (options: ServeOptions): Allowed => ({
   forceReadOnly: options.forceReadOnly === true,
 });
 
-async function start(loaded: Loaded, may: Allowed): Promise<App> {
-  const [{ startApp }, { StartRefused }, { createLog }] = await Promise.all([
+async function start(loaded: Loaded, may: Allowed): Promise<RunningInstance> {
+  const [{ startInstance }, { StartRefused }, { createLog }] = await Promise.all([
     import("../../server/start.ts"),
     import("../../server/instance.ts"),
     import("../../platform/log.ts"),
@@ -89,7 +89,7 @@ async function start(loaded: Loaded, may: Allowed): Promise<App> {
   const log = createLog({ level: loaded.settings.log_level, pretty: process.stderr.isTTY });
   for (const warning of loaded.warnings) log.warn(warning);
   try {
-    return await startApp({ settings: loaded.settings, log, ...may });
+    return await startInstance({ settings: loaded.settings, log, ...may });
   } catch (error) {
     throw error instanceof StartRefused ? new ExitError(error.message, error.exitCode) : error;
   }
@@ -98,7 +98,7 @@ async function start(loaded: Loaded, may: Allowed): Promise<App> {
 const ENDING = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 const SIGNALS: Record<string, number> = { SIGHUP: 1, SIGINT: 2, SIGKILL: 9, SIGTERM: 15 };
 
-type Throwaway = { app: App; seed: Seed | undefined; dir: string; undo: () => void };
+type Throwaway = { app: RunningInstance; seed: Seed | undefined; dir: string; undo: () => void };
 
 /**
  * Nothing of the operator's own set-up reaches a throwaway instance: a database named in the environment or in a
@@ -148,7 +148,7 @@ async function serve(options: ServeOptions): Promise<void> {
 }
 
 async function runUntilSignal(
-  app: App,
+  app: RunningInstance,
   options: ServeOptions,
   extra: Record<string, unknown>,
   stopped = onSignal(app),
@@ -186,7 +186,7 @@ function firstSteps(url: string, file: string): string {
  * Resolves when a signal has been handled. A second signal ends the process at once. With TLS a SIGHUP means new
  * certificate files; without, it ends the server as it ends any program.
  */
-function onSignal(app: App): Promise<void> {
+function onSignal(app: RunningInstance): Promise<void> {
   const ending = ENDING.filter((signal) => signal !== "SIGHUP" || !app.reload);
   if (app.reload) process.on("SIGHUP", app.reload);
   return new Promise((resolve, reject) => {

@@ -12,7 +12,7 @@ export class OperatorRefused extends Error {
 }
 
 /** Asks the instance that runs on this data dir. Undefined when none does. */
-export function askInstance(
+export function callInstance(
   dir: string,
   op: string,
   args: Record<string, unknown>,

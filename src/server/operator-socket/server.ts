@@ -7,16 +7,16 @@ import { Failure } from "../../kernel/errors.ts";
 import { operations, type Operation } from "./operations.ts";
 import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Ask } from "./protocol.ts";
 
-export type OperatorDoor = { close(): Promise<void> };
+export type OperatorSocket = { close(): Promise<void> };
 
-const closedDoor: OperatorDoor = { close: async () => {} };
+const closedDoor: OperatorSocket = { close: async () => {} };
 
 /** Opens the door, or says in the log why there is none: requests are served either way. */
-export async function openOperatorDoor(
+export async function listenOnOperatorSocket(
   services: Services,
   dir: string,
   table: Record<string, Operation> = operations,
-): Promise<OperatorDoor> {
+): Promise<OperatorSocket> {
   const path = join(dir, SOCKET_NAME);
   if (Buffer.byteLength(path) > SOCKET_PATH_MAX) {
     services.log.warn("no operator socket: the data dir's path is too long for one", { path });

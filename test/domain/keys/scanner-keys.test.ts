@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 import { loadSettings, type SettingName } from "../../../src/config/settings.ts";
 import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../../src/domain/keys/scanner-keys.ts";
 import { silentLog } from "../../../src/platform/log.ts";
-import { startApp } from "../../../src/server/start.ts";
+import { startInstance } from "../../../src/server/start.ts";
 import { tempDir } from "../../../harness/processes/cli.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { IDENTIFIER, keyList, signed } from "../../../harness/instances/scanner.ts";
@@ -119,7 +119,7 @@ describe("the scanner's public keys", () => {
     using at = tempDir();
     const start = async (flags: Partial<Record<SettingName, string>>) => {
       const { settings } = loadSettings({ env: {}, flags: { data_dir: at.dir, port: "0", ...flags }, cwd: at.dir });
-      return startApp({ settings, log: silentLog });
+      return startInstance({ settings, log: silentLog });
     };
     const scanner_keys_url = "https://scanner.example/keys";
     await expect(start({ scanner_keys_url: "http://scanner.example/keys" })).rejects.toThrow("must be an https://");

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { startApp } from "../../../src/server/start.ts";
+import { startInstance } from "../../../src/server/start.ts";
 import { loadSettings } from "../../../src/config/settings.ts";
 import { createLog } from "../../../src/platform/log.ts";
 import { copyRows, sumRows, type Sums } from "../../../src/store/offline/copy.ts";
@@ -101,7 +101,7 @@ for (const back of backends) {
       const database_url = old.target.kind === "sqlite" ? `sqlite:${old.target.file}` : old.target.url;
       const flags = { data_dir: old.dir, port: "0", backup_every: "off", restore_test_every: "off", database_url };
       const { settings } = loadSettings({ env: {}, flags, cwd: old.dir });
-      const app = await startApp({ settings, log: createLog({ level: "error" }) });
+      const app = await startInstance({ settings, log: createLog({ level: "error" }) });
       expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
       await app.stop();
       expect((await inspect(old.target)).findings).toEqual([]);

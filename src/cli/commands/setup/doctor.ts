@@ -108,9 +108,9 @@ async function database(options: OperatorOptions): Promise<Finding> {
 }
 
 async function running(dir: string): Promise<Finding> {
-  const { askInstance } = await import("../../../server/operator-socket/client.ts");
+  const { callInstance } = await import("../../../server/operator-socket/client.ts");
   try {
-    const asked = await askInstance(dir, "instance.show", {});
+    const asked = await callInstance(dir, "instance.show", {});
     const { pid } = (asked?.value ?? {}) as { pid?: number };
     return asked ? ok(`An instance runs on this data dir (pid ${pid}).`) : ok("No instance runs on this data dir.");
   } catch (error) {

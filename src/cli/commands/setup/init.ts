@@ -124,13 +124,13 @@ async function makeWorkspace(
   want: { name: string; slug: string },
   options: InitOptions,
 ): Promise<string> {
-  const [{ startApp }, { StartRefused }, { silentLog }] = await Promise.all([
+  const [{ startInstance }, { StartRefused }, { silentLog }] = await Promise.all([
     import("../../../server/start.ts"),
     import("../../../server/instance.ts"),
     import("../../../platform/log.ts"),
   ]);
   try {
-    const app = await startApp({ settings: { ...settings, host: "127.0.0.1", port: 0 }, log: silentLog });
+    const app = await startInstance({ settings: { ...settings, host: "127.0.0.1", port: 0 }, log: silentLog });
     try {
       const { fetchJson } = await import("../../api/request.ts");
       const ask = { method: "POST", path: "/v1/workspaces", body: want };
