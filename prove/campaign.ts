@@ -1,6 +1,6 @@
 // A campaign tries to break one promise. Round n of a run with seed S uses seed S + n - 1, so a failed round is
 // replayed alone by its own seed, and a run that was stopped goes on with the seed behind the last one done.
-import type { Place } from "../harness/databases/scratch.ts";
+import type { Scratch } from "../harness/databases/scratch.ts";
 
 /** What a campaign runs on; counters and claims may live outside a database. */
 export type Backend = "sqlite" | "postgres" | "memory" | "redis";
@@ -9,7 +9,7 @@ export type RunOptions = {
   seed: number;
   backend: Backend;
   /** A database on the backend, or on SQLite where the backend is none. */
-  place: Place;
+  scratch: Scratch;
   /** Only for campaigns that last a time rather than a number of rounds. */
   minutes?: number;
   say?: (line: string) => void;

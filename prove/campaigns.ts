@@ -5,7 +5,7 @@ import { clock } from "./clock.ts";
 import { copyCampaign } from "./copy.ts";
 import { crash } from "./crash.ts";
 import { diskFullCampaign } from "./disk-full.ts";
-import { feed } from "../harness/models/feed.ts";
+import { feed } from "./feed.ts";
 import { fleetCampaign } from "./fleet.ts";
 import { flipsCampaign } from "./flips.ts";
 import { fuzz } from "./fuzz.ts";

@@ -7,7 +7,7 @@ import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
 import { startLocalInstance, type Call, type Rig } from "../harness/instances/local-instance.ts";
-import type { Place } from "../harness/databases/scratch.ts";
+import type { Scratch } from "../harness/databases/scratch.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 
 const HOUR_MS = 3_600_000;
@@ -19,13 +19,13 @@ const FLAGS = { ingest_events_per_minute: "100000000" } as const;
 
 /** An instance whose wall clock is set by hand; its own clock is made of it as in production. */
 class ClockRig {
-  readonly #place: Place;
+  readonly #scratch: Scratch;
   rig!: Rig;
   clock!: Clock;
   wallOffset = 0;
 
-  constructor(place: Place) {
-    this.#place = place;
+  constructor(scratch: Scratch) {
+    this.#scratch = scratch;
   }
 
   async start(): Promise<void> {
@@ -44,7 +44,7 @@ class ClockRig {
         return (last = now);
       },
     };
-    const { target, dir } = this.#place;
+    const { target, dir } = this.#scratch;
     this.rig = await startLocalInstance({ target, dir, clock: this.clock, flags: FLAGS });
   }
 
@@ -122,10 +122,10 @@ export const clock: Campaign = {
   round: "jump under load",
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
-    const { place } = options;
-    const rig = new ClockRig(place);
+    const { scratch } = options;
+    const rig = new ClockRig(scratch);
     await rig.start();
-    const raw = await openRaw(place.target);
+    const raw = await openRaw(scratch.target);
     const ledger = new Ledger();
     try {
       const world = await makeWorld(rig.call, rig.rig.app.bootstrap.token as string, "clock");
@@ -145,7 +145,7 @@ export const clock: Campaign = {
         if (over !== null) tally.failed(seed, over);
         const { lost, wrong } = await auditLedger(raw, world, ledger, { lasting: true });
         for (const what of [...lost, ...wrong]) tally.failed(seed, what);
-        if (seed % 5 === 0) await judgeExpiry(rig, world, place.dir, seed, tally);
+        if (seed % 5 === 0) await judgeExpiry(rig, world, scratch.dir, seed, tally);
         if (seed % 4 === 0) {
           await rig.restart();
           tally.count("restarts");

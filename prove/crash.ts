@@ -35,17 +35,17 @@ export async function auditServer(
   call: Call,
   world: World,
   ledger: Ledger,
-  { place, seed }: Pick<RunOptions, "place" | "seed">,
+  { scratch, seed }: Pick<RunOptions, "scratch" | "seed">,
   tally: Tally,
 ): Promise<void> {
-  const raw = await openRaw(place.target);
+  const raw = await openRaw(scratch.target);
   try {
     const { lost, wrong, records } = await auditLedger(raw, world, ledger);
     for (const what of [...lost.map((text) => `LOST ${text}`), ...wrong]) tally.failed(seed, what);
     tally.count("lost", lost.length);
     tally.figures.records = records;
     tally.figures.acknowledged = ledger.acknowledged;
-    if (place.target.kind === "sqlite") {
+    if (scratch.target.kind === "sqlite") {
       const [check] = await raw.all("pragma integrity_check");
       if (check?.integrity_check !== "ok") tally.failed(seed, `integrity_check: ${String(check?.integrity_check)}`);
     }
@@ -54,11 +54,11 @@ export async function auditServer(
   }
   const { status, body } = await call(world.key, "GET /v1/audit_logs/chain");
   // A request has 30 seconds, which is too short for the chain of hours: that one is verified from outside.
-  const chain = status === 503 ? await verifyOutside(place, world) : (body as ChainCheck);
+  const chain = status === 503 ? await verifyOutside(scratch, world) : (body as ChainCheck);
   if (chain.reason !== null) tally.failed(seed, `the chain breaks at ${chain.broken_seq}: ${chain.reason}`);
 }
 
-async function verifyOutside({ target }: RunOptions["place"], { workspace_id }: World): Promise<ChainCheck> {
+async function verifyOutside({ target }: RunOptions["scratch"], { workspace_id }: World): Promise<ChainCheck> {
   const source = await openSource(target);
   try {
     return await verifyRows(source, workspace_id, []);
@@ -75,9 +75,9 @@ export const crash: Campaign = {
   round: "kill",
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
-    const { place } = options;
+    const { scratch } = options;
     const ledger = new Ledger();
-    let server = await startServer(place.args, ENV);
+    let server = await startServer(scratch.args, ENV);
     const call = callOf(() => server);
     try {
       const world = await worldOn(server, "crash");
@@ -88,9 +88,9 @@ export const crash: Campaign = {
         await server.end("SIGKILL");
         stop.abort();
         await load;
-        server = await startServer(place.args, ENV);
+        server = await startServer(scratch.args, ENV);
         tally.most("slowest start ms", server.readyMs);
-        await auditServer(call, world, ledger, { place, seed }, tally);
+        await auditServer(call, world, ledger, { scratch, seed }, tally);
         if (seed % 50 === 0) options.say(`seed ${seed}: ${ledger.acknowledged} acknowledged`);
       }
     } finally {

@@ -33,10 +33,13 @@ export function flipBytes({ trials, seed, keys }: { trials: number; seed: number
   });
 }
 
-type Place = { settings: ReturnType<typeof settingsFor>; folder: string; id: string; random: Random };
+type BackupUnderTest = { settings: ReturnType<typeof settingsFor>; folder: string; id: string; random: Random };
 
 /** Null when it was found; else what was not. */
-async function flipInBackup({ settings, folder, id, random }: Place, report: FlipReport): Promise<string | null> {
+async function flipInBackup(
+  { settings, folder, id, random }: BackupUnderTest,
+  report: FlipReport,
+): Promise<string | null> {
   report.inBackups++;
   const file = join(folder, random.pick(["keyrack.db", "keyrack.db", "keyrack.db", "manifest.json"]));
   const good = readFileSync(file);

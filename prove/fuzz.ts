@@ -206,12 +206,12 @@ export const fuzz: Campaign = {
   round: "request, every tenth over a bare socket",
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
-    const { place } = options;
-    const rig = await startLocalInstance({ target: place.target, dir: place.dir });
+    const { scratch } = options;
+    const rig = await startLocalInstance({ target: scratch.target, dir: scratch.dir });
     try {
       let stage: Stage | undefined;
       for (const seed of rounds(options, tally)) {
-        if (!stage || tally.rounds % STAGE_ROUNDS === 0) stage = await openStage(rig, place.dir, tally.rounds);
+        if (!stage || tally.rounds % STAGE_ROUNDS === 0) stage = await openStage(rig, scratch.dir, tally.rounds);
         if (seed % 10 === 0) await fuzzSocket(rig.app.url, stage.world.key, seed, tally);
         else await fuzzOnce(stage, seed, tally);
         if (seed % 5_000 === 0) options.say(`seed ${seed}`);

@@ -16,8 +16,8 @@ export const idempotency: Campaign = {
   round: `a sequence of up to ${COMMANDS} commands and a crowd of claimants`,
   backends: ["sqlite", "postgres", "redis"],
   async run(options, tally) {
-    const { place, backend } = options;
-    await using lite = await openTestServices(place.target, { data_dir: place.dir }, testClock());
+    const { scratch, backend } = options;
+    await using lite = await openTestServices(scratch.target, { data_dir: scratch.dir }, testClock());
     const store = await (backend === "redis" ? redisStore : databaseStore)(lite);
     try {
       const other = await store.beside();

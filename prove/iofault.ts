@@ -11,7 +11,7 @@ import { callOf, worldOn } from "./crash.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import type { Reply } from "../harness/instances/local-instance.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
-import type { Place } from "../harness/databases/scratch.ts";
+import type { Scratch } from "../harness/databases/scratch.ts";
 import { buildShim, FaultControl, NO_COMPILER, type Fault } from "./shim.ts";
 import { makePerson, must } from "../harness/instances/world.ts";
 
@@ -47,7 +47,7 @@ async function digest(raw: Raw): Promise<{ state: string; seq: number }> {
 }
 
 class Bench {
-  readonly place: Place;
+  readonly scratch: Scratch;
   readonly control: FaultControl;
   readonly #env: Record<string, string>;
   server!: Running;
@@ -55,31 +55,31 @@ class Bench {
   /** Writes of one undisturbed request, by route. */
   readonly #writes = new Map<string, number>();
 
-  constructor(place: Place, shim: string) {
-    this.place = place;
-    this.control = new FaultControl(join(place.dir, "faults"));
+  constructor(scratch: Scratch, shim: string) {
+    this.scratch = scratch;
+    this.control = new FaultControl(join(scratch.dir, "faults"));
     this.#env = {
       LD_PRELOAD: shim,
-      KEYRACK_SHIM_PREFIX: join(place.dir, "keyrack.db"),
+      KEYRACK_SHIM_PREFIX: join(scratch.dir, "keyrack.db"),
       KEYRACK_SHIM_CONTROL: this.control.file,
       KEYRACK_THROTTLE: "off",
-      KEYRACK_SCANNER_KEYS_FILE: scannerFlags(place.dir).scanner_keys_file,
+      KEYRACK_SCANNER_KEYS_FILE: scannerFlags(scratch.dir).scanner_keys_file,
     };
   }
 
   async start(): Promise<void> {
-    this.server = await startServer(this.place.args, this.#env);
+    this.server = await startServer(this.scratch.args, this.#env);
   }
 
   async setUp(): Promise<void> {
     await this.start();
     const bootstrap = readFileSync(String(this.server.ready.bootstrap_token_file), "utf8").trim();
     const world = { ...(await worldOn(this.server, "iofault")), call: callOf(() => this.server) };
-    const owner = await makePerson(world.call, this.place.dir, "owner@example.com");
+    const owner = await makePerson(world.call, this.scratch.dir, "owner@example.com");
     const { token } = await must(world.call(world.key, "POST /v1/invites", { email: owner.email, role: "owner" }));
     await must(world.call(owner.session, "POST /v1/auth/invites/accept", { token }));
     let names = 0;
-    this.scene = { world, owner, bootstrap, dataDir: this.place.dir, fresh: () => `n-${names++}` };
+    this.scene = { world, owner, bootstrap, dataDir: this.scratch.dir, fresh: () => `n-${names++}` };
   }
 
   ask({ bearer, route, body, options }: Request): Promise<Reply | null> {
@@ -176,14 +176,14 @@ export const iofault: Campaign = {
   round: "fault in one request, the routes in turn",
   backends: ["sqlite"],
   async run(options, tally) {
-    const shim = buildShim(options.place.dir);
+    const shim = buildShim(options.scratch.dir);
     if (shim === null) {
       tally.skipped = NO_COMPILER;
       return;
     }
-    const bench = new Bench(options.place, shim);
+    const bench = new Bench(options.scratch, shim);
     await bench.setUp();
-    const raw = await openRaw(options.place.target);
+    const raw = await openRaw(options.scratch.target);
     const routes = Object.keys(calls);
     try {
       for (const seed of rounds(options, tally)) {

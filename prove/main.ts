@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { runCampaign } from "./campaign.ts";
 import { campaigns } from "./campaigns.ts";
 import { publish, tableOf } from "./report.ts";
-import { withPlace } from "../harness/databases/scratch.ts";
+import { withScratch } from "../harness/databases/scratch.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -46,7 +46,7 @@ async function main(): Promise<void> {
     minutes: minutes ?? 1,
     say: (line: string) => console.error(line),
   };
-  const report = await withPlace(backend, (place) => runCampaign(campaign, { ...run, backend, place }));
+  const report = await withScratch(backend, (scratch) => runCampaign(campaign, { ...run, backend, scratch }));
   console.error(tableOf(report));
   console.log(JSON.stringify(report, null, 2));
   if (values.write) publish(report);

@@ -8,7 +8,7 @@ import { auditServer, callOf, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
-import type { Place } from "../harness/databases/scratch.ts";
+import type { Scratch } from "../harness/databases/scratch.ts";
 import { buildShim, cutPower, NO_COMPILER, readImage } from "./shim.ts";
 
 const CLIENTS = 8;
@@ -17,9 +17,9 @@ const CONTROL_ROUNDS = 10;
 type Cutting = { server: Running; ledger: Ledger; cut(seed: number, tally: Tally): Promise<void> };
 
 /** A server on recorded files; `cut` loads it, takes its power away and audits what comes back. */
-async function openCutting(place: Place, shim: string, lie: boolean): Promise<Cutting> {
-  const db = join(place.dir, "keyrack.db");
-  const log = join(place.dir, "writes.log");
+async function openCutting(scratch: Scratch, shim: string, lie: boolean): Promise<Cutting> {
+  const db = join(scratch.dir, "keyrack.db");
+  const log = join(scratch.dir, "writes.log");
   const env = {
     LD_PRELOAD: shim,
     KEYRACK_SHIM_PREFIX: db,
@@ -30,13 +30,13 @@ async function openCutting(place: Place, shim: string, lie: boolean): Promise<Cu
   };
   const ledger = new Ledger();
   // The first start is made without a recording and ends cleanly: it is what the disk surely has.
-  const first = await startServer(place.args);
+  const first = await startServer(scratch.args);
   const world = await worldOn(first, "powercut");
   await first.end("SIGTERM");
   const files = [db, `${db}-wal`];
   let image = readImage(files);
   const cutting: Cutting = {
-    server: await startServer(place.args, env),
+    server: await startServer(scratch.args, env),
     ledger,
     async cut(seed, tally) {
       const random = seeded(seed);
@@ -49,16 +49,16 @@ async function openCutting(place: Place, shim: string, lie: boolean): Promise<Cu
       await load;
       tally.count("writes forgotten", cutPower(image, log, random));
       image = readImage(files);
-      cutting.server = await startServer(place.args, env);
-      await auditServer(call, world, ledger, { place, seed }, tally);
+      cutting.server = await startServer(scratch.args, env);
+      await auditServer(call, world, ledger, { scratch, seed }, tally);
     },
   };
   return cutting;
 }
 
 /** How many cuts it took to lose something acknowledged when syncs did nothing; null when none did. */
-async function controlLoss(place: Place, shim: string, seed: number): Promise<number | null> {
-  const cutting = await openCutting(place, shim, true);
+async function controlLoss(scratch: Scratch, shim: string, seed: number): Promise<number | null> {
+  const cutting = await openCutting(scratch, shim, true);
   const tally = new Tally(() => {});
   try {
     for (let i = 0; i < CONTROL_ROUNDS; i++) {
@@ -83,19 +83,19 @@ export const powercut: Campaign = {
   round: "cut",
   backends: ["sqlite"],
   async run(options, tally) {
-    const { place, seed } = options;
-    const shim = buildShim(place.dir);
+    const { scratch, seed } = options;
+    const shim = buildShim(scratch.dir);
     if (shim === null) {
       tally.skipped = NO_COMPILER;
       return;
     }
-    const dir = join(place.dir, "control");
+    const dir = join(scratch.dir, "control");
     mkdirSync(dir);
     const target = { kind: "sqlite", file: join(dir, "keyrack.db") } as const;
     const lostAfter = await controlLoss({ dir, target, args: ["--data-dir", dir] }, shim, seed);
     if (lostAfter === null) tally.failed(seed, "the control, without syncs, lost nothing: the harness is blind");
     tally.figures["control lost after cuts"] = lostAfter ?? "never";
-    const cutting = await openCutting(place, shim, false);
+    const cutting = await openCutting(scratch, shim, false);
     try {
       for (const each of rounds(options, tally)) await cutting.cut(each, tally);
     } finally {

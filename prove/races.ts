@@ -7,7 +7,7 @@ import { seeded, type Random } from "../harness/random.ts";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import { startLocalInstance, type Call, type Reply, type Rig } from "../harness/instances/local-instance.ts";
 import { makePerson, makeWorld, must, type Person, type World } from "../harness/instances/world.ts";
-import type { Place } from "../harness/databases/scratch.ts";
+import type { Scratch } from "../harness/databases/scratch.ts";
 
 type Stage = {
   /** A call through one instance or another. */
@@ -165,7 +165,7 @@ const RACES: Record<string, Race> = {
 };
 
 /** One instance on SQLite, two on PostgreSQL. */
-async function openRigs({ target, dir }: Place): Promise<Rig[]> {
+async function openRigs({ target, dir }: Scratch): Promise<Rig[]> {
   const public_url = "https://keys.example.com"; // what a token is issued for: one name for both
   const first = await startLocalInstance({ target, dir, flags: { public_url } });
   if (target.kind === "sqlite") return [first];
@@ -183,15 +183,15 @@ export const races: Campaign = {
   round: "all six races",
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
-    const { place } = options;
-    const rigs = await openRigs(place);
-    const raw = await openRaw(place.target);
+    const { scratch } = options;
+    const rigs = await openRigs(scratch);
+    const raw = await openRaw(scratch.target);
     try {
       let turn = 0;
       const call: Call = (...args) => (rigs[turn++ % rigs.length] as Rig).call(...args);
       const bootstrap = rigs[0]?.app.bootstrap.token as string;
       const world = await makeWorld(call, bootstrap, "races");
-      const people = [0, 1].map((i) => makePerson(rigs[0]?.call as Call, place.dir, `person${i}@example.com`));
+      const people = [0, 1].map((i) => makePerson(rigs[0]?.call as Call, scratch.dir, `person${i}@example.com`));
       const stage = { call, bootstrap, raw, world, people: (await Promise.all(people)) as [Person, Person] };
       for (const seed of rounds(options, tally)) {
         let names = 0;

@@ -95,8 +95,8 @@ export const soak: Campaign = {
   round: "run of --minutes",
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
-    const { place, seed, minutes, say } = options;
-    const server = await startServer(place.args, ENV);
+    const { scratch, seed, minutes, say } = options;
+    const server = await startServer(scratch.args, ENV);
     const { url, pid } = server.ready;
     const call = callOf(() => server);
     const ledger = new Ledger();
@@ -120,7 +120,7 @@ export const soak: Campaign = {
       while (performance.now() - started < minutes * 60_000) {
         await sleep(SAMPLE_MS);
         samples.push(sample(pid, started));
-        const wal = statSync(`${place.dir}/keyrack.db-wal`, { throwIfNoEntry: false })?.size ?? 0;
+        const wal = statSync(`${scratch.dir}/keyrack.db-wal`, { throwIfNoEntry: false })?.size ?? 0;
         tally.most("largest -wal MiB", wal / 1024 / 1024);
         if (wal > WAL_MAX_BYTES) tally.failed(seed, `the -wal is ${wal} bytes`);
         if (samples.length % 30 === 0)
@@ -132,7 +132,7 @@ export const soak: Campaign = {
       tally.figures.minutes = minutes;
       tally.figures["operations/s"] = Math.round((ledger.operations - calibrated) / (minutes * 60));
       judge(samples, seed, tally);
-      await auditServer(call, world, ledger, { place, seed }, tally);
+      await auditServer(call, world, ledger, { scratch, seed }, tally);
     } finally {
       stop.abort();
       const code = await server.end("SIGTERM");

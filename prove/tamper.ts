@@ -212,8 +212,8 @@ export const tamper: Campaign = {
   round: "change",
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
-    const { place } = options;
-    await using lite = await openTestServices(place.target, { data_dir: place.dir }, testClock());
+    const { scratch } = options;
+    await using lite = await openTestServices(scratch.target, { data_dir: scratch.dir }, testClock());
     const ctx = await vendorOf(lite.services);
     const { workspace_id } = ctx.actor;
     const project = await createProject(ctx, { name: "p", slug: "ppp" });
@@ -224,9 +224,9 @@ export const tamper: Campaign = {
     }
     await latestCheckpoint(lite.services, workspace_id);
     const saved = await expectedByCheckpoint(lite.services, workspace_id);
-    await dropAppendOnly(place.target);
-    const raw = await openRaw(place.target);
-    const source = await openSource(place.target);
+    await dropAppendOnly(scratch.target);
+    const raw = await openRaw(scratch.target);
+    const source = await openSource(scratch.target);
     const verified = async (seed: number, expected: Expected[]): Promise<boolean> =>
       seed % WHOLE_WAY_EVERY === 0 && expected.length > 0
         ? (await verifyChain(lite.services, workspace_id)).verified

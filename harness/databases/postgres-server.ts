@@ -8,10 +8,12 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
 import { sweepLeftovers } from "./postgres-databases.ts";
-import type { Found } from "../setup/servers.ts";
 
 const run = promisify(execFile);
 const VERSION_MIN = 150_000;
+
+/** A server that tests may use: `stop` ends it if this run started it. */
+export type Found = { url: string; stop(): Promise<void> };
 
 export async function findPostgres(): Promise<Found | null> {
   const named = process.env.KEYRACK_TEST_POSTGRES_URL;

@@ -1,20 +1,20 @@
-// A data dir and a database that live as long as a campaign.
+// A temporary data dir and database for one campaign or benchmark, removed at its end.
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import type { Backend } from "../../prove/campaign.ts";
 
-/** Where an instance lives: in process by its target, as a process of its own by its arguments. */
-export type Place = { dir: string; target: DatabaseTarget; args: string[] };
+/** For an instance in this process use `target`; for a process of its own, `args`. */
+export type Scratch = { dir: string; target: DatabaseTarget; args: string[] };
 
 export const POSTGRES = process.env.KEYRACK_TEST_POSTGRES_URL ?? "postgres://postgres@127.0.0.1:5432/postgres";
 
-export async function withPlace<T>(
-  backend: Backend,
-  work: (place: Place) => Promise<T>,
+/** Any backend but `postgres` gets a SQLite file. */
+export async function withScratch<T>(
+  backend: string,
+  work: (scratch: Scratch) => Promise<T>,
   server = POSTGRES,
 ): Promise<T> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-prove-"));

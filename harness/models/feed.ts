@@ -11,11 +11,10 @@ import { NEVER_GONE } from "../../src/domain/core/waiter.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import type { Row } from "../databases/raw-sql.ts";
-import { rounds, type Campaign } from "../../prove/campaign.ts";
-import { openTestServices, testClock, vendorOf, type TestServices } from "../instances/services.ts";
+import type { TestServices } from "../instances/services.ts";
 import { seeded } from "../random.ts";
 
-const STEPS = 24;
+export const STEPS = 24;
 /** Sequences side by side share commits, and meet each other in the caches. */
 export const AT_ONCE = 20;
 const DAY_MS = 86_400_000;
@@ -206,31 +205,3 @@ async function quiet(world: World, nodes: Node[], filters: Filter[], seed: numbe
 
 /** Small pages, so that a snapshot has several. */
 export const FEED_FLAGS = { snapshot_max_keys: "5" } as const;
-/** A workspace may hold so many projects and tenants only: a fresh one takes over in time. */
-const SEQUENCES_A_WORKSPACE = 40;
-
-export const feed: Campaign = {
-  name: "feed",
-  promise: "P6",
-  claim: "A node that polls holds exactly what the database says.",
-  rounds: 100_000,
-  round: `a project's life of ${STEPS} steps`,
-  backends: ["sqlite", "postgres"],
-  async run(options, tally) {
-    const { place } = options;
-    const flags = { data_dir: place.dir, ...FEED_FLAGS };
-    await using lite = await openTestServices(place.target, flags, testClock());
-    const seeds = [...rounds(options, tally)];
-    let ctx = await vendorOf(lite.services);
-    for (let i = 0; i < seeds.length && !tally.hopeless; i += AT_ONCE) {
-      if (i % SEQUENCES_A_WORKSPACE === 0) ctx = await vendorOf(lite.services);
-      const some = seeds.slice(i, i + AT_ONCE);
-      const tried = some.map((seed) =>
-        runFeedSequence(ctx, lite, seed).catch((error: Error) => tally.failed(seed, error.message)),
-      );
-      await Promise.all(tried);
-      tally.count("steps", some.length * STEPS);
-      if (i % 1_000 === 0) options.say(`seed ${some[0]}`);
-    }
-  },
-};

@@ -7,7 +7,7 @@ import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import * as random from "../random.ts";
 import { deleteKeys, findRedis, ownPrefix } from "../databases/redis.ts";
 
-export { decision, handClock } from "../../prove/limits.ts";
+export { decision, handClock } from "./scenarios.ts";
 export { START } from "./traffic.ts";
 
 /** The same numbers for the same seed on every machine. */

@@ -3,7 +3,7 @@
 import { EventEmitter, once } from "node:events";
 import type { KeyEntry, PolicyChange } from "../../src/kernel/policy/policy.ts";
 import { keyEntry, sha256Hex } from "./policy-fixtures.ts";
-import type { RecordedRequest, FakeResponse } from "./control-plane.ts";
+import type { RecordedRequest, FakeResponse } from "./exchange.ts";
 
 const ALLOWED = {
   snapshot: ["project_id", "env", "tenant_id", "node", "max_keys", "cursor"],

@@ -1,7 +1,7 @@
 // The fake's idempotency records: decisions 135 to 139. Time is a field, so that a lock can lapse at once.
 
 import { randomBytes } from "node:crypto";
-import type { FakeResponse } from "./control-plane.ts";
+import type { FakeResponse } from "./exchange.ts";
 
 type Body = Record<string, unknown>;
 type Stored = { status: number; headers: Record<string, string>; body: string | null; body_stored: boolean };

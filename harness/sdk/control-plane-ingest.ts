@@ -1,6 +1,6 @@
 // The fake's ingest: decisions 146 to 150. Any event that is not exactly as specified refuses the whole batch.
 
-import type { FakeResponse } from "./control-plane.ts";
+import type { FakeResponse } from "./exchange.ts";
 
 export type SeenEvent = {
   ts: string;

@@ -2,7 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
-import type { FakeResponse } from "./control-plane.ts";
+import type { FakeResponse } from "./exchange.ts";
 
 type Body = Record<string, unknown>;
 type Booking = { from: number; until: number; units: number; lease: string | null };

@@ -11,15 +11,8 @@ import { FakeFeed } from "./control-plane-feed.ts";
 import { FakeIdempotency } from "./control-plane-idempotency.ts";
 import { FakeIngest } from "./control-plane-ingest.ts";
 import { FakeLimits } from "./control-plane-limits.ts";
+import type { FakeResponse, RecordedRequest } from "./exchange.ts";
 
-export type RecordedRequest = {
-  method: string;
-  path: string;
-  query: URLSearchParams;
-  headers: IncomingMessage["headers"];
-  body: string;
-};
-export type FakeResponse = { status: number; json?: unknown; text?: string; headers?: Record<string, string> };
 /** What a broken control plane does in place of an answer. */
 export type InjectedFault = FakeResponse | "hang" | "drop" | undefined;
 

@@ -3,12 +3,14 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { buildSdk } from "../../tools/build-sdk.ts";
+import { fileURLToPath } from "node:url";
+
+const BUILD = fileURLToPath(new URL("../../tools/build-sdk.ts", import.meta.url));
 
 /** Answers the tarball's path. */
-export async function packSdk(folder: string): Promise<string> {
+export function packSdk(folder: string): string {
   const built = join(folder, "built");
-  await buildSdk(built);
+  execFileSync(process.execPath, [BUILD, built], { stdio: ["ignore", "ignore", "inherit"] });
   execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: built });
   return join(folder, readdirSync(folder).find((name) => name.endsWith(".tgz")) ?? "");
 }

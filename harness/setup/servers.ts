@@ -2,10 +2,7 @@
 // A missing one is skipped with one loud line; naming it in KEYRACK_TEST_REQUIRE ("postgres") makes that a failure.
 import type { TestProject } from "vitest/node";
 import { dropDatabase, newName } from "../databases/postgres-databases.ts";
-import { findPostgres } from "../databases/postgres-server.ts";
-
-/** A server that tests may use: `stop` ends it if this run started it. */
-export type Found = { url: string; stop(): Promise<void> };
+import { findPostgres, type Found } from "../databases/postgres-server.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {

@@ -44,12 +44,12 @@ describe("a failure", () => {
         for (const seed of rounds(options, tally)) if (seed === 42) tally.failed(seed, "broke");
       },
     };
-    const place = { dir: "", target: { kind: "sqlite", file: "" }, args: [] } as const;
+    const scratch = { dir: "", target: { kind: "sqlite", file: "" }, args: [] } as const;
     const found = await runCampaign(campaign, {
       rounds: 5,
       seed: 40,
       backend: "sqlite",
-      place: { ...place, args: [] },
+      scratch: { ...scratch, args: [] },
     });
     expect(found).toMatchObject({ rounds: 5, failures: [{ seed: 42, what: "broke" }] });
     expect(tableOf(found)).toContain("npm run prove -- example --backend sqlite --rounds 1 --seed 42");
@@ -64,8 +64,8 @@ describe("a failure", () => {
     }
     expect(seen).toHaveLength(20);
     const broken: Campaign = { ...(campaigns[0] as Campaign), run: () => Promise.reject(new Error("no server")) };
-    const place = { dir: "", target: { kind: "sqlite" as const, file: "" }, args: [] };
-    const { failures } = await runCampaign(broken, { rounds: 1, seed: 7, backend: "sqlite", place });
+    const scratch = { dir: "", target: { kind: "sqlite" as const, file: "" }, args: [] };
+    const { failures } = await runCampaign(broken, { rounds: 1, seed: 7, backend: "sqlite", scratch });
     expect(failures).toMatchObject([{ seed: 7, what: expect.stringContaining("no server") }]);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { Oracle } from "../../harness/ratelimit/oracle.ts";
 import { traffic } from "../../harness/ratelimit/traffic.ts";
-import { compareScenario, DECISIONS_A_ROUND, judgeScenario } from "../../prove/limits.ts";
+import { compareScenario, DECISIONS_A_ROUND, judgeScenario } from "../../harness/ratelimit/scenarios.ts";
 import { handClock, stores } from "../../harness/ratelimit/counters.ts";
 
 const DECISIONS = 1_000_000;

@@ -18,7 +18,7 @@ const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));
 const EXAMPLES = ["express-app", "hono-app", "fastify-idempotent-payments"];
 
 beforeAll(async () => {
-  const tarball = await packSdk(folder);
+  const tarball = packSdk(folder);
   for (const name of EXAMPLES) {
     const app = join(folder, name);
     installSdk(tarball, app);

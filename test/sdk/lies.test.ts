@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import { policyDelta, keyEntry, keyRemoval, policySnapshot } from "../../harness/sdk/policy-fixtures.ts";
-import type { RecordedRequest, InjectedFault } from "../../harness/sdk/control-plane.ts";
-import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { FakeControlPlane, type InjectedFault } from "../../harness/sdk/control-plane.ts";
+import type { RecordedRequest } from "../../harness/sdk/exchange.ts";
 import { ManualPorts, waitUntil } from "../../harness/sdk/ports.ts";
 import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 

@@ -18,7 +18,7 @@ const DOORS = ["express", "fastify", "hono", "h3", "node", "fetch"];
 let tarball = "";
 
 beforeAll(async () => {
-  tarball = await packSdk(folder);
+  tarball = packSdk(folder);
   installSdk(tarball, app);
   const source = join(import.meta.dirname, "../../harness/sdk/installed");
   // Those for the compiler carry .txt here, or this repository's own would read them without the package.
