@@ -15,12 +15,12 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { createFileDurably, fsyncDir } from "../platform/fsync.ts";
-import { sha256 } from "../domain/core/sha256.ts";
 import { readsAsOther } from "../domain/auth/credentials.ts";
 import { mint } from "../domain/auth/new-credentials.ts";
 import { createVault, type Vault } from "../domain/vault/vault.ts";
 import { claimFact, readFact, writeFact, type Fact } from "../store/queries/deployment.ts";
 import type { Store } from "../store/store.ts";
+import { sha256Hex } from "../platform/crypto.ts";
 
 export function openDataDir(settings: Settings): string {
   const dir = resolve(settings.data_dir);
@@ -174,7 +174,7 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
     }
     const other = readsAsOther(configured);
     if (other) throw new BadSetting(`The bootstrap token must not look like another credential (${other}).`);
-    const hash = sha256(configured);
+    const hash = sha256Hex(configured);
     if ((await fact(store, "bootstrap_token_hash")) !== hash) {
       await store.write({
         chains: [],

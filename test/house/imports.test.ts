@@ -10,7 +10,7 @@ const LOOSE = ["client", "gateway", "globals.d"];
 /** Folder → folders it may import. `types:` = types only. A folder may always import itself. */
 const RULES: Record<string, string[]> = {
   kernel: [],
-  platform: [],
+  platform: ["kernel"],
   config: [],
   store: ["kernel", "platform"],
   ratelimit: ["kernel"],

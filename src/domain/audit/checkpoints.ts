@@ -20,8 +20,8 @@ import type { Expected } from "../../store/offline/verifier.ts";
 import { appendCheckpoint } from "./checkpoint-files.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { loadCheckpointSigner, verifyEd25519, type Signer } from "../vault/signing-keys.ts";
-import { sha256Bytes } from "../../store/offline/digest.ts";
+import { loadCheckpointSigner, type Signer } from "../vault/signing-keys.ts";
+import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 
 const PAGE = 1_000;
 

@@ -9,10 +9,10 @@ import { sessionByHash, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Actor, SecretKeyActor, SessionActor } from "../core/actor.ts";
 import type { Services } from "../core/context.ts";
-import { sha256 } from "../core/sha256.ts";
 import { looksLikeJwt, resolveEmbedToken } from "../embed/tokens.ts";
 import { record } from "../core/record.ts";
 import { IDLE_MS } from "./sessions.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
 
 const TOUCH_EVERY_MS = 60_000;
 const TOUCHED_MAX = 100_000;
@@ -35,7 +35,7 @@ export function resolveBearer(services: Services, bearer: string): MaybePromise<
 
 /** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
 export function resolveCached(services: Services, bearer: string): MaybePromise<Actor> {
-  const hash = sha256(bearer);
+  const hash = sha256Hex(bearer);
   return services.credentialCache.find(hash) ?? resolveAndCache(services, bearer, hash);
 }
 
@@ -60,11 +60,11 @@ export function readsAsOther(token: string): CredentialKind | null {
 function isBootstrap(services: Services, bearer: string): boolean {
   const want = services.bootstrapHash();
   if (!want) return false;
-  return timingSafeEqual(Buffer.from(want, "hex"), Buffer.from(sha256(bearer), "hex"));
+  return timingSafeEqual(Buffer.from(want, "hex"), Buffer.from(sha256Hex(bearer), "hex"));
 }
 
 function resolveSecretKey(services: Services, bearer: string): MaybePromise<SecretKeyActor> {
-  const found = secretKeyByHash.firstMemoized(services.store.read, { lookup_hash: sha256(bearer) });
+  const found = secretKeyByHash.firstMemoized(services.store.read, { lookup_hash: sha256Hex(bearer) });
   return thenMaybe(found, (row) => secretKeyActor(services, row));
 }
 
@@ -87,7 +87,7 @@ function secretKeyActor(services: Services, row: FoundSecretKey): SecretKeyActor
 
 /** The membership is read with the session: whoever was removed is in no workspace from the next request on. */
 async function resolveSession(services: Services, bearer: string): Promise<SessionActor> {
-  const row = await sessionByHash.first(services.store.read, { lookup_hash: sha256(bearer) });
+  const row = await sessionByHash.first(services.store.read, { lookup_hash: sha256Hex(bearer) });
   const now = services.clock.now();
   if (!row || row.revoked_at !== null || Math.min(row.expires_at, row.absolute_expires_at) <= now) {
     throw fail("invalid_session");

@@ -8,7 +8,7 @@ import {
   type CredentialKind,
   type Env,
 } from "../../kernel/credentials.ts";
-import { sha256 } from "../core/sha256.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
 
 const DRAWN = 32;
 
@@ -37,7 +37,7 @@ export type Minted = { text: string; stored: { lookup_hash: string; display_pref
 
 export function mint(kind: CredentialKind, env: Env | null = null): Minted {
   const text = formatCredential(kind, env, fresh());
-  return { text, stored: { lookup_hash: sha256(text), display_prefix: displayPrefix(text) } };
+  return { text, stored: { lookup_hash: sha256Hex(text), display_prefix: displayPrefix(text) } };
 }
 
 const ATTEMPTS_MAX = 3;
@@ -64,5 +64,5 @@ export function freshOnHashClash(target: string): undefined {
 /** An invitation's token carries its workspace in front. */
 export function mintInvite(workspace_id: string): { text: string; token_hash: string } {
   const text = formatInviteToken(workspace_id, fresh());
-  return { text, token_hash: sha256(text) };
+  return { text, token_hash: sha256Hex(text) };
 }

@@ -6,8 +6,8 @@ import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-tim
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../../store/schema/tables.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { sha256 } from "../core/sha256.ts";
 import { mint } from "./new-credentials.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
 
 const LIFE_MS: Record<TokenPurpose, number> = {
   email_verification: 24 * 3_600_000,
@@ -40,7 +40,7 @@ export async function issueToken(
 /** The live token with this text. Unknown, used and expired ones are answered alike. */
 export async function liveToken(ctx: Ctx, on: Reader, text: string, purpose: TokenPurpose): Promise<OneTimeTokenRow> {
   if (parseCredential(text)?.kind !== purpose) throw fail("invalid_token");
-  const row = await tokenByHash.first(on, { token_hash: sha256(text), purpose });
+  const row = await tokenByHash.first(on, { token_hash: sha256Hex(text), purpose });
   if (row?.ended_at) ctx.services.log.warn("token reuse", { purpose, user_id: row.user_id, ...ctx.from });
   if (!row || row.ended_at !== null || row.expires_at <= ctx.services.clock.now()) throw fail("invalid_token");
   return row;

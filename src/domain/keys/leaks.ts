@@ -8,11 +8,11 @@ import { revokeSessionRow, sessionByHash } from "../../store/queries/sessions.ts
 import type { TokenPurpose } from "../../store/schema/tables.ts";
 import type { ScannerActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { sha256 } from "../core/sha256.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { quarantine } from "./quarantine.ts";
 import { sessionRevoked } from "../auth/sessions.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
 
 const TOKENS_MAX = 1_000;
 const AT_ONCE = 50;
@@ -68,7 +68,7 @@ export async function reportLeaks(ctx: Scanner, reports: readonly LeakReport[]):
 }
 
 async function labelOne(ctx: Scanner, report: LeakReport): Promise<Label> {
-  const token_hash = sha256(report.token);
+  const token_hash = sha256Hex(report.token);
   const known = await stopLeak(ctx, report, token_hash);
   return { token_hash, token_type: report.type, label: known ? "true_positive" : "false_positive" };
 }

@@ -3,8 +3,8 @@
 import { fail } from "../../kernel/errors.ts";
 import { insertKeptAnswer, keptAnswer } from "../../store/queries/idempotency-replays.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import { sha256 } from "../core/sha256.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
 
 const KEEP_MS = 24 * 60 * 60 * 1000;
 
@@ -24,8 +24,8 @@ export function keepAnswer(input: {
   status: number;
 }): KeptAnswer {
   return {
-    key_hash: sha256(`${sha256(input.bearer)} ${input.idempotencyKey}`),
-    fingerprint: sha256(input.request),
+    key_hash: sha256Hex(`${sha256Hex(input.bearer)} ${input.idempotencyKey}`),
+    fingerprint: sha256Hex(input.request),
     status: input.status,
     bearer: input.bearer,
     replayed: false,

@@ -20,9 +20,9 @@ import {
 import type { SecretKeyActor } from "../core/actor.ts";
 import { coverEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { sha256 } from "../core/sha256.ts";
 import { record } from "../core/record.ts";
 import type { Vault } from "../vault/vault.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
 
 const TOKEN_BYTES = 24;
 const RETRY_MS_MIN = 100;
@@ -65,7 +65,7 @@ export async function claim(ctx: Machine, want: NewClaim) {
   const scope = scopeOf(ctx, want);
   const lock_token = randomBytes(TOKEN_BYTES).toString("base64url");
   const { fingerprint, ttl_ms = TTL_MS_DEFAULT } = want;
-  const claimed = await ctx.services.claims.claim(scope, { fingerprint, ttl_ms, token_hash: sha256(lock_token) });
+  const claimed = await ctx.services.claims.claim(scope, { fingerprint, ttl_ms, token_hash: sha256Hex(lock_token) });
   const answer = {
     object: "idempotency_claim" as const,
     state: claimed.state,
@@ -104,7 +104,7 @@ export async function complete(ctx: Machine, want: Completing) {
   const body = want.body === null ? null : Buffer.from(want.body, "base64");
   const fits = body !== null && body.length <= BODY_BYTES_MAX;
   const { outcome, body_stored } = await ctx.services.claims.complete(scope, {
-    token_hash: sha256(want.lock_token),
+    token_hash: sha256Hex(want.lock_token),
     status: want.status,
     ttl_ms: want.ttl_ms ?? null,
     sealed_full: fits ? sealResponse(ctx.services.vault, scope, headers, body) : null,
@@ -116,11 +116,11 @@ export async function complete(ctx: Machine, want: Completing) {
 type Held = Named & { lock_token: string };
 
 export async function release(ctx: Machine, want: Held) {
-  return recordAnswer(await ctx.services.claims.release(scopeOf(ctx, want), sha256(want.lock_token)));
+  return recordAnswer(await ctx.services.claims.release(scopeOf(ctx, want), sha256Hex(want.lock_token)));
 }
 
 export async function heartbeat(ctx: Machine, want: Held) {
-  return recordAnswer(await ctx.services.claims.heartbeat(scopeOf(ctx, want), sha256(want.lock_token)));
+  return recordAnswer(await ctx.services.claims.heartbeat(scopeOf(ctx, want), sha256Hex(want.lock_token)));
 }
 
 function recordAnswer(outcome: RecordOutcome) {

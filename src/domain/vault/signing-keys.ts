@@ -1,17 +1,15 @@
 // Ed25519 signing keys, the private part sealed by the master key. The checkpoint key is made once for a database:
 // two processes that start together on one must end up with the same one.
-import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, verify, type KeyObject } from "node:crypto";
+import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, type KeyObject } from "node:crypto";
 import { canonicalize } from "../../kernel/audit/canonical.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import { insertSigningKey, signingKeyById } from "../../store/queries/signing-keys.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
-import { sha256 } from "../core/sha256.ts";
 import { record } from "../core/record.ts";
+import { ED25519_SPKI_PREFIX, sha256Hex } from "../../platform/crypto.ts";
 
 const TABLE = "signing_keys";
-/** The DER in front of the 32 bytes of a raw Ed25519 public key (RFC 8410). */
-const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
 
 export type Signer = {
   readonly kid: string;
@@ -46,7 +44,7 @@ export function newSigningKeyRow(
 
 /** RFC 7638 of an Ed25519 key, in base64url. */
 export function thumbprint(x: string): string {
-  return Buffer.from(sha256(canonicalize({ crv: "Ed25519", kty: "OKP", x })), "hex").toString("base64url");
+  return Buffer.from(sha256Hex(canonicalize({ crv: "Ed25519", kty: "OKP", x })), "hex").toString("base64url");
 }
 
 export function openPrivateKey(services: Services, row: SigningKeyRow): KeyObject {
@@ -63,12 +61,7 @@ export function openSigner(services: Services, row: SigningKeyRow): Signer {
 }
 
 function rawPublicKey(key: KeyObject): Uint8Array {
-  return new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(SPKI_HEAD.length));
-}
-
-export function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
-  const der = Buffer.concat([SPKI_HEAD, publicKey]);
-  return verify(null, message, createPublicKey({ key: der, format: "der", type: "spki" }), signature);
+  return new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(ED25519_SPKI_PREFIX.length));
 }
 
 /** Makes the key that signs audit checkpoints, unless this database has one. */

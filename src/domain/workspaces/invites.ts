@@ -21,7 +21,6 @@ import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { Role, SessionActor, Vendor } from "../core/actor.ts";
 import { placeAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
-import { sha256 } from "../core/sha256.ts";
 import { emailVerified, verifyAddress } from "../auth/email-verifications.ts";
 import type { Event } from "../core/events.ts";
 import { inviteLetter } from "../mail/templates.ts";
@@ -32,6 +31,7 @@ import { queueMail } from "../mail/outbox.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { listOf, viewInvite } from "../core/views.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
 
 const INVITE_MS = 7 * 24 * 3_600_000;
 export const PENDING_INVITES_MAX = 500;
@@ -120,7 +120,7 @@ export function revokeInvite(ctx: Ctx<Vendor>, id: string) {
 async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<WorkspaceInviteRow & { mailed: boolean }> {
   const parsed = parseInviteToken(token);
   if (!parsed) throw fail("invalid_token");
-  const token_hash = sha256(token);
+  const token_hash = sha256Hex(token);
   const row = await inviteByHash.first(on, { workspace_id: parsed.workspace_id, token_hash });
   if (row && (row.accepted_at ?? row.revoked_at) !== null) {
     ctx.services.log.warn("token reuse", { purpose: "workspace_invite", invite_id: row.id, ...ctx.from });

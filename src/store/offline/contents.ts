@@ -1,12 +1,11 @@
 // What a database holds, in figures: schema, rows of every table, the ends of the audit chains. A manifest keeps this and
 // a restored copy is held against it; read inside one transaction it is one moment of a database in use.
-import { createPublicKey, verify } from "node:crypto";
 import { toBase64 } from "../../kernel/crypto/bytes.ts";
 import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
 import { appliedMigrations, checkpointKey, newestNote, type StoredNote } from "./chains.ts";
 import type { Source } from "./source.ts";
 import type { Expected } from "./verifier.ts";
-import { sha256Bytes } from "./digest.ts";
+import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 
 export type HeadAt = { workspace_id: string; seq: number; hash: string };
 
@@ -73,12 +72,6 @@ export function differences(wanted: Contents, found: Contents): string[] {
     if (heads.get(workspace_id) !== `${seq} ${hash}`)
       out.push(`audit chain ${workspace_id} does not end where the manifest says`);
   return out;
-}
-
-const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
-function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
-  const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, publicKey]), format: "der", type: "spki" });
-  return verify(null, message, key, signature);
 }
 
 /** What the newest checkpoint of a chain lets a verifier expect. One that this database's key did not sign is met by none. */

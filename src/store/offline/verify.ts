@@ -15,7 +15,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Source } from "./source.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
 import type { ChainCheck, Expected } from "./verifier.ts";
-import { sha256Bytes } from "./digest.ts";
+import { sha256Bytes } from "../../platform/crypto.ts";
 
 const PAGE = 1_000;
 

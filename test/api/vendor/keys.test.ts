@@ -1,7 +1,6 @@
 // API keys over HTTP, on every database.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
-import { sha256 } from "../../../src/domain/core/sha256.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
@@ -9,6 +8,7 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
+import { sha256Hex } from "../../../src/platform/crypto.ts";
 
 const HOUR = 3_600_000;
 const KEY_FIELDS = [
@@ -57,7 +57,7 @@ for (const back of backends) {
       const shown = await w.call("sk_owner", `GET /v1/keys/${id}`);
       expect(Object.keys(shown.body)).toEqual(KEY_FIELDS);
       const [row] = await r.sql(`select * from api_keys where id = '${id}'`);
-      expect(row?.lookup_hash).toBe(sha256(key));
+      expect(row?.lookup_hash).toBe(sha256Hex(key));
       expect(JSON.stringify(row)).not.toContain(key);
       expect(await w.actions()).toEqual(["api_key.created"]);
     });

@@ -12,18 +12,14 @@ import {
   runCheckpoints,
 } from "../../../src/domain/audit/checkpoints.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
-import {
-  ensureCheckpointKey,
-  loadCheckpointSigner,
-  openSigner,
-  verifyEd25519,
-} from "../../../src/domain/vault/signing-keys.ts";
+import { ensureCheckpointKey, loadCheckpointSigner, openSigner } from "../../../src/domain/vault/signing-keys.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { createVault } from "../../../src/domain/vault/vault.ts";
 import { fromHex, toBase64 } from "../../../src/kernel/crypto/bytes.ts";
 import { NIL_WORKSPACE } from "../../../src/kernel/audit/chain.ts";
 import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../../../src/kernel/crypto/signed-note.ts";
+import { verifyEd25519 } from "../../../src/platform/crypto.ts";
 import { signingKeyById } from "../../../src/store/queries/signing-keys.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, sharedServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";

@@ -1,7 +1,6 @@
 // From a bearer's text to its actor, without HTTP: each kind at its edges, and the last use that is written beside it.
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { sha256 } from "../../../src/domain/core/sha256.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
 import { readsAsOther, resolveBearer } from "../../../src/domain/auth/credentials.ts";
 import { record } from "../../../src/domain/core/record.ts";
@@ -11,6 +10,7 @@ import { createWorkspace } from "../../../src/domain/workspaces/workspaces.ts";
 import { formatCredential, type CredentialKind } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
+import { sha256Hex } from "../../../src/platform/crypto.ts";
 
 /** A refusal is thrown at once or comes later; for a test it is one thing. */
 const resolve = async (services: Services, bearer: string) => resolveBearer(services, bearer);
@@ -74,12 +74,12 @@ for (const back of backends) {
       const { services } = lite();
       const token = mint("bootstrap", null);
       for (const own of [token, "any text will do"]) {
-        const with_ = { ...services, bootstrapHash: () => sha256(own) };
+        const with_ = { ...services, bootstrapHash: () => sha256Hex(own) };
         expect(await resolve(with_, own)).toEqual({ kind: "bootstrap" });
         await expect(resolve(with_, `${own}x`)).rejects.toMatchObject({ failure: "unauthenticated" });
       }
       // Text that reads as another credential is looked up as one, whatever is configured.
-      const odd = { ...services, bootstrapHash: () => sha256(secret.key) };
+      const odd = { ...services, bootstrapHash: () => sha256Hex(secret.key) };
       expect((await resolve(odd, secret.key)).kind).toBe("secret_key");
       expect([readsAsOther(token), readsAsOther("any text"), readsAsOther(secret.key)]).toEqual([
         null,

@@ -1,8 +1,8 @@
 // New credentials: the randomness behind them is drawn for some at a time, and never given out twice.
 import { expect, it } from "vitest";
-import { sha256 } from "../../../src/domain/core/sha256.ts";
 import { drawer, mint, mintInvite } from "../../../src/domain/auth/new-credentials.ts";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
+import { sha256Hex } from "../../../src/platform/crypto.ts";
 
 const MANY = 2_000;
 const BODY = /[_.]([A-Za-z0-9_-]{32})[0-9a-f]{8}$/;
@@ -26,7 +26,7 @@ it("every credential has 24 random bytes of its own, whatever its kind", () => {
 
 it("what is stored of one is its hash and what may be shown", () => {
   const { text, stored } = mint("secret_key", "test");
-  expect(stored).toEqual({ lookup_hash: sha256(text), display_prefix: parseCredential(text)?.displayPrefix });
+  expect(stored).toEqual({ lookup_hash: sha256Hex(text), display_prefix: parseCredential(text)?.displayPrefix });
   expect(text.length - stored.display_prefix.length).toBeGreaterThan(30);
 });
 

@@ -14,7 +14,7 @@ import { Verifier } from "../../../store/offline/verifier.ts";
 import type { Signed, Verdict } from "./verify-rows.ts";
 import { operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError } from "../../ui/output.ts";
-import { sha256Bytes } from "../../../store/offline/digest.ts";
+import { sha256Bytes } from "../../../platform/crypto.ts";
 
 const PAGE = 1_000;
 

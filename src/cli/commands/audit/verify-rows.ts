@@ -1,6 +1,6 @@
 // Checks audit rows wherever they come from (an export, the API), against a checkpoint when there is one.
 // The format is docs/audit-format.md; the arithmetic is the kernel's, the same that the server uses.
-import { createPublicKey, hash as digest, verify } from "node:crypto";
+import { hash as digest } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fromHex, toBase64 } from "../../../kernel/crypto/bytes.ts";
 import {
@@ -12,7 +12,7 @@ import {
 import { MerkleTree } from "../../../kernel/crypto/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../../../kernel/crypto/signed-note.ts";
 import { ExitError } from "../../ui/output.ts";
-import { sha256Bytes } from "../../../store/offline/digest.ts";
+import { sha256Bytes, verifyEd25519 } from "../../../platform/crypto.ts";
 
 export type Verdict = {
   workspace_id: string;
@@ -27,13 +27,6 @@ export type Verdict = {
 
 /** A checkpoint that its key has signed. */
 export type Signed = { workspace_id: string; size: number; root: string };
-
-const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
-
-function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
-  const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, publicKey]), format: "der", type: "spki" });
-  return verify(null, message, key, signature);
-}
 
 export function readNote(file: string): string {
   try {
