@@ -2,10 +2,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-export type Letter = { to: string; subject: string; text: string; link: string | null; token: string | null };
+export type ReceivedMail = { to: string; subject: string; text: string; link: string | null; token: string | null };
 
 /** Every message in the folder, oldest first. */
-export function lettersIn(dir: string): Letter[] {
+export function readMailbox(dir: string): ReceivedMail[] {
   let names: string[] = [];
   try {
     names = readdirSync(dir).filter((name) => name.endsWith(".eml"));
@@ -14,10 +14,10 @@ export function lettersIn(dir: string): Letter[] {
   }
   // Ids are time-ordered and strictly increase, even while the clock stands still.
   const byId = (name: string): string => name.slice(-40);
-  return names.toSorted((a, b) => (byId(a) < byId(b) ? -1 : 1)).map((name) => parseLetter(join(dir, name)));
+  return names.toSorted((a, b) => (byId(a) < byId(b) ? -1 : 1)).map((name) => parseMail(join(dir, name)));
 }
 
-export function parseLetter(file: string): Letter {
+export function parseMail(file: string): ReceivedMail {
   const [head = "", ...rest] = readFileSync(file, "utf8").split("\r\n\r\n");
   const headers = head.replace(/\r\n[ \t]+/g, " ");
   const header = (name: string): string => new RegExp(`^${name}: (.*)$`, "im").exec(headers)?.[1]?.trim() ?? "";

@@ -1,13 +1,13 @@
 // People for tests: accounts, sessions and what is in their mailbox, through the real endpoints and the real mail folder.
 import { join } from "node:path";
 import { expect } from "vitest";
-import { lettersIn, type Letter } from "./mailbox.ts";
+import { readMailbox, type ReceivedMail } from "./mailbox.ts";
 import type { Role } from "../../src/domain/core/actor.ts";
 import type { TestInstance } from "./test-instance.ts";
 
 export const PASSWORD = "correct horse battery staple";
 
-export { parseLetter, type Letter } from "./mailbox.ts";
+export { parseMail, type ReceivedMail } from "./mailbox.ts";
 export type Person = { id: string; email: string; password: string; session: string; session_id: string };
 
 let made = 0;
@@ -17,16 +17,16 @@ export function freshEmail(name = "person"): string {
 }
 
 /** Every message in the folder, oldest first, once the worker has nothing left to do. */
-export async function letters(r: TestInstance, to?: string): Promise<Letter[]> {
+export async function receivedMail(r: TestInstance, to?: string): Promise<ReceivedMail[]> {
   await r.app.idle();
-  const all = lettersIn(join(r.dataDir, "mail"));
-  return to === undefined ? all : all.filter((letter) => letter.to === to);
+  const all = readMailbox(join(r.dataDir, "mail"));
+  return to === undefined ? all : all.filter((mail) => mail.to === to);
 }
 
-export async function lastLetter(r: TestInstance, to: string): Promise<Letter> {
-  const letter = (await letters(r, to)).at(-1);
-  if (!letter) throw new Error(`there is no mail for ${to}`);
-  return letter;
+export async function lastMail(r: TestInstance, to: string): Promise<ReceivedMail> {
+  const mail = (await receivedMail(r, to)).at(-1);
+  if (!mail) throw new Error(`there is no mail for ${to}`);
+  return mail;
 }
 
 /** Signs up and verifies, without logging in. */
@@ -39,7 +39,7 @@ export async function account(
   const reply = await r.call(null, "POST /v1/auth/users", { email, password });
   expect(reply.status, reply.text).toBe(202);
   if (verified) {
-    const { token } = await lastLetter(r, email);
+    const { token } = await lastMail(r, email);
     const consumed = await r.call(null, "POST /v1/auth/email_verifications/consume", { token });
     expect(consumed.status, consumed.text).toBe(200);
   }

@@ -12,7 +12,7 @@ import { Passwords } from "../../src/domain/auth/password.ts";
 import { databaseClaims } from "../../src/domain/limits/idempotency.ts";
 import { KnownIds } from "../../src/domain/usage/known-ids.ts";
 import { openCounters } from "../../src/domain/limits/counters.ts";
-import { newTally } from "../../src/domain/health/tally.ts";
+import { newMutationCounts } from "../../src/domain/health/mutation-counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
@@ -93,7 +93,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     scannerKeys: null,
     worker: { leads: true, failing: new Set<string>() },
     statusCache: { until: 0, answer: undefined },
-    tally: newTally(),
+    mutationCounts: newMutationCounts(),
   } satisfies Partial<Services> as Services; // what the domain alone never touches may be missing
   return {
     services,

@@ -1,7 +1,7 @@
 // What campaigns over HTTP stand on: a workspace with a project and a tenant, people with sessions, made through the API.
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { lettersIn } from "./mailbox.ts";
+import { readMailbox } from "./mailbox.ts";
 import type { Call, Reply } from "./local-instance.ts";
 
 export const PASSWORD = "correct horse battery staple";
@@ -29,7 +29,7 @@ export async function makeWorld(call: Call, bootstrap: string, slug: string): Pr
 export async function mailedToken(dataDir: string, to: string, before?: string): Promise<string> {
   const giveUp = performance.now() + MAIL_WITHIN_MS;
   for (;;) {
-    const token = lettersIn(join(dataDir, "mail")).findLast((letter) => letter.to === to)?.token;
+    const token = readMailbox(join(dataDir, "mail")).findLast((mail) => mail.to === to)?.token;
     if (token && token !== before) return token;
     if (performance.now() > giveUp) throw new Error(`there is no mail for ${to}`);
     await sleep(5);

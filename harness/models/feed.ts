@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
 import type { Ctx } from "../../src/domain/core/context.ts";
 import { createKey, editKey, revokeKey, rotateKey } from "../../src/domain/keys/keys.ts";
-import { policyDelta, policySnapshot, type Fed } from "../../src/domain/policy/policy.ts";
+import { policyDelta, policySnapshot, type FeedResponse } from "../../src/domain/policy/policy.ts";
 import { createProject, deleteProject, editProject } from "../../src/domain/workspaces/projects.ts";
 import { createTenant, deleteTenant } from "../../src/domain/workspaces/tenants.ts";
-import { NEVER_GONE } from "../../src/domain/core/waiter.ts";
+import { NEVER_DISCONNECTS } from "../../src/domain/core/subscription.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import type { Row } from "../databases/raw-sql.ts";
@@ -61,7 +61,7 @@ class Node {
       return false;
     }
     const query = { ...this.#query, since: this.version, wait_ms: 0, leaving: "false" as const };
-    const fed = await policyDelta(ctx, query, () => false, NEVER_GONE);
+    const fed = await policyDelta(ctx, query, () => false, NEVER_DISCONNECTS);
     if (fed.page) await this.#take(fed);
     return !fed.page;
   }
@@ -78,7 +78,7 @@ class Node {
     }
   }
 
-  async #take({ page }: Fed): Promise<void> {
+  async #take({ page }: FeedResponse): Promise<void> {
     const body = JSON.parse(
       Buffer.concat(page ? await this.#world.lite.services.feed.pages.plain(page) : []).toString(),
     );

@@ -17,7 +17,7 @@ import type { Tx } from "../store/engine/statement.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Ctx, Services } from "../domain/core/context.ts";
-import { remakeEmbedKeys } from "../domain/embed/signing-keys.ts";
+import { recreateEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { mutate } from "../domain/core/mutate.ts";
 import { record } from "../domain/core/record.ts";
 import { newSigningKeyRow } from "../domain/vault/signing-keys.ts";
@@ -42,7 +42,7 @@ export async function settleRestored(services: Services): Promise<Settled | null
   const ctx: Ctx = { services, actor: SYSTEM };
   // Keys first: they may be made twice when this is cut short, while versions jump once, with the fact that goes.
   if (pending.new_master_key) {
-    await remakeEmbedKeys(ctx);
+    await recreateEmbedKeys(ctx);
     await remakeCheckpointKey(services);
   }
   const settled = await settle(ctx, pending);

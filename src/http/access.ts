@@ -4,7 +4,7 @@ import type {
   Actor,
   BootstrapActor,
   EmbedActor,
-  Nobody,
+  AnonymousActor,
   SecretKeyActor,
   SessionActor,
   Vendor,
@@ -43,7 +43,7 @@ function row<A extends Actor>(text: string, wrongKind: FailureName, open = false
 const vendor = (cells: string): Row<Vendor> => row(cells, "needs_vendor");
 const machine = (cells: string): Row<SecretKeyActor> => row(cells, "needs_secret_key");
 const person = (cells: string): Row<SessionActor> => row(cells, "needs_session");
-const everyone = (): Row<Nobody> => row("Y Y Y Y Y Y Y Y Y", "unauthenticated", true);
+const everyone = (): Row<AnonymousActor> => row("Y Y Y Y Y Y Y Y Y", "unauthenticated", true);
 
 export const access = {
   //                                   SK live        SK    SES                  EMB  BOOT none

@@ -1,7 +1,7 @@
 // The Idempotency-Key header of our own POSTs: reads it, fingerprints the request, and lets one request per key run at a time.
 import { hash } from "node:crypto";
 import type { Services } from "../domain/core/context.ts";
-import { keepAnswer, type KeptAnswer } from "../domain/limits/idempotency-replays.ts";
+import { createReplay, type IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
 import { fail, failField } from "../kernel/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { HttpRequest } from "./request.ts";
@@ -11,7 +11,7 @@ export function replayOf(
   request: HttpRequest,
   bearer: string | null,
   bytes?: Uint8Array,
-): KeptAnswer | undefined {
+): IdempotencyReplay | undefined {
   const header = request.headers["idempotency-key"];
   if (header === undefined || bearer === null) return undefined;
   const text = String(header);
@@ -22,13 +22,13 @@ export function replayOf(
   const query = [...new URLSearchParams(request.search)].map(([name, value]) => `${name}=${value}`).toSorted();
   const content = hash("sha256", bytes ?? new Uint8Array());
   const fingerprint = [request.method, request.path, query.join("&"), content].join("\n");
-  return keepAnswer({ bearer, idempotencyKey: key, request: fingerprint, status: endpoint.status });
+  return createReplay({ bearer, idempotencyKey: key, request: fingerprint, status: endpoint.status });
 }
 
 /** Runs the handler unless a request with the same key is still running in this process. */
 export async function runOnce<T>(
   services: Services,
-  { key_hash }: KeptAnswer,
+  { key_hash }: IdempotencyReplay,
   handle: () => Promise<T> | T,
 ): Promise<T> {
   if (services.inFlight.has(key_hash)) throw fail("idempotency_in_flight", { retryAfterSeconds: 1 });

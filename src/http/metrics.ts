@@ -2,7 +2,7 @@
 import { createServer, type Server } from "node:http";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Services } from "../domain/core/context.ts";
-import { gather } from "../domain/health/metrics.ts";
+import { collectMetrics } from "../domain/health/metrics.ts";
 import { counter, formatMetrics, gauge, CONTENT_TYPES, type Family, type Format } from "../kernel/exposition.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Meter } from "./request-metrics.ts";
@@ -18,7 +18,13 @@ export function createMetricsServer(services: Services, meter: Meter, main: Serv
     const connections = await new Promise<number>((resolve) => main.getConnections((_error, n) => resolve(n ?? 0)));
     const open = gauge("keyrack_http_connections", "Open connections.", connections);
     return formatMetrics(
-      [...processFamilies(services), ...lagFamilies(lag), open, ...meter.families(), ...(await gather(services))],
+      [
+        ...processFamilies(services),
+        ...lagFamilies(lag),
+        open,
+        ...meter.families(),
+        ...(await collectMetrics(services)),
+      ],
       format,
     );
   };

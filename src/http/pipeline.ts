@@ -1,11 +1,11 @@
 // One request, straight down and back once: credential, kind and role, throttle, size and media, validation, handler.
 // The order is decision 18's; nothing else in the program decides it.
 import type { IncomingMessage } from "node:http";
-import { actorColumns, NOBODY, type Actor } from "../domain/core/actor.ts";
-import type { Ctx, Origin, Services } from "../domain/core/context.ts";
+import { actorColumns, ANONYMOUS, type Actor } from "../domain/core/actor.ts";
+import type { Ctx, RequestSource, Services } from "../domain/core/context.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
-import { mustComeFrom, mustHaveScope } from "../domain/embed/rules.ts";
-import type { KeptAnswer } from "../domain/limits/idempotency-replays.ts";
+import { requireOrigin, requireScope } from "../domain/embed/rules.ts";
+import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, refusal } from "./access.ts";
@@ -57,8 +57,8 @@ class Run {
   readonly #bearer: Bearer;
   readonly #began: number;
   /** Whom the request turned out to come from, for the log; nobody until the credential was looked at. */
-  #actor: Actor = NOBODY;
-  #keep: KeptAnswer | undefined;
+  #actor: Actor = ANONYMOUS;
+  #replay: IdempotencyReplay | undefined;
 
   constructor(services: Services, endpoint: Endpoint, request: HttpRequest, options: RunOptions, tell: Respond) {
     this.#services = services;
@@ -95,7 +95,7 @@ class Run {
   #authenticate(): MaybePromise<Actor> {
     const { access: rule } = this.#endpoint;
     const { token } = this.#bearer;
-    if (access[rule].open) return NOBODY;
+    if (access[rule].open) return ANONYMOUS;
     if (rule === "workspaces.create" && !token?.startsWith("krses_")) {
       this.#services.throttles.take(BOOTSTRAP_DOOR, originOf(this.#request, this.#options).network);
     }
@@ -110,7 +110,7 @@ class Run {
     const refused = refusal(access[endpoint.access], actor);
     if (refused) throw refused;
     checkOrigin(endpoint, actor, this.#request.headers.origin);
-    if (endpoint.scope && actor.kind === "embed_token") mustHaveScope(actor, endpoint.scope);
+    if (endpoint.scope && actor.kind === "embed_token") requireScope(actor, endpoint.scope);
     throttle(this.#services, actor, endpoint);
     if (endpoint.perNetwork) {
       this.#services.throttles.take(endpoint.perNetwork, originOf(this.#request, this.#options).network);
@@ -135,12 +135,12 @@ class Run {
     const params = endpoint.params && paramsOf(endpoint.params, request.params);
     const query = queryOf(endpoint, request.search);
     const body = bytes && bodyOf(endpoint, bytes);
-    const keep = endpoint.idempotent ? replayOf(endpoint, request, this.#bearer.token, bytes) : undefined;
-    this.#keep = keep;
-    const ctx = new RequestContext(services, this.#actor, keep, request, this.#options);
+    const replay = endpoint.idempotent ? replayOf(endpoint, request, this.#bearer.token, bytes) : undefined;
+    this.#replay = replay;
+    const ctx = new RequestContext(services, this.#actor, replay, request, this.#options);
     const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
     const input = { params, query, body, request, raw };
-    const value = keep ? runOnce(services, keep, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
+    const value = replay ? runOnce(services, replay, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
     this.#after(value, (made) => this.#tell(this.#answerWith(made)));
   }
 
@@ -152,7 +152,7 @@ class Run {
     return jsonTextResponse(
       status,
       text,
-      this.#keep?.replayed ? { ...headers, "idempotent-replayed": "true" } : headers,
+      this.#replay?.replayed ? { ...headers, "idempotent-replayed": "true" } : headers,
     );
   }
 
@@ -193,7 +193,7 @@ class Run {
   }
 }
 
-function originOf({ id, message }: HttpRequest, options: RunOptions): Origin {
+function originOf({ id, message }: HttpRequest, options: RunOptions): RequestSource {
   return { network: networkOf(options.addressOf(message)), request_id: id };
 }
 
@@ -241,26 +241,26 @@ function logRefusal(
 class RequestContext implements Ctx {
   readonly services: Services;
   readonly actor: Actor;
-  readonly keep: KeptAnswer | undefined;
+  readonly replay: IdempotencyReplay | undefined;
   readonly #request: HttpRequest;
   readonly #options: RunOptions;
 
   constructor(
     services: Services,
     actor: Actor,
-    keep: KeptAnswer | undefined,
+    replay: IdempotencyReplay | undefined,
     request: HttpRequest,
     options: RunOptions,
   ) {
     this.services = services;
     this.actor = actor;
-    this.keep = keep;
+    this.replay = replay;
     this.#request = request;
     this.#options = options;
   }
 
   /** Few operations ask where a request came from; hot ones never do. */
-  get from(): Origin {
+  get from(): RequestSource {
     return originOf(this.#request, this.#options);
   }
 }
@@ -268,7 +268,7 @@ class RequestContext implements Ctx {
 /** Minting is never a browser's call (decision 83); an embed token works only where it was meant to (82, 160). */
 function checkOrigin(endpoint: Endpoint, actor: Actor, origin: string | undefined): void {
   if (endpoint.backendOnly && origin !== undefined) throw fail("origin_not_allowed");
-  if (actor.kind === "embed_token") mustComeFrom(actor, origin);
+  if (actor.kind === "embed_token") requireOrigin(actor, origin);
 }
 
 /** A cap per credential, off unless set (decision 175); the browser-reachable plane always has one (164). */

@@ -15,7 +15,7 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { createFileDurably, fsyncDir } from "../platform/fsync.ts";
-import { readsAsOther } from "../domain/auth/credentials.ts";
+import { otherCredentialKind } from "../domain/auth/credentials.ts";
 import { mint } from "../domain/auth/new-credentials.ts";
 import { createVault, type Vault } from "../domain/vault/vault.ts";
 import { claimFact, readFact, writeFact, type Fact } from "../store/queries/deployment.ts";
@@ -172,7 +172,7 @@ export async function openBootstrap(store: Store, settings: Settings, dir: strin
     if (configured.length < TOKEN_MIN_CHARS) {
       throw new BadSetting(`The bootstrap token is too short: it needs at least ${TOKEN_MIN_CHARS} random characters.`);
     }
-    const other = readsAsOther(configured);
+    const other = otherCredentialKind(configured);
     if (other) throw new BadSetting(`The bootstrap token must not look like another credential (${other}).`);
     const hash = sha256Hex(configured);
     if ((await fact(store, "bootstrap_token_hash")) !== hash) {

@@ -9,7 +9,7 @@ import { createClock, systemSources, type Clock } from "../domain/core/clock.ts"
 import type { Services } from "../domain/core/context.ts";
 import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
-import { newTally } from "../domain/health/tally.ts";
+import { newMutationCounts } from "../domain/health/mutation-counts.ts";
 import { Throttles } from "../domain/auth/throttle.ts";
 import type { Log } from "../platform/log.ts";
 import { openMachineServices } from "./services.ts";
@@ -105,7 +105,7 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
     inFlight: new Set(),
     worker: { leads: false, failing: new Set() },
     statusCache: { until: 0, answer: undefined },
-    tally: newTally(),
+    mutationCounts: newMutationCounts(),
     ...machineServices,
   };
   services.backups = () => backupStateOf(services);

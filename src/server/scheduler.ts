@@ -4,7 +4,7 @@ import { runDueBackup, runDueRestoreTest } from "../backup/schedule.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import type { Services } from "../domain/core/context.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
-import { CONSECUTIVE_MAX } from "../domain/auth/login-throttle.ts";
+import { CONSECUTIVE_FAILURES_MAX } from "../domain/auth/login-throttle.ts";
 import { record } from "../domain/core/record.ts";
 import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
 import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
@@ -50,7 +50,7 @@ async function reapPeople(services: Services): Promise<void> {
     await reapSessions.run(tx, { before: now - 30 * DAY_MS });
     await reapTokens.run(tx, { before: now - 7 * DAY_MS });
     await reapLoginNetworks.run(tx, { before: now - 30 * DAY_MS });
-    await reapLoginFailures.run(tx, { before: now - 90 * DAY_MS, max: CONSECUTIVE_MAX });
+    await reapLoginFailures.run(tx, { before: now - 90 * DAY_MS, max: CONSECUTIVE_FAILURES_MAX });
   });
 }
 

@@ -17,8 +17,8 @@ const ANSWER = "an-answer-that-is-nobody-elses-business";
 /** Nothing can be delivered, so every message waits in the outbox: what the mailed links carry. */
 async function mailedTokens({ app }: TestInstance): Promise<string[]> {
   const { data } = await listMail(app.services, {});
-  const letters = await Promise.all(data.map(({ id }) => showMail(app.services, id, true)));
-  return letters.flatMap(({ text = "" }) => /token=(\S+)/.exec(text)?.[1] ?? []);
+  const mails = await Promise.all(data.map(({ id }) => showMail(app.services, id, true)));
+  return mails.flatMap(({ text = "" }) => /token=(\S+)/.exec(text)?.[1] ?? []);
 }
 
 async function plantPeople(r: TestInstance): Promise<Record<string, string>> {

@@ -8,8 +8,8 @@ import { expectAccessible, guest } from "../../harness/browser/pages.ts";
 import {
   account,
   freshEmail,
-  lastLetter,
-  letters,
+  lastMail,
+  receivedMail,
   logIn,
   PASSWORD,
   person,
@@ -41,7 +41,7 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
     await r?.[Symbol.asyncDispose]();
   });
 
-  const linkTo = async (email: string): Promise<string> => (await lastLetter(r, email)).link ?? "";
+  const linkTo = async (email: string): Promise<string> => (await lastMail(r, email)).link ?? "";
   const me = async (email: string, password = PASSWORD) => {
     const { session } = await logIn(r, email, password);
     return (await r.call(session, "GET /v1/auth/me")).body;
@@ -76,9 +76,9 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
 
     it("says of a used link what to do, and of an account that needs nothing that it needs nothing", async () => {
       const email = await account(r, freshEmail("ben"), PASSWORD, false);
-      const { link, token } = await lastLetter(r, email);
+      const { link, token } = await lastMail(r, email);
       await r.call(null, "POST /v1/auth/email_verifications/consume", { token });
-      const before = (await letters(r, email)).length;
+      const before = (await receivedMail(r, email)).length;
       await using g = await guest(browser);
       await g.open(link ?? "");
       await button(g.page, "Verify my address").click();
@@ -86,7 +86,7 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
       await fill(g.page, email, PASSWORD);
       await button(g.page, "Send me a new link").click();
       await g.at("Your address is verified");
-      expect((await letters(r, email)).length).toBe(before);
+      expect((await receivedMail(r, email)).length).toBe(before);
       await expect.poll(() => liveSessions(email)).toBe(0);
       await g.expectClean();
     });
@@ -94,7 +94,7 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
     it("sends a new link in place of one that has expired, and that one works in the same tab", async () => {
       await using own = await testInstance("sqlite");
       const email = await account(own, freshEmail("cas"), PASSWORD, false);
-      const first = (await lastLetter(own, email)).link ?? "";
+      const first = (await lastMail(own, email)).link ?? "";
       own.clock.advance(25 * HOUR_MS);
       await using g = await guest(browser);
       await g.open(first);
@@ -106,7 +106,7 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
       await field(g.page, "Password").fill(PASSWORD);
       await button(g.page, "Send me a new link").click();
       await g.at("A new link is on its way");
-      const second = (await lastLetter(own, email)).link ?? "";
+      const second = (await lastMail(own, email)).link ?? "";
       expect(second).not.toBe(first);
       await g.open(second);
       await button(g.page, "Verify my address").click();
@@ -250,11 +250,11 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
       await expectAccessible(g.page);
       await button(g.page, "I have verified it").click();
       await g.page.getByText("is not verified yet").waitFor();
-      const before = (await letters(r, email)).length;
+      const before = (await receivedMail(r, email)).length;
       await button(g.page, "Send the message again").click();
       await g.page.getByRole("status").getByText(`Sent to ${email}.`).waitFor();
-      expect((await letters(r, email)).length).toBe(before + 1);
-      const { token } = await lastLetter(r, email);
+      expect((await receivedMail(r, email)).length).toBe(before + 1);
+      const { token } = await lastMail(r, email);
       await r.call(null, "POST /v1/auth/email_verifications/consume", { token });
       await button(g.page, "I have verified it").click();
       await g.at("Welcome to Team");
@@ -300,12 +300,12 @@ describe.runIf(hasBrowser)("the pages behind the links", { retry: 1 }, () => {
     const { email } = t.owner;
     const guestEmail = await account(own, freshEmail("max"));
     await own.call(null, "POST /v1/auth/password_resets", { email });
-    const used = await lastLetter(own, email);
+    const used = await lastMail(own, email);
     await own.call(null, "POST /v1/auth/password_resets/consume", { token: used.token, password: OTHER });
     await own.call(null, "POST /v1/auth/password_resets", { email });
-    const late = await lastLetter(own, email);
+    const late = await lastMail(own, email);
     await own.call(t.key, "POST /v1/invites", { email: guestEmail, role: "member" });
-    const invited = await lastLetter(own, guestEmail);
+    const invited = await lastMail(own, guestEmail);
     own.clock.advance(7 * 24 * HOUR_MS + 1);
     await using g = await guest(browser);
     for (const { link } of [used, late]) {

@@ -1,7 +1,7 @@
 // What comes over a bare socket: forms of a request that no client library sends, and answers in their order.
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { freshEmail, lastLetter, PASSWORD } from "../../harness/instances/people.ts";
+import { freshEmail, lastMail, PASSWORD } from "../../harness/instances/people.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 let r: TestInstance;
@@ -88,7 +88,7 @@ describe("a forged Host", () => {
     const forged = "host: evil.example\r\nx-forwarded-host: evil.example\r\n";
     const [answer] = await raw(`POST /v1/auth/users HTTP/1.1\r\n${forged}${head}\r\n${body}`);
     expect(answer?.status).toBe(202);
-    const { link, text } = await lastLetter(r, email);
+    const { link, text } = await lastMail(r, email);
     expect(link?.startsWith(`${r.url}/`)).toBe(true);
     expect(text).not.toContain("evil.example");
   });

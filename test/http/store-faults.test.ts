@@ -153,12 +153,12 @@ describe("waiting polls", () => {
   it("are at most ten thousand a process: the next is told at once not to wait", async () => {
     await using r = await testInstance("sqlite");
     const feed = new Feed(r.app.services.store);
-    const waiters = Array.from({ length: 10_000 }, (_none, i) => feed.join(`p${i % 7}`, 25_000, () => () => {}));
-    expect(waiters.every((waiter) => waiter !== undefined)).toBe(true);
-    expect(feed.join("p0", 25_000, () => () => {})).toBeUndefined();
+    const waiters = Array.from({ length: 10_000 }, (_none, i) => feed.subscribe(`p${i % 7}`, 25_000, () => () => {}));
+    expect(waiters.every((subscription) => subscription !== undefined)).toBe(true);
+    expect(feed.subscribe("p0", 25_000, () => () => {})).toBeUndefined();
     expect(feed.waiting).toBe(10_000);
     feed.stop();
     await Promise.resolve();
-    expect(feed.join("p0", 25_000, () => () => {})).toBeUndefined();
+    expect(feed.subscribe("p0", 25_000, () => () => {})).toBeUndefined();
   });
 });

@@ -1,9 +1,9 @@
 // The policy feed. Answers come serialised from the domain, so they are sent as bytes, never rebuilt.
 import { z } from "zod";
 import type { Services } from "../../domain/core/context.ts";
-import { policyDelta, policySnapshot, type Fed } from "../../domain/policy/policy.ts";
+import { policyDelta, policySnapshot, type FeedResponse } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
-import type { OnGone } from "../../domain/core/waiter.ts";
+import type { OnDisconnect } from "../../domain/core/subscription.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { HttpResponse, type HttpRequest } from "../../http/request.ts";
 import { JSON_TYPE } from "../../http/response.ts";
@@ -61,7 +61,7 @@ function holding({ headers }: HttpRequest): (tag: string) => boolean {
 }
 
 /** A request that has been read never closes; only the socket tells that the caller went away. */
-function goneOf({ message }: HttpRequest): OnGone {
+function goneOf({ message }: HttpRequest): OnDisconnect {
   return (listener) => {
     const { socket } = message;
     if (socket.destroyed) listener();
@@ -86,7 +86,7 @@ function notModified(tag: string): HttpResponse {
 function respond(
   services: Services,
   { headers }: HttpRequest,
-  { tag, page }: Fed,
+  { tag, page }: FeedResponse,
 ): HttpResponse | Promise<HttpResponse> {
   if (!page) return notModified(tag);
   return small.get(page) ?? sendPage(services, page, encodingFor(headers["accept-encoding"]));

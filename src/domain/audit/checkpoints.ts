@@ -46,7 +46,7 @@ async function originHost(services: Services): Promise<string> {
 }
 
 /** Signs the chain as it stands and keeps the note. */
-export async function makeCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
+export async function createCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
   const signer = await loadCheckpointSigner(services);
   const origin = await checkpointOrigin(services, workspace_id);
   // The checkpoint is read before the head: another process may add both in between.
@@ -141,7 +141,7 @@ export async function latestCheckpoint(services: Services, workspace_id: string)
     await services.store.durable();
     return { size: signed.size, note: newest.note, vkey: formatVkey(origin, signer.publicKey, sha256Bytes) };
   }
-  return makeCheckpoint(services, workspace_id);
+  return createCheckpoint(services, workspace_id);
 }
 
 /** For the job loop: signs every chain that has at least so many rows which no checkpoint stands for. */
@@ -149,7 +149,7 @@ export async function runCheckpoints(services: Services, { rows = 1 }: { rows?: 
   let made = 0;
   for (const { workspace_id } of await chainsAhead.all(services.store.read, { rows })) {
     try {
-      await makeCheckpoint(services, workspace_id);
+      await createCheckpoint(services, workspace_id);
       made++;
     } catch (error) {
       services.log.error("audit_checkpoint_failed", { workspace_id, error: (error as Error).message });

@@ -45,7 +45,7 @@ export class CredentialCache {
     return this.#epoch;
   }
 
-  find(hash: string): SecretKeyActor | undefined {
+  get(hash: string): SecretKeyActor | undefined {
     const entry = this.#entries.get(hash);
     if (entry) {
       const now = this.#clock.now();
@@ -60,7 +60,7 @@ export class CredentialCache {
     return undefined;
   }
 
-  keep(hash: string, actor: SecretKeyActor, epoch: number): void {
+  set(hash: string, actor: SecretKeyActor, epoch: number): void {
     if (this.#ttlMs === 0 || epoch !== this.#epoch) return;
     // A Map keeps insertion order: the first entry is the one that would lapse next.
     if (this.#entries.size >= ENTRIES_MAX) this.#entries.delete(this.#entries.keys().next().value ?? "");

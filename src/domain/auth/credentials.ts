@@ -36,13 +36,13 @@ export function resolveBearer(services: Services, bearer: string): MaybePromise<
 /** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
 export function resolveCached(services: Services, bearer: string): MaybePromise<Actor> {
   const hash = sha256Hex(bearer);
-  return services.credentialCache.find(hash) ?? resolveAndCache(services, bearer, hash);
+  return services.credentialCache.get(hash) ?? resolveAndCache(services, bearer, hash);
 }
 
 async function resolveAndCache(services: Services, bearer: string, hash: string): Promise<Actor> {
   const { epoch } = services.credentialCache;
   const actor = await resolveBearer(services, bearer);
-  if (actor.kind === "secret_key") services.credentialCache.keep(hash, actor, epoch);
+  if (actor.kind === "secret_key") services.credentialCache.set(hash, actor, epoch);
   return actor;
 }
 
@@ -51,7 +51,7 @@ function mayBeBootstrap(kind: CredentialKind | null): boolean {
 }
 
 /** A configured bootstrap token may be any text, but one that reads as another credential would never be looked at. */
-export function readsAsOther(token: string): CredentialKind | null {
+export function otherCredentialKind(token: string): CredentialKind | null {
   const kind = guessCredentialKind(token);
   return mayBeBootstrap(kind) ? null : kind;
 }

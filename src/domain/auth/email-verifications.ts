@@ -2,10 +2,10 @@
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { markVerified } from "../../store/queries/users.ts";
-import type { Nobody, SessionActor } from "../core/actor.ts";
+import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
-import { verificationLetter } from "../mail/templates.ts";
+import { verificationMail } from "../mail/templates.ts";
 import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
@@ -21,13 +21,13 @@ export async function requestVerification({ services, actor }: Ctx<SessionActor>
   if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id)) return answer;
   await record(services, async (tx) => {
     const token = await issueToken(services, tx, user.id, "email_verification");
-    await queueMail(services, tx, user.email, verificationLetter(services, token.text), token.expires_at);
+    await queueMail(services, tx, user.email, verificationMail(services, token.text), token.expires_at);
   });
   services.mail.wake();
   return answer;
 }
 
-export async function consumeVerification(ctx: Ctx<Nobody>, token: string) {
+export async function consumeVerification(ctx: Ctx<AnonymousActor>, token: string) {
   const { services, from } = ctx;
   const { user_id } = await liveToken(ctx, services.store.read, token, "email_verification");
   const asUser: Ctx = { services, actor: { kind: "user", user_id }, from };

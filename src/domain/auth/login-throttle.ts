@@ -9,22 +9,22 @@ import {
   noteLoginNetwork,
 } from "../../store/queries/logins.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import type { Origin, Services } from "../core/context.ts";
+import type { RequestSource, Services } from "../core/context.ts";
 import { throttleKey, type Throttle } from "./throttle.ts";
 import { record } from "../core/record.ts";
 
 const QUARTER_MS = 15 * 60_000;
 const KNOWN_NETWORK_MS = 30 * 24 * 3_600_000;
-export const CONSECUTIVE_MAX = 100;
+export const CONSECUTIVE_FAILURES_MAX = 100;
 
 const PER_PAIR: Throttle = { name: "login", limit: 10, windowMs: QUARTER_MS };
 const PER_ADDRESS: Throttle = { name: "login_address", limit: 20, windowMs: QUARTER_MS };
 const PER_ADDRESS_SLOW: Throttle = { name: "login_address_slow", limit: 1, windowMs: 30_000 };
 const PER_NETWORK: Throttle = { name: "login_network", limit: 100, windowMs: QUARTER_MS };
-const CONSECUTIVE: Throttle = { name: "login_consecutive", limit: CONSECUTIVE_MAX, windowMs: QUARTER_MS };
+const CONSECUTIVE: Throttle = { name: "login_consecutive", limit: CONSECUTIVE_FAILURES_MAX, windowMs: QUARTER_MS };
 
 /** One password check that has been let in. */
-export type LoginTry = {
+export type LoginAttempt = {
   /** The password was wrong: the places stay taken, and the run of failures grows by one. */
   failed(): Promise<void>;
   /** It was right, or never got to be checked: nothing of it counts. */
@@ -33,7 +33,11 @@ export type LoginTry = {
   succeeded(tx: Tx): Promise<void>;
 };
 
-export async function enterLogin(services: Services, email_key: string, from: Origin | undefined): Promise<LoginTry> {
+export async function startLoginAttempt(
+  services: Services,
+  email_key: string,
+  from: RequestSource | undefined,
+): Promise<LoginAttempt> {
   const address_key = throttleKey(services, email_key);
   const network_key = throttleKey(services, from?.network ?? "");
   const { read } = services.store;
@@ -46,7 +50,7 @@ export async function enterLogin(services: Services, email_key: string, from: Or
     for (const [throttle, subject] of taken) services.throttles.giveBack(throttle, subject);
   };
   const run = await loginFailures.first(read, { address_key, bucket });
-  if (services.settings.throttle && (run?.consecutive ?? 0) >= CONSECUTIVE_MAX) {
+  if (services.settings.throttle && (run?.consecutive ?? 0) >= CONSECUTIVE_FAILURES_MAX) {
     giveBack();
     throw services.throttles.refusal(CONSECUTIVE, undefined, "login_disabled");
   }
@@ -80,14 +84,14 @@ function takePlaces(services: Services, address_key: string, network_key: string
 }
 
 /** Checks a password under the guard; answers only when it was right. */
-export async function guardedCheck(
+export async function checkPasswordThrottled(
   services: Services,
-  subject: { email_key: string; phc: string | null; password: string; from: Origin | undefined },
+  subject: { email_key: string; phc: string | null; password: string; from: RequestSource | undefined },
   wrong: "invalid_credentials" | "wrong_current_password",
-): Promise<LoginTry> {
+): Promise<LoginAttempt> {
   const { email_key, from } = subject;
   const who = { address: throttleKey(services, email_key).slice(0, 12), ...from }; // tells tries on one address apart, not whose
-  const attempt = await enterLogin(services, email_key, from).catch((error: unknown) => {
+  const attempt = await startLoginAttempt(services, email_key, from).catch((error: unknown) => {
     services.log.warn("login throttled", who);
     throw error;
   });

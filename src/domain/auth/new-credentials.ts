@@ -16,7 +16,7 @@ const DRAWN = 32;
  * Random bytes that nobody had before, drawn for some secrets at a time: to ask for randomness costs more than the rest of
  * making a key. What is taken is wiped; what is not yet taken lies in memory, as does the generator's own state.
  */
-export function drawer(fill: (bytes: Uint8Array) => void): () => Uint8Array {
+export function createRandomPool(fill: (bytes: Uint8Array) => void): () => Uint8Array {
   const drawn = new Uint8Array(DRAWN * RANDOM_BYTES);
   let used = drawn.length;
   return () => {
@@ -31,11 +31,11 @@ export function drawer(fill: (bytes: Uint8Array) => void): () => Uint8Array {
   };
 }
 
-const fresh = drawer((bytes) => randomFillSync(bytes));
+const fresh = createRandomPool((bytes) => randomFillSync(bytes));
 
-export type Minted = { text: string; stored: { lookup_hash: string; display_prefix: string } };
+export type NewCredential = { text: string; stored: { lookup_hash: string; display_prefix: string } };
 
-export function mint(kind: CredentialKind, env: Env | null = null): Minted {
+export function mint(kind: CredentialKind, env: Env | null = null): NewCredential {
   const text = formatCredential(kind, env, fresh());
   return { text, stored: { lookup_hash: sha256Hex(text), display_prefix: displayPrefix(text) } };
 }
@@ -43,21 +43,21 @@ export function mint(kind: CredentialKind, env: Env | null = null): Minted {
 const ATTEMPTS_MAX = 3;
 
 /** Two equal random keys are next to impossible; should it happen, a fresh one is made (decision 39). */
-export async function withFreshMaterial<T>(make: () => Promise<T>): Promise<T> {
+export async function retryOnHashCollision<T>(make: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await make();
     } catch (error) {
-      if (!(error instanceof HashClash) || attempt === ATTEMPTS_MAX) throw error;
+      if (!(error instanceof HashCollision) || attempt === ATTEMPTS_MAX) throw error;
     }
   }
 }
 
-export class HashClash extends Error {}
+export class HashCollision extends Error {}
 
 /** For `clash`: a violated unique index on a hash asks for fresh material, any other is not ours to name. */
-export function freshOnHashClash(target: string): undefined {
-  if (target.includes("_hash")) throw new HashClash();
+export function onHashConflict(target: string): undefined {
+  if (target.includes("_hash")) throw new HashCollision();
   return undefined;
 }
 

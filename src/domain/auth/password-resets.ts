@@ -5,31 +5,31 @@ import { clearAllLoginFailures } from "../../store/queries/logins.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import { revokeSessionsOf } from "../../store/queries/sessions.ts";
 import { setPassword, userByEmailKey } from "../../store/queries/users.ts";
-import type { Nobody } from "../core/actor.ts";
+import type { AnonymousActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { throttleKey } from "./throttle.ts";
 import { emailVerified, verifyAddress } from "./email-verifications.ts";
 import type { Event } from "../core/events.ts";
-import { passwordWasResetLetter, resetLetter } from "../mail/templates.ts";
+import { passwordWasResetMail, resetMail } from "../mail/templates.ts";
 import { mint } from "./new-credentials.ts";
 import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
-import { pretendMail, queueMail } from "../mail/outbox.ts";
+import { queueDecoyMail, queueMail } from "../mail/outbox.ts";
 import { checkNewPassword } from "./password-policy.ts";
 import { liveUser } from "./users.ts";
 
 const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: 3_600_000 };
 
-export async function requestReset({ services, from }: Ctx<Nobody>, email: string) {
+export async function requestReset({ services, from }: Ctx<AnonymousActor>, email: string) {
   const answer = { object: "password_reset" as const, accepted: true as const };
   const email_key = normalizeEmail(email);
   if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key))) return answer;
   await record(services, async (tx) => {
     const user = await userByEmailKey.first(tx, { email_key });
-    if (!user) return pretendMail(services, tx, email, resetLetter(services, mint("password_reset").text));
+    if (!user) return queueDecoyMail(services, tx, email, resetMail(services, mint("password_reset").text));
     const token = await issueToken(services, tx, user.id, "password_reset");
-    await queueMail(services, tx, user.email, resetLetter(services, token.text), token.expires_at);
+    await queueMail(services, tx, user.email, resetMail(services, token.text), token.expires_at);
   });
   services.mail.wake();
   services.log.info("password reset asked for", { ...from });
@@ -38,7 +38,7 @@ export async function requestReset({ services, from }: Ctx<Nobody>, email: strin
 
 export type ResetConsume = { token: string; password: string };
 
-export async function consumeReset(ctx: Ctx<Nobody>, want: ResetConsume) {
+export async function consumeReset(ctx: Ctx<AnonymousActor>, want: ResetConsume) {
   const { services, from } = ctx;
   const { user_id } = await liveToken(ctx, services.store.read, want.token, "password_reset");
   const { email, email_key } = await liveUser(services.store.read, user_id);
@@ -53,7 +53,7 @@ export async function consumeReset(ctx: Ctx<Nobody>, want: ResetConsume) {
     const verified = await verifyAddress(tx, user_id, now);
     const revoked_sessions = await revokeSessionsOf.run(tx, { user_id, except: "", now });
     await clearAllLoginFailures.run(tx, { address_key: throttleKey(services, email_key) });
-    await queueMail(services, tx, email, passwordWasResetLetter(services));
+    await queueMail(services, tx, email, passwordWasResetMail(services));
     const reset: Event = { action: "user.password_reset", target_id: user_id, payload: { revoked_sessions } };
     return { value: null, events: verified ? [reset, emailVerified(user_id)] : [reset] };
   });

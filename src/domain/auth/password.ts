@@ -17,7 +17,7 @@ const NOBODYS_SALT = "a2V5cmFjay1ub2JvZHk";
 type Waiting = { go: () => void; timer: NodeJS.Timeout };
 
 /** Lets `atOnce` tasks run; the next 32 wait up to two seconds; everybody else is refused at once. */
-export class Gate {
+export class ConcurrencyLimit {
   readonly #atOnce: number;
   readonly #queue: Waiting[] = [];
   #running = 0;
@@ -70,10 +70,10 @@ export function normalizePassword(password: string): string {
 
 export class Passwords {
   readonly #cost: PasswordCost;
-  readonly #gate: Gate;
+  readonly #gate: ConcurrencyLimit;
   readonly #nobodys: string;
 
-  constructor(cost: PasswordCost = PASSWORD_COST, gate = new Gate()) {
+  constructor(cost: PasswordCost = PASSWORD_COST, gate = new ConcurrencyLimit()) {
     this.#cost = cost;
     this.#gate = gate;
     const { memoryCost: m, timeCost: t, parallelism: p } = cost;

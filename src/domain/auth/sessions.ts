@@ -13,11 +13,11 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SessionRow, UserRow } from "../../store/schema/tables.ts";
 import { noteLogin, setLastWorkspace, userByEmailKey, userById } from "../../store/queries/users.ts";
-import type { Nobody, SessionActor } from "../core/actor.ts";
+import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
-import { guardedCheck, type LoginTry } from "./login-throttle.ts";
-import { freshOnHashClash, mint, withFreshMaterial } from "./new-credentials.ts";
+import { checkPasswordThrottled, type LoginAttempt } from "./login-throttle.ts";
+import { onHashConflict, mint, retryOnHashCollision } from "./new-credentials.ts";
 import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { listOf, viewSession, viewUserFields, type Membership } from "../core/views.ts";
@@ -29,35 +29,35 @@ export const SESSIONS_MAX = 50;
 
 export type LogIn = { email: string; password: string; workspace_id?: string | undefined };
 
-/** The stored hash changed between the check and the commit: somebody reset the password, or another log-in rehashed it. */
-class PasswordMoved extends Error {}
+/** The stored hash changed between the check and the commit: somebody reset the password, or another log-in rehashIfStale it. */
+class PasswordChanged extends Error {}
 
-export async function logIn(ctx: Ctx<Nobody>, want: LogIn) {
+export async function logIn(ctx: Ctx<AnonymousActor>, want: LogIn) {
   const { services, from } = ctx;
   const email_key = normalizeEmail(want.email);
   for (let attempt = 1; ; attempt++) {
     const user = await userByEmailKey.first(services.store.read, { email_key });
     const subject = { email_key, phc: user?.password_phc ?? null, password: want.password, from };
-    const entered = await guardedCheck(services, subject, "invalid_credentials");
+    const entered = await checkPasswordThrottled(services, subject, "invalid_credentials");
     if (!user) throw fail("invalid_credentials");
     try {
       return await openSession(ctx, user, want, entered);
     } catch (error) {
-      if (!(error instanceof PasswordMoved) || attempt > 1) throw error;
+      if (!(error instanceof PasswordChanged) || attempt > 1) throw error;
     }
   }
 }
 
-async function openSession(ctx: Ctx<Nobody>, user: UserRow, want: LogIn, entered: LoginTry) {
+async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, want: LogIn, entered: LoginAttempt) {
   const { services, from } = ctx;
-  const password_phc = await rehashed(services, user.password_phc, want.password);
-  return withFreshMaterial(async () => {
+  const password_phc = await rehashIfStale(services, user.password_phc, want.password);
+  return retryOnHashCollision(async () => {
     const minted = mint("session");
     const row = newSession(services, user.id, minted.stored);
     const asUser: Ctx = { services, actor: { kind: "user", user_id: user.id }, from };
-    const value = await mutate(asUser, { workspace_id: null, clash: freshOnHashClash }, async (tx) => {
+    const value = await mutate(asUser, { workspace_id: null, onConflict: onHashConflict }, async (tx) => {
       const current = await userById.first(tx, { id: user.id });
-      if (!current || current.password_phc !== user.password_phc) throw new PasswordMoved();
+      if (!current || current.password_phc !== user.password_phc) throw new PasswordChanged();
       const memberships = await membershipsOfUser.all(tx, { user_id: user.id });
       row.active_workspace_id = chooseWorkspace(memberships, want.workspace_id, current.last_workspace_id);
       const ended = await endOldest(tx, user.id, row.created_at);
@@ -82,7 +82,7 @@ async function openSession(ctx: Ctx<Nobody>, user: UserRow, want: LogIn, entered
 }
 
 /** New parameters reach an old hash when its password is at hand. A busy gate is no reason to refuse the log-in. */
-async function rehashed(services: Services, phc: string, password: string): Promise<string> {
+async function rehashIfStale(services: Services, phc: string, password: string): Promise<string> {
   if (!services.passwords.isStale(phc)) return phc;
   return services.passwords.hash(password).catch(() => phc);
 }

@@ -8,16 +8,16 @@ import { revokeSessionsOf } from "../../store/queries/sessions.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../../store/queries/users.ts";
-import type { Nobody, SessionActor } from "../core/actor.ts";
+import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { throttleKey } from "./throttle.ts";
 import {
-  existingAccountLetter,
-  passwordChangedLetter,
-  unfinishedAccountLetter,
-  verificationLetter,
+  existingAccountMail,
+  passwordChangedMail,
+  unfinishedAccountMail,
+  verificationMail,
 } from "../mail/templates.ts";
-import { guardedCheck } from "./login-throttle.ts";
+import { checkPasswordThrottled } from "./login-throttle.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken } from "./one-time-tokens.ts";
@@ -36,7 +36,7 @@ export async function liveUser(on: Reader, id: string): Promise<UserRow> {
 
 export type SignUp = { email: string; password: string; name?: string | undefined };
 
-export async function signUp(ctx: Ctx<Nobody>, want: SignUp) {
+export async function signUp(ctx: Ctx<AnonymousActor>, want: SignUp) {
   const { services } = ctx;
   checkNewPassword(services, want.password, { email: want.email });
   const email_key = normalizeEmail(want.email);
@@ -45,14 +45,14 @@ export async function signUp(ctx: Ctx<Nobody>, want: SignUp) {
   const mailed = !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key));
   const known = await userByEmailKey.first(services.store.read, { email_key });
   const created = !known && (await createUser(ctx, { ...want, email_key, password_phc }, mailed));
-  if (!created && mailed) await tellOwner(services, email_key);
+  if (!created && mailed) await mailAccountOwner(services, email_key);
   services.mail.wake();
   return { object: "signup" as const, email: want.email, accepted: true as const };
 }
 
 class AddressTaken extends Error {}
 
-function addressClash(target: string): undefined {
+function onAddressConflict(target: string): undefined {
   if (target.includes("email_key")) throw new AddressTaken();
   return undefined;
 }
@@ -78,11 +78,11 @@ async function createUser(
   };
   const ctx: Ctx = { services, actor: { kind: "user", user_id: row.id }, from };
   try {
-    return await mutate(ctx, { workspace_id: null, clash: addressClash }, async (tx) => {
+    return await mutate(ctx, { workspace_id: null, onConflict: onAddressConflict }, async (tx) => {
       await insertUser.run(tx, row);
       if (mailed) {
         const token = await issueToken(services, tx, row.id, "email_verification");
-        await queueMail(services, tx, row.email, verificationLetter(services, token.text), token.expires_at);
+        await queueMail(services, tx, row.email, verificationMail(services, token.text), token.expires_at);
       }
       return { value: true, events: [{ action: "user.created", target_id: row.id, payload: {} }] };
     });
@@ -93,16 +93,16 @@ async function createUser(
 }
 
 /** The one message for an address that has an account. Unverified, it carries the way to own it (decision 70). */
-async function tellOwner(services: Services, email_key: string): Promise<void> {
+async function mailAccountOwner(services: Services, email_key: string): Promise<void> {
   await record(services, async (tx) => {
     const user = await userByEmailKey.first(tx, { email_key });
     if (!user) return;
     if (user.email_verified_at !== null) {
-      await queueMail(services, tx, user.email, existingAccountLetter(services));
+      await queueMail(services, tx, user.email, existingAccountMail(services));
       return;
     }
     const token = await issueToken(services, tx, user.id, "password_reset");
-    await queueMail(services, tx, user.email, unfinishedAccountLetter(services, token.text), token.expires_at);
+    await queueMail(services, tx, user.email, unfinishedAccountMail(services, token.text), token.expires_at);
   });
 }
 
@@ -142,7 +142,7 @@ export async function changePassword(ctx: Ctx<SessionActor>, want: PasswordChang
   const user = await liveUser(read, actor.user_id);
   const { email_key, password_phc: phc } = user;
   const subject = { email_key, phc, password: want.current_password, from };
-  await guardedCheck(services, subject, "wrong_current_password");
+  await checkPasswordThrottled(services, subject, "wrong_current_password");
   const words = (await membershipsOfUser.all(read, { user_id: user.id })).flatMap(({ name, slug }) => [name, slug]);
   checkNewPassword(services, want.password, { email: user.email, words });
   const password_phc = await services.passwords.hash(want.password);
@@ -153,7 +153,7 @@ export async function changePassword(ctx: Ctx<SessionActor>, want: PasswordChang
     await setPassword.run(tx, { id: user.id, password_phc, now });
     await endTokens.run(tx, { user_id: user.id, purpose: "password_reset", now });
     const revoked_sessions = await revokeSessionsOf.run(tx, { user_id: user.id, except: actor.id, now });
-    await queueMail(services, tx, user.email, passwordChangedLetter(services));
+    await queueMail(services, tx, user.email, passwordChangedMail(services));
     return {
       value: null,
       events: [{ action: "user.password_changed", target_id: user.id, payload: { revoked_sessions } }],

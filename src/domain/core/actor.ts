@@ -44,7 +44,7 @@ export type EmbedActor = {
 export type BootstrapActor = { readonly kind: "bootstrap" };
 export type ScannerActor = { readonly kind: "scanner" };
 export type SystemActor = { readonly kind: "system" };
-export type Nobody = { readonly kind: "nobody" };
+export type AnonymousActor = { readonly kind: "anonymous" };
 
 export type Vendor = SecretKeyActor | WorkspaceSession;
 export type Actor =
@@ -55,9 +55,9 @@ export type Actor =
   | BootstrapActor
   | ScannerActor
   | SystemActor
-  | Nobody;
+  | AnonymousActor;
 
-export const NOBODY: Nobody = { kind: "nobody" };
+export const ANONYMOUS: AnonymousActor = { kind: "anonymous" };
 export const SYSTEM: SystemActor = { kind: "system" };
 
 /** How an actor stands in an audit row (decision 97). */
@@ -65,7 +65,7 @@ export function actorColumns(actor: Actor): { actor_type: AuditActorType; actor_
   if (actor.kind === "secret_key") return { actor_type: "secret_key", actor_id: actor.id };
   if (actor.kind === "session" || actor.kind === "user") return { actor_type: "user", actor_id: actor.user_id };
   if (actor.kind === "embed_token") return { actor_type: "embed_token", actor_id: actor.tenant_id };
-  if (actor.kind === "nobody") return { actor_type: "system", actor_id: null };
+  if (actor.kind === "anonymous") return { actor_type: "system", actor_id: null };
   return { actor_type: actor.kind, actor_id: null };
 }
 

@@ -7,7 +7,7 @@ import type { Actor } from "./actor.ts";
 import type { Clock } from "./clock.ts";
 import type { Feed } from "../policy/feed.ts";
 import type { CredentialCache } from "../auth/credential-cache.ts";
-import type { KeptAnswer } from "../limits/idempotency-replays.ts";
+import type { IdempotencyReplay } from "../limits/idempotency-replays.ts";
 import type { NodeRegistry } from "../policy/node-registry.ts";
 import type { Mailer } from "../mail/message.ts";
 import type { Passwords } from "../auth/password.ts";
@@ -15,7 +15,7 @@ import type { KnownIds } from "../usage/known-ids.ts";
 import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
 import type { BackupState, StatusCache, WorkerState } from "../health/state.ts";
-import type { Tally } from "../health/tally.ts";
+import type { MutationCounts } from "../health/mutation-counts.ts";
 import type { Throttles } from "../auth/throttle.ts";
 import type { Vault } from "../vault/vault.ts";
 
@@ -57,18 +57,18 @@ export type Services = {
   /** What is known of backups; absent where nothing makes any. */
   backups?: () => Promise<BackupState>;
   readonly statusCache: StatusCache;
-  /** What happened since the start, counted for /metrics. */
-  readonly tally: Tally;
+  /** Committed mutations by audit action, for /metrics. */
+  readonly mutationCounts: MutationCounts;
 };
 
 /** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */
 export type Ctx<A extends Actor = Actor> = {
   readonly services: Services;
   readonly actor: A;
-  readonly keep?: KeptAnswer | undefined;
+  readonly replay?: IdempotencyReplay | undefined;
   /** Where the request came from, for throttles and the log; absent for what did not come over HTTP. */
-  readonly from?: Origin | undefined;
+  readonly from?: RequestSource | undefined;
 };
 
 /** The caller's network (/24 or /64) and the id of the request. */
-export type Origin = { readonly network: string; readonly request_id: string };
+export type RequestSource = { readonly network: string; readonly request_id: string };

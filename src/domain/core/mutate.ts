@@ -10,18 +10,18 @@ import { actorColumns } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { actions, isDeploymentAction, type Event } from "./events.ts";
 import { record } from "./record.ts";
-import { findKept, storeKept } from "../limits/idempotency-replays.ts";
+import { findReplay, storeReplay } from "../limits/idempotency-replays.ts";
 
 export type Changed<T> = { value: T; events: readonly [Event, ...Event[]] };
 export type Unchanged<T> = { value: T; events: null };
-export type Done<T> = Changed<T> | Unchanged<T>;
+export type MutationResult<T> = Changed<T> | Unchanged<T>;
 
 /** Nothing was changed: no audit row, no version, and whatever the callback wrote is rolled back. */
 export function unchanged<T>(value: T): Unchanged<T> {
   return { value, events: null };
 }
 
-export type Where = {
+export type MutationScope = {
   /** The workspace whose chain records it; null for what only the deployment's chain records. */
   workspace_id: string | null;
   /** True when deployment actions are recorded too. */
@@ -29,38 +29,42 @@ export type Where = {
   /** May run beside others of its kind: it decides on nothing that they write. */
   batch?: boolean;
   /** Which refusal a violated unique index stands for; undefined = an error of ours. */
-  clash?: (target: string) => Failure | undefined;
+  onConflict?: (target: string) => Failure | undefined;
 };
 
-export async function mutate<T>(ctx: Ctx, where: Where, work: (tx: Tx) => Promise<Done<T>>): Promise<T> {
-  const { services, keep } = ctx;
-  const chains = [where.workspace_id, where.deployment || where.workspace_id === null ? NIL_WORKSPACE : null];
-  let done: Done<T> | undefined;
+export async function mutate<T>(
+  ctx: Ctx,
+  scope: MutationScope,
+  work: (tx: Tx) => Promise<MutationResult<T>>,
+): Promise<T> {
+  const { services, replay } = ctx;
+  const chains = [scope.workspace_id, scope.deployment || scope.workspace_id === null ? NIL_WORKSPACE : null];
+  let done: MutationResult<T> | undefined;
   const job = {
     chains: chains.filter((id) => id !== null),
-    batch: where.batch ?? false,
+    batch: scope.batch ?? false,
     work: async (tx: Tx): Promise<Outcome<T>> => {
-      const kept = keep && (await findKept(tx, keep, services.clock.now()));
-      if (kept) return { value: kept.value as T, entries: [], unchanged: true };
+      const found = replay && (await findReplay(tx, replay, services.clock.now()));
+      if (found) return { value: found.value as T, entries: [], unchanged: true };
       done = await work(tx);
       if (!done.events) return { value: done.value, entries: [], unchanged: true };
-      if (keep) await storeKept(tx, keep, done.value, services.clock.now());
-      return { value: done.value, entries: done.events.map((event) => toEntry(ctx, where, event)) };
+      if (replay) await storeReplay(tx, replay, done.value, services.clock.now());
+      return { value: done.value, entries: done.events.map((event) => toEntry(ctx, scope, event)) };
     },
   };
   try {
     const value = await services.store.write(job);
-    for (const { action } of done?.events ?? []) services.tally.mutations[action]++;
-    if (keep && !keep.replayed && done && !done.events)
-      await record(services, (tx) => storeKept(tx, keep, value, services.clock.now()));
+    for (const { action } of done?.events ?? []) services.mutationCounts[action]++;
+    if (replay && !replay.replayed && done && !done.events)
+      await record(services, (tx) => storeReplay(tx, replay, value, services.clock.now()));
     return value;
   } catch (error) {
-    throw (isUniqueError(error) && where.clash?.(uniqueTarget(error))) || error;
+    throw (isUniqueError(error) && scope.onConflict?.(uniqueTarget(error))) || error;
   }
 }
 
-function toEntry(ctx: Ctx, where: Where, event: Event): Entry {
-  const workspace_id = isDeploymentAction(event.action) ? NIL_WORKSPACE : where.workspace_id;
+function toEntry(ctx: Ctx, scope: MutationScope, event: Event): Entry {
+  const workspace_id = isDeploymentAction(event.action) ? NIL_WORKSPACE : scope.workspace_id;
   if (workspace_id === null) throw new Error(`${event.action} needs a workspace`);
   return {
     workspace_id,

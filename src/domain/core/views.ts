@@ -165,11 +165,11 @@ export function viewInvite(row: WorkspaceInviteRow) {
 
 export type ApiKey = ReturnType<typeof viewKey>;
 export type SecretKey = ReturnType<typeof viewSecretKey>;
-export type Minted<T> = T & { key: string; key_shown_once: true };
-export type Rotated<T> = Minted<T> & { previous_key: T };
+export type WithKey<T> = T & { key: string; key_shown_once: true };
+export type Rotated<T> = WithKey<T> & { previous_key: T };
 
 /** A record together with the credential that is shown this once. */
-export function withKey<T extends object>(view: T, text: string): Minted<T> {
+export function withKey<T extends object>(view: T, text: string): WithKey<T> {
   return { ...view, key: text, key_shown_once: true };
 }
 

@@ -7,7 +7,7 @@ import { findEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { keyById, listKeys } from "../../store/queries/keys.ts";
 import type { EmbedActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { holds, mustGrant } from "./rules.ts";
+import { ownsKey, requireGrantable } from "./rules.ts";
 import { createKey, revokeKey, rotateKey } from "../keys/keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
@@ -52,7 +52,7 @@ type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
 /** A key of the token's project, tenant and environment: no expiry, the project's limits, at most the granted scopes. */
 export async function createEmbedKey(ctx: Ctx<EmbedActor>, want: NewEmbedKey) {
   const { project_id, tenant_id, env } = ctx.actor;
-  mustGrant(ctx.actor, want.scopes ?? []);
+  requireGrantable(ctx.actor, want.scopes ?? []);
   return withoutMeta(await stillThere(() => createKey(ctx, { ...want, project_id, tenant_id, env })));
 }
 
@@ -67,7 +67,7 @@ export async function revokeEmbedKey(ctx: Ctx<EmbedActor>, id: string, reason: s
 
 export async function embedKeyUsage(ctx: Ctx<EmbedActor>, id: string, days: number) {
   const row = await keyById.first(ctx.services.store.read, { workspace_id: ctx.actor.workspace_id, id });
-  if (!row || !holds(ctx.actor, row)) throw fail("key_not_found");
+  if (!row || !ownsKey(ctx.actor, row)) throw fail("key_not_found");
   return usageOf(ctx, id, days);
 }
 

@@ -65,7 +65,7 @@ export async function loadEmbedSigner(services: Services): Promise<EmbedSigner |
 
 type Jwk = { kty: "OKP"; crv: "Ed25519"; x: string; use: "sig"; alg: typeof EMBED_ALG; kid: string };
 
-/** What the JWKS holds: public parts only. */
+/** What the JWKS ownsKey: public parts only. */
 export async function publishedKeys(services: Services): Promise<Jwk[]> {
   const now = services.clock.now();
   const rows = (await usableSigningKeys.all(services.store.read, EMBED)).filter((row) => isPublished(row, now));
@@ -131,7 +131,7 @@ export async function rotateSigningKey(ctx: Ctx, want: Rotation = {}): Promise<S
 }
 
 /** For a restored database whose master key is gone: nothing can be opened any more, so both keys are made anew. */
-export async function remakeEmbedKeys(ctx: Ctx): Promise<void> {
+export async function recreateEmbedKeys(ctx: Ctx): Promise<void> {
   const { services } = ctx;
   const now = services.clock.now();
   const [active, standby] = [newSigningKeyRow(services, "embed", now), newSigningKeyRow(services, "embed", null)];

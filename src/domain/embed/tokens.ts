@@ -11,7 +11,7 @@ import { liveProjectById } from "../../store/queries/projects.ts";
 import { liveTenantById } from "../../store/queries/tenants.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { EmbedActor, SecretKeyActor } from "../core/actor.ts";
-import { coverEnv } from "../core/env-access.ts";
+import { requireEnvAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { EMBED_ALG, embedKeyAt, loadEmbedSigner } from "./signing-keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -36,7 +36,7 @@ export type NewEmbedToken = {
 /** Signs a token. It writes nothing: no audit row, no lock. */
 export async function mintEmbedToken(ctx: Ctx<SecretKeyActor>, want: NewEmbedToken) {
   const { services, actor } = ctx;
-  coverEnv(actor, want.env);
+  requireEnvAccess(actor, want.env);
   const { read } = services.store;
   const project = await liveProject(read, actor.workspace_id, want.project_id);
   const tenant = await liveTenant(read, actor.workspace_id, want.tenant_id);

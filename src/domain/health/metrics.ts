@@ -9,7 +9,7 @@ import type { Services } from "../core/context.ts";
 import { mailState } from "../mail/outbox.ts";
 import { backupState } from "./status.ts";
 
-export async function gather(services: Services): Promise<Family[]> {
+export async function collectMetrics(services: Services): Promise<Family[]> {
   const stored = await storedFamilies(services).catch(() => []);
   const up = gauge("keyrack_database_up", "1 when the database answered this scrape.", stored.length > 0 ? 1 : 0);
   return [
@@ -23,8 +23,8 @@ export async function gather(services: Services): Promise<Family[]> {
   ];
 }
 
-function writeFamilies({ store, tally }: Services): Family[] {
-  const mutations = Object.entries(tally.mutations).map(([action, value]) => ({ labels: { action }, value }));
+function writeFamilies({ store, mutationCounts }: Services): Family[] {
+  const mutations = Object.entries(mutationCounts).map(([action, value]) => ({ labels: { action }, value }));
   return [
     counter("keyrack_mutations", "Changes committed and audited, by action.", mutations),
     counter("keyrack_commits", "Durable commits.", store.stats.commits),

@@ -13,16 +13,16 @@ import {
 } from "../../store/queries/keys.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { EmbedActor, Vendor } from "../core/actor.ts";
-import { coverEnv, manageable, placeAfter, readable, visibleEnv } from "../core/env-access.ts";
+import { requireEnvAccess, requireManageable, positionAfter, requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
-import { holds, mustBeRotatable, mustHavePlace } from "../embed/rules.ts";
+import { ownsKey, requireRotatable, requireKeyQuota } from "../embed/rules.ts";
 import { changes, type Event } from "../core/events.ts";
-import { freshOnHashClash, mint, withFreshMaterial, type Minted as Material } from "../auth/new-credentials.ts";
+import { onHashConflict, mint, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
-import { listOf, viewKey, withKey, type ApiKey, type Meta, type Minted, type Rotated } from "../core/views.ts";
+import { listOf, viewKey, withKey, type ApiKey, type Meta, type WithKey, type Rotated } from "../core/views.ts";
 
 export type NewKey = {
   project_id: string;
@@ -38,20 +38,20 @@ export type NewKey = {
 type Holder = Ctx<Vendor | EmbedActor>;
 
 /** Mints a key. Its text is returned this once; afterwards only its hash exists. */
-export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
-  coverEnv(ctx.actor, want.env);
+export function createKey(ctx: Holder, want: NewKey): Promise<WithKey<ApiKey>> {
+  requireEnvAccess(ctx.actor, want.env);
   mustBeFuture(ctx, want.expires_at);
   const { actor } = ctx;
   const { workspace_id } = actor;
   const embed = actor.kind === "embed_token" ? actor : null;
-  return withFreshMaterial(() => {
-    const minted = mint("api_key", want.env); // before the transaction: it holds the only writer
-    return mutate(ctx, { workspace_id, clash: freshOnHashClash, batch: !embed }, async (tx) => {
+  return retryOnHashCollision(() => {
+    const minted = mint("api_key", want.env); // before the transaction: it ownsKey the only writer
+    return mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
       const [project, tenant] = await Promise.all([
         liveProject(tx, workspace_id, want.project_id),
         liveTenant(tx, workspace_id, want.tenant_id),
       ]);
-      if (embed) await mustHavePlace(tx, embed, ctx.services.clock.now());
+      if (embed) await requireKeyQuota(tx, embed, ctx.services.clock.now());
       const policy_version = await tx.bump(project.id);
       const row = newKeyRow(ctx, want, minted.stored, { project, tenant, policy_version });
       await insertKey.insertDeferred(tx, row);
@@ -62,7 +62,7 @@ export function createKey(ctx: Holder, want: NewKey): Promise<Minted<ApiKey>> {
 
 type Place = { project: { id: string }; tenant: { id: string }; policy_version: number };
 
-function newKeyRow(ctx: Holder, key: NewKey, stored: Material["stored"], place: Place): ApiKeyRow {
+function newKeyRow(ctx: Holder, key: NewKey, stored: NewCredential["stored"], place: Place): ApiKeyRow {
   return {
     id: ctx.services.newId(),
     workspace_id: ctx.actor.workspace_id,
@@ -115,14 +115,14 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   const { workspace_id } = ctx.actor;
   const env = visibleEnv(ctx.actor, query.env);
   const after = query.after
-    ? placeAfter(ctx.actor, await keyById.first(read, { workspace_id, id: query.after }))
+    ? positionAfter(ctx.actor, await keyById.first(read, { workspace_id, id: query.after }))
     : null;
   return listOf(await listKeyRows(read, { ...query, workspace_id, env, after }), query.limit, viewKey);
 }
 
 export function showKey({ services, actor }: Ctx<Vendor>, id: string): MaybePromise<ApiKey> {
   const found = keyById.firstMemoized(services.store.read, { workspace_id: actor.workspace_id, id });
-  return thenMaybe(found, (row) => viewKey(readable(actor, row, "key_not_found")));
+  return thenMaybe(found, (row) => viewKey(requireReadable(actor, row, "key_not_found")));
 }
 
 export type KeyEdit = {
@@ -137,7 +137,7 @@ export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Ap
   mustBeFuture(ctx, edit.expires_at);
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
-    const row = manageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");
+    const row = requireManageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");
     if (row.revoked_at !== null) throw fail("revoked_not_editable");
     if (extendsQuarantine(row, edit.expires_at)) throw fail("quarantine_not_extendable");
     const after = applyEdit(row, edit);
@@ -177,17 +177,17 @@ function auditable(row: ApiKeyRow) {
 
 /** A key that this actor may manage; somebody else's is simply not there. */
 function held({ actor }: Holder, row: ApiKeyRow | undefined): ApiKeyRow {
-  return manageable(actor, row && holds(actor, row) ? row : undefined, "key_not_found");
+  return requireManageable(actor, row && ownsKey(actor, row) ? row : undefined, "key_not_found");
 }
 
 export function rotateKey(ctx: Holder, id: string, overlap_hours: number): Promise<Rotated<ApiKey>> {
   const { workspace_id } = ctx.actor;
-  return withFreshMaterial(() =>
-    mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
+  return retryOnHashCollision(() =>
+    mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const row = held(ctx, await keyById.first(tx, { workspace_id, id }));
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       const now = ctx.services.clock.now();
-      if (ctx.actor.kind === "embed_token") await mustBeRotatable(tx, ctx.actor, row, now);
+      if (ctx.actor.kind === "embed_token") await requireRotatable(tx, ctx.actor, row, now);
       const minted = mint("api_key", row.env);
       const policy_version = await tx.bump(row.project_id);
       const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours), policy_version };

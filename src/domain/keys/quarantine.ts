@@ -17,7 +17,7 @@ import type { ApiKeyRow, SecretKeyRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { ScannerActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { leakLetter } from "../mail/templates.ts";
+import { leakMail } from "../mail/templates.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
@@ -53,7 +53,7 @@ function quarantineKey(ctx: Scanner, { id, workspace_id }: Found, place: string)
     const policy_version = await tx.bump(row.project_id);
     const after = { ...quarantined(row, place, ctx.services.clock.now()), policy_version };
     await quarantineKeyRow.run(tx, after);
-    await tellOwners(ctx, tx, after, place);
+    await notifyOwners(ctx, tx, after, place);
     return { value: null, events: [{ action: "api_key.quarantined", target_id: id, payload: payloadOf(after) }] };
   });
 }
@@ -64,7 +64,7 @@ async function quarantineSecretKey(ctx: Scanner, { id, workspace_id }: Found, pl
     if (!row || isSettled(row)) return unchanged(null);
     const after = quarantined(row, place, ctx.services.clock.now());
     await quarantineSecretKeyRow.run(tx, after);
-    await tellOwners(ctx, tx, after, place);
+    await notifyOwners(ctx, tx, after, place);
     return { value: null, events: [{ action: "secret_key.quarantined", target_id: id, payload: payloadOf(after) }] };
   });
   await ctx.services.credentialCache.invalidate(id);
@@ -76,7 +76,7 @@ function noticeTestKey({ services, ...rest }: Scanner, kind: Kind, found: Found,
     const row = await (kind === "api_key" ? keyById : secretKeyById).first(tx, { workspace_id, id });
     if (!row || row.revoked_at !== null) return;
     const first = await noteLeak.run(tx, { credential_id: id, workspace_id, noticed_at: services.clock.now() });
-    if (first > 0) await tellOwners({ services, ...rest }, tx, row, place);
+    if (first > 0) await notifyOwners({ services, ...rest }, tx, row, place);
   });
 }
 
@@ -96,7 +96,12 @@ function payloadOf({ env, quarantine_reason, expires_at }: ApiKeyRow | SecretKey
 }
 
 /** Every owner, else the billing address, else only the log (decision 173). */
-async function tellOwners({ services }: Scanner, tx: Tx, row: ApiKeyRow | SecretKeyRow, place: string): Promise<void> {
+async function notifyOwners(
+  { services }: Scanner,
+  tx: Tx,
+  row: ApiKeyRow | SecretKeyRow,
+  place: string,
+): Promise<void> {
   const { workspace_id } = row;
   const workspace = await workspaceById.first(tx, { id: workspace_id });
   const members = await membersOf.all(tx, { workspace_id });
@@ -110,5 +115,5 @@ async function tellOwners({ services }: Scanner, tx: Tx, row: ApiKeyRow | Secret
     });
   }
   const leak = { key: row.display_prefix, live: row.env === "live", where: place.slice(0, PLACE_CHARS).toWellFormed() };
-  for (const to of addresses) await queueMail(services, tx, to, leakLetter(services, workspace?.name ?? "", leak));
+  for (const to of addresses) await queueMail(services, tx, to, leakMail(services, workspace?.name ?? "", leak));
 }

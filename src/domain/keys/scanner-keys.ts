@@ -87,7 +87,7 @@ export function parseKeyList(text: string): KeyList {
     const key = typeof one?.key === "string" ? toP256(one.key) : undefined;
     if (key && typeof one?.key_identifier === "string") keys.set(one.key_identifier, key);
   }
-  if (keys.size === 0) throw new Error("it holds no ECDSA P-256 key");
+  if (keys.size === 0) throw new Error("it ownsKey no ECDSA P-256 key");
   return keys;
 }
 

@@ -12,13 +12,21 @@ import {
 } from "../../store/queries/secret-keys.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
 import { confinedTo, hasOwnerScope, type Vendor } from "../core/actor.ts";
-import { coverEnv, manageable, placeAfter, readable } from "../core/env-access.ts";
+import { requireEnvAccess, requireManageable, positionAfter, requireReadable } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
-import { freshOnHashClash, mint, withFreshMaterial } from "../auth/new-credentials.ts";
+import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
-import { listOf, viewSecretKey, withKey, type Meta, type Minted, type Rotated, type SecretKey } from "../core/views.ts";
+import {
+  listOf,
+  viewSecretKey,
+  withKey,
+  type Meta,
+  type WithKey,
+  type Rotated,
+  type SecretKey,
+} from "../core/views.ts";
 
 export const SECRET_KEYS_MAX = 1_000;
 
@@ -58,17 +66,17 @@ export function secretKeyCreated({ id, env, display_prefix, name }: SecretKeyRow
   return { action: "secret_key.created", target_id: id, payload: { env, display_prefix, name } };
 }
 
-export async function createSecretKey(ctx: Ctx<Vendor>, want: NewSecretKey): Promise<Minted<SecretKey>> {
-  coverEnv(ctx.actor, want.env);
+export async function createSecretKey(ctx: Ctx<Vendor>, want: NewSecretKey): Promise<WithKey<SecretKey>> {
+  requireEnvAccess(ctx.actor, want.env);
   if (want.expires_at !== undefined && want.expires_at <= ctx.services.clock.now()) {
     throw failField("invalid_body", "expires_at", "must be in the future");
   }
   const { workspace_id } = ctx.actor;
-  const made = await withFreshMaterial(() => {
+  const made = await retryOnHashCollision(() => {
     const minted = mint("secret_key", want.env);
     const owner_scope = hasOwnerScope(ctx.actor);
     const row = newSecretKeyRow(ctx, { ...want, ...minted.stored, workspace_id, owner_scope });
-    return mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
+    return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const [count] = await countSecretKeys.all(tx, { workspace_id });
       if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw fail("quota_reached");
       await insertSecretKey.run(tx, row);
@@ -87,7 +95,7 @@ export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string |
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
-    ? placeAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
+    ? positionAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
     : null;
   const rows = await listSecretKeyRows(read, { workspace_id, env: confinedTo(ctx.actor), after });
   return listOf(rows, LIST_MAX, viewSecretKey);
@@ -95,7 +103,7 @@ export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string |
 
 export async function showSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKey> {
   const row = await secretKeyById.first(ctx.services.store.read, { workspace_id: ctx.actor.workspace_id, id });
-  return viewSecretKey(readable(ctx.actor, row, "secret_key_not_found"));
+  return viewSecretKey(requireReadable(ctx.actor, row, "secret_key_not_found"));
 }
 
 export async function rotateSecretKey(
@@ -104,9 +112,13 @@ export async function rotateSecretKey(
   overlap_hours: number,
 ): Promise<Rotated<SecretKey>> {
   const { workspace_id } = ctx.actor;
-  const rotated = await withFreshMaterial(() =>
-    mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
-      const row = manageable(ctx.actor, await secretKeyById.first(tx, { workspace_id, id }), "secret_key_not_found");
+  const rotated = await retryOnHashCollision(() =>
+    mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
+      const row = requireManageable(
+        ctx.actor,
+        await secretKeyById.first(tx, { workspace_id, id }),
+        "secret_key_not_found",
+      );
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       const now = ctx.services.clock.now();
       const minted = mint("secret_key", row.env);
@@ -134,7 +146,11 @@ export async function rotateSecretKey(
 export async function revokeSecretKey(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<SecretKey> {
   const { workspace_id } = ctx.actor;
   const revoked = await mutate(ctx, { workspace_id }, async (tx) => {
-    const row = manageable(ctx.actor, await secretKeyById.first(tx, { workspace_id, id }), "secret_key_not_found");
+    const row = requireManageable(
+      ctx.actor,
+      await secretKeyById.first(tx, { workspace_id, id }),
+      "secret_key_not_found",
+    );
     if (row.revoked_at !== null) return unchanged(viewSecretKey(row));
     const now = ctx.services.clock.now();
     await revokeSecretKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null });

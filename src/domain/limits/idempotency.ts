@@ -18,7 +18,7 @@ import {
   releaseRecord,
 } from "../../store/queries/idempotency.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
-import { coverEnv } from "../core/env-access.ts";
+import { requireEnvAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import type { Vault } from "../vault/vault.ts";
@@ -55,7 +55,7 @@ export async function reapIdempotency(services: Services): Promise<number> {
 }
 
 function scopeOf({ actor }: Machine, { env, scope_hash }: Named): ClaimScope {
-  coverEnv(actor, env);
+  requireEnvAccess(actor, env);
   return { workspace_id: actor.workspace_id, env, scope_hash };
 }
 
@@ -73,7 +73,7 @@ export async function claim(ctx: Machine, want: NewClaim) {
     lock_ms: LOCK_MS,
     stolen: false,
     retry_after_ms: null as number | null,
-    response: null as KeptResponse | null,
+    response: null as StoredResponse | null,
     max_body_bytes: BODY_BYTES_MAX,
   };
   if (claimed.state === "execute") return { ...answer, lock_token, stolen: claimed.stolen };
@@ -88,7 +88,7 @@ export async function claim(ctx: Machine, want: NewClaim) {
 }
 
 type Headers = Record<string, string>;
-export type KeptResponse = { status: number; headers: Headers; body: string | null; body_stored: boolean };
+export type StoredResponse = { status: number; headers: Headers; body: string | null; body_stored: boolean };
 
 export type Completing = Named & {
   lock_token: string;

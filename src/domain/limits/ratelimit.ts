@@ -3,7 +3,7 @@
 import type { CheckRequest, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
-import { coverEnv } from "../core/env-access.ts";
+import { requireEnvAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 
@@ -13,7 +13,7 @@ type Machine = Ctx<SecretKeyActor>;
 
 /** Not an async function: counters in this process answer at once, and a promise for that costs as much as the check. */
 export function checkLimits({ services, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
-  coverEnv(actor, want.env);
+  requireEnvAccess(actor, want.env);
   const { project_id, env, key_id, tenant_id, cost, limits } = want; // field by field: a spread costs more than the check
   const { workspace_id } = actor;
   const verdict = services.counters.counter.check({ workspace_id, project_id, env, key_id, tenant_id, cost, limits });
@@ -28,7 +28,7 @@ function resultOf(verdict: Verdict): LimitsResult {
 }
 
 export async function leaseLimits({ services, actor }: Machine, want: Omit<LeaseRequest, "workspace_id">) {
-  coverEnv(actor, want.env);
+  requireEnvAccess(actor, want.env);
   const lease = await services.counters.counter.lease({ workspace_id: actor.workspace_id, ...want });
   return { object: "ratelimit_lease" as const, ...lease };
 }

@@ -23,7 +23,7 @@ import { LIST_MAX } from "../../store/queries/page.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
-import type { Letter } from "./templates.ts";
+import type { MailMessage } from "./templates.ts";
 import { record } from "../core/record.ts";
 import { listOf } from "../core/views.ts";
 
@@ -42,7 +42,7 @@ export async function queueMail(
   services: Services,
   tx: Tx,
   to: string,
-  letter: Letter,
+  letter: MailMessage,
   until?: number,
 ): Promise<string> {
   const now = services.clock.now();
@@ -67,7 +67,7 @@ export async function queueMail(
 }
 
 /** The work of queueing and nothing to show for it: an address without an account must not answer faster. */
-export async function pretendMail(services: Services, tx: Tx, to: string, letter: Letter): Promise<void> {
+export async function queueDecoyMail(services: Services, tx: Tx, to: string, letter: MailMessage): Promise<void> {
   await deleteMail.run(tx, { id: await queueMail(services, tx, to, letter) });
 }
 

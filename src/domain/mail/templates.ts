@@ -2,7 +2,7 @@
 // ever sees. Nothing a stranger typed goes in but the name of a workspace, on one line.
 import type { Services } from "../core/context.ts";
 
-export type LetterKind =
+export type MailKind =
   | "email_verification"
   | "existing_account"
   | "unfinished_account"
@@ -12,7 +12,7 @@ export type LetterKind =
   | "workspace_invite"
   | "key_quarantined";
 
-export type Letter = { kind: LetterKind; subject: string; text: string };
+export type MailMessage = { kind: MailKind; subject: string; text: string };
 
 export function pageLink(services: Services, page: "verify" | "reset" | "invite", token: string): string {
   return `${services.publicUrl}/#/${page}?token=${token}`;
@@ -23,7 +23,7 @@ function forgotPage(services: Services): string {
   return `${services.publicUrl}/#/forgot`;
 }
 
-function letter(kind: LetterKind, subject: string, lines: readonly string[]): Letter {
+function letter(kind: MailKind, subject: string, lines: readonly string[]): MailMessage {
   return { kind, subject: onOneLine(subject), text: `${lines.join("\n\n")}\n` };
 }
 
@@ -34,7 +34,7 @@ function onOneLine(text: string): string {
     .slice(0, 200);
 }
 
-export function verificationLetter(services: Services, token: string): Letter {
+export function verificationMail(services: Services, token: string): MailMessage {
   return letter("email_verification", "Verify your e-mail address", [
     "Please confirm that this is your e-mail address:",
     pageLink(services, "verify", token),
@@ -42,14 +42,14 @@ export function verificationLetter(services: Services, token: string): Letter {
   ]);
 }
 
-export function existingAccountLetter(services: Services): Letter {
+export function existingAccountMail(services: Services): MailMessage {
   return letter("existing_account", "You already have an account", [
     "Somebody, perhaps you, tried to sign up with this e-mail address. It has an account already, and nothing was changed.",
     `If this was you, log in with the password you have. If you have forgotten it, choose a new one:\n${forgotPage(services)}`,
   ]);
 }
 
-export function unfinishedAccountLetter(services: Services, token: string): Letter {
+export function unfinishedAccountMail(services: Services, token: string): MailMessage {
   return letter("unfinished_account", "Finish signing up", [
     "An account for this e-mail address was begun and never confirmed. Choose a password to make it yours:",
     pageLink(services, "reset", token),
@@ -57,7 +57,7 @@ export function unfinishedAccountLetter(services: Services, token: string): Lett
   ]);
 }
 
-export function resetLetter(services: Services, token: string): Letter {
+export function resetMail(services: Services, token: string): MailMessage {
   return letter("password_reset", "Reset your password", [
     "Choose a new password here:",
     pageLink(services, "reset", token),
@@ -65,21 +65,21 @@ export function resetLetter(services: Services, token: string): Letter {
   ]);
 }
 
-export function passwordChangedLetter(services: Services): Letter {
+export function passwordChangedMail(services: Services): MailMessage {
   return letter("password_changed", "Your password was changed", [
     "The password of your account was changed, and every other session was ended.",
     `If this was not you, reset your password at once:\n${forgotPage(services)}`,
   ]);
 }
 
-export function passwordWasResetLetter(services: Services): Letter {
+export function passwordWasResetMail(services: Services): MailMessage {
   return letter("password_was_reset", "Your password was reset", [
     "The password of your account was reset by a link from this mailbox, and every session was ended.",
     `If this was not you, reset it again at once and look after your mailbox:\n${forgotPage(services)}`,
   ]);
 }
 
-export function inviteLetter(services: Services, workspace: string, role: string, token: string): Letter {
+export function inviteMail(services: Services, workspace: string, role: string, token: string): MailMessage {
   const name = onOneLine(workspace);
   return letter("workspace_invite", `You are invited to ${name}`, [
     `You are invited to join the workspace "${name}" as ${role}:`,
@@ -89,11 +89,11 @@ export function inviteLetter(services: Services, workspace: string, role: string
 }
 
 /** `where` is what the scanner says of the place: masked, on one line, and empty where it said nothing. */
-export function leakLetter(
+export function leakMail(
   services: Services,
   workspace: string,
   leak: { key: string; live: boolean; where: string },
-): Letter {
+): MailMessage {
   const found = leak.where === "" ? "" : ` Where: ${leak.where}`;
   return letter("key_quarantined", `A leaked key was reported: ${leak.key}`, [
     `A secret scanner found the key ${leak.key}… of the workspace "${onOneLine(workspace)}" in a public place.${found}`,

@@ -4,8 +4,8 @@
 import { fail } from "../../kernel/errors.ts";
 import type { Store } from "../../store/store.ts";
 import { headById } from "../../store/queries/policy.ts";
-import { PolicyPages } from "./page-cache.ts";
-import { Waiter, type OnGone } from "../core/waiter.ts";
+import { PageCache } from "./page-cache.ts";
+import { Subscription, type OnDisconnect } from "../core/subscription.ts";
 
 export type Head = {
   readonly project_id: string;
@@ -17,15 +17,15 @@ export type Head = {
 };
 
 const HEADS_MAX = 10_000;
-const WAITERS_MAX = 10_000;
+const SUBSCRIPTIONS_MAX = 10_000;
 
 export class Feed {
-  readonly pages = new PolicyPages();
+  readonly pages = new PageCache();
   /** How often a head was found in memory, and how often it was read. */
   readonly reads = { hits: 0, misses: 0 };
   readonly #store: Store;
   readonly #heads = new Map<string, Head>();
-  readonly #waiters = new Map<string, Set<Waiter>>();
+  readonly #subscriptions = new Map<string, Set<Subscription>>();
   /** Reads that began after the project's last wake: those woken by it share one. */
   readonly #rereads = new Map<string, Promise<Head>>();
   /** Moves with every change: a head read before it must not be kept after it. */
@@ -39,13 +39,13 @@ export class Feed {
       this.#epoch++;
       for (const { project_id } of bumped) {
         this.#heads.delete(project_id);
-        this.#wake(project_id);
+        this.#notify(project_id);
       }
     });
     store.onNotice("resync", () => {
       this.#epoch++;
       this.#heads.clear();
-      for (const project_id of this.#waiters.keys()) this.#wake(project_id);
+      for (const project_id of this.#subscriptions.keys()) this.#notify(project_id);
     });
   }
 
@@ -61,7 +61,7 @@ export class Feed {
   }
 
   /** For somebody who was just woken: a thousand of them read the head once. */
-  async headOnceWoken(workspace_id: string, project_id: string): Promise<Head> {
+  async headAfterChange(workspace_id: string, project_id: string): Promise<Head> {
     let reread = this.#rereads.get(project_id);
     if (!reread) {
       const work = (async () => this.head(workspace_id, project_id))();
@@ -94,29 +94,29 @@ export class Feed {
   }
 
   /** Joins those who wait for this project; undefined when there are too many, or the service is stopping. */
-  join(project_id: string, waitMs: number, onGone: OnGone): Waiter | undefined {
-    if (this.#stopped || this.#waiting >= WAITERS_MAX) return undefined;
-    const set = this.#waiters.get(project_id) ?? new Set();
-    this.#waiters.set(project_id, set);
-    const waiter = new Waiter(waitMs, onGone, () => {
-      if (!set.delete(waiter)) return;
+  subscribe(project_id: string, waitMs: number, onDisconnect: OnDisconnect): Subscription | undefined {
+    if (this.#stopped || this.#waiting >= SUBSCRIPTIONS_MAX) return undefined;
+    const set = this.#subscriptions.get(project_id) ?? new Set();
+    this.#subscriptions.set(project_id, set);
+    const subscription = new Subscription(waitMs, onDisconnect, () => {
+      if (!set.delete(subscription)) return;
       this.#waiting--;
-      if (set.size === 0 && this.#waiters.get(project_id) === set) this.#waiters.delete(project_id);
+      if (set.size === 0 && this.#subscriptions.get(project_id) === set) this.#subscriptions.delete(project_id);
     });
-    set.add(waiter);
+    set.add(subscription);
     this.#waiting++;
-    return waiter;
+    return subscription;
   }
 
   /** Answers everybody who waits, and lets nobody wait any more. */
   stop(): void {
     this.#stopped = true;
-    for (const set of this.#waiters.values()) for (const waiter of set) waiter.end();
+    for (const set of this.#subscriptions.values()) for (const subscription of set) subscription.end();
   }
 
-  #wake(project_id: string): void {
+  #notify(project_id: string): void {
     this.#rereads.delete(project_id);
-    for (const waiter of this.#waiters.get(project_id) ?? []) waiter.wake();
+    for (const subscription of this.#subscriptions.get(project_id) ?? []) subscription.notify();
   }
 }
 

@@ -63,7 +63,7 @@ function owned(bytes: Uint8Array): Uint8Array {
 type Kept = { page: Page; bytes: number };
 type Build = () => Promise<Page>;
 
-export class PolicyPages {
+export class PageCache {
   readonly #kept = new Map<string, Kept>();
   /** How often a page was ready, and how often it was not. */
   readonly reads = { hits: 0, misses: 0 };

@@ -9,7 +9,7 @@ import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
 import { filterOf, tagOf, type Filter } from "./filter.ts";
 import type { Page } from "./page-cache.ts";
-import type { OnGone } from "../core/waiter.ts";
+import type { OnDisconnect } from "../core/subscription.ts";
 
 export const DELTA_VERSIONS_MAX = 10_000;
 
@@ -24,21 +24,25 @@ export type SnapshotQuery = FeedQuery & { cursor?: string | undefined };
 export type DeltaQuery = FeedQuery & { since: number; wait_ms: number; leaving: "true" | "false" };
 
 /** What to answer: the content's tag, and the page unless the caller has it already. */
-export type Fed = { tag: string; page: Page | null };
+export type FeedResponse = { tag: string; page: Page | null };
 
 /** A page, and how to have the next one ready for whoever is sent this one. */
 type Found = { tag: string; page: Page; prepareNext?: () => void };
 
 /** Whoever takes a page takes the next one too: it is made while this one is on its way. */
-function told({ tag, page, prepareNext }: Found): Fed {
+function told({ tag, page, prepareNext }: Found): FeedResponse {
   prepareNext?.();
   return { tag, page };
 }
 
 /** Whether the caller already holds what this tag names. */
-export type Holds = (tag: string) => boolean;
+export type HasTag = (tag: string) => boolean;
 
-export async function policySnapshot(ctx: Ctx<SecretKeyActor>, query: SnapshotQuery, holds: Holds): Promise<Fed> {
+export async function policySnapshot(
+  ctx: Ctx<SecretKeyActor>,
+  query: SnapshotQuery,
+  holds: HasTag,
+): Promise<FeedResponse> {
   const { services } = ctx;
   const filter = filterOf(ctx, query);
   const head = await services.feed.head(ctx.actor.workspace_id, query.project_id);
@@ -55,14 +59,14 @@ export async function policySnapshot(ctx: Ctx<SecretKeyActor>, query: SnapshotQu
 export function policyDelta(
   ctx: Ctx<SecretKeyActor>,
   query: DeltaQuery,
-  holds: Holds,
-  onGone: OnGone,
-): Fed | Promise<Fed> {
+  holds: HasTag,
+  onDisconnect: OnDisconnect,
+): FeedResponse | Promise<FeedResponse> {
   const { services, actor } = ctx;
   const filter = filterOf(ctx, query);
   const head = services.feed.head(actor.workspace_id, query.project_id);
-  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, holds, onGone));
-  return deltaAt(ctx, head, filter, query, holds, onGone);
+  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, holds, onDisconnect));
+  return deltaAt(ctx, head, filter, query, holds, onDisconnect);
 }
 
 function deltaAt(
@@ -70,13 +74,13 @@ function deltaAt(
   head: Head,
   filter: Filter,
   query: DeltaQuery,
-  holds: Holds,
-  onGone: OnGone,
-): Fed | Promise<Fed> {
+  holds: HasTag,
+  onDisconnect: OnDisconnect,
+): FeedResponse | Promise<FeedResponse> {
   if (query.node) acknowledge(ctx, head, filter, query, query.node);
   const waits = query.wait_ms > 0 && query.leaving === "false";
   if (query.since === head.version && !waits) return { tag: tagOf("delta", head, filter, head.version), page: null };
-  return newsOrNothing(ctx, head, filter, query, holds, onGone);
+  return newsOrNothing(ctx, head, filter, query, holds, onDisconnect);
 }
 
 async function newsOrNothing(
@@ -84,11 +88,11 @@ async function newsOrNothing(
   then: Head,
   filter: Filter,
   query: DeltaQuery,
-  holds: Holds,
-  onGone: OnGone,
-): Promise<Fed> {
+  holds: HasTag,
+  onDisconnect: OnDisconnect,
+): Promise<FeedResponse> {
   const { since } = query;
-  const head = since === then.version ? await moved(ctx, then, query, onGone) : then;
+  const head = since === then.version ? await moved(ctx, then, query, onDisconnect) : then;
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
   const fed = await newsSince(ctx, head, filter, query);
   return holds(fed.tag) ? { tag: fed.tag, page: null } : told(fed);
@@ -101,20 +105,25 @@ function acknowledge(ctx: Ctx, head: Head, filter: Filter, { since, leaving }: D
 }
 
 /** The head once it has moved on from `since`, or as it is when the time is up or the caller is gone. */
-async function moved(ctx: Ctx<SecretKeyActor>, head: Head, query: DeltaQuery, onGone: OnGone): Promise<Head> {
+async function moved(
+  ctx: Ctx<SecretKeyActor>,
+  head: Head,
+  query: DeltaQuery,
+  onDisconnect: OnDisconnect,
+): Promise<Head> {
   const { feed } = ctx.services;
-  const waiter = feed.join(head.project_id, query.wait_ms, onGone);
-  if (!waiter) return head;
+  const subscription = feed.subscribe(head.project_id, query.wait_ms, onDisconnect);
+  if (!subscription) return head;
   try {
     // Looked at again after joining: a change between the first look and then has woken nobody.
     let now = await feed.head(ctx.actor.workspace_id, head.project_id);
-    while (now.version === query.since && !waiter.over) {
-      await waiter.next();
-      now = await feed.headOnceWoken(ctx.actor.workspace_id, head.project_id);
+    while (now.version === query.since && !subscription.ended) {
+      await subscription.changed();
+      now = await feed.headAfterChange(ctx.actor.workspace_id, head.project_id);
     }
     return now;
   } finally {
-    waiter.leave();
+    subscription.close();
   }
 }
 

@@ -3,7 +3,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { liveNodes } from "../../store/queries/nodes.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Ctx } from "../core/context.ts";
-import { NEVER_GONE } from "../core/waiter.ts";
+import { NEVER_DISCONNECTS } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
 
 /** How often a waiting revocation reads acknowledgements that another process wrote. */
@@ -28,21 +28,22 @@ export type Propagation = {
 export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Propagation> {
   const { clock, settings, nodes, feed, store } = ctx.services;
   const start = clock.now();
-  const waiter = feed.join(revoked.project_id, settings.revoke_wait_ms, NEVER_GONE);
-  const silence = nodes.onWritten(() => waiter?.wake());
-  const look = store.dialect === "postgres" ? setInterval(() => waiter?.wake(), LOOK_EVERY_MS) : undefined;
+  const subscription = feed.subscribe(revoked.project_id, settings.revoke_wait_ms, NEVER_DISCONNECTS);
+  const silence = nodes.onWritten(() => subscription?.notify());
+  const look = store.dialect === "postgres" ? setInterval(() => subscription?.notify(), LOOK_EVERY_MS) : undefined;
   try {
     for (;;) {
       const rows = await nodesHolding(ctx, revoked);
       const acked = rows.filter(({ version }) => version >= revoked.version).length;
       const complete = acked === rows.length;
-      if (complete || !waiter || waiter.over) return report(rows, revoked.version, complete, clock.now() - start);
-      await waiter.next();
+      if (complete || !subscription || subscription.ended)
+        return report(rows, revoked.version, complete, clock.now() - start);
+      await subscription.changed();
     }
   } finally {
     silence();
     clearInterval(look);
-    waiter?.leave();
+    subscription?.close();
   }
 }
 

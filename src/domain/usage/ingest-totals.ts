@@ -13,7 +13,7 @@ const AGE_MAX_MS = 7 * DAY_MS;
 /** `first` and `last` are of the admitted events; `used` is of all of them. */
 type DaySum = UsageDayRow & { admitted: number; first: number; last: number; used: number };
 
-export type Figures = {
+export type IngestTotals = {
   accepted: number;
   days: UsageDayRow[];
   months: UsageTenantMonthRow[];
@@ -53,7 +53,7 @@ export function checkOwnership(batch: Batch, findings: Findings, known: Known): 
 }
 
 /** One pass; repeated request ids and events older than seven days are left out. */
-export function addUp(workspace_id: string, batch: Batch, findings: Findings, now: number): Figures {
+export function sumEvents(workspace_id: string, batch: Batch, findings: Findings, now: number): IngestTotals {
   const { events, sample_rate } = batch;
   const { times, places } = findings;
   const seen = new Set<string>();

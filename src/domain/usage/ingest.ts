@@ -10,7 +10,7 @@ import { usageDayUpsert, tenantMonthUpsert, touchKey } from "../../store/queries
 import { confinedTo, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
-import { addUp, checkOwnership, DAY_MS, type Figures } from "./ingest-totals.ts";
+import { sumEvents, checkOwnership, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
 import type { Known } from "./known-ids.ts";
 import { record } from "../core/record.ts";
 
@@ -47,7 +47,7 @@ function begin(ctx: Machine, bytes: Buffer): { charged: Promise<Budget>; tally: 
 }
 
 /** What a batch comes to. */
-type Tally = { body_hash: MaybePromise<string>; events_dropped: number; figures: Figures };
+type Tally = { body_hash: MaybePromise<string>; events_dropped: number; figures: IngestTotals };
 
 function tallyOf(ctx: Machine, value: unknown, bytes: Buffer): () => Tally | Promise<Tally> {
   const { services, actor } = ctx;
@@ -59,7 +59,7 @@ function tallyOf(ctx: Machine, value: unknown, bytes: Buffer): () => Tally | Pro
   const sum = (): Tally => {
     const problems = checkOwnership(batch, findings, known);
     if (problems.length > 0) throw fail("invalid_body", { details: problems });
-    const figures = addUp(workspace_id, batch, findings, services.clock.now());
+    const figures = sumEvents(workspace_id, batch, findings, services.clock.now());
     return { body_hash, events_dropped: batch.events_dropped, figures };
   };
   const { missing } = findings;

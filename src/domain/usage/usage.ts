@@ -7,7 +7,7 @@ import { LIST_MAX } from "../../store/queries/page.ts";
 import type { UsageTenantMonthRow } from "../../store/schema/tables.ts";
 import { activeTenants, keyDays, reapDays, tenantMonths } from "../../store/queries/usage.ts";
 import type { EmbedActor, Vendor } from "../core/actor.ts";
-import { readable, visibleEnv } from "../core/env-access.ts";
+import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
 import { record } from "../core/record.ts";
@@ -26,7 +26,11 @@ function monthText(month: number): string {
 /** Requests and errors of one key, oldest day first, today last. */
 export async function keyUsage(ctx: Ctx<Vendor>, key_id: string, days: number) {
   const { workspace_id } = ctx.actor;
-  readable(ctx.actor, await keyById.first(ctx.services.store.read, { workspace_id, id: key_id }), "key_not_found");
+  requireReadable(
+    ctx.actor,
+    await keyById.first(ctx.services.store.read, { workspace_id, id: key_id }),
+    "key_not_found",
+  );
   return usageOf(ctx, key_id, days);
 }
 

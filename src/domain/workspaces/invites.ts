@@ -19,13 +19,13 @@ import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { UserRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { Role, SessionActor, Vendor } from "../core/actor.ts";
-import { placeAfter } from "../core/env-access.ts";
+import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { emailVerified, verifyAddress } from "../auth/email-verifications.ts";
 import type { Event } from "../core/events.ts";
-import { inviteLetter } from "../mail/templates.ts";
-import { freshOnHashClash, mintInvite, withFreshMaterial } from "../auth/new-credentials.ts";
-import { MEMBERS_MAX, noteOwner } from "./members.ts";
+import { inviteMail } from "../mail/templates.ts";
+import { onHashConflict, mintInvite, retryOnHashCollision } from "../auth/new-credentials.ts";
+import { MEMBERS_MAX, logNewOwner } from "./members.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
@@ -41,7 +41,7 @@ export type NewInvite = { email: string; role: Role };
 export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
-  const made = await withFreshMaterial(() => {
+  const made = await retryOnHashCollision(() => {
     const shown = mintInvite(workspace_id);
     const mailed = mintInvite(workspace_id);
     const now = services.clock.now();
@@ -59,7 +59,7 @@ export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
       accepted_at: null,
       revoked_at: null,
     };
-    return mutate(ctx, { workspace_id, clash: freshOnHashClash }, async (tx) => {
+    return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const workspace = await workspaceById.first(tx, { id: workspace_id });
       if (!workspace) throw fail("workspace_not_found");
       await checkInvitable(tx, row);
@@ -68,7 +68,7 @@ export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
         services,
         tx,
         row.email,
-        inviteLetter(services, workspace.name, row.role, mailed.text),
+        inviteMail(services, workspace.name, row.role, mailed.text),
         row.expires_at,
       );
       const payload = { email: row.email, role: row.role };
@@ -95,7 +95,7 @@ export async function listInvites(ctx: Ctx<Vendor>, query: { after?: string | un
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
-    ? placeAfter(ctx.actor, await inviteById.first(read, { workspace_id, id: query.after }))
+    ? positionAfter(ctx.actor, await inviteById.first(read, { workspace_id, id: query.after }))
     : null;
   return listOf(await listInviteRows(read, workspace_id, after), LIST_MAX, viewInvite);
 }
@@ -158,7 +158,7 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
       ],
     };
   });
-  if (joined.role === "owner") noteOwner(ctx, workspace_id, user_id);
+  if (joined.role === "owner") logNewOwner(ctx, workspace_id, user_id);
   return joined;
 }
 

@@ -43,12 +43,12 @@ export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) 
       events: [{ action: "workspace_member.role_changed", target_id: user_id, payload }],
     };
   });
-  if (changed && role === "owner") noteOwner(ctx, workspace_id, user_id);
+  if (changed && role === "owner") logNewOwner(ctx, workspace_id, user_id);
   return member;
 }
 
 /** A new owner is worth a line in the log, whichever way they became one (decision 198: not a message). */
-export function noteOwner({ services, from }: Ctx, workspace_id: string, user_id: string): void {
+export function logNewOwner({ services, from }: Ctx, workspace_id: string, user_id: string): void {
   services.log.info("owner role granted", { workspace_id, user_id, ...from });
 }
 

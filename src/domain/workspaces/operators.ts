@@ -10,7 +10,7 @@ import { SYSTEM, type SystemActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { throttleKey } from "../auth/throttle.ts";
 import { pageLink } from "../mail/templates.ts";
-import { CONSECUTIVE_MAX } from "../auth/login-throttle.ts";
+import { CONSECUTIVE_FAILURES_MAX } from "../auth/login-throttle.ts";
 import { mutate } from "../core/mutate.ts";
 import { issueToken } from "../auth/one-time-tokens.ts";
 import { listOf, viewUser } from "../core/views.ts";
@@ -19,7 +19,7 @@ const asOperator = (services: Services): Ctx<SystemActor> => ({ services, actor:
 
 export async function listUsers(services: Services) {
   const { read } = services.store;
-  const disabled = await disabledAddresses.all(read, { max: CONSECUTIVE_MAX });
+  const disabled = await disabledAddresses.all(read, { max: CONSECUTIVE_FAILURES_MAX });
   const keys = new Set(disabled.map(({ address_key }) => address_key));
   return listOf(await listUserRows(read, null), LIST_MAX, (row) => ({
     ...viewUser(row),
@@ -27,7 +27,7 @@ export async function listUsers(services: Services) {
   }));
 }
 
-async function userCalled(services: Services, email: string): Promise<UserRow> {
+async function findUserByEmail(services: Services, email: string): Promise<UserRow> {
   const row = await userByEmailKey.first(services.store.read, { email_key: normalizeEmail(email) });
   if (!row) throw fail("user_not_found");
   return row;
@@ -35,7 +35,7 @@ async function userCalled(services: Services, email: string): Promise<UserRow> {
 
 /** Forgets the failed log-ins of an account. */
 export async function unlockUser(services: Services, email: string) {
-  const user = await userCalled(services, email);
+  const user = await findUserByEmail(services, email);
   const address_key = throttleKey(services, user.email_key);
   await mutate(asOperator(services), { workspace_id: null }, async (tx) => {
     const cleared = await clearAllLoginFailures.run(tx, { address_key });
@@ -47,8 +47,8 @@ export async function unlockUser(services: Services, email: string) {
 }
 
 /** A link that sets a new password, for a person whose mail does not arrive. It is in this answer and nowhere else. */
-export async function makeResetLink(services: Services, email: string) {
-  const user = await userCalled(services, email);
+export async function createResetLink(services: Services, email: string) {
+  const user = await findUserByEmail(services, email);
   return mutate(asOperator(services), { workspace_id: null }, async (tx) => {
     const token = await issueToken(services, tx, user.id, "password_reset");
     return {

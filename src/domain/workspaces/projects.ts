@@ -15,7 +15,7 @@ import {
 import type { Reader } from "../../store/engine/statement.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
-import { placeAfter } from "../core/env-access.ts";
+import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
@@ -47,8 +47,8 @@ export function createProject(ctx: Ctx<Vendor>, want: NewProject) {
     updated_at: now,
     deleted_at: null,
   };
-  const clash = () => failField("slug_taken", "slug", "is already in use");
-  return mutate(ctx, { workspace_id, clash }, async (tx) => {
+  const onConflict = () => failField("slug_taken", "slug", "is already in use");
+  return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const [count] = await countProjects.all(tx, { workspace_id });
     if ((count?.n ?? 0) >= PROJECTS_MAX) throw fail("quota_reached");
     await insertProject.run(tx, row);
@@ -61,7 +61,7 @@ export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | u
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
-    ? placeAfter(ctx.actor, await projectPlace.first(read, { workspace_id, id: query.after }))
+    ? positionAfter(ctx.actor, await projectPlace.first(read, { workspace_id, id: query.after }))
     : null;
   return listOf(await listProjectRows(read, workspace_id, after), LIST_MAX, viewProject);
 }

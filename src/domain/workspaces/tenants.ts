@@ -14,7 +14,7 @@ import {
 } from "../../store/queries/tenants.ts";
 import { giveTenantPlaceBack, takeTenantPlace } from "../../store/queries/workspaces.ts";
 import type { Vendor } from "../core/actor.ts";
-import { placeAfter } from "../core/env-access.ts";
+import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
@@ -45,8 +45,8 @@ export function createTenant(ctx: Ctx<Vendor>, want: NewTenant) {
     updated_at: now,
     deleted_at: null,
   };
-  const clash = () => failField("external_id_taken", "external_id", "is already in use");
-  return mutate(ctx, { workspace_id, clash, batch: true }, async (tx) => {
+  const onConflict = () => failField("external_id_taken", "external_id", "is already in use");
+  return mutate(ctx, { workspace_id, onConflict, batch: true }, async (tx) => {
     if ((await takeTenantPlace.run(tx, { id: workspace_id, max: TENANTS_MAX })) === 0) throw fail("quota_reached");
     await insertTenant.run(tx, row);
     const payload = { external_id: row.external_id, name: row.name };
@@ -58,7 +58,7 @@ export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | un
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
-    ? placeAfter(ctx.actor, await tenantPlace.first(read, { workspace_id, id: query.after }))
+    ? positionAfter(ctx.actor, await tenantPlace.first(read, { workspace_id, id: query.after }))
     : null;
   return listOf(await listTenantRows(read, workspace_id, after), LIST_MAX, viewTenant);
 }

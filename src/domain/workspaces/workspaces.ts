@@ -13,7 +13,7 @@ import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { newSecretKeyRow, secretKeyCreated } from "../keys/secret-keys.ts";
-import { freshOnHashClash, mint, withFreshMaterial } from "../auth/new-credentials.ts";
+import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
@@ -22,7 +22,7 @@ export type NewWorkspace = { name: string; slug: string; billing_email?: string 
 
 /** Makes a workspace and its first secret key. With the bootstrap token it has no members. */
 export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, want: NewWorkspace) {
-  return withFreshMaterial(async () => {
+  return retryOnHashCollision(async () => {
     const minted = mint("secret_key", want.env);
     const id = ctx.services.newId();
     const now = ctx.services.clock.now();
@@ -36,7 +36,7 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, want: N
       created_at: now,
       updated_at: now,
     };
-    return mutate(ctx, { workspace_id: id, clash: slugClash }, async (tx) => {
+    return mutate(ctx, { workspace_id: id, onConflict: onSlugConflict }, async (tx) => {
       await insertWorkspace.run(tx, row);
       const key = newSecretKeyRow(ctx, { workspace_id: id, env: want.env, owner_scope: true, ...minted.stored });
       await insertSecretKey.run(tx, key);
@@ -65,8 +65,8 @@ async function joinAsOwner(tx: Tx, actor: SessionActor, { id: workspace_id, crea
   return { membership: { user_id, role }, event };
 }
 
-function slugClash(target: string) {
-  return target.includes("slug") ? failField("slug_taken", "slug", "is already in use") : freshOnHashClash(target);
+function onSlugConflict(target: string) {
+  return target.includes("slug") ? failField("slug_taken", "slug", "is already in use") : onHashConflict(target);
 }
 
 export async function showWorkspace(ctx: Ctx<Vendor>) {

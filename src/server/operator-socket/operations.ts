@@ -48,7 +48,7 @@ export const operations = {
   },
   "user.list": async (services) => (await people()).listUsers(services),
   "user.unlock": async (services, args) => (await people()).unlockUser(services, text(args, "email")),
-  "user.reset-link": async (services, args) => (await people()).makeResetLink(services, text(args, "email")),
+  "user.reset-link": async (services, args) => (await people()).createResetLink(services, text(args, "email")),
   "mail.list": async (services, args) =>
     (await outbox()).listMail(services, { state: STATES.find((state) => state === args.state) }),
   "mail.show": async (services, args) => (await outbox()).showMail(services, text(args, "id"), args.body === true),

@@ -55,12 +55,12 @@ for (const back of backends) {
       });
 
       it("does not wait when it says that its node leaves", async () => {
-        using join = vi.spyOn(r.app.services.feed, "join");
+        using subscribe = vi.spyOn(r.app.services.feed, "subscribe");
         const at = await version();
         expect((await delta(at, "&wait_ms=1000&node=n&leaving=true")).status).toBe(304);
-        expect(join).not.toHaveBeenCalled();
+        expect(subscribe).not.toHaveBeenCalled();
         await delta(at, "&wait_ms=1");
-        expect(join).toHaveBeenCalledOnce();
+        expect(subscribe).toHaveBeenCalledOnce();
       });
 
       it("is not woken by another project", async () => {
@@ -221,7 +221,7 @@ for (const back of backends) {
       while (r.app.services.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
       const disposed = r[Symbol.asyncDispose]();
       expect((await poll).status).toBe(304);
-      expect(r.app.services.feed.join(w.project_id, 1_000, () => () => {})).toBeUndefined();
+      expect(r.app.services.feed.subscribe(w.project_id, 1_000, () => () => {})).toBeUndefined();
       await disposed;
     });
   });

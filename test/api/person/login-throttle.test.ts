@@ -4,8 +4,8 @@ import { backends } from "../../../harness/databases/backends.ts";
 import {
   account,
   freshEmail,
-  lastLetter,
-  letters,
+  lastMail,
+  receivedMail,
   logIn,
   PASSWORD,
   person,
@@ -112,7 +112,7 @@ for (const back of backends) {
       for (const name of ["retry-after", "ratelimit", "ratelimit-policy"]) expect(refused.headers.has(name)).toBe(true);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       await r.call(null, "POST /v1/auth/password_resets", { email });
-      const { token } = await lastLetter(r, email);
+      const { token } = await lastMail(r, email);
       const password = "a new and better password";
       expect((await r.call(null, "POST /v1/auth/password_resets/consume", { token, password })).status).toBe(200);
       expect((await tryLogin(email, 300, password)).status).toBe(201);
@@ -155,7 +155,7 @@ for (const back of backends) {
         const reply = await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD });
         expect(reply.status).toBe(202);
       }
-      expect(await letters(r, email)).toHaveLength(3);
+      expect(await receivedMail(r, email)).toHaveLength(3);
     });
 
     it("three reset mails an hour an address and sixty requests an hour a network", async () => {
@@ -165,17 +165,17 @@ for (const back of backends) {
       for (let n = 0; n < 60; n++) expect((await ask(1)).status).toBe(202);
       expectRefusal(await ask(1), 429, "rate_limited");
       expect((await ask(2)).status).toBe(202);
-      expect(await letters(r, email)).toHaveLength(1 + 3);
+      expect(await receivedMail(r, email)).toHaveLength(1 + 3);
       r.clock.advance(HOUR);
       await ask(2);
-      expect(await letters(r, email)).toHaveLength(1 + 4);
+      expect(await receivedMail(r, email)).toHaveLength(1 + 4);
     });
 
     it("five verification mails an hour a person, then 202 and nothing queued", async () => {
       const p = await person(r, { verified: false });
       for (let n = 0; n < 8; n++)
         expect((await r.call(p.session, "POST /v1/auth/email_verifications", {})).status).toBe(202);
-      expect(await letters(r, p.email)).toHaveLength(1 + 5);
+      expect(await receivedMail(r, p.email)).toHaveLength(1 + 5);
     });
 
     it("no address and no network stands in the tables of log-ins", async () => {

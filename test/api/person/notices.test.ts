@@ -2,7 +2,7 @@
 // and sends nobody a message (decision 198).
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { letters, logIn, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
+import { receivedMail, logIn, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
 import {
   expectRefusal,
   testInstance,
@@ -24,9 +24,9 @@ for (const back of backends) {
 
     /** The notices that `work` leaves, and how many messages it sends. */
     async function told(work: () => Promise<Reply>) {
-      const [from, mailed] = [r.logs.length, (await letters(r)).length];
+      const [from, mailed] = [r.logs.length, (await receivedMail(r)).length];
       const reply = await work();
-      const messages = (await letters(r)).length - mailed;
+      const messages = (await receivedMail(r)).length - mailed;
       const lines = r.logs.slice(from).map((line) => JSON.parse(line) as Record<string, unknown>);
       return { reply, messages, notices: lines.filter(({ event }) => NOTICES.includes(String(event))) };
     }

@@ -6,8 +6,8 @@ import {
   account,
   auditRows,
   freshEmail,
-  lastLetter,
-  letters,
+  lastMail,
+  receivedMail,
   logIn,
   PASSWORD,
   person,
@@ -36,7 +36,7 @@ for (const back of backends) {
 
     it("a verification link verifies once", async () => {
       const p = await person(r, { verified: false });
-      const { token } = await lastLetter(r, p.email);
+      const { token } = await lastMail(r, p.email);
       const since = await chainLength();
       const reply = await r.call(null, VERIFY, { token });
       expect(reply.status).toBe(200);
@@ -54,11 +54,11 @@ for (const back of backends) {
 
     it("a verification link is good for a day, and a new one ends the old", async () => {
       const p = await person(r, { verified: false });
-      const { token: first } = await lastLetter(r, p.email);
+      const { token: first } = await lastMail(r, p.email);
       const asked = await r.call(p.session, "POST /v1/auth/email_verifications", {});
       expect(asked.status).toBe(202);
       expect(asked.body).toEqual({ object: "email_verification", accepted: true });
-      const { token: second } = await lastLetter(r, p.email);
+      const { token: second } = await lastMail(r, p.email);
       expect(second).not.toBe(first);
       expectRefusal(await r.call(null, VERIFY, { token: first }), 400, "invalid_token");
       r.clock.advance(24 * 3_600_000);
@@ -67,38 +67,38 @@ for (const back of backends) {
 
     it("a verified person asking for a link gets 202 and no mail, with no body at all", async () => {
       const p = await person(r);
-      const mailed = (await letters(r, p.email)).length;
+      const mailed = (await receivedMail(r, p.email)).length;
       const reply = await r.call(p.session, "POST /v1/auth/email_verifications");
       expect(reply.status).toBe(202);
-      expect(await letters(r, p.email)).toHaveLength(mailed);
+      expect(await receivedMail(r, p.email)).toHaveLength(mailed);
     });
 
     it("asking for a reset answers the same for every address; only an account gets mail", async () => {
       const email = await account(r);
       const nobody = freshEmail();
-      const before = (await letters(r)).length;
+      const before = (await receivedMail(r)).length;
       const [known, unknown] = [await askReset(email), await askReset(nobody)];
       for (const reply of [known, unknown]) {
         expect(reply.status).toBe(202);
         expect(reply.body).toEqual({ object: "password_reset", accepted: true });
       }
       expect(headerNames(known)).toEqual(headerNames(unknown));
-      expect(await letters(r)).toHaveLength(before + 1);
-      expect((await lastLetter(r, email)).link).toMatch(new RegExp(`^${r.url}/#/reset\\?token=krpr_`));
+      expect(await receivedMail(r)).toHaveLength(before + 1);
+      expect((await lastMail(r, email)).link).toMatch(new RegExp(`^${r.url}/#/reset\\?token=krpr_`));
       expect(await r.sql("select id from outbox where recipient = $1", [nobody])).toEqual([]);
     });
 
     it("a reset sets the password, ends every session, logs nobody in, and mails a notice", async () => {
       const p = await person(r);
       await askReset(p.email);
-      const { token } = await lastLetter(r, p.email);
+      const { token } = await lastMail(r, p.email);
       const since = await chainLength();
       const reply = await r.call(null, RESET, { token, password: NEW });
       expect(reply.status).toBe(200);
       expect(reply.body).toEqual({ object: "password_reset", consumed: true });
       expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
       const notice = { subject: "Your password was reset", token: null, link: `${r.url}/#/forgot` };
-      expect(await lastLetter(r, p.email)).toMatchObject(notice);
+      expect(await lastMail(r, p.email)).toMatchObject(notice);
       const rows = (await auditRows(r)).slice(since);
       expect(rows).toMatchObject([
         { action: "user.password_reset", actor_type: "user", actor_id: p.id, payload: { revoked_sessions: 1 } },
@@ -110,9 +110,9 @@ for (const back of backends) {
     it("a reset link is good for half an hour, and a new one ends the old", async () => {
       const email = await account(r);
       await askReset(email);
-      const { token: first } = await lastLetter(r, email);
+      const { token: first } = await lastMail(r, email);
       await askReset(email);
-      const { token: second } = await lastLetter(r, email);
+      const { token: second } = await lastMail(r, email);
       expectRefusal(await r.call(null, RESET, { token: first, password: NEW }), 400, "invalid_token");
       r.clock.advance(30 * 60_000);
       expectRefusal(await r.call(null, RESET, { token: second, password: NEW }), 400, "invalid_token");
@@ -122,7 +122,7 @@ for (const back of backends) {
     it("a weak password does not use the link up", async () => {
       const email = await account(r);
       await askReset(email);
-      const { token } = await lastLetter(r, email);
+      const { token } = await lastMail(r, email);
       expectRefusal(await r.call(null, RESET, { token, password: "password1234" }), 400, "invalid_request", "password");
       expect((await r.call(null, RESET, { token, password: NEW })).status).toBe(200);
     });
@@ -130,7 +130,7 @@ for (const back of backends) {
     it("changing the password cancels a reset that was on its way", async () => {
       const p = await person(r);
       await askReset(p.email);
-      const { token } = await lastLetter(r, p.email);
+      const { token } = await lastMail(r, p.email);
       await r.call(p.session, "POST /v1/auth/me/password", { current_password: PASSWORD, password: NEW });
       expectRefusal(await r.call(null, RESET, { token, password: "mine now, surely" }), 400, "invalid_token");
     });
@@ -138,7 +138,7 @@ for (const back of backends) {
     it("one link used many times at once sets one password", async () => {
       const email = await account(r);
       await askReset(email);
-      const { token } = await lastLetter(r, email);
+      const { token } = await lastMail(r, email);
       const passwords = Array.from({ length: 8 }, (_, n) => `password number ${n} of some`);
       const replies = await Promise.all(passwords.map((password) => r.call(null, RESET, { token, password })));
       const won = replies.findIndex(({ status }) => status === 200);
@@ -148,9 +148,9 @@ for (const back of backends) {
 
     it("no token works for another purpose, and made-up ones get the same answer", async () => {
       const p = await person(r, { verified: false });
-      const { token: verification } = await lastLetter(r, p.email);
+      const { token: verification } = await lastMail(r, p.email);
       await askReset(p.email);
-      const { token: reset } = await lastLetter(r, p.email);
+      const { token: reset } = await lastMail(r, p.email);
       const body = new Uint8Array(24).fill(3);
       for (const token of [reset, p.session, formatCredential("email_verification", null, body), "krev_x", "x"]) {
         expectRefusal(await r.call(null, VERIFY, { token }), 400, "invalid_token");

@@ -2,7 +2,7 @@
 // mailbox and alone may hold a link.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { account, freshEmail, lastLetter, logIn, person, team } from "../../../harness/instances/people.ts";
+import { account, freshEmail, lastMail, logIn, person, team } from "../../../harness/instances/people.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 import { everythingStored } from "../../../harness/instances/stored-text.ts";
 
@@ -60,7 +60,7 @@ for (const back of backends) {
       await using r = await testInstance(back);
       const t = await team(r);
       const p = await person(r);
-      const { token } = await lastLetter(r, p.email);
+      const { token } = await lastMail(r, p.email);
       const calls = [
         await r.call(null, "POST /v1/auth/users", { email: "x", password: PLANTED }),
         await r.call(null, "POST /v1/auth/users", { email: freshEmail(), password: PLANTED, [PLANTED]: 1 }),

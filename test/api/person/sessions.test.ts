@@ -6,7 +6,7 @@ import {
   auditRows,
   deploymentActions,
   freshEmail,
-  letters,
+  receivedMail,
   logIn,
   memberOf,
   PASSWORD,
@@ -85,7 +85,7 @@ for (const back of backends) {
 
     it("a wrong password and an unknown address get one answer, and leave no audit row and no mail", async () => {
       const email = await account(r);
-      const [since, mailed] = [await chainLength(), (await letters(r)).length];
+      const [since, mailed] = [await chainLength(), (await receivedMail(r)).length];
       const known = await r.call(null, "POST /v1/auth/sessions", { email, password: "wrong" });
       const unknown = await r.call(null, "POST /v1/auth/sessions", { email: freshEmail(), password: "wrong" });
       for (const reply of [known, unknown]) expectRefusal(reply, 401, "invalid_credentials");
@@ -93,7 +93,7 @@ for (const back of backends) {
       expect(known.body.error.message).toBe("Email or password is incorrect.");
       expect(headerNames(known)).toEqual(headerNames(unknown));
       expect(await deploymentActions(r, since)).toEqual([]);
-      expect(await letters(r)).toHaveLength(mailed);
+      expect(await receivedMail(r)).toHaveLength(mailed);
     });
 
     it("an address is matched whatever its case, and a password whatever its normal form", async () => {

@@ -6,8 +6,8 @@ import {
   auditRows,
   deploymentActions,
   freshEmail,
-  lastLetter,
-  letters,
+  lastMail,
+  receivedMail,
   logIn,
   PASSWORD,
   person,
@@ -38,7 +38,7 @@ for (const back of backends) {
       const reply = await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD, name: "Ada" });
       expect(reply.status).toBe(202);
       expect(reply.body).toEqual({ object: "signup", email, accepted: true });
-      const mail = await letters(r, email);
+      const mail = await receivedMail(r, email);
       expect(mail).toHaveLength(1);
       expect(mail[0]?.link).toMatch(new RegExp(`^${r.url}/#/verify\\?token=krev_[A-Za-z0-9_-]{32}[0-9a-f]{8}$`));
       expect(mail[0]?.text.match(/https?:/g)).toHaveLength(1);
@@ -50,7 +50,7 @@ for (const back of backends) {
 
     it("sign-up for a verified address answers the same, changes nothing, and mails one notice without a token", async () => {
       const email = await account(r);
-      const [since, mailed] = [await chainLength(), (await letters(r, email)).length];
+      const [since, mailed] = [await chainLength(), (await receivedMail(r, email)).length];
       const want = { email: email.toUpperCase(), password: NEW };
       const reply = await r.call(null, "POST /v1/auth/users", want);
       const fresh = await r.call(null, "POST /v1/auth/users", { email: freshEmail(), password: NEW });
@@ -58,7 +58,7 @@ for (const back of backends) {
       expect(reply.body).toEqual({ object: "signup", email: want.email, accepted: true });
       expect(headerNames(reply)).toEqual(headerNames(fresh));
       expect(await deploymentActions(r, since)).toEqual(["user.created"]); // the other address's
-      const mail = await letters(r, email);
+      const mail = await receivedMail(r, email);
       expect(mail).toHaveLength(mailed + 1);
       const link = `${r.url}/#/forgot`; // the one page that helps somebody who has an account
       expect(mail.at(-1)).toMatchObject({ subject: "You already have an account", token: null, link });
@@ -71,7 +71,7 @@ for (const back of backends) {
       await account(r, email, "the stranger's password", false);
       const stranger = await logIn(r, email, "the stranger's password");
       await account(r, email, "the person's own password", false);
-      const mail = await letters(r, email);
+      const mail = await receivedMail(r, email);
       expect(mail).toHaveLength(2);
       expect(mail[1]?.link).toMatch(/\/#\/reset\?token=krpr_/);
       // Nothing has changed yet: the stranger's sign-up still stands, unverified.
@@ -102,7 +102,7 @@ for (const back of backends) {
       );
       expect(both.map(({ status }) => status)).toEqual([202, 202]);
       expect(await r.sql("select id from users where email_key = $1", [email])).toHaveLength(1);
-      expect(await letters(r, email)).toHaveLength(2);
+      expect(await receivedMail(r, email)).toHaveLength(2);
     });
 
     for (const [why, change, path] of [
@@ -124,7 +124,7 @@ for (const back of backends) {
         expectRefusal(reply, 400, "invalid_request", path);
         expect(reply.text).not.toContain("tooshort123");
         expect(await r.sql("select id from users where email_key = $1", [email])).toEqual([]);
-        expect(await letters(r, email)).toEqual([]);
+        expect(await receivedMail(r, email)).toEqual([]);
       });
     }
 
@@ -177,7 +177,7 @@ for (const back of backends) {
       expect(rows.map(({ action }) => action)).toEqual(["user.password_changed"]);
       expect(rows[0]?.payload).toEqual({ revoked_sessions: 1 });
       const notice = { subject: "Your password was changed", token: null, link: `${r.url}/#/forgot` };
-      expect(await lastLetter(r, p.email)).toMatchObject(notice);
+      expect(await lastMail(r, p.email)).toMatchObject(notice);
       expectRefusal(
         await r.call(null, "POST /v1/auth/sessions", { email: p.email, password: PASSWORD }),
         401,
@@ -188,13 +188,13 @@ for (const back of backends) {
 
     it("a wrong current password is 403, and a weak new one is 400: nothing changes", async () => {
       const p = await person(r);
-      const [since, mailed] = [await chainLength(), (await letters(r, p.email)).length];
+      const [since, mailed] = [await chainLength(), (await receivedMail(r, p.email)).length];
       const wrong = { current_password: "not my password", password: NEW };
       expectRefusal(await r.call(p.session, "POST /v1/auth/me/password", wrong), 403, "invalid_credentials");
       const weak = { current_password: PASSWORD, password: "qwertyuiop[]" };
       expectRefusal(await r.call(p.session, "POST /v1/auth/me/password", weak), 400, "invalid_request", "password");
       expect(await deploymentActions(r, since)).toEqual([]);
-      expect(await letters(r, p.email)).toHaveLength(mailed);
+      expect(await receivedMail(r, p.email)).toHaveLength(mailed);
       await logIn(r, p.email);
     });
 

@@ -5,7 +5,7 @@ import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
 import { backends } from "../../../harness/databases/backends.ts";
-import { auditRows, freshEmail, letters, memberOf, person, team } from "../../../harness/instances/people.ts";
+import { auditRows, freshEmail, receivedMail, memberOf, person, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { GITHUB, headersFor, report, ROUTE, scannerKeysFile, signed } from "../../../harness/instances/scanner.ts";
 
@@ -87,13 +87,13 @@ for (const back of backends) {
         },
       ]);
       for (const owner of [t.owner, second]) {
-        const mine = (await letters(r, owner.email)).filter(({ subject }) => subject.includes("leaked"));
+        const mine = (await receivedMail(r, owner.email)).filter(({ subject }) => subject.includes("leaked"));
         expect(mine).toHaveLength(1);
         expect(mine[0]?.text).toContain(key.display_prefix);
         expect(mine[0]?.text).toContain(WHERE.url);
         expect(mine[0]?.text).not.toContain(key.key);
       }
-      expect((await letters(r, admin.email)).filter(({ subject }) => subject.includes("leaked"))).toEqual([]);
+      expect((await receivedMail(r, admin.email)).filter(({ subject }) => subject.includes("leaked"))).toEqual([]);
     });
 
     it("does nothing twice: no second row, version or mail, and the hour does not move", async () => {
@@ -107,7 +107,7 @@ for (const back of backends) {
       expect(await labels(live.key, test.key)).toEqual(["true_positive", "true_positive"]);
       expect((await w.call("sk_owner", `GET /v1/keys/${live.id}`)).body).toEqual(first);
       expect((await w.actions()).filter((action) => action.endsWith("quarantined"))).toEqual(["api_key.quarantined"]);
-      expect(await letters(r, billing_email)).toHaveLength(2);
+      expect(await receivedMail(r, billing_email)).toHaveLength(2);
     });
 
     it("leaves a test key as it is, and says so to the owner", async () => {
@@ -121,7 +121,7 @@ for (const back of backends) {
       expect((await w.call("sk_owner", `GET /v1/keys/${key.id}`)).body).toEqual(before);
       expect(await w.actions()).toEqual(actions);
       expect((await w.call("sk_test", "GET /v1/workspace")).status).toBe(200);
-      const told = (await letters(r, billing_email)).map(({ text }) => text);
+      const told = (await receivedMail(r, billing_email)).map(({ text }) => text);
       expect(told).toHaveLength(2);
       for (const text of told) expect(text).toContain("nothing was changed");
     });
@@ -158,7 +158,7 @@ for (const back of backends) {
       const p = await person(r);
       const since = (await auditRows(r)).length;
       await r.call(null, "POST /v1/auth/password_resets", { email: p.email });
-      const token = (await letters(r, p.email)).at(-1)?.token ?? "";
+      const token = (await receivedMail(r, p.email)).at(-1)?.token ?? "";
       expect(await labels(p.session, token, r.app.bootstrap.token ?? "")).toEqual(Array(3).fill("true_positive"));
       expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
       const consume = { token, password: "another long passphrase" };
@@ -196,7 +196,7 @@ for (const back of backends) {
         /^secret_scanning: content https:\/\/example\.com\/search\?q=kr_live_\S{6}… x+$/,
       );
       expect(quarantine_reason.length).toBe(500);
-      const said = [quarantine_reason, ...(await letters(r, billing_email)).map(({ text }) => text), ...r.logs];
+      const said = [quarantine_reason, ...(await receivedMail(r, billing_email)).map(({ text }) => text), ...r.logs];
       expect(said.filter((text) => text.includes(key.key))).toEqual([]);
     });
 

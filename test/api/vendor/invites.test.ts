@@ -5,8 +5,8 @@ import {
   auditRows,
   deploymentActions,
   freshEmail,
-  lastLetter,
-  letters,
+  lastMail,
+  receivedMail,
   memberOf,
   person,
   team,
@@ -58,7 +58,7 @@ for (const back of backends) {
         token_shown_once: true,
       });
       expect(token).toMatch(new RegExp(`^${t.id}\\.[A-Za-z0-9_-]{32}[0-9a-f]{8}$`));
-      const mail = await lastLetter(r, email);
+      const mail = await lastMail(r, email);
       expect(mail.link).toBe(`${r.url}/#/invite?token=${mail.token}`);
       expect(mail.token).not.toBe(token);
       expect(mail.text).toContain('"Team" as admin');
@@ -142,7 +142,7 @@ for (const back of backends) {
         const guest = await person(r, { verified });
         const email = same ? guest.email : freshEmail();
         const { body } = await invite(email);
-        const token = mailed ? (await lastLetter(r, email)).token : body.token;
+        const token = mailed ? (await lastMail(r, email)).token : body.token;
         const [since, people] = [await length(), (await auditRows(r)).length];
         const reply = await r.call(guest.session, ACCEPT, { token });
         const nowVerified = (await r.call(guest.session, "GET /v1/auth/me")).body.user.email_verified;
@@ -234,7 +234,7 @@ for (const back of backends) {
       const first = await r.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
       const again = await r.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
       expect(again.body).toEqual(first.body);
-      expect(await letters(r, email)).toHaveLength(1);
+      expect(await receivedMail(r, email)).toHaveLength(1);
     });
 
     it(`one invitation accepted three times at once by two people lets one in, ${ROUNDS} times over`, async () => {

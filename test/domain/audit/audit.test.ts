@@ -1,7 +1,7 @@
 // The audit log as it is read, and the verdict on a chain that somebody has tampered with.
 import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { NOBODY, type SecretKeyActor } from "../../../src/domain/core/actor.ts";
+import { ANONYMOUS, type SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import { listAudit, listDeploymentAudit, verifyChain } from "../../../src/domain/audit/audit.ts";
 import { latestCheckpoint } from "../../../src/domain/audit/checkpoints.ts";
 import type { Ctx } from "../../../src/domain/core/context.ts";
@@ -89,7 +89,7 @@ for (const back of backends) {
       const { ctx } = await busyWorkspace(lite);
       const person = { email: "ann@example.com", password: "a long enough password", name: "Ann" };
       const from = { network: "10.0.0.0/24", request_id: "r" };
-      await signUp({ services, actor: NOBODY, from }, person);
+      await signUp({ services, actor: ANONYMOUS, from }, person);
       const id = String((await lite.sql("select id from users"))[0]?.id);
       const { workspace_id } = ctx.actor;
       const ann = { services, actor: { kind: "session", id: "s", user_id: id, workspace_id, role: "owner" } } as const;

@@ -8,7 +8,7 @@ import {
   BrokenChain,
   checkpointOrigin,
   latestCheckpoint,
-  makeCheckpoint,
+  createCheckpoint,
   runCheckpoints,
 } from "../../../src/domain/audit/checkpoints.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
@@ -64,7 +64,7 @@ for (const back of backends) {
       const ctx = await vendorOf(lite.services);
       const { workspace_id } = ctx.actor;
       for (let size = 2; size <= 9; size++) {
-        const made = await makeCheckpoint(lite.services, workspace_id);
+        const made = await createCheckpoint(lite.services, workspace_id);
         const said = readNote(made);
         expect(said).toMatchObject({ origin: `127.0.0.1/audit/${workspace_id}`, size });
         expect(toBase64(said?.root ?? new Uint8Array())).toBe(await rootOf(lite, workspace_id, size));
@@ -129,12 +129,12 @@ for (const back of backends) {
       const ctx = await vendorOf(lite.services);
       const { workspace_id } = ctx.actor;
       await createTenant(ctx, { external_id: "a" });
-      await makeCheckpoint(lite.services, workspace_id);
+      await createCheckpoint(lite.services, workspace_id);
       await createTenant(ctx, { external_id: "b" });
       const expected = await rootOf(lite, workspace_id, 4);
       await dropAppendOnly(lite.target);
       await lite.sql("update audit_log set hash = $1 where seq = 2", ["f".repeat(64)]);
-      const said = readNote(await makeCheckpoint(lite.services, workspace_id));
+      const said = readNote(await createCheckpoint(lite.services, workspace_id));
       expect(toBase64(said?.root ?? new Uint8Array())).toBe(expected);
     });
 
@@ -143,10 +143,10 @@ for (const back of backends) {
         const lite = shared();
         const ctx = await vendorOf(lite.services);
         const { workspace_id } = ctx.actor;
-        await makeCheckpoint(lite.services, workspace_id);
+        await createCheckpoint(lite.services, workspace_id);
         await lite.sql("update audit_checkpoints set frontier = $1 where workspace_id = $2", [frontier, workspace_id]);
         await createTenant(ctx, { external_id: "t" });
-        const said = readNote(await makeCheckpoint(lite.services, workspace_id));
+        const said = readNote(await createCheckpoint(lite.services, workspace_id));
         expect(toBase64(said?.root ?? new Uint8Array())).toBe(await rootOf(lite, workspace_id, 3));
       });
     }
@@ -155,12 +155,12 @@ for (const back of backends) {
       await using lite = await testServices(back);
       const ctx = await vendorOf(lite.services);
       const { workspace_id } = ctx.actor;
-      await makeCheckpoint(lite.services, workspace_id);
+      await createCheckpoint(lite.services, workspace_id);
       await lite.sql("update audit_checkpoints set frontier = '[]'");
       await dropAppendOnly(lite.target);
       await lite.sql("update audit_log set hash = $1 where seq = 1", ["f".repeat(64)]);
       await createTenant(ctx, { external_id: "t" });
-      await expect(makeCheckpoint(lite.services, workspace_id)).rejects.toThrow(BrokenChain);
+      await expect(createCheckpoint(lite.services, workspace_id)).rejects.toThrow(BrokenChain);
     });
 
     it("is never signed over a missing row, nor when the head is not the last row", async () => {
@@ -170,9 +170,9 @@ for (const back of backends) {
       await createTenant(ctx, { external_id: "t" });
       await dropAppendOnly(lite.target);
       await lite.sql("update audit_heads set hash = $1", ["f".repeat(64)]);
-      await expect(makeCheckpoint(lite.services, workspace_id)).rejects.toThrow(BrokenChain);
+      await expect(createCheckpoint(lite.services, workspace_id)).rejects.toThrow(BrokenChain);
       await lite.sql("delete from audit_log where seq = 2");
-      await expect(makeCheckpoint(lite.services, workspace_id)).rejects.toThrow("row 2 is missing");
+      await expect(createCheckpoint(lite.services, workspace_id)).rejects.toThrow("row 2 is missing");
       expect(await lite.sql("select seq from audit_checkpoints")).toEqual([]);
     });
 
@@ -183,7 +183,7 @@ for (const back of backends) {
       await createTenant(ctx, { external_id: "t" });
       const before = await latestCheckpoint(lite.services, workspace_id);
       await truncate(lite, workspace_id, 2);
-      await expect(makeCheckpoint(lite.services, workspace_id)).rejects.toThrow("2 rows, and 3 were signed");
+      await expect(createCheckpoint(lite.services, workspace_id)).rejects.toThrow("2 rows, and 3 were signed");
       expect(await latestCheckpoint(lite.services, workspace_id)).toEqual(before);
       const found = { verified: false, checked: 2, broken_seq: 3, reason: "checkpoint_mismatch" };
       expect(await verifyChain(lite.services, workspace_id)).toMatchObject(found);
@@ -200,7 +200,7 @@ for (const back of backends) {
       const first = await latestCheckpoint(lite.services, workspace_id);
       await createTenant(ctx, { external_id: "t" });
       const second = await latestCheckpoint(lite.services, workspace_id);
-      await makeCheckpoint(lite.services, workspace_id); // the same again: no second copy
+      await createCheckpoint(lite.services, workspace_id); // the same again: no second copy
       const file = fileOf(lite.services, workspace_id);
       expect(readFileSync(file, "utf8")).toBe(`${first.note}\n${second.note}\n`);
       expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -216,7 +216,7 @@ for (const back of backends) {
       expect(existsSync(lite.services.settings.data_dir)).toBe(false);
       const settings = { ...lite.services.settings, data_dir: "/dev/null" };
       await createTenant(ctx, { external_id: "t" });
-      expect(await makeCheckpoint({ ...lite.services, settings }, workspace_id)).toMatchObject({ size: 3 });
+      expect(await createCheckpoint({ ...lite.services, settings }, workspace_id)).toMatchObject({ size: 3 });
       expect(lite.logged.map(({ level, event }) => `${level} ${event}`)).toContain("warn audit_checkpoint_file");
     });
 

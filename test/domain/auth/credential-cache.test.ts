@@ -43,24 +43,24 @@ describe("the hot-auth cache by itself", () => {
 
   it("finds an entry until its time is up or its key expires, then forgets it, and counts both", () => {
     const { clock, hot } = cache();
-    hot.keep("lasting", lasting, hot.epoch);
-    hot.keep("ending", { ...actor, expires_at: clock.now() + 1_000 }, hot.epoch);
+    hot.set("lasting", lasting, hot.epoch);
+    hot.set("ending", { ...actor, expires_at: clock.now() + 1_000 }, hot.epoch);
     clock.advance(999);
-    expect([hot.find("lasting")?.id, hot.find("ending")?.id, hot.find("other")]).toEqual(["i", "i", undefined]);
+    expect([hot.get("lasting")?.id, hot.get("ending")?.id, hot.get("other")]).toEqual(["i", "i", undefined]);
     clock.advance(1);
-    expect([hot.find("ending"), hot.size]).toEqual([undefined, 1]);
+    expect([hot.get("ending"), hot.size]).toEqual([undefined, 1]);
     clock.advance(3_999);
-    expect(hot.find("lasting")).toEqual(lasting);
+    expect(hot.get("lasting")).toEqual(lasting);
     clock.advance(1);
-    expect([hot.find("lasting"), hot.size]).toEqual([undefined, 0]);
+    expect([hot.get("lasting"), hot.size]).toEqual([undefined, 0]);
     expect(hot.reads).toEqual({ hits: 3, misses: 3 });
   });
 
   it("drops one key's entries when it is told of that key, and all of them after a gap in what it was told", () => {
     const { hear, hot } = cache();
-    for (const id of ["a", "b", "c"]) hot.keep(id, { ...lasting, id }, hot.epoch);
+    for (const id of ["a", "b", "c"]) hot.set(id, { ...lasting, id }, hot.epoch);
     hear.get("secret_key")?.("b");
-    expect([hot.find("a")?.id, hot.find("b"), hot.find("c")?.id]).toEqual(["a", undefined, "c"]);
+    expect([hot.get("a")?.id, hot.get("b"), hot.get("c")?.id]).toEqual(["a", undefined, "c"]);
     hear.get("resync")?.("");
     expect(hot.size).toBe(0);
   });
@@ -70,13 +70,13 @@ describe("the hot-auth cache by itself", () => {
       const { hear, hot } = cache();
       const { epoch } = hot;
       hear.get(topic)?.("i");
-      hot.keep("h", lasting, epoch);
+      hot.set("h", lasting, epoch);
       expect(hot.size).toBe(0);
-      hot.keep("h", lasting, hot.epoch);
+      hot.set("h", lasting, hot.epoch);
       expect(hot.size).toBe(1);
     }
     const { hot } = cache(0);
-    hot.keep("h", lasting, hot.epoch);
+    hot.set("h", lasting, hot.epoch);
     expect(hot.size).toBe(0);
   });
 });
@@ -149,9 +149,9 @@ for (const back of backends) {
         owner_scope: false,
         expires_at: null,
       } as const;
-      for (let i = 0; i < 10_500; i++) credentialCache.keep(`h${i}`, actor, credentialCache.epoch);
+      for (let i = 0; i < 10_500; i++) credentialCache.set(`h${i}`, actor, credentialCache.epoch);
       expect(credentialCache.size).toBe(10_000);
-      expect([credentialCache.find("h499"), credentialCache.find("h500")]).toEqual([undefined, actor]);
+      expect([credentialCache.get("h499"), credentialCache.get("h500")]).toEqual([undefined, actor]);
     });
 
     it("does not keep a resolution that a revocation overtook", async () => {

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Services } from "../../../src/domain/core/context.ts";
-import { readsAsOther, resolveBearer } from "../../../src/domain/auth/credentials.ts";
+import { otherCredentialKind, resolveBearer } from "../../../src/domain/auth/credentials.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { logIn } from "../../../src/domain/auth/sessions.ts";
 import { signUp } from "../../../src/domain/auth/users.ts";
@@ -81,7 +81,7 @@ for (const back of backends) {
       // Text that reads as another credential is looked up as one, whatever is configured.
       const odd = { ...services, bootstrapHash: () => sha256Hex(secret.key) };
       expect((await resolve(odd, secret.key)).kind).toBe("secret_key");
-      expect([readsAsOther(token), readsAsOther("any text"), readsAsOther(secret.key)]).toEqual([
+      expect([otherCredentialKind(token), otherCredentialKind("any text"), otherCredentialKind(secret.key)]).toEqual([
         null,
         null,
         "secret_key",
@@ -144,7 +144,7 @@ for (const back of backends) {
       const { services, clock } = lite();
       const nobody = {
         services,
-        actor: { kind: "nobody" },
+        actor: { kind: "anonymous" },
         from: { network: "10.0.0.0/24", request_id: "r" },
       } as const;
       const who = { email: "ann@example.com", password: "a long enough password" };

@@ -1,6 +1,6 @@
 // New credentials: the randomness behind them is drawn for some at a time, and never given out twice.
 import { expect, it } from "vitest";
-import { drawer, mint, mintInvite } from "../../../src/domain/auth/new-credentials.ts";
+import { createRandomPool, mint, mintInvite } from "../../../src/domain/auth/new-credentials.ts";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
 
@@ -33,7 +33,7 @@ it("what is stored of one is its hash and what may be shown", () => {
 it("what was drawn at once is wiped as it is taken", () => {
   let lying = new Uint8Array();
   let times = 0;
-  const draw = drawer((bytes) => {
+  const draw = createRandomPool((bytes) => {
     lying = bytes as Uint8Array<ArrayBuffer>;
     bytes.fill(++times);
   });

@@ -1,6 +1,6 @@
 // Passwords: what may be chosen, how they are hashed, and the gate before the hashing.
 import { describe, expect, it } from "vitest";
-import { Gate, Passwords, PASSWORD_COST } from "../../../src/domain/auth/password.ts";
+import { ConcurrencyLimit, Passwords, PASSWORD_COST } from "../../../src/domain/auth/password.ts";
 import { passwordProblem } from "../../../src/domain/auth/password-policy.ts";
 import { readText } from "../../../src/platform/packaged-files.ts";
 import { Failure } from "../../../src/kernel/errors.ts";
@@ -90,7 +90,7 @@ describe("the gate", () => {
   const never = new Promise<void>(() => {});
 
   it("lets one in, keeps 32 waiting, and refuses the next at once", async () => {
-    const gate = new Gate(1);
+    const gate = new ConcurrencyLimit(1);
     let open = (): void => {};
     const first = gate.run(() => new Promise<void>((resolve) => (open = resolve)));
     const done: number[] = [];
@@ -102,7 +102,7 @@ describe("the gate", () => {
   });
 
   it("refuses whoever has waited two seconds", async () => {
-    const gate = new Gate(1);
+    const gate = new ConcurrencyLimit(1);
     void gate.run(() => never);
     const refused = await gate.run(async () => {}).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(Failure);
@@ -110,7 +110,7 @@ describe("the gate", () => {
   });
 
   it("gives its place back when a task fails", async () => {
-    const gate = new Gate(1);
+    const gate = new ConcurrencyLimit(1);
     await expect(gate.run(() => Promise.reject(new Error("no")))).rejects.toThrow("no");
     expect(await gate.run(async () => 7)).toBe(7);
   });

@@ -1,6 +1,13 @@
 // What is read off an actor: how it stands in an audit row, where it is confined, and whose authority it may hand on.
 import { describe, expect, it } from "vitest";
-import { actorColumns, confinedTo, hasOwnerScope, NOBODY, SYSTEM, type Actor } from "../../../src/domain/core/actor.ts";
+import {
+  actorColumns,
+  confinedTo,
+  hasOwnerScope,
+  ANONYMOUS,
+  SYSTEM,
+  type Actor,
+} from "../../../src/domain/core/actor.ts";
 
 const key = { kind: "secret_key", id: "k", workspace_id: "w", owner_scope: false, expires_at: null } as const;
 const session = { kind: "session", id: "s", user_id: "u", workspace_id: "w" } as const;
@@ -19,7 +26,7 @@ describe("an actor", () => {
     ["bootstrap", { kind: "bootstrap" }, ["bootstrap", null], null, true],
     ["a scanner", { kind: "scanner" }, ["scanner", null], null, false],
     ["the system", SYSTEM, ["system", null], null, true],
-    ["nobody", NOBODY, ["system", null], null, false],
+    ["anonymous", ANONYMOUS, ["system", null], null, false],
   ] as const) {
     it(`that is ${who} stands as ${columns[0]}, sees ${confined ?? "both environments"}${owner ? ", is an owner" : ""}`, () => {
       const it = actor as Actor;

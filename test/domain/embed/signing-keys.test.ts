@@ -8,7 +8,7 @@ import {
   maintainEmbedKeys,
   publishedKeys,
   PUBLISH_MS,
-  remakeEmbedKeys,
+  recreateEmbedKeys,
   ROTATE_EVERY_MS,
   rotateSigningKey,
 } from "../../../src/domain/embed/signing-keys.ts";
@@ -111,7 +111,7 @@ for (const back of backends) {
       await using lite = await testServices(back);
       await ensureEmbedKeys(lite.services);
       const before = await published(lite);
-      await remakeEmbedKeys({ services: lite.services, actor: SYSTEM });
+      await recreateEmbedKeys({ services: lite.services, actor: SYSTEM });
       const { signing, standby } = await states(lite);
       expect(await published(lite)).toEqual(sorted(signing, standby));
       expect(before).not.toContain(signing);

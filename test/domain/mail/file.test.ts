@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fileTransport } from "../../../src/domain/mail/file.ts";
-import { parseLetter } from "../../../harness/instances/people.ts";
+import { parseMail } from "../../../harness/instances/people.ts";
 
 const DATE = Date.UTC(2026, 10, 14, 12);
 const mail = (id: string) => ({
@@ -33,7 +33,7 @@ describe("mail in files", () => {
       expect(statSync(dir).mode & 0o777).toBe(0o700);
       const file = join(dir, "2026-11-14T12-00-00-000Z-one.eml");
       expect(statSync(file).mode & 0o777).toBe(0o600);
-      expect(parseLetter(file)).toMatchObject({
+      expect(parseMail(file)).toMatchObject({
         to: "ada@example.com",
         subject: "=?UTF-8?Q?Gr=C3=BC=C3=9Fe?=",
         link: "http://localhost/#/verify?token=krev_abc",

@@ -1,7 +1,7 @@
 // The feed's memory by itself: which heads it may remember, and who waits, on a store that answers what the test says.
 import { describe, expect, it } from "vitest";
 import { Feed } from "../../../src/domain/policy/feed.ts";
-import { NEVER_GONE } from "../../../src/domain/core/waiter.ts";
+import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import type { Store } from "../../../src/store/store.ts";
 
 const row = { workspace_id: "w", policy_version: 3, min_delta_version: 1, default_rate_limits: "[]", deleted_at: null };
@@ -92,14 +92,14 @@ describe("a head", () => {
   });
 });
 
-describe("a waiter", () => {
+describe("a subscription", () => {
   const HOUR = 3_600_000;
 
   it("is woken by its own project, and by a gap in what was heard, and by nothing else", async () => {
     const { feed, bump, resync } = feedOn("sqlite");
-    const waiter = feed.join("p", HOUR, NEVER_GONE)!;
+    const subscription = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
     let wakes = 0;
-    const wait = (): void => void waiter.next().then(() => (wakes++, wait()));
+    const wait = (): void => void subscription.changed().then(() => (wakes++, wait()));
     wait();
     const seen = async (): Promise<number> => {
       await new Promise((resolve) => setImmediate(resolve));
@@ -111,46 +111,46 @@ describe("a waiter", () => {
     expect(await seen()).toBe(1);
     resync();
     expect(await seen()).toBe(2);
-    expect(waiter.over).toBe(false);
-    waiter.leave();
+    expect(subscription.ended).toBe(false);
+    subscription.close();
     bump("p");
     expect(await seen()).toBe(2);
   });
 
   it("is counted from joining to leaving, leaves once, and leaves nobody else unheard", async () => {
     const { feed, bump } = feedOn("sqlite");
-    const [a, b] = [feed.join("p", HOUR, NEVER_GONE)!, feed.join("p", HOUR, NEVER_GONE)!];
+    const [a, b] = [feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!, feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!];
     expect(feed.waiting).toBe(2);
-    a.leave();
-    a.leave();
+    a.close();
+    a.close();
     expect(feed.waiting).toBe(1);
     bump("p");
-    await b.next();
-    b.leave();
-    const again = feed.join("p", HOUR, NEVER_GONE)!;
-    b.leave(); // long gone: no other's place is taken
+    await b.changed();
+    b.close();
+    const again = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
+    b.close(); // long gone: no other's place is taken
     expect(feed.waiting).toBe(1);
     bump("p");
-    await again.next();
-    again.leave();
+    await again.changed();
+    again.close();
     expect(feed.waiting).toBe(0);
   });
 
   it("is one of ten thousand at most", () => {
     const { feed } = feedOn("sqlite");
-    const all = Array.from({ length: 10_000 }, (_, i) => feed.join(`p${i % 7}`, HOUR, NEVER_GONE));
+    const all = Array.from({ length: 10_000 }, (_, i) => feed.subscribe(`p${i % 7}`, HOUR, NEVER_DISCONNECTS));
     expect(all.includes(undefined)).toBe(false);
-    expect(feed.join("p", HOUR, NEVER_GONE)).toBeUndefined();
-    all[0]?.leave();
-    expect(feed.join("p", HOUR, NEVER_GONE)).toBeDefined();
+    expect(feed.subscribe("p", HOUR, NEVER_DISCONNECTS)).toBeUndefined();
+    all[0]?.close();
+    expect(feed.subscribe("p", HOUR, NEVER_DISCONNECTS)).toBeDefined();
     feed.stop();
   });
 
   it("is answered when the service stops, and nobody joins any more", () => {
     const { feed } = feedOn("sqlite");
-    const waiter = feed.join("p", HOUR, NEVER_GONE)!;
+    const subscription = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
     feed.stop();
-    expect([waiter.over, feed.join("p", HOUR, NEVER_GONE)]).toEqual([true, undefined]);
-    waiter.leave();
+    expect([subscription.ended, feed.subscribe("p", HOUR, NEVER_DISCONNECTS)]).toEqual([true, undefined]);
+    subscription.close();
   });
 });

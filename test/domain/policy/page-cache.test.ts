@@ -1,7 +1,7 @@
 // The feed's kept pages: bounded by bytes, built once, and the same bytes however they are kept.
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { describe, expect, it, vi } from "vitest";
-import { PolicyPages, type Page } from "../../../src/domain/policy/page-cache.ts";
+import { PageCache, type Page } from "../../../src/domain/policy/page-cache.ts";
 
 function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
   const chunks = [Buffer.alloc(bytes - 1, tag), Buffer.from("!")];
@@ -11,12 +11,11 @@ function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): P
 /** What a page takes besides its bytes and its key. */
 const BESIDES = 2_048;
 
-const text = async (pages: PolicyPages, from: Page): Promise<string> =>
-  Buffer.concat(await pages.plain(from)).toString();
+const text = async (pages: PageCache, from: Page): Promise<string> => Buffer.concat(await pages.plain(from)).toString();
 
-describe("PolicyPages", () => {
+describe("PageCache", () => {
   it("builds a page once, however many ask for it at the same time", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     let built = 0;
     const ask = async (): Promise<Page> => pages.get("k", 0, async () => page(`a${++built}`, 10));
     const all = await Promise.all([ask(), ask(), ask()]);
@@ -26,7 +25,7 @@ describe("PolicyPages", () => {
   });
 
   it("builds it again when the first try failed, and when it has grown stale", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     await expect(Promise.resolve(pages.get("k", 0, () => Promise.reject(new Error("no"))))).rejects.toThrow("no");
     const first = await pages.get("k", 0, async () => page("a", 10, 5));
     expect(await pages.get("k", 4, async () => page("b", 10))).toBe(first);
@@ -34,7 +33,7 @@ describe("PolicyPages", () => {
   });
 
   it("prepares a page for whoever asks next: once, after the turn, and not one that is there", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     let built = 0;
     const build = async (): Promise<Page> => page(`a${++built}`, 10);
     pages.prepare("k", 0, build);
@@ -50,14 +49,14 @@ describe("PolicyPages", () => {
   });
 
   it("leaves a failed preparation to whoever asks", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     pages.prepare("k", 0, () => Promise.reject(new Error("no")));
     await new Promise((resolve) => setImmediate(resolve));
     expect((await pages.get("k", 0, async () => page("a", 10))).tag).toBe("a");
   });
 
   it("keeps no more bytes than it may, and forgets what was not asked for the longest", async () => {
-    const pages = new PolicyPages(350 + 3 * BESIDES);
+    const pages = new PageCache(350 + 3 * BESIDES);
     for (const key of ["a", "b", "c"]) await pages.get(key, 0, async () => page(key, 100));
     await pages.get("a", 0, async () => page("never", 1));
     await pages.get("d", 0, async () => page("d", 100));
@@ -67,7 +66,7 @@ describe("PolicyPages", () => {
   });
 
   it("keeps a large page compressed only and still tells the same bytes in every form", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     const large = await pages.get("k", 0, async () => page("x", 300_000));
     const before = await text(pages, large);
     const zstd = await pages.encoded(large, "zstd");
@@ -79,7 +78,7 @@ describe("PolicyPages", () => {
   });
 
   it("compresses large pages when none has been built for a moment, not while the next is waited for", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     const build = async (key: string) => pages.get(key, 0, async () => page(key, 300_000));
     const built = [await build("a"), await build("b")];
     expect(built.map(({ encoded }) => encoded.zstd)).toEqual([undefined, undefined]);
@@ -92,7 +91,7 @@ describe("PolicyPages", () => {
   const MIB = 1024 * 1024;
   /** Pages by key, each remembered whenever it is built. */
   function library(bytes: number) {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     const built: Page[] = [];
     const build = (key: string) => async (): Promise<Page> => {
       built.push(page(key, bytes));
@@ -147,7 +146,7 @@ describe("PolicyPages", () => {
   });
 
   it("still tells a page that was dropped while somebody was sending it", async () => {
-    const pages = new PolicyPages(1_000);
+    const pages = new PageCache(1_000);
     const dropped = await pages.get("k", 0, async () => page("x", 300_000));
     await pages.encoded(dropped, "zstd");
     expect(pages.bytes).toBe(0);
@@ -155,7 +154,7 @@ describe("PolicyPages", () => {
   });
 
   it("holds 64 MiB unless told otherwise, and counts what a page takes besides its bytes", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, last: null, staleAt: Infinity };
     for (let i = 100; i < 500; i++) {
       await pages.get(`k${i}`, 0, async () => ({ ...small }));
@@ -166,7 +165,7 @@ describe("PolicyPages", () => {
   });
 
   it("keeps a page's own bytes, not the slab of node's that a short Buffer is cut from", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     const chunks = ["x".repeat(2_000), "y"].map((part) => Buffer.from(part));
     const kept = await pages.get("k", 0, async () => ({ ...page("t", 2_001), chunks }));
     const bytes = [...(kept.chunks ?? []), await pages.encoded(kept, "zstd"), await pages.encoded(kept, "gzip")];
@@ -175,7 +174,7 @@ describe("PolicyPages", () => {
   });
 
   it("keeps tens of thousands of small deltas at most: each is an answer with its headers", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     for (let i = 0; i < 50_000; i++) await pages.get(`k${i}`, 0, async () => page("d", 300));
     const { misses } = pages.reads;
     for (const i of [0, 49_999]) await pages.get(`k${i}`, 0, async () => page("d", 300));
@@ -183,7 +182,7 @@ describe("PolicyPages", () => {
   });
 
   it("counts an encoding once it is made, and a page built anew instead of the old one", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     const first = await pages.get("k", 0, async () => page("a", 2_000, 5));
     const gzip = await pages.encoded(first, "gzip");
     expect(pages.bytes).toBe(2_001 + BESIDES + (gzip?.length ?? 0));
@@ -196,7 +195,7 @@ describe("PolicyPages", () => {
   });
 
   it("compresses from a kibibyte on, and keeps compressed only from 256 on", async () => {
-    const pages = new PolicyPages();
+    const pages = new PageCache();
     expect(pages.encoded(page("x", 1_023), "zstd")).toBeUndefined();
     expect(zstdDecompressSync((await pages.encoded(page("x", 1_024), "zstd")) ?? Buffer.alloc(0))).toHaveLength(1_024);
     const [below, at] = await Promise.all(

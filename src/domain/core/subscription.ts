@@ -1,0 +1,51 @@
+// A bounded wait for changes of a project: a long poll, or a revocation that waits for its nodes.
+
+/** Registers a listener for the caller's disconnect; returns how to unregister it. */
+export type OnDisconnect = (listener: () => void) => () => void;
+
+export const NEVER_DISCONNECTS: OnDisconnect = () => () => {};
+
+/** A change notified while the owner is busy is not lost: the next `changed()` resolves at once. */
+export class Subscription {
+  /** True once the time is up, the caller has disconnected or the service is stopping. */
+  ended = false;
+  #pending = false;
+  #resume: (() => void) | undefined;
+  readonly #timer: NodeJS.Timeout;
+  readonly #unregister: () => void;
+  readonly #onClose: () => void;
+
+  constructor(waitMs: number, onDisconnect: OnDisconnect, onClose: () => void) {
+    this.#onClose = onClose;
+    this.#timer = setTimeout(() => this.end(), waitMs);
+    this.#timer.unref();
+    this.#unregister = onDisconnect(() => this.end());
+  }
+
+  notify(): void {
+    this.#pending = true;
+    this.#resume?.();
+  }
+
+  end(): void {
+    this.ended = true;
+    this.notify();
+  }
+
+  /** Resolves at the next notification, or at once if there was one since the last call. */
+  async changed(): Promise<void> {
+    if (!this.#pending) {
+      await new Promise<void>((resolve) => {
+        this.#resume = resolve;
+      });
+    }
+    this.#pending = false;
+    this.#resume = undefined;
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#unregister();
+    this.#onClose();
+  }
+}
