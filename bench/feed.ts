@@ -10,6 +10,7 @@ import Database from "better-sqlite3";
 import { startServer } from "../harness/processes/server.ts";
 import { cpuMicros, microsIn } from "./micros.ts";
 import { interleave, median, startPeer, type Row } from "./report.ts";
+import type { RowName } from "./rows.ts";
 import { inTurns, type Side } from "./turns.ts";
 
 const BARE = new URL("./servers/bare.ts", import.meta.url).pathname;
@@ -87,8 +88,7 @@ async function delta304(): Promise<Row> {
       return pollsOf(Number(hash.slice(1)), `${origin}${DELTA}${"x".repeat(36)}`, "x".repeat(50), () => server.end());
     },
   });
-  const name = "policy/delta 304: a bare GET's processor time beside ours";
-  return { name, ours, peer, ratio: 1 / ratio, target: ">= 0.75", unit: "µs" };
+  return { name: "feed/unchanged-poll", ours, peer, ratio: 1 / ratio, target: ">= 0.75", unit: "µs" };
 }
 
 /** Puts keys straight into the database: minting them is another benchmark. */
@@ -170,7 +170,7 @@ async function snapshots(): Promise<Row[]> {
     );
   }
   const of = (name: keyof Snapshot): number => median(seen.map((each) => each[name]));
-  const row = (name: string, ours: number, peer: number, target: string, unit: string): Row => ({
+  const row = (name: RowName, ours: number, peer: number, target: string, unit: string): Row => ({
     name,
     ours,
     peer,
@@ -181,17 +181,11 @@ async function snapshots(): Promise<Row[]> {
   const beside = median(seen.map(({ first, scan }) => first / scan)); // measured a second apart
   return [
     {
-      ...row("snapshot of 1e5 keys over HTTP beside reading the rows", of("first"), of("scan"), "<= 1.0", "ms"),
+      ...row("feed/snapshot", of("first"), of("scan"), "<= 1.0", "ms"),
       ratio: beside,
     },
-    row(
-      "a second node's snapshot (zstd) beside the first's, processor time of the server",
-      of("secondCpu"),
-      of("firstCpu"),
-      "<= 0.1",
-      "ms",
-    ),
-    row("growth of memory during the snapshot beside 30 MB", of("grown"), 30, "<= 1.0", "MB"),
+    row("feed/second-snapshot", of("secondCpu"), of("firstCpu"), "<= 0.1", "ms"),
+    row("feed/snapshot-memory", of("grown"), 30, "<= 1.0", "MB"),
   ];
 }
 
@@ -235,15 +229,14 @@ export async function revocationP99(nodes: number): Promise<number> {
 
 async function revocations(): Promise<Row> {
   const ours = await revocationP99(NODES);
-  const name = `a revocation at ${NODES} waiting nodes, p99, beside 100 ms`;
-  return { name, ours, peer: 100, ratio: ours / 100, target: "<= 1.0", unit: "ms" };
+  return { name: "feed/revocation", ours, peer: 100, ratio: ours / 100, target: "<= 1.0", unit: "ms" };
 }
 
 export async function feed(): Promise<Row[]> {
   const rows = [await delta304(), ...(await snapshots()), await revocations()];
   const { ours, peer } = await interleave(ROUNDS, { ours: () => deltaCost(KEYS), peer: () => deltaCost(1_000) });
   rows.push({
-    name: "a delta of one change with 1e5 keys beside 1e3",
+    name: "feed/delta",
     ours,
     peer,
     ratio: ours / peer,

@@ -9,6 +9,7 @@ import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Row } from "./report.ts";
+import type { RowName } from "./rows.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const FIVE_MINUTES_S = 300;
@@ -82,7 +83,7 @@ export async function install(): Promise<Row[]> {
     need(!existsSync(join(home, ".local/bin/keyrack")), "--uninstall removes the binary");
     const after = readdirSync(join(clone, "keyrack-data")).toSorted();
     need(before.includes("keyrack.db") && before.join() === after.join(), "--uninstall leaves data alone");
-    const row = (name: string, ours: number): Row => ({
+    const row = (name: RowName, ours: number): Row => ({
       name,
       ours,
       peer: FIVE_MINUTES_S,
@@ -91,10 +92,10 @@ export async function install(): Promise<Row[]> {
       unit: "s",
     });
     return [
-      row("fresh clone to a minted key, nothing in npm's cache, limit = five minutes", cloned + first + minted),
-      row("of which ./install.sh (npm ci and the build)", first),
-      row("of which serve, workspace, project, tenant, key", minted),
-      row("./install.sh once more", second),
+      row("install/first-key", cloned + first + minted),
+      row("install/install", first),
+      row("install/serve-and-mint", minted),
+      row("install/again", second),
     ];
   } finally {
     rmSync(dir, { recursive: true, force: true });

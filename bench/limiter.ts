@@ -8,6 +8,7 @@ import { MemoryCounter } from "../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
 import type { RateLimit } from "../src/kernel/ratelimit/rule.ts";
 import { median, type Row } from "./report.ts";
+import type { RowName } from "./rows.ts";
 
 type Peer = { consume(key: string, points: number): Promise<{ remainingPoints: number }> };
 type PeerModule = {
@@ -77,8 +78,8 @@ async function memory(peers: PeerModule): Promise<Row[]> {
   ]);
   if (sink === 0) throw new Error("nothing was counted");
   return [
-    row("check in process, against rate-limiter-flexible on the same counter name", "ns", ours!, peer!, "<= 0.3"),
-    row("check in process, against rate-limiter-flexible on a bare id", "ns", ours!, bareId!, "<= 0.3"),
+    row("limiter/check", "ns", ours!, peer!, "<= 0.3"),
+    row("limiter/check-bare-id", "ns", ours!, bareId!, "<= 0.3"),
   ];
 }
 
@@ -96,7 +97,7 @@ async function shared(peers: PeerModule, url: string, prefix: string, storeClien
     () => perSecond(4_000, (i) => peer.consume(nameAt(i), 1)),
   ]);
   counter.close();
-  return row("check on Redis, 50 in flight, against rate-limiter-flexible", "/s", ours!, theirs!, ">= 1.3");
+  return row("limiter/redis-check", "/s", ours!, theirs!, ">= 1.3");
 }
 
 async function leases(url: string, prefix: string, client: Redis): Promise<Row> {
@@ -108,7 +109,7 @@ async function leases(url: string, prefix: string, client: Redis): Promise<Row> 
     () => perSecond(4_000, () => client.ping()),
   ]);
   counter.close();
-  return row("leased units, 50 in flight, against Redis PING", "/s", ours!, theirs!, ">= 10");
+  return row("limiter/lease", "/s", ours!, theirs!, ">= 10");
 }
 
 /** As a client of leases would: spend locally while the lease lasts, counted from before it was asked for. */
@@ -172,7 +173,7 @@ async function perSecond(count: number, work: (i: number, caller: number) => unk
 }
 
 /** The medians of both, and the median of their ratios within a round: a slow minute is slow for both. */
-function row(name: string, unit: string, ours: number[], peer: number[], target: string): Row {
+function row(name: RowName, unit: string, ours: number[], peer: number[], target: string): Row {
   const ratio = median(ours.map((one, round) => one / peer[round]!));
   return { name, ours: median(ours), peer: median(peer), ratio, target, unit };
 }

@@ -2,6 +2,7 @@
 import { bodyOf } from "./ratelimit.ts";
 import { microsEach } from "./micros.ts";
 import { interleave, startPeer, type Row } from "./report.ts";
+import type { RowName } from "./rows.ts";
 import { mintLoad, onKeyrack, readLoad, type World } from "./vendor.ts";
 import type { LoadOptions } from "./client.ts";
 
@@ -46,7 +47,7 @@ export async function parts(): Promise<Row[]> {
     })),
     mint: ours("201", mintLoad),
   });
-  const row = (name: string, mine: number, peer: number): Row => ({
+  const row = (name: RowName, mine: number, peer: number): Row => ({
     name,
     ours: mine,
     peer,
@@ -55,10 +56,10 @@ export async function parts(): Promise<Row[]> {
     unit: "µs",
   });
   return [
-    row("GET /healthz: ids, headers, shedding, counting; against a bare GET", seen.probe, seen.bareGet),
-    row("policy/delta 304: and a credential known for a moment, the query, the feed's head", seen.delta, seen.bareGet),
-    row("GET /v1/keys/{id}: and a credential and a key read from SQLite, an answer in JSON", seen.read, seen.bareGet),
-    row("ratelimit/check: and a body read and looked at, the counter; against a bare POST", seen.check, seen.barePost),
-    row("POST /v1/keys: and the schema, a secret, five statements, an audit row, its commit", seen.mint, seen.barePost),
+    row("parts/healthz", seen.probe, seen.bareGet),
+    row("parts/unchanged-poll", seen.delta, seen.bareGet),
+    row("parts/get-by-id", seen.read, seen.bareGet),
+    row("parts/check", seen.check, seen.barePost),
+    row("parts/mint", seen.mint, seen.barePost),
   ];
 }

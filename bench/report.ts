@@ -1,13 +1,14 @@
-// What a benchmark says: ours beside its peer or limit in the same run, as a ratio, against a target.
+// The result of a benchmark: Keyrack and its peer or limit from the same run, their ratio, and the target.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
+import { ROWS, type RowName } from "./rows.ts";
 
 export type Row = {
-  name: string;
+  name: RowName;
   ours: number;
   peer: number;
   ratio: number;
-  /** For example ">= 0.4" or "<= 1.5"; empty where the row only tells. */
+  /** For example ">= 0.4" or "<= 1.5"; empty for a row without a target. */
   target: string;
   unit?: string;
 };
@@ -29,9 +30,11 @@ export function markdown(rows: readonly Row[]): string {
   const lines = rows.map((row) => {
     const unit = row.unit ? ` ${row.unit}` : "";
     const verdict = row.target === "" ? "" : meets(row) ? "met" : "missed";
-    return `| ${row.name} | ${number(row.ours)}${unit} | ${number(row.peer)}${unit} | ${row.ratio.toFixed(2)} | ${row.target} | ${verdict} |`;
+    const cells = [`\`${row.name}\``, ROWS[row.name], number(row.ours) + unit, number(row.peer) + unit];
+    return `| ${[...cells, row.ratio.toFixed(2), row.target, verdict].join(" | ")} |`;
   });
-  return ["| What | Keyrack | Peer or limit | Ratio | Target | |", "|---|---|---|---|---|---|", ...lines].join("\n");
+  const head = "| Row | What | Keyrack | Peer or limit | Ratio | Target | |";
+  return [head, "|---|---|---|---|---|---|---|", ...lines].join("\n");
 }
 
 export type Started = { url: string; end(): Promise<void> };

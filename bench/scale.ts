@@ -8,6 +8,7 @@ import { createClient } from "../src/client.ts";
 import { startServer } from "../harness/processes/server.ts";
 import { load } from "./client.ts";
 import { median, type Row } from "./report.ts";
+import type { RowName } from "./rows.ts";
 
 export const SIZES = [10_000, 100_000, 1_000_000] as const;
 const ROUNDS = 5;
@@ -90,13 +91,13 @@ export async function mintCosts(sizes: readonly number[]): Promise<number[]> {
 
 export async function scale(): Promise<Row[]> {
   const [few = Number.NaN, middle = Number.NaN, many = Number.NaN] = await mintCosts(SIZES);
-  const row = (name: string, ours: number): Row => ({
-    name: `cost of a mint with ${name} keys against 10,000 (time ratio)`,
+  const row = (name: RowName, ours: number): Row => ({
+    name,
     ours,
     peer: few,
     ratio: ours / few,
     target: "<= 1.2",
     unit: "µs",
   });
-  return [row("100,000", middle), row("1,000,000", many)];
+  return [row("scale/mint-1e5", middle), row("scale/mint-1e6", many)];
 }

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { interleave, type Row } from "./report.ts";
+import type { RowName } from "./rows.ts";
 
 const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const BARE = `require("node:http").createServer().listen(0,"127.0.0.1",()=>console.log("ready"))`;
@@ -53,7 +54,7 @@ function rssMb(pid: number): number {
   return Number(kb) / 1024;
 }
 
-const row = (name: string, ours: number, peer: number, target: string, unit: string): Row => ({
+const row = (name: RowName, ours: number, peer: number, target: string, unit: string): Row => ({
   name,
   ours,
   peer,
@@ -62,7 +63,7 @@ const row = (name: string, ours: number, peer: number, target: string, unit: str
   unit,
 });
 
-async function measure(name: string, keyrack: string, commandMax: number): Promise<Row[]> {
+async function measure(name: "binary" | "checkout", keyrack: string, commandMax: number): Promise<Row[]> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
   const serve = ["serve", "--json", "--port", "0", "--data-dir", dir];
   try {
@@ -82,15 +83,9 @@ async function measure(name: string, keyrack: string, commandMax: number): Promi
     const rss = rssMb(up.pid);
     await up.end();
     return [
-      row(
-        `${name}: serve ready, limit = bare node + ${READY_MORE_MS} ms`,
-        cold.ours,
-        cold.bare + READY_MORE_MS,
-        "<= 1",
-        "ms",
-      ),
-      row(`${name}: a command over HTTP, peer = node -e 0`, command.ours, command.bare, `<= ${commandMax}`, "ms"),
-      row(`${name}: RSS idle, limit = ${RSS_MAX_MB} MB`, rss, RSS_MAX_MB, "<= 1", "MB"),
+      row(`start/${name}-ready`, cold.ours, cold.bare + READY_MORE_MS, "<= 1", "ms"),
+      row(`start/${name}-command`, command.ours, command.bare, `<= ${commandMax}`, "ms"),
+      row(`start/${name}-memory`, rss, RSS_MAX_MB, "<= 1", "MB"),
     ];
   } finally {
     rmSync(dir, { recursive: true, force: true });

@@ -58,7 +58,7 @@ export async function timing(): Promise<Row[]> {
   const { known_ms, unknown_ms, ratio } = await measureTiming();
   return [
     {
-      name: "log-in, wrong password: a known address beside an unknown one",
+      name: "timing/login",
       ours: known_ms,
       peer: unknown_ms,
       // The slower to the quicker, whichever it is.

@@ -12,6 +12,7 @@ import type { LoadOptions } from "./client.ts";
 import { MINT } from "./mint.ts";
 import { oneTransactionEach } from "./one-transaction.ts";
 import { interleave, startPeer, type Row } from "./report.ts";
+import type { RowName } from "./rows.ts";
 import { inTurns, perSecond, type Pair, type Side } from "./turns.ts";
 
 const H3_SERVER = new URL("./servers/h3.ts", import.meta.url).pathname;
@@ -165,26 +166,16 @@ export async function vendor(): Promise<Row[]> {
 type Alone = Record<"mint" | "betterAuth" | "oneEach" | "mintPostgres" | "readPostgres", number>;
 
 function rowsOf({ mints, rows, reads }: Record<"mints" | "rows" | "reads", Pair>, alone: Alone): Row[] {
-  const pair = (name: string, measured: Pair, target: string): Row => ({ name, ...measured, target, unit: "/s" });
-  const row = (name: string, ours: number, peer: number, target: string): Row =>
+  const pair = (name: RowName, measured: Pair, target: string): Row => ({ name, ...measured, target, unit: "/s" });
+  const row = (name: RowName, ours: number, peer: number, target: string): Row =>
     pair(name, { ours, peer, ratio: ours / peer }, target);
   return [
-    pair("durable POST /v1/keys, SQLite, 50 clients, against h3's POST echo", mints, ">= 0.4"),
-    pair("the same against its rows alone, written by bare node:http in groups", rows, ""),
-    row(
-      "durable POST /v1/keys, SQLite, against better-auth's create on WAL+FULL (in process)",
-      alone.mint,
-      alone.betterAuth,
-      ">= 8",
-    ),
-    pair("GET /v1/keys/{id}, SQLite, against h3's tiny GET", reads, ">= 0.6"),
-    row(
-      "durable POST /v1/keys, PostgreSQL, one hot workspace, against one transaction a request",
-      alone.mintPostgres,
-      alone.oneEach,
-      ">= 5",
-    ),
-    row("durable POST /v1/keys, PostgreSQL, against h3's POST echo", alone.mintPostgres, mints.peer, ">= 0.2"),
-    row("GET /v1/keys/{id}, PostgreSQL, against h3's tiny GET", alone.readPostgres, reads.peer, ">= 0.2"),
+    pair("vendor/mint", mints, ">= 0.4"),
+    pair("vendor/mint-rows", rows, ""),
+    row("vendor/mint-better-auth", alone.mint, alone.betterAuth, ">= 8"),
+    pair("vendor/get-by-id", reads, ">= 0.6"),
+    row("vendor/mint-postgres", alone.mintPostgres, alone.oneEach, ">= 5"),
+    row("vendor/mint-postgres-echo", alone.mintPostgres, mints.peer, ">= 0.2"),
+    row("vendor/get-by-id-postgres", alone.readPostgres, reads.peer, ">= 0.2"),
   ];
 }

@@ -8,11 +8,12 @@ import { fileURLToPath } from "node:url";
 import { applyDelta, SnapshotLoader } from "../src/kernel/policy/loader.ts";
 import type { Keyrack } from "../src/sdk/internals.ts";
 import { markdown, median, type Row } from "./report.ts";
+import type { RowName } from "./rows.ts";
 import { betterAuth, type Peer, prefixedApiKey } from "./verify/peers.ts";
 import { floor, idiomatic, type Variant } from "./verify/variants.ts";
 import { deltaOf, entryOf, holding, mint, pagesOf, PROJECT, tenantsFor } from "./verify/world.ts";
 
-const SIZES = [1e4, 1e5, 1e6];
+const SIZES = ["1e4", "1e5", "1e6"] as const;
 // Short turns, many of them: a turn fits into the time a busy machine leaves one process alone.
 const TURNS = 1200;
 const CALLS = 250;
@@ -22,24 +23,23 @@ const want = { projectId: PROJECT, env: null, maxKeys: 1e7 };
 export async function verify(): Promise<Row[]> {
   const rows: Row[] = [];
   for (const size of SIZES) {
-    const at = `verify() at ${size.toExponential().replace("+", "")} keys`;
-    const turns = await turnsAt(size);
-    // The floor's target is for 1e5 keys; the other sizes show how it goes on.
-    rows.push(against(`${at}, against the fused floor`, turns.ours, turns.floor, size === 1e5 ? "<= 1.5" : "<= 2"));
-    rows.push(against(`${at}, against the same with digests alone in its table`, turns.ours, turns.bare, "<= 2.5"));
-    rows.push(against(`${at}, against the idiomatic way`, turns.ours, turns.idiomatic, "<= 0.65"));
+    const turns = await turnsAt(Number(size));
+    // The floor's target is for 1e5 keys; the other sizes show the trend.
+    rows.push(against(`verify/floor-${size}`, turns.ours, turns.floor, size === "1e5" ? "<= 1.5" : "<= 2"));
+    rows.push(against(`verify/digests-${size}`, turns.ours, turns.bare, "<= 2.5"));
+    rows.push(against(`verify/idiomatic-${size}`, turns.ours, turns.idiomatic, "<= 0.65"));
   }
   rows.push(...(await beside()), ...memory(), ...deltas(), load());
   console.log(markdown(rows));
   return rows;
 }
 
-function row(name: string, ours: number, peer: number, target: string, unit: string): Row {
+function row(name: RowName, ours: number, peer: number, target: string, unit: string): Row {
   return { name, ours, peer, ratio: ours / peer, target, unit };
 }
 
 /** The ratio is the median over neighbouring turns, so that a slow second of the machine is in both of its sides. */
-function against(name: string, ours: readonly number[], peer: readonly number[], target: string): Row {
+function against(name: RowName, ours: readonly number[], peer: readonly number[], target: string): Row {
   const ratio = median(ours.map((ns, i) => ns / (peer[i] ?? Number.NaN)));
   return { name, ours: median(ours), peer: median(peer), ratio, target, unit: "ns" };
 }
@@ -108,17 +108,15 @@ async function beside(): Promise<Row[]> {
   };
   const rows: Row[] = [];
   const prefixed = await turns(await prefixedApiKey(), CALLS);
-  const name = "verify() at 1e5 keys, against prefixed-api-key's check of one";
-  if (prefixed.peer.length > 0) rows.push(against(name, prefixed.ours, prefixed.peer, "<= 0.5"));
-  for (const [kind, times] of [
-    ["wal-normal", 1000],
-    ["memory", 350],
+  if (prefixed.peer.length > 0) rows.push(against("verify/prefixed-api-key", prefixed.ours, prefixed.peer, "<= 0.5"));
+  for (const [kind, name, times] of [
+    ["wal-normal", "verify/better-auth-wal", 1000],
+    ["memory", "verify/better-auth-memory", 350],
   ] as const) {
     const { ours, peer } = await turns(await betterAuth(kind), 20);
     if (peer.length === 0) continue;
     const rate = (ns: readonly number[]) => ns.map((one) => 1e9 / one);
-    const what = `checks a second at 1e5 keys, against better-auth (${kind}, one key)`;
-    rows.push({ ...against(what, rate(ours), rate(peer), `>= ${times}`), unit: "/s" });
+    rows.push({ ...against(name, rate(ours), rate(peer), `>= ${times}`), unit: "/s" });
   }
   await keyrack.close();
   return rows;
@@ -132,8 +130,8 @@ function memory(): Row[] {
     const out = execFileSync(process.execPath, ["--expose-gc", script, "load", dir], { encoding: "utf8" });
     const { resident, used } = JSON.parse(out) as { resident: number; used: number };
     return [
-      row("resident memory of 1e6 keys, against the bound", resident, 150, "<= 1", "B/key"),
-      row("memory in use by 1e6 keys, against the bound", used, 150, "<= 1", "B/key"),
+      row("verify/resident-memory", resident, 150, "<= 1", "B/key"),
+      row("verify/memory-in-use", used, 150, "<= 1", "B/key"),
     ];
   } finally {
     rmSync(dir, { recursive: true, force: true });
@@ -154,7 +152,7 @@ function deltas(): Row[] {
     }
     return median(times);
   };
-  return [row("a delta of one key on 1e6 keys, against the same on 1e4", cost(1e6), cost(1e4), "<= 3", "ns")];
+  return [row("verify/delta", cost(1e6), cost(1e4), "<= 3", "ns")];
 }
 
 function policyOf(keys: readonly string[]) {
@@ -177,7 +175,7 @@ function load(): Row {
       }),
     );
   }
-  return { ...against("loading a snapshot of 1e5 keys, against JSON.parse of it", whole, parse, "<= 2"), unit: "ms" };
+  return { ...against("verify/load", whole, parse, "<= 2"), unit: "ms" };
 }
 
 function lasting(work: () => unknown): number {

@@ -1,0 +1,75 @@
+// The name of every benchmark row, `<bench>/<row>`, and what the row measures. Comments on fast paths cite these names
+// (`bench: vendor/mint`); test/house/bench-rows.test.ts checks that the cited rows exist.
+export const ROWS = {
+  "vendor/mint": "durable POST /v1/keys, SQLite, 50 clients; peer: h3's POST echo",
+  "vendor/mint-rows": "the same; limit: its rows alone, written in groups by bare node:http",
+  "vendor/mint-better-auth": "durable POST /v1/keys, SQLite; peer: better-auth's create on WAL+FULL, in process",
+  "vendor/get-by-id": "GET /v1/keys/{id}, SQLite; peer: h3's tiny GET",
+  "vendor/mint-postgres": "durable POST /v1/keys, PostgreSQL, one hot workspace; peer: one transaction per request",
+  "vendor/mint-postgres-echo": "durable POST /v1/keys, PostgreSQL; peer: h3's POST echo",
+  "vendor/get-by-id-postgres": "GET /v1/keys/{id}, PostgreSQL; peer: h3's tiny GET",
+
+  "parts/healthz": "GET /healthz: request id, headers, overload guard, metrics; peer: a bare GET",
+  "parts/unchanged-poll": "policy/delta 304: adds a cached credential, the query and the feed's head; peer: a bare GET",
+  "parts/get-by-id": "GET /v1/keys/{id}: adds a key read from SQLite and a JSON response; peer: a bare GET",
+  "parts/check": "ratelimit/check: adds reading and validating a body, and the counter; peer: a bare POST",
+  "parts/mint":
+    "POST /v1/keys: adds the schema, a secret, five statements, an audit row and the commit; peer: a bare POST",
+
+  "scale/mint-1e5": "cost of a mint with 100,000 keys, compared with 10,000 (time ratio)",
+  "scale/mint-1e6": "cost of a mint with 1,000,000 keys, compared with 10,000 (time ratio)",
+
+  "feed/unchanged-poll": "policy/delta 304, CPU time; peer: a bare GET (the ratio is the peer's time to ours)",
+  "feed/snapshot": "snapshot of 1e5 keys over HTTP; limit: reading the rows",
+  "feed/second-snapshot": "a second node's snapshot (zstd), CPU time of the server; compared with the first node's",
+  "feed/snapshot-memory": "growth of memory during the snapshot; limit: 30 MB",
+  "feed/revocation": "a revocation at 200 waiting nodes, p99; limit: 100 ms",
+  "feed/delta": "a delta of one change with 1e5 keys; compared with 1e3 keys",
+
+  "verify/floor-1e4": "verify() at 1e4 keys; limit: the fused floor",
+  "verify/digests-1e4": "verify() at 1e4 keys; limit: the fused floor with only digests in its table",
+  "verify/idiomatic-1e4": "verify() at 1e4 keys; peer: a straightforward implementation",
+  "verify/floor-1e5": "verify() at 1e5 keys; limit: the fused floor",
+  "verify/digests-1e5": "verify() at 1e5 keys; limit: the fused floor with only digests in its table",
+  "verify/idiomatic-1e5": "verify() at 1e5 keys; peer: a straightforward implementation",
+  "verify/floor-1e6": "verify() at 1e6 keys; limit: the fused floor",
+  "verify/digests-1e6": "verify() at 1e6 keys; limit: the fused floor with only digests in its table",
+  "verify/idiomatic-1e6": "verify() at 1e6 keys; peer: a straightforward implementation",
+  "verify/prefixed-api-key": "verify() at 1e5 keys; peer: prefixed-api-key's check of one key",
+  "verify/better-auth-wal": "checks per second at 1e5 keys; peer: better-auth (WAL+NORMAL, one key)",
+  "verify/better-auth-memory": "checks per second at 1e5 keys; peer: better-auth (in memory, one key)",
+  "verify/resident-memory": "resident memory of 1e6 keys; limit: 150 B/key",
+  "verify/memory-in-use": "memory in use by 1e6 keys; limit: 150 B/key",
+  "verify/delta": "a delta of one key on 1e6 keys; compared with 1e4 keys",
+  "verify/load": "loading a snapshot of 1e5 keys; limit: JSON.parse of it",
+
+  "ratelimit/check": "ratelimit/check over HTTP; limit: bare node:http",
+
+  "limiter/check": "check in process; peer: rate-limiter-flexible on the same counter name",
+  "limiter/check-bare-id": "check in process; peer: rate-limiter-flexible on a bare id",
+  "limiter/redis-check": "check on Redis, 50 in flight; peer: rate-limiter-flexible",
+  "limiter/lease": "leased units, 50 in flight; limit: Redis PING",
+
+  "faults/killed": "p99 of ratelimit/check while Redis is killed, 50 clients; limit: 250 ms",
+  "faults/paused": "p99 of ratelimit/check while Redis is paused, 50 clients; limit: 250 ms",
+  "faults/flushed": "p99 of ratelimit/check while Redis is flushed, 50 clients; limit: 250 ms",
+
+  "ingest/batch": "ingest, µs per event; limit: JSON.parse of the batch",
+  "ingest/events": "ingest, events per second in process; target: 200,000",
+
+  "timing/login": "login with a wrong password, a known address; compared with an unknown one",
+
+  "start/binary-ready": "binary: serve ready; limit: bare node + 400 ms",
+  "start/binary-command": "binary: a command over HTTP; peer: node -e 0",
+  "start/binary-memory": "binary: RSS when idle; limit: 120 MB",
+  "start/checkout-ready": "checkout: serve ready; limit: bare node + 400 ms",
+  "start/checkout-command": "checkout: a command over HTTP; peer: node -e 0",
+  "start/checkout-memory": "checkout: RSS when idle; limit: 120 MB",
+
+  "install/first-key": "fresh clone to a minted key, empty npm cache; limit: five minutes",
+  "install/install": "of which ./install.sh (npm ci and the build)",
+  "install/serve-and-mint": "of which serve, workspace, project, tenant, key",
+  "install/again": "./install.sh a second time",
+} as const;
+
+export type RowName = keyof typeof ROWS;
