@@ -1,10 +1,8 @@
-// Who may import whom, as a table. A request falls straight down; nothing reaches up.
-import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+// Which folder may import which, as tables. A request goes straight down through src; nothing imports upwards.
 import { describe, expect, it } from "vitest";
+import { CODE_FOLDERS, filesIn, importCycles, importsOf, targetOf } from "../../harness/repository.ts";
 
-const src = fileURLToPath(new URL("../../src", import.meta.url));
+/** Files of src that are in no folder. */
 const LOOSE = ["client", "gateway", "globals.d"];
 
 /** Folder → folders it may import. `types:` = types only. A folder may always import itself. */
@@ -26,7 +24,7 @@ const RULES: Record<string, string[]> = {
   web: ["types:kernel", "types:api", "types:client"],
 };
 
-/** Each outside package has one room that owns it. */
+/** Outside package → the folders of src that may import it. */
 const PACKAGES: Record<string, string[]> = {
   kysely: ["store"],
   "better-sqlite3": ["store"],
@@ -43,61 +41,75 @@ const PACKAGES: Record<string, string[]> = {
   "smol-toml": ["config", "cli"],
 };
 
-type Import = { file: string; target: string; typeOnly: boolean };
+/** Top folder → top folders it may import, beside itself. `prove`, `bench` and `test` never import each other. */
+const TOP: Record<string, string[]> = {
+  src: [],
+  harness: ["src"],
+  prove: ["src", "harness"],
+  bench: ["src", "harness"],
+  tools: ["src", "harness"],
+  test: ["src", "harness", "tools"],
+  "test/prove": ["src", "harness", "test", "prove"],
+  "test/house": ["src", "harness", "test", "tools", "bench"],
+};
 
-function* files(dir: string): Generator<string> {
-  for (const entry of readdirSync(dir, { withFileTypes: true })) {
-    const path = join(dir, entry.name);
-    if (entry.isDirectory()) yield* files(path);
-    else if (path.endsWith(".ts")) yield path;
-  }
-}
+/** Files that may still be on an import cycle. Shrink-only: remove a file with its cycle, add none. */
+const CYCLES_LEFT = ["src/cli/command-table.ts", "src/cli/commands/completion.ts"];
 
-function* importsOf(file: string): Generator<Import> {
-  const text = readFileSync(file, "utf8");
-  for (const match of text.matchAll(/^(?:import|export)\s+(type\s)?[^;]*?from\s+"([^"]+)"/gm)) {
-    yield { file, target: match[2] as string, typeOnly: match[1] !== undefined };
-  }
-  for (const match of text.matchAll(/(typeof )?\bimport\("([^"]+)"\)/g)) {
-    yield { file, target: match[2] as string, typeOnly: match[1] !== undefined };
-  }
-}
+const src = filesIn("src", ".ts");
+const folderOf = (path: string): string => (path.split("/")[1] ?? "").replace(/\.ts$/, "");
+const topOf = (path: string): string => {
+  const [first = "", second = ""] = path.split("/");
+  return `${first}/${second}` in TOP ? `${first}/${second}` : first;
+};
+const all = src.flatMap(importsOf);
 
-function roomOf(path: string): string {
-  const [first = ""] = relative(src, path).split("/");
-  return first.replace(/\.ts$/, "");
-}
-
-const all = [...files(src)].flatMap((file) => [...importsOf(file)]);
-
-describe("the import rule", () => {
-  it("knows every room", () => {
-    for (const file of files(src)) expect([...Object.keys(RULES), ...LOOSE]).toContain(roomOf(file));
+describe("imports within src", () => {
+  it("are ruled for every folder", () => {
+    for (const file of src) expect([...Object.keys(RULES), ...LOOSE]).toContain(folderOf(file));
   });
 
-  it("is kept by every import", () => {
+  it("keep to the table", () => {
     const broken: string[] = [];
-    for (const { file, target, typeOnly } of all.filter(({ target }) => target.startsWith("."))) {
-      const [from, to] = [roomOf(file), roomOf(resolve(dirname(file), target))];
+    for (const each of all.filter(({ target }) => target.startsWith("."))) {
+      const [from, to] = [folderOf(each.file), folderOf(targetOf(each))];
       const allowed = RULES[from] ?? [];
-      const ok =
-        from === to || allowed.includes("*") || allowed.includes(to) || (typeOnly && allowed.includes(`types:${to}`));
-      if (!ok) broken.push(`${relative(src, file)} imports ${to}`);
+      const typesOk = each.typeOnly && allowed.includes(`types:${to}`);
+      const ok = from === to || allowed.includes("*") || allowed.includes(to) || typesOk;
+      if (!ok) broken.push(`${each.file} imports ${to}`);
     }
     expect(broken).toEqual([]);
   });
 
-  it("gives each outside package to one room", () => {
+  it("give each outside package to the folders that own it", () => {
     const broken: string[] = [];
     for (const { file, target, typeOnly } of all) {
       if (target.startsWith(".") || target.startsWith("node:") || typeOnly || file.endsWith(".d.ts")) continue;
-      if (!PACKAGES[target]?.includes(roomOf(file))) broken.push(`${relative(src, file)} imports ${target}`);
+      if (!PACKAGES[target]?.includes(folderOf(file))) broken.push(`${file} imports ${target}`);
     }
     expect(broken).toEqual([]);
   });
 
-  it("keeps node: out of the kernel", () => {
-    const broken = all.filter(({ file, target }) => roomOf(file) === "kernel" && target.startsWith("node:"));
+  it("keep node: out of the kernel", () => {
+    const broken = all.filter(({ file, target }) => folderOf(file) === "kernel" && target.startsWith("node:"));
     expect(broken).toEqual([]);
+  });
+});
+
+describe("imports between top folders", () => {
+  const files = CODE_FOLDERS.flatMap((folder) => filesIn(folder, ".ts", ".tsx"));
+
+  it("go from tests, proofs, benchmarks and tools to the harness and src only", () => {
+    const broken: string[] = [];
+    for (const each of files.flatMap(importsOf).filter(({ target }) => target.startsWith("."))) {
+      const [from, to] = [topOf(each.file), topOf(targetOf(each))];
+      if (from !== to && to in TOP && !TOP[from]?.includes(to)) broken.push(`${each.file} imports ${targetOf(each)}`);
+    }
+    expect(broken).toEqual([]);
+  });
+
+  it("form no cycle, type-only imports included", () => {
+    const cycles = importCycles(files).filter((cycle) => !cycle.files.every((file) => CYCLES_LEFT.includes(file)));
+    expect(cycles.map(({ path }) => path)).toEqual([]);
   });
 });

@@ -1,0 +1,39 @@
+// Every fast path names the benchmark row that pays for it, and the row exists.
+import { describe, expect, it } from "vitest";
+import { ROWS } from "../../bench/rows.ts";
+import { CODE_FOLDERS, filesIn, readText } from "../../harness/repository.ts";
+
+const sources = CODE_FOLDERS.flatMap((folder) => filesIn(folder, ".ts", ".tsx"));
+const cited = (text: string): string[] =>
+  [...text.matchAll(/\bbench: ((?:[\w-]+\/[\w-]+(?:, )?)+)/g)].flatMap(([, names = ""]) => names.split(", "));
+
+describe("benchmark rows", () => {
+  it("are the only ones that comments cite", () => {
+    const unknown = sources.flatMap((file) =>
+      cited(readText(file))
+        .filter((name) => name !== "" && !(name in ROWS))
+        .map((name) => `${file}: bench: ${name}`),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  it("belong to a benchmark that npm run bench knows", () => {
+    const main = readText("bench/main.ts");
+    const benches = new Set(Object.keys(ROWS).map((name) => name.split("/")[0]));
+    const unknown = [...benches].filter((name) => !new RegExp(`^  ${name}: async`, "m").test(main));
+    expect(unknown).toEqual([]);
+  });
+
+  it("are all measured: each name is written by its benchmark", () => {
+    const texts = filesIn("bench", ".ts")
+      .filter((file) => file !== "bench/rows.ts")
+      .map(readText)
+      .join("\n");
+    const missing = Object.keys(ROWS).filter((name) => {
+      const [bench = "", row = ""] = name.split("/");
+      const built = row.replace(/1e[456]$/, "${size}").replace(/^(binary|checkout)-/, "${name}-");
+      return ![name, `${bench}/${built}`, `${bench}/\${name}`].some((text) => texts.includes(text));
+    });
+    expect(missing).toEqual([]);
+  });
+});

@@ -1,0 +1,76 @@
+// The shape of the repository: small folders, small files, and tests where a reader looks for them.
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { filesIn, readText, root } from "../../harness/repository.ts";
+
+const FILES_MAX = 20;
+const LOOSE_MAX = 4;
+const LINES_MAX = 300;
+/** One file per noun, however many nouns there are. */
+const UNLIMITED = ["src/store/queries"];
+/** Folders of test/ that mirror nothing in src. */
+const EXTRAS = ["browser", "examples", "golden", "house", "prove"];
+
+/** Test files that are still too long. Shrink-only, to be emptied. */
+const LONG_LEFT = [
+  "test/api/machine/ingest.test.ts",
+  "test/api/machine/policy.test.ts",
+  "test/api/public/scanner.test.ts",
+  "test/api/vendor/keys.test.ts",
+  "test/browser/pages.test.ts",
+  "test/browser/portal.test.ts",
+  "test/cli/sweep.test.ts",
+  "test/domain/audit/audit.test.ts",
+  "test/domain/audit/checkpoints.test.ts",
+  "test/kernel/policy/policy.test.ts",
+  "test/sdk/streaming.test.ts",
+  "test/store/engine/group-commit.test.ts",
+  "tools/mutate.ts",
+];
+
+const src = filesIn("src");
+const counts = new Map<string, number>();
+for (const file of src) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
+
+function foldersIn(folder: string): string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .flatMap((entry) => [`${folder}/${entry.name}`, ...foldersIn(`${folder}/${entry.name}`)]);
+}
+
+describe("layout", () => {
+  it(`has at most ${FILES_MAX} files in a folder of src`, () => {
+    const large = [...counts].filter(([folder, count]) => count > FILES_MAX && !UNLIMITED.includes(folder));
+    expect(large).toEqual([]);
+  });
+
+  it(`has at most ${LOOSE_MAX} files directly in src`, () => {
+    expect(counts.get("src")).toBeLessThanOrEqual(LOOSE_MAX);
+  });
+
+  it(`has at most ${FILES_MAX} files in a folder of harness`, () => {
+    const large = ["harness", ...foldersIn("harness")].filter(
+      (folder) =>
+        readdirSync(join(root, folder)).filter((name) => statSync(join(root, folder, name)).isFile()).length >
+        FILES_MAX,
+    );
+    expect(large).toEqual([]);
+  });
+
+  it("has a folder of src, or a file directly in src, for every folder of test", () => {
+    const mirrored = foldersIn("test").map((folder) => folder.slice("test/".length));
+    const odd = mirrored.filter((folder) => {
+      if (EXTRAS.includes(folder.split("/")[0] ?? "")) return false;
+      return !existsSync(join(root, "src", folder)) && !existsSync(join(root, `src/${folder}.ts`));
+    });
+    expect(odd).toEqual([]);
+    for (const extra of EXTRAS) expect(existsSync(join(root, "src", extra)), extra).toBe(false);
+  });
+
+  it(`has no test, harness, prove, bench or tools file over ${LINES_MAX} lines`, () => {
+    const files = ["test", "harness", "prove", "bench", "tools"].flatMap((folder) => filesIn(folder, ".ts"));
+    const long = files.filter((file) => readText(file).split("\n").length - 1 > LINES_MAX);
+    expect(long.filter((file) => !LONG_LEFT.includes(file))).toEqual([]);
+  });
+});

@@ -1,0 +1,143 @@
+// What the code and the documents refer to is in this repository: files that exist, and reasons instead of the numbers of
+// rules that a reader cannot look up.
+import { existsSync, readdirSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { describe, expect, it } from "vitest";
+import { CODE_FOLDERS, commentsIn, filesIn, readText, root } from "../../harness/repository.ts";
+
+const code = CODE_FOLDERS.flatMap((folder) => filesIn(folder, ".ts", ".tsx", ".mjs", ".c"));
+const pages = [...filesIn("docs", ".md"), ...filesIn("examples", ".md"), "README.md", "CONTRIBUTING.md", "SECURITY.md"];
+const readmes = ["bench", "harness", "prove", "tools"].flatMap((folder) => filesIn(folder, ".md"));
+const documents = [...pages, ...readmes];
+const self = "test/house/references.test.ts";
+const all = [...code, ...documents].filter((file) => file !== self);
+
+/** "decision 18", "security 5", and a bare "(164)" that ends a sentence of a comment. */
+const NUMBERED = /\b(?:decisions?|security|reliability) \d{1,3}(?![,\d])/i;
+const BARE = /\(\d{2,3}(?:(?:,| and| to) \d{1,3})*\)(?=[.;]|\s*(?:\*\/|$))/m;
+
+/** Files that may still refer to numbered rules. Shrink-only, to be emptied. */
+const NUMBERED_LEFT = [
+  "bench/limiter.ts",
+  "harness/sdk/control-plane-feed.ts",
+  "harness/sdk/control-plane-idempotency.ts",
+  "harness/sdk/control-plane-ingest.ts",
+  "harness/sdk/control-plane-limits.ts",
+  "src/api/person/schemas.ts",
+  "src/api/schemas.ts",
+  "src/domain/audit/audit.ts",
+  "src/domain/auth/credential-cache.ts",
+  "src/domain/auth/login-throttle.ts",
+  "src/domain/auth/new-credentials.ts",
+  "src/domain/auth/sessions.ts",
+  "src/domain/auth/throttle.ts",
+  "src/domain/auth/users.ts",
+  "src/domain/core/actor.ts",
+  "src/domain/core/env-access.ts",
+  "src/domain/core/events.ts",
+  "src/domain/embed/embed.ts",
+  "src/domain/embed/signing-keys.ts",
+  "src/domain/embed/tokens.ts",
+  "src/domain/keys/quarantine.ts",
+  "src/domain/keys/rotation.ts",
+  "src/domain/keys/scanner-keys.ts",
+  "src/domain/limits/idempotency-replays.ts",
+  "src/domain/limits/idempotency.ts",
+  "src/domain/limits/ratelimit.ts",
+  "src/domain/usage/ingest-events.ts",
+  "src/domain/usage/ingest.ts",
+  "src/domain/usage/usage.ts",
+  "src/domain/vault/master-key.ts",
+  "src/domain/workspaces/invites.ts",
+  "src/domain/workspaces/members.ts",
+  "src/http/address.ts",
+  "src/http/assets.ts",
+  "src/http/cors.ts",
+  "src/http/endpoint.ts",
+  "src/http/overload-guard.ts",
+  "src/http/pipeline.ts",
+  "src/http/response.ts",
+  "src/kernel/errors.ts",
+  "src/kernel/idempotency.ts",
+  "src/kernel/ratelimit/window.ts",
+  "src/ratelimit/counter.ts",
+  "src/ratelimit/fallback.ts",
+  "src/ratelimit/memory/counter.ts",
+  "src/ratelimit/memory/dirty-rows.ts",
+  "src/ratelimit/memory/row-index.ts",
+  "src/ratelimit/memory/saved-counter.ts",
+  "src/sdk/limits/leases.ts",
+  "src/sdk/report.ts",
+  "src/server/data-dir.ts",
+  "src/store/queries/memberships.ts",
+  "src/store/queries/page.ts",
+  "test/api/machine/policy.test.ts",
+  "test/api/person/notices.test.ts",
+  "test/api/vendor/invites.test.ts",
+  "test/domain/auth/credential-cache.test.ts",
+  "test/ratelimit/bounds.test.ts",
+  "test/ratelimit/contract.test.ts",
+  "test/ratelimit/fallback.test.ts",
+  "test/ratelimit/memory/leases.test.ts",
+  "test/ratelimit/memory/saved-counter.test.ts",
+  "test/sdk/idempotency/idempotency.test.ts",
+];
+
+/** Files whose comments may still name a file that does not exist. Shrink-only, to be emptied. */
+const MISSING_LEFT = ["src/domain/auth/throttle.ts", "src/server/instance.ts"];
+
+const exists = (path: string): boolean => existsSync(join(root, path));
+const named = [...all, ...filesIn("migrations"), ...filesIn("examples"), ...readdirSync(root)];
+const names = new Set(named.map((path) => path.split("/").at(-1)));
+const FOLDERS = "src|test|harness|prove|bench|tools|docs|examples|migrations";
+
+/** Paths a text names: from the root, from src, from the file itself; a name alone may be any file's. */
+function missingIn(file: string, text: string): string[] {
+  const paths = text.match(/(?<![\w./@$*-])\w[\w.-]*(?:\/[\w.-]*\w)*\.(?:tsx?|md|sql)\b(?![\w/*])/g) ?? [];
+  const folders = text.match(new RegExp(`(?<![\\w./@-])(?:${FOLDERS})(?:/[\\w-]+)+(?![\\w./*{<-])`, "g")) ?? [];
+  return [...paths, ...folders].filter((path) => {
+    if (path.includes("NNNN")) return false;
+    if (!path.includes("/")) return !names.has(path);
+    const places = [path, `src/${path}`, `test/${path}`, normalize(join(dirname(file), path))];
+    return !places.some(exists);
+  });
+}
+
+describe("references", () => {
+  it("give a reason or a design record, not the number of a rule", () => {
+    const found = all.filter((file) => {
+      const text = readText(file);
+      const comments = file.endsWith(".md") ? "" : commentsIn(text).join("\n");
+      return NUMBERED.test(text) || BARE.test(comments);
+    });
+    expect(found.filter((file) => !NUMBERED_LEFT.includes(file))).toEqual([]);
+  });
+
+  it("in comments name files that exist", () => {
+    const found = code.flatMap((file) =>
+      MISSING_LEFT.includes(file)
+        ? []
+        : missingIn(file, commentsIn(readText(file)).join("\n")).map((path) => `${file}: ${path}`),
+    );
+    expect(found).toEqual([]);
+  });
+
+  it("in documents link to files that exist", () => {
+    const found = documents.flatMap((file) =>
+      [...readText(file).matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)[^)]*\)/g)]
+        .map(([, path = ""]) => normalize(join(dirname(file), path)))
+        .filter((path) => !exists(path))
+        .map((path) => `${file}: ${path}`),
+    );
+    expect(found).toEqual([]);
+  });
+
+  it("in documents name source files that exist", () => {
+    const quoted = (text: string): string =>
+      [...text.matchAll(/`([^`\n]+)`/g)].map(([, inside = ""]) => (/\s/.test(inside) ? "" : inside)).join("\n");
+    const found = documents.flatMap((file) =>
+      MISSING_LEFT.includes(file) ? [] : missingIn(file, quoted(readText(file))).map((path) => `${file}: ${path}`),
+    );
+    expect(found).toEqual([]);
+  });
+});
