@@ -2,6 +2,7 @@
 // campaigns that need the domain and nothing around it.
 import { tmpdir } from "node:os";
 import { loadSettings, type SettingName } from "../../src/config/settings.ts";
+import { createTouched } from "../../src/domain/auth/credentials.ts";
 import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";
 import { createRecordIdGenerator } from "../../src/domain/core/record-ids.ts";
@@ -82,7 +83,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     passwords: new Passwords({ memoryCost: 64, timeCost: 2, parallelism: 1 }),
     mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,
-    touched: new Map<string, number>(),
+    touched: createTouched(),
     inFlight: new Set<string>(),
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
     feed: new Feed(store),

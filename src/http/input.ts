@@ -1,4 +1,5 @@
 // Validation of path, query and body against an endpoint's schemas, with every failure named by its path.
+import { BoundedMap } from "../kernel/lru.ts";
 import type { z } from "zod";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
 import { isCleanText, parseJson, soundJson, textOf } from "./body.ts";
@@ -71,9 +72,8 @@ export function queryOf(endpoint: Endpoint, search: string): unknown {
   const raw = parseQuery(search, endpoint.query, endpoint.looseQuery);
   const query = endpoint.query && validate(endpoint.query, raw, "invalid_query");
   if (!endpoint.hot || query === undefined || search.length > REMEMBERED_CHARS_MAX) return query;
-  const map = known ?? new Map<string, unknown>();
+  const map = known ?? new BoundedMap<string, unknown>({ max: REMEMBERED_MAX });
   if (!known) remembered.set(endpoint, map);
-  if (map.size >= REMEMBERED_MAX) map.delete(map.keys().next().value ?? "");
   map.set(search, Object.freeze(query));
   return query;
 }

@@ -37,3 +37,10 @@ export function bearerOf(headers: IncomingHttpHeaders): { presented: boolean; to
   const [, token] = /^bearer +([^\s]+) *$/i.exec(text) ?? [];
   return { presented: true, token: token ?? null };
 }
+
+/** `If-None-Match`, compared weakly (RFC 9110 §13.1.2). `etag` is quoted and carries no `W/`. */
+export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean {
+  const sent = headers["if-none-match"];
+  if (sent === undefined) return false;
+  return sent.trim() === "*" || sent.split(",").some((text) => text.trim().replace(/^W\//, "") === etag);
+}

@@ -1,6 +1,7 @@
 // One HTTP call to the control plane: bounded in time and in bytes, never redirected, JSON or nothing.
 // Whatever goes wrong is a CallError; a caller never meets a TypeError of fetch or half an answer.
 
+import { concatBytes } from "../kernel/crypto/bytes.ts";
 import type { Settings } from "./options.ts";
 import type { Ports } from "./runtime.ts";
 
@@ -117,13 +118,7 @@ async function readBytes(response: Response, maxBytes: number): Promise<Uint8Arr
     if (size > maxBytes) throw new CallError("too_large", `The answer is over ${maxBytes} bytes.`, response.status);
     chunks.push(chunk);
   }
-  const all = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    all.set(chunk, at);
-    at += chunk.length;
-  }
-  return all;
+  return concatBytes(chunks);
 }
 
 function retryAfter(response: Response): number {

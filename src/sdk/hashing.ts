@@ -1,7 +1,7 @@
 // SHA-256 and HMAC for what is hashed once in a while (idempotency, the cache file): node:crypto where it exists, our
 // own elsewhere. Both give the same bytes; only the time differs.
 
-import { toHex, utf8 } from "../kernel/crypto/bytes.ts";
+import { concatBytes, toHex, utf8 } from "../kernel/crypto/bytes.ts";
 import { sha256 } from "../kernel/crypto/sha256.ts";
 import { builtinModule } from "./runtime.ts";
 
@@ -9,7 +9,7 @@ const BLOCK = 64;
 
 export function sha256HexParts(parts: readonly (string | Uint8Array)[]): string {
   const node = builtinModule("node:crypto");
-  if (!node) return toHex(sha256(joined(parts)));
+  if (!node) return toHex(sha256(concatParts(parts)));
   const hash = node.createHash("sha256");
   for (const part of parts) hash.update(part);
   return hash.digest("hex");
@@ -25,17 +25,10 @@ export function hmacHexParts(key: string, parts: readonly (string | Uint8Array)[
   const bytes = utf8(key);
   const block = new Uint8Array(BLOCK);
   block.set(bytes.length > BLOCK ? sha256(bytes) : bytes);
-  const inner = sha256(joined([block.map((byte) => byte ^ 0x36), ...parts]));
-  return toHex(sha256(joined([block.map((byte) => byte ^ 0x5c), inner])));
+  const inner = sha256(concatParts([block.map((byte) => byte ^ 0x36), ...parts]));
+  return toHex(sha256(concatParts([block.map((byte) => byte ^ 0x5c), inner])));
 }
 
-function joined(parts: readonly (string | Uint8Array)[]): Uint8Array {
-  const bytes = parts.map((part) => (typeof part === "string" ? utf8(part) : part));
-  const all = new Uint8Array(bytes.reduce((size, part) => size + part.length, 0));
-  let at = 0;
-  for (const part of bytes) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
+function concatParts(parts: readonly (string | Uint8Array)[]): Uint8Array {
+  return concatBytes(parts.map((part) => (typeof part === "string" ? utf8(part) : part)));
 }

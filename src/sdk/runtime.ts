@@ -1,6 +1,8 @@
 // What the library asks of its surroundings: time, timers, chance, fetch, and Node's own modules where there are any.
 // Nothing is imported from node:, so the same files run wherever fetch does; tests put their own Ports in.
 
+import { toHex } from "../kernel/crypto/bytes.ts";
+
 export type Ports = {
   /** Wall clock, milliseconds since 1970. It may jump. */
   now: () => number;
@@ -94,6 +96,5 @@ export function safeLog(log: Log | undefined): Log {
 
 /** 16 random hex digits: enough that no two processes or requests share one. */
 export function randomHex(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(8));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return toHex(crypto.getRandomValues(new Uint8Array(8)));
 }

@@ -8,6 +8,7 @@ import { backupStateOf } from "../backup/schedule.ts";
 import { createClock, systemSources, type Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
 import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
+import { createTouched } from "../domain/auth/credentials.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
 import { newMutationCounts } from "../domain/health/mutation-counts.ts";
 import { Throttles } from "../domain/auth/throttle.ts";
@@ -101,7 +102,7 @@ export async function openInstance(options: InstanceOptions, opened: Closers, do
     mail: { transport, wake: () => {} },
     bootstrapHash: () => bootstrap.hash,
     newId: createRecordIdGenerator(clock),
-    touched: new Map(),
+    touched: createTouched(),
     inFlight: new Set(),
     worker: { leads: false, failing: new Set() },
     statusCache: { until: 0, answer: undefined },

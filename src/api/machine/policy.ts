@@ -1,11 +1,12 @@
 // The policy feed. Answers come serialised from the domain, so they are sent as bytes, never rebuilt.
+import { BoundedMap } from "../../kernel/lru.ts";
 import { z } from "zod";
 import type { Services } from "../../domain/core/context.ts";
 import { policyDelta, policySnapshot, type FeedResponse } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import type { OnDisconnect } from "../../domain/core/subscription.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { HttpResponse, type HttpRequest } from "../../http/request.ts";
+import { HttpResponse, matchesEtag, type HttpRequest } from "../../http/request.ts";
 import { JSON_TYPE } from "../../http/response.ts";
 import { Env, Flag, NodeId, text, Uuid } from "../schemas.ts";
 import { PolicyDelta, PolicySnapshot } from "./policy-schemas.ts";
@@ -51,13 +52,9 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   },
 });
 
-/** If-None-Match, compared weakly (RFC 9110 §13.1.2). */
+/** Whether the caller has the page of this tag already. */
 function holding({ headers }: HttpRequest): (tag: string) => boolean {
-  const sent = headers["if-none-match"];
-  if (sent === undefined) return () => false;
-  if (sent.trim() === "*") return () => true;
-  const tags = sent.split(",").map((text) => text.trim().replace(/^W\//, ""));
-  return (tag) => tags.includes(`"${tag}"`);
+  return (tag) => matchesEtag(headers, `"${tag}"`);
 }
 
 /** A request that has been read never closes; only the socket tells that the caller went away. */
@@ -71,14 +68,13 @@ function goneOf({ message }: HttpRequest): OnDisconnect {
 }
 
 const UNCHANGED_MAX = 1_000;
-const unchanged = new Map<string, HttpResponse>();
+const unchanged = new BoundedMap<string, HttpResponse>({ max: UNCHANGED_MAX, evictAtOnce: UNCHANGED_MAX });
 
 /** Most polls are answered with the same few words. */
 function notModified(tag: string): HttpResponse {
   const known = unchanged.get(tag);
   if (known) return known;
   const answer = new HttpResponse(304, null, Object.freeze({ etag: `W/"${tag}"`, ...CACHING }));
-  if (unchanged.size >= UNCHANGED_MAX) unchanged.clear();
   unchanged.set(tag, answer);
   return answer;
 }

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { readText } from "../../platform/packaged-files.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { HttpResponse } from "../../http/request.ts";
+import { HttpResponse, matchesEtag } from "../../http/request.ts";
 import { fail } from "../../kernel/errors.ts";
 
 const FILE = "dist/web/portal.js";
@@ -34,12 +34,7 @@ export const portalScript = endpoint("GET /embed/portal.js", {
       throw fail("portal_not_built", { retryAfterSeconds: 60 });
     }
     const headers = { "cache-control": "public, max-age=300", etag: script.etag };
-    if (matches(request.headers["if-none-match"], script.etag)) return new HttpResponse(304, null, headers);
+    if (matchesEtag(request.headers, script.etag)) return new HttpResponse(304, null, headers);
     return new HttpResponse(200, script.text, { ...headers, "content-type": "text/javascript; charset=utf-8" });
   },
 });
-
-/** Weak comparison, as If-None-Match asks for. */
-function matches(header: string | undefined, etag: string): boolean {
-  return (header ?? "").split(",").some((part) => ["*", etag].includes(part.trim().replace(/^W\//, "")));
-}

@@ -1,5 +1,6 @@
 // Secret keys resolved a moment ago, for the machine endpoints only (decision 144). A revocation in this process drops
 // its entry at once; other processes hear of it by notice, and at the latest when the entry's time is up.
+import { BoundedMap } from "../../kernel/lru.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
@@ -22,7 +23,7 @@ export class CredentialCache {
   readonly #ttlMs: number;
   readonly #store: Options["store"];
   readonly #log: Options["log"];
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new BoundedMap<string, Entry>({ max: ENTRIES_MAX });
   /** How often an actor was found here, and how often it was not. */
   readonly reads = { hits: 0, misses: 0 };
   /** Moves with every drop: a resolution that began before one must not be kept after it. */
@@ -62,8 +63,6 @@ export class CredentialCache {
 
   set(hash: string, actor: SecretKeyActor, epoch: number): void {
     if (this.#ttlMs === 0 || epoch !== this.#epoch) return;
-    // A Map keeps insertion order: the first entry is the one that would lapse next.
-    if (this.#entries.size >= ENTRIES_MAX) this.#entries.delete(this.#entries.keys().next().value ?? "");
     this.#entries.set(hash, { actor, until: this.#clock.now() + this.#ttlMs });
   }
 

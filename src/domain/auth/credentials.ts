@@ -1,5 +1,6 @@
 // From the text of a bearer credential to the actor it stands for. A bad checksum is refused before any lookup, with
 // the same answer as an unknown credential.
+import { BoundedMap } from "../../kernel/lru.ts";
 import { timingSafeEqual } from "node:crypto";
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
@@ -98,11 +99,15 @@ async function resolveSession(services: Services, bearer: string): Promise<Sessi
   return { kind: "session", id, user_id, workspace_id, role };
 }
 
+/** When each credential's last use was written, by id. A full map is emptied: each that returns costs one extra write. */
+export function createTouched(): Map<string, number> {
+  return new BoundedMap({ max: TOUCHED_MAX, evictAtOnce: TOUCHED_MAX });
+}
+
 /** The last use is kept to the minute and written beside the request, never before it (decisions 50, 65). */
 function touch(services: Services, id: string, stored: number, write: (tx: Tx) => Promise<unknown>): void {
   const now = services.clock.now();
   if (now - Math.max(stored, services.touched.get(id) ?? 0) < TOUCH_EVERY_MS) return;
-  if (services.touched.size >= TOUCHED_MAX) services.touched.clear(); // only costs a write more for each that comes again
   services.touched.set(id, now);
   record(services, write).catch(() => services.touched.delete(id));
 }

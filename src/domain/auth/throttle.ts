@@ -1,5 +1,6 @@
 // Throttles: fixed windows in this process, keyed by what is throttled and whom. They slow abuse down; they are not
 // the customers' rate limits (those never over-admit and live in src/counter).
+import { BoundedMap } from "../../kernel/lru.ts";
 import { createHmac } from "node:crypto";
 import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
 import type { Clock } from "../core/clock.ts";
@@ -13,7 +14,7 @@ const SUBJECTS_MAX = 200_000;
 export class Throttles {
   readonly #clock: Clock;
   readonly #enabled: boolean;
-  readonly #windows = new Map<string, Window>();
+  readonly #windows = new BoundedMap<string, Window>({ max: SUBJECTS_MAX, evictAtOnce: SUBJECTS_MAX / 10 });
 
   constructor(clock: Clock, enabled: boolean) {
     this.#clock = clock;
@@ -69,18 +70,8 @@ export class Throttles {
     if (found && found.start === start) return found;
     const fresh = { start, used: 0 };
     this.#windows.delete(key);
-    if (this.#windows.size >= SUBJECTS_MAX) this.#dropOldest();
     this.#windows.set(key, fresh);
     return fresh;
-  }
-
-  /** A Map keeps insertion order, so the first entries are the oldest windows. */
-  #dropOldest(): void {
-    let drop = SUBJECTS_MAX / 10;
-    for (const key of this.#windows.keys()) {
-      if (drop-- <= 0) return;
-      this.#windows.delete(key);
-    }
   }
 }
 

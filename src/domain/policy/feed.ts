@@ -1,6 +1,7 @@
 // The feed's memory in this process: each project's head, the pages, and the polls that wait for a version to move.
 // A head may be remembered only where every change passes through this process (SQLite); on PostgreSQL another process
 // may have moved it, and a poll after a revocation must see it, so there the head is always read.
+import { BoundedMap } from "../../kernel/lru.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { Store } from "../../store/store.ts";
 import { headById } from "../../store/queries/policy.ts";
@@ -24,7 +25,7 @@ export class Feed {
   /** How often a head was found in memory, and how often it was read. */
   readonly reads = { hits: 0, misses: 0 };
   readonly #store: Store;
-  readonly #heads = new Map<string, Head>();
+  readonly #heads = new BoundedMap<string, Head>({ max: HEADS_MAX });
   readonly #subscriptions = new Map<string, Set<Subscription>>();
   /** Reads that began after the project's last wake: those woken by it share one. */
   readonly #rereads = new Map<string, Promise<Head>>();
@@ -87,7 +88,6 @@ export class Feed {
       deleted: row.deleted_at !== null,
     };
     if (this.#store.dialect === "sqlite" && epoch === this.#epoch) {
-      if (this.#heads.size >= HEADS_MAX) this.#heads.delete(this.#heads.keys().next().value ?? "");
       this.#heads.set(project_id, head);
     }
     return owned(head, workspace_id);

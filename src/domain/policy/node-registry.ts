@@ -1,5 +1,6 @@
 // The nodes that hold policy, and which of them have acknowledged a version. A poll never waits for its row: what nodes
 // say is collected and written in one go beside the answers, and only where it is news.
+import { BoundedMap } from "../../kernel/lru.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import {
@@ -31,7 +32,7 @@ export class NodeRegistry {
   readonly #clock: Clock;
   readonly #log: Log;
   /** What is known to be in the database, so that a poll that says nothing new touches nothing. */
-  readonly #written = new Map<string, { version: number; last_seen_at: number }>();
+  readonly #written = new BoundedMap<string, { version: number; last_seen_at: number }>({ max: REMEMBERED_MAX });
   readonly #pending = new Map<string, Word>();
   readonly #listeners = new Set<() => void>();
   #writing: Promise<void> | undefined;
@@ -126,7 +127,6 @@ export class NodeRegistry {
 
   #remember(key: string, said: { version: number; last_seen_at: number }): void {
     this.#written.delete(key);
-    if (this.#written.size >= REMEMBERED_MAX) this.#written.delete(this.#written.keys().next().value ?? "");
     this.#written.set(key, said);
   }
 }

@@ -62,6 +62,16 @@ export function utf8(text: string): Uint8Array {
   return encoder.encode(text);
 }
 
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
 function encode64(bytes: Uint8Array, alphabet: string): string {
   let text = "";
   for (let i = 0; i < bytes.length; i += 3) {

@@ -2,7 +2,8 @@
 // It takes ASCII text, one byte a character. It tells a mistyped key from a real one and proves nothing more:
 // anyone can compute it.
 
-const TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
+/** The CRC of each single byte, without the final xor. */
+export const CRC_TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
   for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
   return crc;
@@ -10,7 +11,7 @@ const TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
 
 export function crc32(text: string): number {
   let crc = -1;
-  for (let i = 0; i < text.length; i++) crc = (crc >>> 8) ^ (TABLE[(crc ^ text.charCodeAt(i)) & 0xff] ?? 0);
+  for (let i = 0; i < text.length; i++) crc = (crc >>> 8) ^ (CRC_TABLE[(crc ^ text.charCodeAt(i)) & 0xff] ?? 0);
   return ~crc >>> 0;
 }
 

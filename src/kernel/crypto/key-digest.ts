@@ -3,6 +3,7 @@
 // The digest is left in `DIGEST`.
 
 import { PREFIXES } from "../credentials.ts";
+import { CRC_TABLE } from "./crc32.ts";
 import { BLOCK as W, compressBlock, resetDigest } from "./sha256-block.ts";
 
 export const KEY_LENGTH = 48;
@@ -102,12 +103,8 @@ function hex16(w: number): number {
 }
 
 function crcTables(): [Int32Array, Int32Array, Int32Array, Int32Array] {
+  const one = CRC_TABLE;
   const behind = (table: Int32Array) => table.map((crc) => (crc >>> 8) ^ (one[crc & 255] as number));
-  const one = Int32Array.from({ length: 256 }, (_, byte) => {
-    let crc = byte;
-    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
-    return crc;
-  });
   const two = behind(one);
   const three = behind(two);
   return [one, two, three, behind(three)];

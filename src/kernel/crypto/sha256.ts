@@ -1,6 +1,5 @@
 // SHA-256 of bytes in plain JavaScript. The message is followed by 0x80, zeros up to a whole block of 64 bytes, and in that
 // block's last eight its length in bits.
-import { toHex, utf8 } from "./bytes.ts";
 import { BLOCK, DIGEST, compressBlock, resetDigest } from "./sha256-block.ts";
 
 const BLOCK_BYTES = 64;
@@ -24,12 +23,7 @@ export function sha256(bytes: Uint8Array): Uint8Array {
   BLOCK[14] = Math.floor(bytes.length / 2 ** 29);
   BLOCK[15] = bytes.length << 3;
   compressBlock();
-  return told();
-}
-
-/** Lower-case hex. Text is hashed as UTF-8. */
-export function sha256Hex(input: string | Uint8Array): string {
-  return toHex(sha256(typeof input === "string" ? utf8(input) : input));
+  return digestBytes();
 }
 
 /** Puts `count` bytes from `at` on into the block, and zeros behind them. */
@@ -48,7 +42,7 @@ function word(bytes: Uint8Array, at: number): number {
   return high | ((bytes[at + 2] as number) << 8) | (bytes[at + 3] as number);
 }
 
-function told(): Uint8Array {
+function digestBytes(): Uint8Array {
   const bytes = new Uint8Array(32);
   for (let i = 0; i < 32; i++) bytes[i] = (DIGEST[i >> 2] as number) >>> (24 - 8 * (i & 3));
   return bytes;

@@ -5,7 +5,7 @@
 // What is signed is the text before the empty line, with its final newline. Key id = SHA-256(name \n 0x01 public)[0..4];
 // verifier key = <name>+<hex key id>+<base64(0x01 || public)>. A note says nothing until `openNote` has accepted it.
 
-import { fromBase64, toBase64, toHex, utf8 } from "./bytes.ts";
+import { concatBytes, fromBase64, toBase64, toHex, utf8 } from "./bytes.ts";
 import type { HashFunction } from "./merkle.ts";
 
 export type Signature = { name: string; keyId: Uint8Array; signature: Uint8Array };
@@ -37,11 +37,11 @@ export function parseCheckpoint(text: string): Checkpoint | null {
 
 export function computeKeyId(name: string, publicKey: Uint8Array, sha256: HashFunction): Uint8Array {
   if (!NAME.test(name)) throw new RangeError("A key name is not empty and holds no space and no plus.");
-  return sha256(joined(utf8(`${name}\n`), Uint8Array.of(ED25519), publicKey)).slice(0, KEY_ID_BYTES);
+  return sha256(concatBytes([utf8(`${name}\n`), Uint8Array.of(ED25519), publicKey])).slice(0, KEY_ID_BYTES);
 }
 
 export function formatVkey(name: string, publicKey: Uint8Array, sha256: HashFunction): string {
-  const key = toBase64(joined(Uint8Array.of(ED25519), publicKey));
+  const key = toBase64(concatBytes([Uint8Array.of(ED25519), publicKey]));
   return `${name}+${toHex(computeKeyId(name, publicKey, sha256))}+${key}`;
 }
 
@@ -56,7 +56,7 @@ export function parseVkey(text: string, sha256: HashFunction): VerifierKey | nul
 }
 
 export function formatNote(text: string, name: string, keyId: Uint8Array, signature: Uint8Array): string {
-  const note = `${text}\n— ${name} ${toBase64(joined(keyId, signature))}\n`;
+  const note = `${text}\n— ${name} ${toBase64(concatBytes([keyId, signature]))}\n`;
   if (parseNote(note)?.text !== text) throw new RangeError("Not a note: the text must end in a newline.");
   return note;
 }
@@ -106,14 +106,4 @@ function decoded(base64: string): Uint8Array | null {
   } catch {
     return null;
   }
-}
-
-function joined(...parts: Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
 }

@@ -4,7 +4,7 @@
 
 import type { Env } from "../credentials.ts";
 import { EXPIRY, KEY_ID, KeyTable, PROFILE, ROW, TENANT } from "./key-table.ts";
-import type { RateLimit } from "../ratelimit/rule.ts";
+import { RULE_ID, type RateLimit } from "../ratelimit/rule.ts";
 import { Policy, profileKey } from "./policy.ts";
 import { ProfileCache } from "./profile-cache.ts";
 import { parseTimestamp } from "../timestamps.ts";
@@ -20,7 +20,6 @@ export type FeedExpectation = { projectId: string; env: Env | null; maxKeys: num
 const SCOPES_MAX = 1024;
 const RULES_MAX = 64;
 const CURSOR_MAX = 512;
-const RULE_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 
 /** Where a timestamp of ours has which separator. */
 const FIXED = [4, 7, 10, 13, 16, 19, 23].map((at) => [at, "2026-11-14T00:00:00.000Z".charCodeAt(at)] as const);

@@ -1,5 +1,6 @@
 // The shared counter: checks by script, on Redis' clock, so that every process counts together.
 // The trap: it throws when Redis does not answer in time; only fallback.ts may be handed to the server.
+import { BoundedMap } from "../../kernel/lru.ts";
 import { hash, randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { type Batch, Batcher } from "./batch.ts";
@@ -46,7 +47,7 @@ export class RedisCounter implements Counter {
   readonly #prefix: string;
   readonly #timeoutMs: number;
   readonly #now: (() => number) | undefined;
-  readonly #tags = new Map<string, string>();
+  readonly #tags = new BoundedMap<string, string>({ max: TAGS_MAX, evictAtOnce: TAGS_MAX });
   #lastError: RedisError | null = null;
 
   constructor(options: RedisCounterOptions) {
@@ -183,7 +184,6 @@ export class RedisCounter implements Counter {
   #tag(workspace_id: string): string {
     let tag = this.#tags.get(workspace_id);
     if (tag === undefined) {
-      if (this.#tags.size >= TAGS_MAX) this.#tags.clear();
       this.#tags.set(workspace_id, (tag = `${this.#prefix}:{${digest(workspace_id)}}:`));
     }
     return tag;

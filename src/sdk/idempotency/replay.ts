@@ -1,7 +1,7 @@
 // Which of an answer's headers are kept for its replay, and what is collected of its body. Headers about one connection
 // or one moment stay out, and so do cookies: a replay may go to another client of the same tenant.
 
-import { toBase64 } from "../../kernel/crypto/bytes.ts";
+import { concatBytes, toBase64 } from "../../kernel/crypto/bytes.ts";
 
 const DROPPED = new Set([
   "connection",
@@ -61,14 +61,7 @@ export class BodyRecorder {
 
   /** The whole body, or null when it was too large to keep. */
   bytes(): Uint8Array | null {
-    if (!this.#chunks) return null;
-    const all = new Uint8Array(this.#size);
-    let at = 0;
-    for (const chunk of this.#chunks) {
-      all.set(chunk, at);
-      at += chunk.length;
-    }
-    return all;
+    return this.#chunks && concatBytes(this.#chunks);
   }
 }
 

@@ -2,6 +2,7 @@
 // left is returned before the lease ends. A lease's time counts from before it was asked for, and nothing is spent after
 // its end: the control plane has booked the units at that end, which is what keeps the total under the limit.
 
+import { BoundedMap } from "../../kernel/lru.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { CallError, type Client } from "../client.ts";
 import type { Context, RateLimitState } from "../context.ts";
@@ -41,7 +42,10 @@ export class LeaseLimiter implements Limiter {
   readonly #log: Log;
   /** For a control plane that knows no leases, and for a request that finds every slice already spent. */
   readonly #fallback: Limiter;
-  readonly #slots = new Map<string, Slot>();
+  readonly #slots = new BoundedMap<string, Slot>({
+    max: SLOTS_MAX,
+    onEvict: (slot) => void this.#giveBack(slot),
+  });
   #unsupportedUntil = 0;
 
   constructor(client: Client, settings: Settings, ports: Ports, log: Log, fallback: Limiter) {
@@ -157,15 +161,7 @@ export class LeaseLimiter implements Limiter {
     const slot: Slot = { rules, lease: null, want: 1, waiting: 0, asking: null, denied: null, deniedUntil: 0 };
     this.#slots.delete(name);
     this.#slots.set(name, slot);
-    if (this.#slots.size > SLOTS_MAX) this.#evict();
     return slot;
-  }
-
-  #evict(): void {
-    const [oldest] = this.#slots;
-    if (!oldest) return;
-    this.#slots.delete(oldest[0]);
-    void this.#giveBack(oldest[1]);
   }
 }
 

@@ -1,4 +1,5 @@
 // The read door on SQLite: one connection that cannot write, its statements kept prepared.
+import { BoundedMap } from "../../kernel/lru.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { QueryMemo } from "../engine/query-memo.ts";
 import { connectSqlite, type Connection, type Statement } from "./open.ts";
@@ -12,10 +13,12 @@ export function openReader(file: string): Connection {
   return db;
 }
 
+const STATEMENTS_MAX = 2_000;
+
 /** Prepared statements of one connection, by SQL text. */
 export class Statements {
   readonly #db: Connection;
-  readonly #cache = new Map<string, Statement>();
+  readonly #cache = new BoundedMap<string, Statement>({ max: STATEMENTS_MAX, evictAtOnce: STATEMENTS_MAX });
 
   constructor(db: Connection) {
     this.#db = db;
@@ -24,7 +27,6 @@ export class Statements {
   get(sql: string): Statement {
     let statement = this.#cache.get(sql);
     if (!statement) {
-      if (this.#cache.size >= 2_000) this.#cache.clear();
       statement = this.#db.prepare(sql);
       this.#cache.set(sql, statement);
     }

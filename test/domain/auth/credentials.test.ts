@@ -134,6 +134,7 @@ for (const back of backends) {
 
     it("is remembered as used only so often: a full memory is emptied and costs a write more", async () => {
       const { services, clock } = lite();
+      services.touched.delete(secret.id);
       for (let i = services.touched.size; i < 100_000; i++) services.touched.set(`other ${i}`, 0);
       clock.advance(MINUTE);
       await resolve(services, secret.key);

@@ -1,6 +1,14 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromBase64, fromHex, toBase64, toBase64Url, toHex, utf8 } from "../../../src/kernel/crypto/bytes.ts";
+import {
+  concatBytes,
+  fromBase64,
+  fromHex,
+  toBase64,
+  toBase64Url,
+  toHex,
+  utf8,
+} from "../../../src/kernel/crypto/bytes.ts";
 
 const anyBytes = fc.uint8Array({ maxLength: 100 });
 
@@ -53,6 +61,14 @@ describe("hex and base64", () => {
       expect(() => fromHex(text)).toThrow(SyntaxError);
     });
   }
+
+  it("concatBytes equals Buffer.concat", () => {
+    fc.assert(
+      fc.property(fc.array(anyBytes), (parts) => {
+        expect(toHex(concatBytes(parts))).toBe(Buffer.concat(parts).toString("hex"));
+      }),
+    );
+  });
 
   it("utf8 is UTF-8", () => {
     expect(toHex(utf8("aé€😀"))).toBe("61c3a9e282acf09f9880");

@@ -1,9 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { toHex } from "../../../src/kernel/crypto/bytes.ts";
-import { sha256, sha256Hex } from "../../../src/kernel/crypto/sha256.ts";
+import { toHex, utf8 } from "../../../src/kernel/crypto/bytes.ts";
+import { sha256 } from "../../../src/kernel/crypto/sha256.ts";
 
+const sha256Hex = (input: string | Uint8Array) => toHex(sha256(typeof input === "string" ? utf8(input) : input));
 const reference = (input: string | Uint8Array) => createHash("sha256").update(input).digest("hex");
 
 describe("sha256", () => {
