@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient, type Client } from "../src/client.ts";
 import { loadSettings, type SettingName, type Settings } from "../src/config/settings.ts";
-import type { Made } from "../src/backup/create.ts";
+import type { CreatedBackup } from "../src/backup/create.ts";
 import { createLog } from "../src/platform/log.ts";
 import { callInstance } from "../src/server/operator-socket/client.ts";
-import { restoreBackup } from "../src/backup/restore.ts";
+import { restoreOffline } from "../src/server/offline.ts";
 import type { Campaign } from "./campaign.ts";
 import { withScratchDatabase } from "../harness/databases/scratch.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
@@ -141,7 +141,7 @@ async function runUnder(want: BackupCampaign, dir: string, url: string | null): 
       const started = performance.now();
       const answer = await callInstance(data, "backup.create", {});
       if (!answer) throw new Error("the server's operator socket is not there");
-      const { folder } = answer.value as Made;
+      const { folder } = answer.value as CreatedBackup;
       const ms = performance.now() - started;
       load.measure();
       during.push(...taken);
@@ -194,7 +194,7 @@ async function restoreOne(
         master_key_file: join(dir, "data", "master.key"),
         ...(url && { database_url: url }),
       });
-      await restoreBackup({ settings, log, backup: folder, force: false, newMasterKey: false, tell: quiet });
+      await restoreOffline({ settings, log, backup: folder, force: false, newMasterKey: false, onProgress: quiet });
       const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
         rows: { api_keys: number };
       };

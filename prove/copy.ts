@@ -1,7 +1,7 @@
 // A whole deployment from SQLite to PostgreSQL and back: equal in every value, its chains verified, timed.
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { copyDatabase } from "../src/backup/database-copy.ts";
+import { copyOffline } from "../src/server/offline.ts";
 import { sumDifferences, sumRows, type Sums } from "../src/store/offline/copy.ts";
 import { openCopySource } from "../src/store/offline/copy-ends.ts";
 import type { DatabaseTarget } from "../src/store/target.ts";
@@ -39,14 +39,14 @@ export function copyBothWays({ keys, say }: { keys: number; say: (line: string) 
       const app = await filledApp(settings, keys);
       await app.stop();
       say(`filled with ${keys} keys`);
-      const there = await copyDatabase({ settings, to: { kind: "postgres", url }, dryRun: false, tell: quiet });
+      const there = await copyOffline({ settings, to: { kind: "postgres", url }, dryRun: false, onProgress: quiet });
       say(`to PostgreSQL: ${there.rows} rows in ${there.took_ms} ms`);
       const file = join(dir, "back.db");
-      const home = await copyDatabase({
+      const home = await copyOffline({
         settings: settingsFor(dir, { database_url: url }),
         to: { kind: "sqlite", file },
         dryRun: false,
-        tell: quiet,
+        onProgress: quiet,
       });
       say(`to SQLite: ${home.rows} rows in ${home.took_ms} ms`);
       const first = await sumsOf({ kind: "sqlite", file: join(dir, "keyrack.db") });

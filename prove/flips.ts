@@ -2,7 +2,8 @@
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { createBackup, verifyBackup } from "../src/backup/create.ts";
+import { createBackup } from "../src/backup/create.ts";
+import { verifyBackup } from "../src/backup/verify.ts";
 import { inspect } from "../src/store/offline/inspect.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
@@ -48,7 +49,7 @@ async function flipInBackup(
   bad[at] = (bad[at] ?? 0) ^ (1 << random.int(0, 7));
   writeFileSync(file, bad);
   try {
-    const { ok } = await verifyBackup({ settings }, id, quiet).catch(() => ({ ok: false }));
+    const { ok } = await verifyBackup(settings, id, quiet).catch(() => ({ ok: false }));
     return ok ? `bit at ${at} of ${file}` : null;
   } finally {
     writeFileSync(file, good);

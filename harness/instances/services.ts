@@ -95,6 +95,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     worker: { leads: true, failing: new Set<string>() },
     statusCache: { until: 0, answer: undefined },
     mutationCounts: newMutationCounts(),
+    shutdown: new AbortController(),
   } satisfies Partial<Services> as Services; // what the domain alone never touches may be missing
   return {
     services,

@@ -1,6 +1,6 @@
-// The first thing that happens in a restored database (decisions 116, 195): no policy version may name two contents, no
-// session or one-time token of then may open anything, and the deployment's chain says that there was a restore.
-// It is asked for by a fact that lies in the database itself, so a restore that was cut short is finished at the next start.
+// Finishes a restore inside the restored database: raises every policy version so that none is used for two contents, ends
+// all sessions and one-time tokens, and records the restore in the deployment's audit chain. The fact `restore_pending` in
+// the database itself asks for this, so that the next start finishes a restore that was interrupted.
 import { dropFact, readFact, writeFact } from "../store/queries/deployment.ts";
 import {
   dropSealedAnswers,
@@ -22,37 +22,37 @@ import { mutate } from "../domain/core/mutate.ts";
 import { record } from "../domain/core/record.ts";
 import { newSigningKeyRow } from "../domain/vault/signing-keys.ts";
 
-/** What the restore leaves in the database as the fact `restore_pending`. */
+/** The value of the fact `restore_pending`. */
 export type PendingRestore = {
   backup_id: string;
   new_master_key: boolean;
-  /** Versions that the replaced database had reached, where the jump alone might not pass them. */
+  /** Versions of the replaced database that are above VERSION_JUMP: the raised version must exceed these too. */
   reached: { id: string; policy_version: number }[];
 };
 
-export type Settled = { backup_id: string; sessions_ended: number; tokens_ended: number; mail_dropped: number };
+export type FinishedRestore = { backup_id: string; sessions_ended: number; tokens_ended: number; mail_dropped: number };
 
 const NO_KEY = "restored without the master key that sealed it";
 
-/** Finishes a restore; null when there is none to finish. */
-export async function settleRestored(services: Services): Promise<Settled | null> {
+/** Returns null when no restore is pending. */
+export async function finishRestore(services: Services): Promise<FinishedRestore | null> {
   const fact = await readFact.first(services.store.read, { name: "restore_pending" });
   if (!fact) return null;
   const pending = JSON.parse(fact.value) as PendingRestore;
   const ctx: Ctx = { services, actor: SYSTEM };
-  // Keys first: they may be made twice when this is cut short, while versions jump once, with the fact that goes.
+  // Keys first: after an interruption they are replaced again, harmlessly. Versions are raised with the fact's removal.
   if (pending.new_master_key) {
     await recreateEmbedKeys(ctx);
-    await remakeCheckpointKey(services);
+    await replaceCheckpointKey(services);
   }
-  const settled = await settle(ctx, pending);
-  // Every chain gets a note of the new key, or its stored ones would be met by none.
+  const finished = await endAndRaise(ctx, pending);
+  // Stored checkpoints do not verify under the new key, so every chain gets a new one.
   if (pending.new_master_key) await runCheckpoints(services, { rows: 0 });
-  services.log.warn("a backup was restored", settled);
-  return settled;
+  services.log.warn("a backup was restored", finished);
+  return finished;
 }
 
-function settle(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore): Promise<Settled> {
+function endAndRaise(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore): Promise<FinishedRestore> {
   const { clock } = ctx.services;
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = clock.now();
@@ -71,17 +71,17 @@ function settle(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore
   });
 }
 
-/** By a million; further where the replaced database had come as far by itself. */
+/** Adds VERSION_JUMP to the backup's version, or to the replaced database's version where that is higher. */
 async function raiseVersions(tx: Tx, reached: PendingRestore["reached"]): Promise<void> {
   const old = new Map(reached.map(({ id, policy_version }) => [id, policy_version]));
   for (const { id, workspace_id, policy_version } of await projectVersions.all(tx, { from: 0 })) {
-    const jumped = policy_version + VERSION_JUMP;
-    const passed = old.get(id) ?? 0;
-    await raiseVersion.run(tx, { id, workspace_id, version: jumped > passed ? jumped : passed + VERSION_JUMP });
+    const raised = policy_version + VERSION_JUMP;
+    const replaced = old.get(id) ?? 0;
+    await raiseVersion.run(tx, { id, workspace_id, version: raised > replaced ? raised : replaced + VERSION_JUMP });
   }
 }
 
-async function remakeCheckpointKey(services: Services): Promise<void> {
+async function replaceCheckpointKey(services: Services): Promise<void> {
   const row = newSigningKeyRow(services, "checkpoint", services.clock.now());
   const now = services.clock.now();
   await record(services, async (tx) => {

@@ -1,33 +1,29 @@
-// Moves a whole deployment from one database to another, SQLite to PostgreSQL or back. The one it comes from is only
-// read; the other is put in its place when every row is there, every value equal and every audit chain verified.
+// Copies a whole deployment from SQLite to PostgreSQL or back. The source is only read. The copy goes into use when every
+// row is there, every value is equal and every audit chain verifies; until then it is marked or named as unfinished.
 import { statSync } from "node:fs";
-import { resolve } from "node:path";
-import type { Settings } from "../config/settings.ts";
-import { BackupRefused } from "./files.ts";
-import { databaseTarget, takeLock, toStartRefused } from "../server/instance.ts";
-import { preferNativeFolders } from "../platform/native-addons.ts";
+import { openStore } from "../store/database.ts";
 import { appliedMigrations } from "../store/offline/chains.ts";
 import { copyRows, sumDifferences, sumRows, type Sums } from "../store/offline/copy.ts";
 import { openCopySink, openCopySource, type CopySource } from "../store/offline/copy-ends.ts";
-import { openStore } from "../store/database.ts";
-import type { DatabaseTarget } from "../store/target.ts";
 import { inspect, type Inspection } from "../store/offline/inspect.ts";
-import type { OnProgress } from "../store/progress.ts";
-import { loadMigrations } from "../store/schema/migrate.ts";
 import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "../store/postgres/copy-target.ts";
 import { assertUnused } from "../store/postgres/restore.ts";
 import { withoutPassword } from "../store/postgres/tools.ts";
+import type { OnProgress } from "../store/progress.ts";
+import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
+import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
+import { BackupRefused } from "./files.ts";
 
 export type CopyOptions = {
-  settings: Settings;
-  /** Where to. */
-  to: { kind: "sqlite"; file: string } | { kind: "postgres"; url: string };
+  /** The caller holds its lock. */
+  from: DatabaseTarget;
+  to: DatabaseTarget;
   dryRun: boolean;
-  tell: OnProgress;
+  onProgress: OnProgress;
 };
 
-export type Copied = {
+export type CopiedDatabase = {
   object: "database_copy";
   from: string;
   to: string;
@@ -39,55 +35,28 @@ export type Copied = {
   took_ms: number;
 };
 
-export async function copyDatabase(options: CopyOptions): Promise<Copied> {
-  process.umask(0o077);
-  const { settings } = options;
-  const dir = resolve(settings.data_dir);
-  preferNativeFolders([settings.cache_dir, dir]);
-  const from = databaseTarget(settings, dir);
-  const to: DatabaseTarget =
-    options.to.kind === "sqlite" ? { kind: "sqlite", file: resolve(options.to.file) } : { ...options.to, pool: 1 };
-  try {
-    if (from.kind === to.kind)
-      throw new BackupRefused(
-        `Both databases are ${from.kind === "sqlite" ? "SQLite" : "PostgreSQL"}. Use keyrack backup and keyrack restore.`,
-        2,
-      );
-    if (from.kind === "sqlite" && !statSync(from.file, { throwIfNoEntry: false }))
-      throw new BackupRefused(`There is no database at ${from.file}. Name its data dir with --data-dir.`, 2);
-    const lock = from.kind === "sqlite" ? takeLock(dir, from.file, false) : undefined;
-    if (from.kind === "postgres") await assertUnused(from);
-    try {
-      return await copy(from, to, options);
-    } finally {
-      lock?.release();
-    }
-  } catch (error) {
-    throw toStartRefused(error);
-  }
-}
-
-async function copy(from: DatabaseTarget, to: DatabaseTarget, { dryRun, tell }: CopyOptions): Promise<Copied> {
+export async function copyDatabase({ from, to, dryRun, onProgress }: CopyOptions): Promise<CopiedDatabase> {
   const started = performance.now();
-  await assertReady(to);
+  await assertSource(from, to);
+  await assertDestination(to);
   const source = await openCopySource(from);
   try {
-    await assertCurrent(source, from);
-    const whole = await inspect(from, tell);
-    if (whole.findings.length > 0)
-      throw new BackupRefused(`The database to copy is not sound: ${whole.findings[0]}. Nothing was copied.`, 4);
-    const done = dryRun ? whole : await move(source, to, tell);
-    const { schema_migrations: _history, ...rows } = whole.contents.rows;
+    await assertCurrentSchema(source, from);
+    const inspected = await inspect(from, onProgress);
+    if (inspected.findings.length > 0)
+      throw new BackupRefused(`The database to copy is not sound: ${inspected.findings[0]}. Nothing was copied.`, 4);
+    const copied = dryRun ? inspected : await copyInto(to, source, onProgress);
+    const { schema_migrations: _history, ...rows } = inspected.contents.rows;
     const tables = Object.entries(rows).map(([name, n]) => ({ name, rows: n }));
     return {
       object: "database_copy",
-      from: named(from),
-      to: named(to),
+      from: nameOf(from),
+      to: nameOf(to),
       dry_run: dryRun,
       tables,
       rows: tables.reduce((sum, table) => sum + table.rows, 0),
-      chains: done.chains,
-      audit_rows: done.audit_rows,
+      chains: copied.chains,
+      audit_rows: copied.audit_rows,
       took_ms: Math.round(performance.now() - started),
     };
   } finally {
@@ -95,92 +64,99 @@ async function copy(from: DatabaseTarget, to: DatabaseTarget, { dryRun, tell }: 
   }
 }
 
-/** As a person may read it: no password. */
-function named(target: DatabaseTarget): string {
+/** For messages: without the password. */
+function nameOf(target: DatabaseTarget): string {
   return target.kind === "sqlite" ? `sqlite:${target.file}` : withoutPassword(target.url).address;
 }
 
-/** A database with anything in it is nobody's to write into, unless it is a copy of ours that was cut short. */
-async function assertReady(to: DatabaseTarget): Promise<void> {
+async function assertSource(from: DatabaseTarget, to: DatabaseTarget): Promise<void> {
+  if (from.kind === to.kind)
+    throw new BackupRefused(
+      `Both databases are ${from.kind === "sqlite" ? "SQLite" : "PostgreSQL"}. Use keyrack backup and keyrack restore.`,
+      2,
+    );
+  if (from.kind === "postgres") return assertUnused(from);
+  if (!statSync(from.file, { throwIfNoEntry: false }))
+    throw new BackupRefused(`There is no database at ${from.file}. Name its data dir with --data-dir.`, 2);
+}
+
+/** The destination must be empty, or an unfinished copy of ours. */
+async function assertDestination(to: DatabaseTarget): Promise<void> {
   if (to.kind === "sqlite") {
     if ((statSync(to.file, { throwIfNoEntry: false })?.size ?? 0) > 0)
       throw new BackupRefused(`There is a file at ${to.file} already. Move it away first.`);
     return;
   }
   if ((await sinkState(to.url)) === "in use")
-    throw new BackupRefused(`The database ${named(to)} is not empty. Name an empty one.`);
+    throw new BackupRefused(`The database ${nameOf(to)} is not empty. Name an empty one.`);
 }
 
-async function assertCurrent({ source }: CopySource, from: DatabaseTarget): Promise<void> {
-  const past = (await appliedMigrations(source)).map(({ version, checksum }) => `${version} ${checksum}`);
+async function assertCurrentSchema({ source }: CopySource, from: DatabaseTarget): Promise<void> {
+  const applied = (await appliedMigrations(source)).map(({ version, checksum }) => `${version} ${checksum}`);
   const known = loadMigrations(from.kind).map(({ version, checksum }) => `${version} ${checksum}`);
-  if (past.join() !== known.join())
+  if (applied.join() !== known.join())
     throw new BackupRefused("The database is not at the schema of this version. Run keyrack db migrate first.", 2);
 }
 
-async function move(source: CopySource, to: DatabaseTarget, tell: OnProgress): Promise<Inspection> {
-  return to.kind === "sqlite" ? toSqlite(source, to.file, tell) : toPostgres(source, to, tell);
+function copyInto(to: DatabaseTarget, source: CopySource, onProgress: OnProgress): Promise<Inspection> {
+  return to.kind === "sqlite" ? copyIntoSqlite(to.file, source, onProgress) : copyIntoPostgres(to, source, onProgress);
 }
 
-async function makeSchema(to: DatabaseTarget): Promise<void> {
+async function createSchema(to: DatabaseTarget): Promise<void> {
   const store = await openStore(to, { now: Date.now, fatal: () => {} });
   await store.close();
 }
 
-async function fill(source: CopySource, to: DatabaseTarget, tell: OnProgress): Promise<Sums> {
+async function copyAllRows(source: CopySource, to: DatabaseTarget, onProgress: OnProgress): Promise<Sums> {
   const sink = await openCopySink(to);
   try {
-    const sums = await copyRows(source, sink, tell);
+    const sums = await copyRows(source, sink, onProgress);
     await sink.end("commit");
     return sums;
   } catch (error) {
-    await sink.end("rollback").catch(() => {}); // the first error is the one to tell
+    await sink.end("rollback").catch(() => {}); // the first error is the one to report
     throw error;
   }
 }
 
-/** What was written is read again, value by value, and looked at as a database. */
-async function compare(to: DatabaseTarget, sums: Sums, tell: OnProgress): Promise<Inspection> {
+/** Reads the copy back, compares every value with what was read from the source, and inspects it as a database. */
+async function verifyCopy(to: DatabaseTarget, sums: Sums, onProgress: OnProgress): Promise<Inspection> {
   const written = await openCopySource(to);
   let differences: string[];
   try {
-    differences = sumDifferences(sums, await sumRows(written, tell));
+    differences = sumDifferences(sums, await sumRows(written, onProgress));
   } finally {
     await written.close();
   }
-  const whole = await inspect(to, tell);
-  const wrong = [...differences, ...whole.findings];
+  const inspected = await inspect(to, onProgress);
+  const wrong = [...differences, ...inspected.findings];
   if (wrong.length > 0) throw new BackupRefused(`The copy is not equal, so it was dropped: ${wrong[0]}.`, 4);
-  return whole;
+  return inspected;
 }
 
-async function toSqlite(source: CopySource, file: string, tell: OnProgress): Promise<Inspection> {
-  const fresh = { kind: "sqlite", file: `${file}.copying` } as const;
-  removeSqlite(fresh.file); // of a copy that was cut short
+async function copyIntoSqlite(file: string, source: CopySource, onProgress: OnProgress): Promise<Inspection> {
+  const unfinished = { kind: "sqlite", file: `${file}.copying` } as const;
+  removeSqlite(unfinished.file); // left by an interrupted copy
   try {
-    await makeSchema(fresh);
-    const whole = await compare(fresh, await fill(source, fresh, tell), tell);
-    swapSqlite(fresh.file, file, `${file}.replaced`); // an empty file at most is there
-    return whole;
+    await createSchema(unfinished);
+    const inspected = await verifyCopy(unfinished, await copyAllRows(source, unfinished, onProgress), onProgress);
+    swapSqlite(unfinished.file, file, `${file}.replaced`); // at most an empty file is replaced
+    return inspected;
   } finally {
-    removeSqlite(fresh.file);
+    removeSqlite(unfinished.file);
   }
 }
 
-async function toPostgres(
-  source: CopySource,
-  to: Extract<DatabaseTarget, { kind: "postgres" }>,
-  tell: OnProgress,
-): Promise<Inspection> {
+async function copyIntoPostgres(to: PostgresTarget, source: CopySource, onProgress: OnProgress): Promise<Inspection> {
   await dropUnfinished(to.url);
-  await makeSchema(to);
+  await createSchema(to);
   await markUnfinished(to.url);
   try {
-    const whole = await compare(to, await fill(source, to, tell), tell);
+    const inspected = await verifyCopy(to, await copyAllRows(source, to, onProgress), onProgress);
     await clearUnfinished(to.url);
-    return whole;
+    return inspected;
   } catch (error) {
-    await dropUnfinished(to.url).catch(() => {}); // marked as it is, the next copy does it
+    await dropUnfinished(to.url).catch(() => {}); // it stays marked, and the next copy drops it
     throw error;
   }
 }

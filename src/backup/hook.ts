@@ -1,19 +1,19 @@
-// The command that takes a finished backup off this host. It gets the folder as its argument; what it does not get is
-// any secret of Keyrack's own. A hook that fails does not undo the backup, but it is told loudly.
+// Runs the operator's command that copies a finished backup off this host, with the backup's folder as its argument. The
+// command gets none of Keyrack's own settings, which hold secrets. A failed hook is reported; the backup stays.
 import { spawn } from "node:child_process";
 import type { Services } from "../domain/core/context.ts";
 
 export type HookResult = { ok: boolean; code: number | null; message: string | null };
 
 const HOOK_MAX_MS = 60 * 60_000;
-const KEPT_CHARS = 500;
+const MESSAGE_MAX_CHARS = 500;
 
 function environment(id: string): NodeJS.ProcessEnv {
   const entries = Object.entries(process.env).filter(([name]) => !name.startsWith("KEYRACK_"));
   return { ...Object.fromEntries(entries), KEYRACK_BACKUP_ID: id };
 }
 
-/** A stopping instance does not wait for it: the hook is ended, with all it has started. */
+/** Aborting `signal` ends the hook and every process it started. Null when no hook is configured. */
 export async function runHook(
   services: Services,
   id: string,
@@ -33,19 +33,19 @@ function run(script: string, folder: string, env: NodeJS.ProcessEnv, signal?: Ab
     const child = spawn("/bin/sh", ["-c", script, "keyrack-backup-hook", folder], {
       env,
       stdio: ["ignore", "ignore", "pipe"],
-      detached: true, // a group of its own: the shell's children hold the pipe open when it alone is ended
+      detached: true, // its own process group: children of the shell would keep the pipe open if only the shell ended
     });
     const end = (): void => endGroup(child.pid);
-    const late = setTimeout(end, HOOK_MAX_MS);
+    const timeout = setTimeout(end, HOOK_MAX_MS);
     signal?.addEventListener("abort", end);
     if (signal?.aborted) end();
-    let said = "";
-    child.stderr.on("data", (chunk: Buffer) => (said = (said + chunk.toString()).slice(-KEPT_CHARS)));
+    let stderr = "";
+    child.stderr.on("data", (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-MESSAGE_MAX_CHARS)));
     child.on("error", (error) => resolve({ ok: false, code: null, message: error.message }));
-    child.on("close", (code, by) => {
-      clearTimeout(late);
+    child.on("close", (code, signalName) => {
+      clearTimeout(timeout);
       signal?.removeEventListener("abort", end);
-      const message = code === 0 ? null : said.trim() || `it ended with ${by ?? code}`;
+      const message = code === 0 ? null : stderr.trim() || `it ended with ${signalName ?? code}`;
       resolve({ ok: code === 0, code, message });
     });
   });
@@ -56,6 +56,6 @@ function endGroup(pid: number | undefined): void {
   try {
     process.kill(-pid, "SIGTERM");
   } catch {
-    // it has ended already
+    // already ended
   }
 }

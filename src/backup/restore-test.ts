@@ -1,5 +1,5 @@
-// Restores a backup into a scratch place and looks at all of it: a backup is only what has been restored. The result is
-// kept beside the backup and in the database, where /status finds it.
+// Tests a backup by restoring it into a scratch database and inspecting all of it. The result is stored beside the backup
+// and in the database, from which /status reads it.
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
@@ -8,11 +8,10 @@ import { openStore } from "../store/database.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { writeFact } from "../store/queries/deployment.ts";
 import { inspect } from "../store/offline/inspect.ts";
-import type { OnProgress } from "../store/progress.ts";
+import { withSignal, type OnProgress } from "../store/progress.ts";
 import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
 import { restoreDump } from "../store/postgres/restore.ts";
-import { assertChecksum, backupDir, extract, findBackup, writeProof, type Backup } from "./files.ts";
-import { stoppable } from "./cancellation.ts";
+import { assertChecksum, backupDir, extract, findBackup, writeTestResult, type Backup } from "./files.ts";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
 
@@ -26,36 +25,36 @@ export type RestoreTest = {
   audit_rows: number;
 };
 
-const SCRATCH = "restore-test-";
+const SCRATCH_PREFIX = "restore-test-";
 
 const running = new WeakMap<Services, Promise<unknown>>();
 
-/** One after the other: they share the scratch place, and each begins by clearing it. */
+/** Tests run one after the other: they share the scratch database, and each begins by clearing it. */
 export function testBackup(
   services: Services,
   id: string | undefined,
-  tell: OnProgress = () => {},
+  onProgress: OnProgress = () => {},
 ): Promise<RestoreTest> {
-  const test = (running.get(services) ?? Promise.resolve()).then(() => testOne(services, id, tell));
-  const over = test.catch(() => {});
-  running.set(services, over);
+  const test = (running.get(services) ?? Promise.resolve()).then(() => testOne(services, id, onProgress));
+  const settled = test.catch(() => {});
+  running.set(services, settled);
   return test;
 }
 
-async function testOne(services: Services, id: string | undefined, tell: OnProgress): Promise<RestoreTest> {
+async function testOne(services: Services, id: string | undefined, onProgress: OnProgress): Promise<RestoreTest> {
   const backup = findBackup(backupDir(services.settings), id);
-  const told = stoppable(services, tell);
-  const tried = await tryBackup(services, backup, told);
-  told.signal?.throwIfAborted(); // a test that was cut short says nothing
+  const { signal } = services.shutdown;
+  const outcome = await restoreAndInspect(services, backup, withSignal(onProgress, signal));
+  signal.throwIfAborted(); // a cancelled test has no result
   const test: RestoreTest = {
     object: "restore_test",
     backup_id: backup.id,
     at: formatTimestamp(services.clock.now()),
-    pass: tried.findings.length === 0,
-    ...tried,
+    pass: outcome.findings.length === 0,
+    ...outcome,
   };
   const { at, pass, findings } = test;
-  writeProof(backup.folder, { at, pass, findings });
+  writeTestResult(backup.folder, { at, pass, findings });
   const value = JSON.stringify({ at, pass, backup_id: backup.id, finding: findings[0] ?? null });
   await record(services, (tx) => writeFact.run(tx, { name: "last_restore_test", value }));
   if (pass) services.log.info("restore test passed", { backup_id: backup.id });
@@ -63,59 +62,59 @@ async function testOne(services: Services, id: string | undefined, tell: OnProgr
   return test;
 }
 
-type Tried = Pick<RestoreTest, "findings" | "chains" | "audit_rows">;
+type Outcome = Pick<RestoreTest, "findings" | "chains" | "audit_rows">;
 
-async function tryBackup(services: Services, backup: Backup, tell: OnProgress): Promise<Tried> {
-  const work = backup.manifest.dialect === "sqlite" ? inScratchFile : inScratchDatabase;
+async function restoreAndInspect(services: Services, backup: Backup, onProgress: OnProgress): Promise<Outcome> {
+  const test = backup.manifest.dialect === "sqlite" ? testInScratchFile : testInScratchDatabase;
   try {
-    return await work(services, backup, tell);
+    return await test(services, backup, onProgress);
   } catch (error) {
-    if (isOfThePlace(error)) throw error;
+    if (isScratchProblem(error)) throw error;
     return { findings: [(error as Error).message], chains: 0, audit_rows: 0 };
   }
 }
 
-/** No place to try it in, or no room there, says nothing about the backup. */
-function isOfThePlace(error: unknown): boolean {
+/** No scratch database, or no room in it: not a finding about the backup. */
+function isScratchProblem(error: unknown): boolean {
   const { scratch, code = "" } = error as { scratch?: boolean; code?: string };
   return scratch === true || ["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "SQLITE_FULL"].includes(code);
 }
 
-/** As restored, against the manifest; then as this version would use it. */
-async function look(target: DatabaseTarget, { manifest }: Backup, tell: OnProgress): Promise<Tried> {
-  const { contents, findings, chains, audit_rows } = await inspect(target, tell);
-  const all = [...findings, ...differences(manifest, contents)];
-  if (all.length === 0) {
+/** Compares the restored database with the manifest, then opens it as this version would, migrations included. */
+async function inspectRestored(target: DatabaseTarget, { manifest }: Backup, onProgress: OnProgress): Promise<Outcome> {
+  const { contents, findings, chains, audit_rows } = await inspect(target, onProgress);
+  const problems = [...findings, ...differences(manifest, contents)];
+  if (problems.length === 0) {
     const store = await openStore(target, { now: Date.now, fatal: () => {} });
     await store.close();
   }
-  return { findings: all, chains, audit_rows };
+  return { findings: problems, chains, audit_rows };
 }
 
-async function inScratchFile({ settings }: Services, backup: Backup, tell: OnProgress): Promise<Tried> {
+async function testInScratchFile({ settings }: Services, backup: Backup, onProgress: OnProgress): Promise<Outcome> {
   const { data_dir } = settings;
   for (const name of readdirSync(data_dir))
-    if (name.startsWith(SCRATCH)) rmSync(join(data_dir, name), { recursive: true, force: true });
-  const scratch = mkdtempSync(join(data_dir, SCRATCH));
+    if (name.startsWith(SCRATCH_PREFIX)) rmSync(join(data_dir, name), { recursive: true, force: true });
+  const scratch = mkdtempSync(join(data_dir, SCRATCH_PREFIX));
   try {
     const file = join(scratch, "keyrack.db");
-    await extract(backup, file, tell);
-    return await look({ kind: "sqlite", file }, backup, tell);
+    await extract(backup, file, onProgress);
+    return await inspectRestored({ kind: "sqlite", file }, backup, onProgress);
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
 }
 
-async function inScratchDatabase(services: Services, backup: Backup, tell: OnProgress): Promise<Tried> {
+async function testInScratchDatabase(services: Services, backup: Backup, onProgress: OnProgress): Promise<Outcome> {
   const { target } = services.store;
-  const { restore_test_database_url: place } = services.settings;
+  const { restore_test_database_url: scratch } = services.settings;
   if (target.kind !== "postgres")
     throw new NoScratch(
-      `Backup ${backup.id} is of PostgreSQL and this instance is not on it: it cannot be tried here.`,
+      `Backup ${backup.id} is of PostgreSQL and this instance uses SQLite: it cannot be tested here.`,
     );
-  return withScratchDatabase(target.url, place.kind === "postgres" ? place.url : null, async (url) => {
-    await assertChecksum(backup, tell);
-    await restoreDump(url, backup, { replaced: null, after: [SCRATCH_MARK] }, tell);
-    return look({ kind: "postgres", url, pool: 1 }, backup, tell);
+  return withScratchDatabase(target.url, scratch.kind === "postgres" ? scratch.url : null, async (url) => {
+    await assertChecksum(backup, onProgress);
+    await restoreDump(url, backup, { replaced: null, after: [SCRATCH_MARK] }, onProgress);
+    return inspectRestored({ kind: "postgres", url, pool: 1 }, backup, onProgress);
   });
 }

@@ -1,71 +1,69 @@
-// Restores a backup into the database of the settings: prepared and checked beside the old one, then put in its place in
-// one step, so that a restore that is cut short leaves the old database as it was. Never under a running instance.
-// On PostgreSQL the step comes before the check, and is undone when that finds anything.
+// Restores a backup into a database that no server uses. On SQLite the restored file is prepared and checked beside the old
+// one and then swapped in, so that an interrupted restore leaves the old database in place. On PostgreSQL the swap is one
+// transaction that comes before the check; a failed check undoes it.
 import { statSync } from "node:fs";
-import type { Settings } from "../config/settings.ts";
-import { findVault, openDataDir } from "../server/data-dir.ts";
-import { assertChecksum, backupDir, BackupRefused, extract, findBackup, type Backup } from "./files.ts";
-import { settleRestored, type PendingRestore, type Settled } from "./after-restore.ts";
-import { databaseTarget, openInstance, takeLock, toStartRefused, type Closers } from "../server/instance.ts";
+import type { Services } from "../domain/core/context.ts";
 import type { Log } from "../platform/log.ts";
-import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openStore } from "../store/database.ts";
-import type { DatabaseTarget } from "../store/target.ts";
-import { dropFact, writeFact } from "../store/queries/deployment.ts";
 import { inspect } from "../store/offline/inspect.ts";
-import type { OnProgress } from "../store/progress.ts";
-import { loadMigrations } from "../store/schema/migrate.ts";
-import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "../store/queries/restore.ts";
-import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import { openSource } from "../store/offline/source.ts";
+import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "../store/postgres/restore.ts";
+import type { OnProgress } from "../store/progress.ts";
+import { dropFact, writeFact } from "../store/queries/deployment.ts";
+import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "../store/queries/restore.ts";
+import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
+import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
+import { finishRestore, type FinishedRestore, type PendingRestore } from "./after-restore.ts";
+import { assertChecksum, BackupRefused, extract, findBackup, type Backup } from "./files.ts";
 
 export type RestoreOptions = {
-  settings: Settings;
-  log: Log;
+  backupDir: string;
   /** An id, the path of a backup's folder, or undefined for the newest. */
   backup: string | undefined;
+  /** The database to replace. The caller holds its lock. */
+  target: DatabaseTarget;
+  /** Replace a database that is not empty. */
   force: boolean;
+  /** Continue without the master key of the backup. */
   newMasterKey: boolean;
-  tell: OnProgress;
+  /** Of the master key in the data dir; null when there is none. */
+  masterKeyFingerprint(): string | null;
+  /** Opens the restored database as an instance, in which the restore is finished. */
+  open(target: DatabaseTarget): Promise<{ services: Services; close(): Promise<void> }>;
+  log: Log;
+  onProgress: OnProgress;
 };
 
-export type Restored = Settled & {
+export type Restored = FinishedRestore & {
   object: "restore";
   backup_created_at: string;
-  /** Null where nothing was replaced, or where the replaced database could not be read. */
+  /** Null where no database was replaced, or where the replaced one could not be read. */
   revoked_after_backup: number | null;
-  /** Keys that were revoked after the backup and work again. */
+  /** Keys that were revoked after the backup and are valid again. */
   revived: Stopped[];
-  /** Keys that were reported as leaked after the backup and are out of their quarantine. */
+  /** Keys that were quarantined as leaked after the backup and are no longer quarantined. */
   released: Stopped[];
   /** Where the replaced database is kept: a file, or a schema of the same database. */
   replaced: string | null;
   new_master_key: boolean;
 };
 
-type Job = { options: RestoreOptions; backup: Backup; dir: string };
+type Job = { options: RestoreOptions; backup: Backup };
 
 export async function restoreBackup(options: RestoreOptions): Promise<Restored> {
-  process.umask(0o077);
-  try {
-    const dir = openDataDir(options.settings);
-    preferNativeFolders([options.settings.cache_dir, dir]);
-    const backup = findBackup(backupDir({ ...options.settings, data_dir: dir }), options.backup);
-    const target = databaseTarget(options.settings, dir);
-    assertFits(backup, target);
-    assertMasterKey({ options, backup, dir });
-    const job = { options, backup, dir };
-    return await (target.kind === "sqlite" ? intoSqlite(job, target) : intoPostgres(job, target));
-  } catch (error) {
-    throw toStartRefused(error);
-  }
+  const { target } = options;
+  const backup = findBackup(options.backupDir, options.backup);
+  assertRestorable(backup, target);
+  assertMasterKey({ options, backup });
+  const job = { options, backup };
+  return target.kind === "sqlite" ? restoreSqlite(job, target.file) : restorePostgres(job, target);
 }
 
-function assertFits({ id, manifest }: Backup, target: DatabaseTarget): void {
+function assertRestorable({ id, manifest }: Backup, target: DatabaseTarget): void {
   if (manifest.dialect !== target.kind)
     throw new BackupRefused(
-      `Backup ${id} is of ${named(manifest.dialect)} and the settings name ${named(target.kind)}. Restore it where it came from, then use keyrack db copy.`,
+      `Backup ${id} is of ${nameOf(manifest.dialect)} and the settings name ${nameOf(target.kind)}. Restore it where it came from, then use keyrack db copy.`,
       2,
     );
   const newest = loadMigrations(target.kind).at(-1)?.version ?? 0;
@@ -76,92 +74,96 @@ function assertFits({ id, manifest }: Backup, target: DatabaseTarget): void {
     );
 }
 
-const named = (kind: DatabaseTarget["kind"]): string => (kind === "sqlite" ? "SQLite" : "PostgreSQL");
+const nameOf = (kind: DatabaseTarget["kind"]): string => (kind === "sqlite" ? "SQLite" : "PostgreSQL");
 
-/** Without the key that sealed them, signing keys and unsent mail are lost: only when the operator says so. */
-function assertMasterKey({ options: { settings, newMasterKey }, backup, dir }: Job): void {
+/** Without the key that sealed them, signing keys and unsent mail are lost: the operator must ask for that. */
+function assertMasterKey({ options, backup }: Job): void {
   const wanted = backup.manifest.master_key_fingerprint;
-  if (newMasterKey || wanted === null) return;
-  const vault = findVault(settings, dir);
-  if (vault?.fingerprint === wanted) return;
+  if (options.newMasterKey || wanted === null) return;
+  const found = options.masterKeyFingerprint();
+  if (found === wanted) return;
+  const problem = found
+    ? "The master key here is not the one this backup was made with."
+    : "There is no master key here, and backups never contain it. This backup needs the one it was made with.";
   throw new BackupRefused(
-    `${vault ? "The master key here is not the one" : "There is no master key here, and backups never hold it: bring the one"} this backup was made with. Set KEYRACK_MASTER_KEY_FILE to it, or add --new-master-key to go on without it (new signing keys, unsent mail dropped).`,
+    `${problem} Set KEYRACK_MASTER_KEY_FILE to it, or add --new-master-key to continue without it (new signing keys, unsent mail dropped).`,
     2,
   );
 }
 
-function refuseUnlessForced({ options: { force } }: Job, where: string, keeps: string): void {
+function assertForced({ options: { force } }: Job, where: string, keptAs: string): void {
   if (force) return;
   throw new BackupRefused(
-    `There is a database ${where} already. Add --force to replace it; the old one is kept as ${keeps}.`,
+    `There is a database ${where} already. Add --force to replace it; the old one is kept as ${keptAs}.`,
   );
 }
 
-/** To the millisecond: a backup may be restored twice within a second. */
-const stampOf = (): string => new Date().toISOString().replace(/[-:.]/g, "");
+/** With milliseconds, because a backup may be restored twice within a second. */
+const timestampNow = (): string => new Date().toISOString().replace(/[-:.]/g, "");
 
-async function intoSqlite(job: Job, target: Extract<DatabaseTarget, { kind: "sqlite" }>): Promise<Restored> {
-  const { options, backup, dir } = job;
-  const { file } = target;
-  const lock = takeLock(dir, file, false);
-  const fresh = `${file}.restoring`;
-  const aside = `${file}.replaced-${stampOf()}`;
-  const replaced = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 ? aside : null;
+async function restoreSqlite(job: Job, file: string): Promise<Restored> {
+  const { options, backup } = job;
+  const restored: DatabaseTarget = { kind: "sqlite", file: `${file}.restoring` };
+  const keptAs = `${file}.replaced-${timestampNow()}`;
+  const replaced = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 ? keptAs : null;
   try {
-    if (replaced) refuseUnlessForced(job, `at ${file}`, replaced);
-    removeSqlite(fresh);
-    await extract(backup, fresh, options.tell);
-    const before = replaced ? await lookAtOld(job, target) : null;
-    const restored: DatabaseTarget = { kind: "sqlite", file: fresh };
-    const told = await compare(restored, before);
-    await askToSettle(restored, pendingOf(job, before));
-    const settled = await settleIn(job, { ...options.settings, database_url: restored });
-    await assertSound(restored, backup, options.tell);
-    swapSqlite(fresh, file, aside);
-    return report(job, settled, told, replaced);
+    if (replaced) assertForced(job, `at ${file}`, replaced);
+    removeSqlite(restored.file);
+    await extract(backup, restored.file, options.onProgress);
+    const before = replaced ? await readReplaced(job) : null;
+    const lost = await findLostRevocations(restored, before);
+    await markRestorePending(restored, pendingOf(job, before));
+    const finished = await finishIn(job, restored);
+    await assertSound(job, restored);
+    swapSqlite(restored.file, file, keptAs);
+    return report(job, finished, lost, replaced);
   } finally {
-    removeSqlite(fresh);
-    lock.release();
+    removeSqlite(restored.file);
   }
 }
 
-async function intoPostgres(job: Job, target: Extract<DatabaseTarget, { kind: "postgres" }>): Promise<Restored> {
+async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restored> {
   const { options, backup } = job;
-  const replaced = (await holdsTables(target)) ? `keyrack_replaced_${stampOf().toLowerCase()}` : null;
-  if (replaced) refuseUnlessForced(job, "there", `schema ${replaced}`);
+  const replaced = (await holdsTables(target)) ? `keyrack_replaced_${timestampNow().toLowerCase()}` : null;
+  if (replaced) assertForced(job, "there", `schema ${replaced}`);
   await assertUnused(target);
-  const before = replaced ? await lookAtOld(job, target) : null;
+  const before = replaced ? await readReplaced(job) : null;
   const after = pendingWords(JSON.stringify(pendingOf(job, before)), options.newMasterKey);
-  await assertChecksum(backup, options.tell);
-  await restoreDump(target.url, backup, { replaced, after }, options.tell);
+  await assertChecksum(backup, options.onProgress);
+  await restoreDump(target.url, backup, { replaced, after }, options.onProgress);
   try {
-    await assertSound(target, backup, options.tell);
+    await assertSound(job, target);
   } catch (error) {
     await undoRestore(target.url, replaced);
     throw error;
   }
-  const told = await compare(target, before);
-  const settled = await settleIn(job, options.settings);
-  return report(job, settled, told, replaced);
+  const lost = await findLostRevocations(target, before);
+  const finished = await finishIn(job, target);
+  return report(job, finished, lost, replaced);
 }
 
-async function lookAtOld({ options, backup }: Job, target: DatabaseTarget): Promise<Overwritten | null> {
+/** Null when the replaced database is too damaged to be read: that is a common reason for a restore. */
+async function readReplaced({ options, backup }: Job): Promise<Overwritten | null> {
   try {
-    const source = await openSource(target);
+    const source = await openSource(options.target);
     try {
       return await readOverwritten(source, Date.parse(backup.manifest.created_at));
     } finally {
       await source.close();
     }
   } catch (error) {
-    options.log.warn("the database that is replaced cannot be read", { error: (error as Error).message });
+    options.log.warn("the replaced database cannot be read", { error: (error as Error).message });
     return null;
   }
 }
 
-type Told = { lost: number; revived: Stopped[]; released: Stopped[] } | null;
+/** What the replaced database had revoked and quarantined and the restored one has not. */
+type LostRevocations = { lost: number; revived: Stopped[]; released: Stopped[] };
 
-async function compare(restored: DatabaseTarget, before: Overwritten | null): Promise<Told> {
+async function findLostRevocations(
+  restored: DatabaseTarget,
+  before: Overwritten | null,
+): Promise<LostRevocations | null> {
   if (!before) return null;
   const source = await openSource(restored);
   try {
@@ -172,14 +174,14 @@ async function compare(restored: DatabaseTarget, before: Overwritten | null): Pr
   }
 }
 
-/** The replaced database may have been restored before, from the same backup: its versions must not come again either. */
+/** The replaced database may itself be a restore of the same backup: its policy versions must not be used again either. */
 function pendingOf({ options, backup }: Job, before: Overwritten | null): PendingRestore {
   const reached = (before?.versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
   return { backup_id: backup.id, new_master_key: options.newMasterKey, reached };
 }
 
-/** Brings the schema up to date and writes down, in the database itself, that its restore is to be finished. */
-async function askToSettle(target: DatabaseTarget, pending: PendingRestore): Promise<void> {
+/** Migrates the schema and records in the database that its restore is not finished. */
+async function markRestorePending(target: DatabaseTarget, pending: PendingRestore): Promise<void> {
   const store = await openStore(target, { now: Date.now, fatal: () => {} });
   try {
     await store.write({
@@ -195,33 +197,36 @@ async function askToSettle(target: DatabaseTarget, pending: PendingRestore): Pro
   }
 }
 
-async function settleIn({ options }: Job, settings: Settings): Promise<Settled> {
-  const opened: Closers = [];
-  const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database" };
+async function finishIn({ options }: Job, target: DatabaseTarget): Promise<FinishedRestore> {
+  const instance = await options.open(target);
   try {
-    const { services } = await openInstance({ settings: alone, log: options.log, locked: true }, opened, false);
-    const settled = await settleRestored(services);
-    if (!settled) throw new Error("the restored database does not know that it is one");
-    return settled;
+    const finished = await finishRestore(instance.services);
+    if (!finished) throw new Error("the restored database has no pending restore");
+    return finished;
   } finally {
-    for (const close of opened.toReversed()) await close();
+    await instance.close();
   }
 }
 
-async function assertSound(target: DatabaseTarget, { id }: Backup, tell: OnProgress): Promise<void> {
-  const { findings } = await inspect(target, tell);
+async function assertSound({ options, backup }: Job, target: DatabaseTarget): Promise<void> {
+  const { findings } = await inspect(target, options.onProgress);
   if (findings.length > 0)
-    throw new BackupRefused(`Backup ${id} does not restore to a sound database: ${findings[0]}.`, 4);
+    throw new BackupRefused(`Backup ${backup.id} does not restore to a sound database: ${findings[0]}.`, 4);
 }
 
-function report({ options, backup }: Job, settled: Settled, told: Told, replaced: string | null): Restored {
+function report(
+  { options, backup }: Job,
+  finished: FinishedRestore,
+  lost: LostRevocations | null,
+  replaced: string | null,
+): Restored {
   return {
     object: "restore",
-    ...settled,
+    ...finished,
     backup_created_at: backup.manifest.created_at,
-    revoked_after_backup: told?.lost ?? null,
-    revived: told?.revived ?? [],
-    released: told?.released ?? [],
+    revoked_after_backup: lost?.lost ?? null,
+    revived: lost?.revived ?? [],
+    released: lost?.released ?? [],
     replaced,
     new_master_key: options.newMasterKey,
   };

@@ -1,22 +1,27 @@
-// Which backups are kept: the newest of each of the last 7 days, 4 weeks and 12 months (UTC) that have one, and always
-// the newest of all. Counted in days that have a backup: a month without any does not take the old ones away.
+// Which backups are kept: the newest of each of the last 7 days, 4 weeks and 12 months (UTC) that have one, and always the
+// newest of all. Periods without a backup do not count, so a month without backups does not remove older ones.
+import { renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { backupDir, listBackups, type BackupSettings } from "./files.ts";
+import { conditionOf } from "./list.ts";
+
 const DAY_MS = 24 * 3_600_000;
 
-const KEPT: readonly [count: number, periodOf: (ms: number) => string][] = [
+const PERIODS: readonly [count: number, periodOf: (ms: number) => string][] = [
   [7, (ms) => new Date(ms).toISOString().slice(0, 10)],
   [4, (ms) => `week ${Math.floor((ms / DAY_MS + 3) / 7)}`], // 1970-01-01 was a Thursday; weeks begin on Monday
   [12, (ms) => new Date(ms).toISOString().slice(0, 7)],
 ];
 
-export type Dated = { id: string; created_at: string };
+export type DatedBackup = { id: string; created_at: string };
 
 /** The ids to keep. */
-export function kept(backups: readonly Dated[]): Set<string> {
+export function selectKept(backups: readonly DatedBackup[]): Set<string> {
   const newestFirst = backups
     .map(({ id, created_at }) => ({ id, ms: Date.parse(created_at) }))
     .toSorted((a, b) => b.ms - a.ms || (a.id < b.id ? 1 : -1));
   const ids = new Set<string>();
-  for (const [count, periodOf] of KEPT) {
+  for (const [count, periodOf] of PERIODS) {
     const periods = new Set<string>();
     for (const { id, ms } of newestFirst) {
       const period = periodOf(ms);
@@ -27,4 +32,24 @@ export function kept(backups: readonly Dated[]): Set<string> {
     }
   }
   return ids;
+}
+
+export type Pruned = { object: "backup_prune"; kept: string[]; removed: string[]; dry_run: boolean };
+
+/** Removes backups that are past retention. Damaged and failed ones stay as evidence, and do not count as backups. */
+export function pruneBackups(settings: BackupSettings, { dryRun = false } = {}): Pruned {
+  const dir = backupDir(settings);
+  const usable = listBackups(dir).flatMap((each) =>
+    each.manifest !== null && ["good", "unproven"].includes(conditionOf(each)) ? [each.manifest] : [],
+  );
+  const kept = selectKept(usable);
+  const removed = usable.filter(({ id }) => !kept.has(id)).map(({ id }) => id);
+  if (!dryRun) for (const id of removed) removeBackup(dir, id);
+  return { object: "backup_prune", kept: [...kept], removed, dry_run: dryRun };
+}
+
+/** Renames first: an interrupted removal leaves nothing that is named like a backup. */
+function removeBackup(dir: string, id: string): void {
+  renameSync(join(dir, id), join(dir, `.${id}`));
+  rmSync(join(dir, `.${id}`), { recursive: true, force: true });
 }

@@ -1,17 +1,19 @@
-// What is known of the backups of this deployment, and the schedule that keeps them coming. It lies in the database: on PostgreSQL any process may have made the last one.
+// The backup schedule, and the record of past backups and restore tests. The record is in the database because on
+// PostgreSQL any process of the deployment may have made the last backup.
 import { readFact, type Fact } from "../store/queries/deployment.ts";
 import { findBackup, backupDir } from "./files.ts";
-import { createBackup, pruneBackups } from "./create.ts";
+import { createBackup } from "./create.ts";
 import type { Services } from "../domain/core/context.ts";
 import type { BackupState } from "../domain/health/state.ts";
 import { testBackup } from "./restore-test.ts";
+import { pruneBackups } from "./retention.ts";
 
 const HOUR_MS = 3_600_000;
 
 export type BackupLog = {
   lastBackupAt: string | null;
   lastBackupId: string | null;
-  /** The last try that failed, when none has succeeded since. */
+  /** The last failure, when no backup has succeeded since. */
   lastFailureAt: string | null;
   lastFailure: string | null;
   lastRestoreTestAt: string | null;
@@ -64,7 +66,7 @@ function age(now: number, at: string | null): number {
   return at === null ? Infinity : now - Date.parse(at);
 }
 
-/** For the job loop: a backup when one is due, then what retention no longer keeps goes. A failed one is tried again in an hour. */
+/** Creates a backup when one is due and prunes old ones. A failed backup is retried after an hour. Returns whether it ran. */
 export async function runDueBackup(services: Services): Promise<boolean> {
   const { backup_every: every } = services.settings;
   if (every === null) return false;
@@ -72,19 +74,19 @@ export async function runDueBackup(services: Services): Promise<boolean> {
   const now = services.clock.now();
   if (age(now, lastBackupAt) < every || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
   await createBackup(services);
-  const { removed } = pruneBackups(services);
+  const { removed } = pruneBackups(services.settings);
   if (removed.length > 0) services.log.info("old backups removed", { backup_ids: removed.join(" ") });
   return true;
 }
 
-/** For the job loop: tries the newest backup when that is due. A test that failed is made again with the next backup. */
+/** Tests the newest backup when a test is due. After a failed test, the next backup is tested at once. */
 export async function runDueRestoreTest(services: Services): Promise<boolean> {
   const { restore_test_every: every, backup_every } = services.settings;
   if (every === null || backup_every === null) return false;
   const { lastBackupId, lastRestoreTestAt, lastRestoreTestOk, lastRestoreTestBackupId } = await readBackupLog(services);
   if (lastBackupId === null) return false;
-  const again = lastRestoreTestOk === false && lastRestoreTestBackupId !== lastBackupId;
-  if (!again && age(services.clock.now(), lastRestoreTestAt) < every) return false;
+  const retest = lastRestoreTestOk === false && lastRestoreTestBackupId !== lastBackupId;
+  if (!retest && age(services.clock.now(), lastRestoreTestAt) < every) return false;
   const { id } = findBackup(backupDir(services.settings), undefined);
   return (await testBackup(services, id)).pass;
 }

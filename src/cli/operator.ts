@@ -46,8 +46,9 @@ export async function operate<N extends OperationName>(
 
 /** Opens the instance's database, does the work, closes it again. Refused while a server runs on it. */
 export async function withServices<T>(options: OperatorOptions, work: (services: Services) => Promise<T>): Promise<T> {
-  const [{ openOffline, StartRefused }, { createLog }, { Failure }] = await Promise.all([
-    import("../server/instance.ts"),
+  const [{ openOffline }, { StartRefused }, { createLog }, { Failure }] = await Promise.all([
+    import("../server/offline.ts"),
+    import("../server/start-refused.ts"),
     import("../platform/log.ts"),
     import("../kernel/errors.ts"),
   ]);

@@ -1,34 +1,100 @@
-// Rotates the master key of a deployment that nobody runs: the new key on disk, everything sealed anew in one transaction,
-// then the new key in the old one's place. Cut short anywhere, the next start finds the key that fits.
-import { resolve } from "node:path";
+// The master key file: created for a new database, checked against the database's fingerprint at every start, replaced by
+// rotation. A missing key is never replaced by a new one where the database has a fingerprint: sealed values would be lost.
+import { randomBytes } from "node:crypto";
+import { existsSync, linkSync, renameSync, rmSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
-import { draftMasterKey } from "./data-dir.ts";
-import { reseal, type Resealed } from "../domain/vault/master-key.ts";
-import { databaseTarget, openOffline, toStartRefused } from "./instance.ts";
-import type { Log } from "../platform/log.ts";
-import { assertUnused } from "../store/postgres/restore.ts";
+import { createVault, type Vault } from "../domain/vault/vault.ts";
+import { createFileDurably, fsyncDir } from "../platform/fsync.ts";
+import type { Store } from "../store/store.ts";
+import { readPrivateFile } from "./data-dir.ts";
+import { claimFactOnce, getFact } from "./deployment-facts.ts";
 
-export type Rotated = { object: "master_key_rotation"; old_key_file: string; resealed: Resealed };
+function masterKeyFile(settings: Settings, dir: string): string {
+  return settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
+}
 
-export async function rotateMasterKey(settings: Settings, log: Log): Promise<Rotated> {
-  process.umask(0o077);
-  const dir = resolve(settings.data_dir);
-  try {
-    if (settings.idempotency_store !== "database")
+/** 32 raw bytes, or their hex or base64 text. */
+function decodeMasterKey(text: string, file: string): Uint8Array {
+  if (text.length === 32) return Buffer.from(text, "latin1");
+  const trimmed = text.trim();
+  if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, "hex");
+  const bytes = Buffer.from(trimmed, "base64");
+  if (bytes.length === 32) return bytes;
+  throw new BadSetting(`${file} does not hold a master key: 32 bytes, raw, hex or base64.`);
+}
+
+const newMasterKey = (): string => `${randomBytes(32).toString("hex")}\n`;
+
+const readVault = (file: string): Vault => createVault(decodeMasterKey(readPrivateFile(file), file));
+
+/** The vault of the master key in this data dir, if there is one. Creates nothing. */
+export function findVault(settings: Settings, dir: string): Vault | null {
+  const file = masterKeyFile(settings, dir);
+  return existsSync(file) ? readVault(file) : null;
+}
+
+/** The vault of the deployment's master key. `created` is true when the database was new and got a key. */
+export async function openVault(
+  store: Store,
+  settings: Settings,
+  dir: string,
+): Promise<{ vault: Vault; created: boolean }> {
+  const file = masterKeyFile(settings, dir);
+  const known = await getFact(store, "master_key_fingerprint");
+  finishRotation(file, known);
+  const created = !existsSync(file);
+  if (created) {
+    if (known) {
       throw new BadSetting(
-        "Answers kept in Redis cannot be sealed anew: use KEYRACK_IDEMPOTENCY_STORE=database first.",
+        `This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
       );
-    const target = databaseTarget(settings, dir);
-    if (target.kind === "postgres") await assertUnused(target);
-    const offline = await openOffline({ settings, log });
-    try {
-      const draft = draftMasterKey(settings, dir);
-      const resealed = await reseal(offline.services, draft.vault);
-      return { object: "master_key_rotation", old_key_file: draft.promote(), resealed };
-    } finally {
-      await offline.close();
     }
-  } catch (error) {
-    throw toStartRefused(error);
+    createFileDurably(file, newMasterKey());
   }
+  const vault = readVault(file);
+  const fingerprint = await claimFactOnce(store, "master_key_fingerprint", vault.fingerprint);
+  if (fingerprint !== vault.fingerprint) {
+    throw new BadSetting(
+      `The master key in ${file} is not the one this database was set up with. Set KEYRACK_MASTER_KEY_FILE to the right one.`,
+    );
+  }
+  return { vault, created };
+}
+
+export type NextMasterKey = {
+  vault: Vault;
+  /** Replaces the current key. Returns the file that keeps the old one. */
+  promote(): string;
+};
+
+const nextKeyFile = (file: string): string => `${file}.new`;
+
+/** Creates a new master key beside the current one. It is durable before any value is sealed with it. */
+export function createNextMasterKey(settings: Settings, dir: string): NextMasterKey {
+  const file = masterKeyFile(settings, dir);
+  const next = nextKeyFile(file);
+  try {
+    rmSync(next, { force: true }); // left by a rotation that was interrupted before its commit
+    createFileDurably(next, newMasterKey());
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new BadSetting(`A new key cannot be written beside ${file}: ${code}. Set KEYRACK_MASTER_KEY_FILE to a copy.`);
+  }
+  return { vault: readVault(next), promote: () => promote(file) };
+}
+
+/** Keeps the old key under its own name, because older backups need it. `file` always holds one complete key. */
+function promote(file: string): string {
+  const kept = `${file}.${readVault(file).fingerprint.slice(0, 8)}`;
+  if (!existsSync(kept)) linkSync(file, kept);
+  renameSync(nextKeyFile(file), file);
+  fsyncDir(dirname(file));
+  return kept;
+}
+
+/** Completes a rotation that was interrupted after the database had committed to the new key. */
+function finishRotation(file: string, fingerprint: string | undefined): void {
+  if (!existsSync(file) || !existsSync(nextKeyFile(file))) return;
+  if (readVault(nextKeyFile(file)).fingerprint === fingerprint) promote(file);
 }

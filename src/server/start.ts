@@ -2,13 +2,12 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { BadSetting, type Settings } from "../config/settings.ts";
-import type { Bootstrap } from "./data-dir.ts";
-import { stopBackups } from "../backup/cancellation.ts";
+import type { Bootstrap } from "./bootstrap.ts";
 import { checkpointOrigin } from "../domain/audit/checkpoints.ts";
 import { loadCounters } from "../domain/limits/ratelimit.ts";
 import type { Services } from "../domain/core/context.ts";
 import { ensureEmbedKeys } from "../domain/embed/signing-keys.ts";
-import { settleRestored } from "../backup/after-restore.ts";
+import { finishRestore } from "../backup/after-restore.ts";
 import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
 import { clientAddress } from "../http/address.ts";
 import { Meter } from "../http/request-metrics.ts";
@@ -16,7 +15,8 @@ import { createMetricsServer } from "../http/metrics.ts";
 import { Connections } from "../http/fast/connections.ts";
 import { createHttpServer } from "../http/server.ts";
 import { readCertificate, renewCertificate } from "../http/tls.ts";
-import { openInstance, StartRefused, toStartRefused, type Closers, type InstanceOptions } from "./instance.ts";
+import { openInstance, type Closers, type InstanceOptions } from "./instance.ts";
+import { StartRefused, toStartRefused } from "./start-refused.ts";
 import { idleScheduler, startScheduler, type Scheduler } from "./scheduler.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
 import { listenOnOperatorSocket, type OperatorSocket } from "./operator-socket/server.ts";
@@ -57,8 +57,8 @@ export async function startInstance(options: StartOptions): Promise<RunningInsta
 
 async function compose(options: StartOptions, opened: Closers): Promise<RunningInstance> {
   const { settings } = options;
-  const { services, dir, lock, bootstrap } = await openInstance(options, opened, true);
-  await settleRestored(services);
+  const { services, dir, lock, bootstrap } = await openInstance(options, opened, { bootstrap: true });
+  await finishRestore(services);
   await ensureCheckpointKey(services);
   await checkpointOrigin(services, NIL_WORKSPACE); // the name in every checkpoint is fixed at the first start
   await loadCounters(services);
@@ -178,7 +178,7 @@ function stopper({ server, connections, metrics, jobs, door, services, lock }: P
   const stop = async (): Promise<void> => {
     const closed = new Promise<void>((resolved) => server.close(() => resolved()));
     services.feed.stop();
-    stopBackups(services);
+    services.shutdown.abort(new Error("the instance is stopping"));
     const idle = setInterval(() => connections.endQuiet(), 50);
     connections.endQuiet();
     const late = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS);

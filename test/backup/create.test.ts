@@ -5,8 +5,10 @@ import { describe, expect, it } from "vitest";
 import { seeded } from "../../harness/random.ts";
 import { backupDir, findBackup, listBackups, writeManifest } from "../../src/backup/files.ts";
 import { backupStateOf, readBackupLog, runDueBackup, runDueRestoreTest } from "../../src/backup/schedule.ts";
-import { stopBackups } from "../../src/backup/cancellation.ts";
-import { createBackup, pruneBackups, verifyBackup, viewBackups } from "../../src/backup/create.ts";
+import { createBackup } from "../../src/backup/create.ts";
+import { viewBackups } from "../../src/backup/list.ts";
+import { pruneBackups } from "../../src/backup/retention.ts";
+import { verifyBackup } from "../../src/backup/verify.ts";
 import type { Services } from "../../src/domain/core/context.ts";
 import { backupHealth } from "../../src/domain/health/status.ts";
 import { createTenant } from "../../src/domain/workspaces/tenants.ts";
@@ -60,7 +62,7 @@ for (const back of backends) {
         lastBackupId: made.id,
         lastFailure: null,
       });
-      expect(await verifyBackup(lite.services, undefined, quiet)).toMatchObject({
+      expect(await verifyBackup(lite.services.settings, undefined, quiet)).toMatchObject({
         id: made.id,
         ok: true,
         findings: [],
@@ -80,11 +82,11 @@ for (const back of backends) {
         const at = random.int(0, bad.length - 1);
         bad[at] = (bad[at] ?? 0) ^ (1 << random.int(0, 7));
         writeFileSync(file, bad);
-        const { ok, findings } = await verifyBackup(lite.services, undefined, quiet);
+        const { ok, findings } = await verifyBackup(lite.services.settings, undefined, quiet);
         expect({ ok, n: findings.length }, `byte ${at} of ${file}`).toEqual({ ok: false, n: 1 });
         writeFileSync(file, good);
       }
-      expect((await verifyBackup(lite.services, undefined, quiet)).ok).toBe(true);
+      expect((await verifyBackup(lite.services.settings, undefined, quiet)).ok).toBe(true);
     });
 
     it("are tried by restoring them, and what fails is told and stays", async () => {
@@ -92,19 +94,19 @@ for (const back of backends) {
       await filled(lite);
       const { id, folder } = await createBackup(lite.services);
       expect(await testBackup(lite.services, undefined)).toMatchObject({ backup_id: id, pass: true, findings: [] });
-      expect(viewBackups(lite.services)[0]).toMatchObject({ state: "good", problem: null });
+      expect(viewBackups(lite.services.settings)[0]).toMatchObject({ state: "good", problem: null });
       expect(await backupState(lite.services)).toMatchObject({ status: "ok", lastRestoreTestOk: true });
       const file = join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
       const bytes = readFileSync(file);
       bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
       writeFileSync(file, bytes);
       expect(await testBackup(lite.services, id)).toMatchObject({ pass: false });
-      expect(viewBackups(lite.services)[0]).toMatchObject({ state: "failed" });
+      expect(viewBackups(lite.services.settings)[0]).toMatchObject({ state: "failed" });
       expect(await backupState(lite.services)).toMatchObject({ status: "degraded", lastRestoreTestOk: false });
       expect(lite.logged.filter(({ level }) => level === "error").map(({ event }) => event)).toEqual([
         "restore test failed",
       ]);
-      expect(pruneBackups(lite.services).removed).toEqual([]);
+      expect(pruneBackups(lite.services.settings).removed).toEqual([]);
       expect(readdirSync(lite.services.settings.data_dir).filter((name) => name.startsWith("restore-test"))).toEqual(
         [],
       );
@@ -126,10 +128,10 @@ for (const back of backends) {
       const { id: cut, folder } = await createBackup(lite.services);
       const file = join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
       truncateSync(file, 100);
-      expect(viewBackups(lite.services)[0]).toMatchObject({ id: cut, state: "damaged" });
-      expect(pruneBackups(lite.services)).toMatchObject({ kept: [whole], removed: [] });
+      expect(viewBackups(lite.services.settings)[0]).toMatchObject({ id: cut, state: "damaged" });
+      expect(pruneBackups(lite.services.settings)).toMatchObject({ kept: [whole], removed: [] });
       rmSync(file);
-      expect(viewBackups(lite.services)[0]).toMatchObject({
+      expect(viewBackups(lite.services.settings)[0]).toMatchObject({
         id: cut,
         state: "damaged",
         problem: `${basename(file)} is missing`,
@@ -150,7 +152,7 @@ for (const back of backends) {
       expect((await backupState(lite.services)).status).toBe("degraded");
       expect(await runDueBackup(lite.services)).toBe(true);
       expect((await backupState(lite.services)).status).toBe("ok");
-      expect(pruneBackups(lite.services, { dryRun: true })).toMatchObject({ removed: [], dry_run: true });
+      expect(pruneBackups(lite.services.settings, { dryRun: true })).toMatchObject({ removed: [], dry_run: true });
     });
 
     it("leave nothing behind when they are stopped half-way", async () => {
@@ -158,7 +160,7 @@ for (const back of backends) {
       await filled(lite);
       const making = createBackup(lite.services);
       expect(createBackup(lite.services)).toBe(making);
-      stopBackups(lite.services);
+      lite.services.shutdown.abort(new Error("the instance is stopping"));
       await expect(making).rejects.toThrow("stopping");
       const dir = backupDir(lite.services.settings);
       expect(existsSync(dir) ? readdirSync(dir) : []).toEqual([]);
@@ -171,9 +173,9 @@ for (const back of backends) {
       const dir = backupDir(lite.services.settings);
       const making = createBackup(lite.services);
       await expect.poll(() => existsSync(join(dir, "begun")), { timeout: 20_000 }).toBe(true);
-      stopBackups(lite.services);
+      lite.services.shutdown.abort(new Error("the instance is stopping"));
       expect((await making).hook).toMatchObject({ ok: false, message: "it ended with SIGTERM" });
-      expect(viewBackups(lite.services)).toHaveLength(1);
+      expect(viewBackups(lite.services.settings)).toHaveLength(1);
     });
 
     it("that fail are told, and tried again in an hour", async () => {
@@ -238,8 +240,8 @@ describe("a restore test that has no place", () => {
     const { manifest } = findBackup(backupDir(lite.services.settings), id);
     rmSync(join(folder, "manifest.json"));
     writeManifest(folder, { ...manifest, dialect: "postgres" });
-    await expect(testBackup(lite.services, id)).rejects.toThrow("cannot be tried here");
-    expect(viewBackups(lite.services)[0]).toMatchObject({ state: "unproven", tested_at: null });
+    await expect(testBackup(lite.services, id)).rejects.toThrow("cannot be tested here");
+    expect(viewBackups(lite.services.settings)[0]).toMatchObject({ state: "unproven", tested_at: null });
     expect((await readBackupLog(lite.services)).lastRestoreTestAt).toBe(null);
   });
 });

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { copyDatabase } from "../../src/backup/database-copy.ts";
+import { copyOffline } from "../../src/server/offline.ts";
 import { createClient } from "../../src/client.ts";
 import { copyOrder, sumDifferences, sumRows } from "../../src/store/offline/copy.ts";
 import { openCopySource } from "../../src/store/offline/copy-ends.ts";
@@ -55,7 +55,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     const secretKey = await filled(d);
     const there = await freshDatabase("postgres");
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
-    const copied = await copyDatabase({ settings: d.settings(), to: there.target, dryRun: false, tell: quiet });
+    const copied = await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
     expect(copied).toMatchObject({ chains: 2, dry_run: false });
     expect(copied.tables.find(({ name }) => name === "users")).toEqual({ name: "users", rows: 1 });
     expect(sumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
@@ -67,11 +67,11 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await client.call("POST /v1/tenants", { body: { external_id: "made on PostgreSQL" } });
     await app.stop();
     const back = join(d.dir, "back.db");
-    await copyDatabase({
+    await copyOffline({
       settings: d.settings({ database_url: url }),
       to: { kind: "sqlite", file: back },
       dryRun: false,
-      tell: quiet,
+      onProgress: quiet,
     });
     expect(sumDifferences(await sums(there.target), await sums({ kind: "sqlite", file: back }))).toEqual([]);
     expect(existsSync(`${back}.copying`)).toBe(false);
@@ -88,7 +88,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     const there = await freshDatabase("postgres");
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
     const before = await sums(d.target);
-    const told = await copyDatabase({ settings: d.settings(), to: there.target, dryRun: true, tell: quiet });
+    const told = await copyOffline({ settings: d.settings(), to: there.target, dryRun: true, onProgress: quiet });
     expect(told).toMatchObject({ dry_run: true, chains: 2 });
     expect(told.rows).toBeGreaterThan(10);
     expect(await rawSql(there.target, "select count(*) as n from pg_tables where schemaname = 'public'")).toEqual([
@@ -105,7 +105,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     const there = await freshDatabase("postgres");
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
     const to = there.target;
-    const go = () => copyDatabase({ settings: d.settings(), to, dryRun: false, tell: quiet }).catch(refusal);
+    const go = () => copyOffline({ settings: d.settings(), to, dryRun: false, onProgress: quiet }).catch(refusal);
     expect(await go()).toMatchObject({ exitCode: 2, message: expect.stringContaining("using the data dir") as string });
     await app.stop();
     await rawSql(to, "create table theirs (id text)");
@@ -113,7 +113,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await rawSql(to, "drop table theirs");
     const same = { kind: "sqlite", file: join(d.dir, "x.db") } as const;
     expect(
-      await copyDatabase({ settings: d.settings(), to: same, dryRun: false, tell: quiet }).catch(refusal),
+      await copyOffline({ settings: d.settings(), to: same, dryRun: false, onProgress: quiet }).catch(refusal),
     ).toMatchObject({ exitCode: 2 });
     await rawSql(d.target, "drop trigger audit_log_no_update");
     await rawSql(d.target, "update audit_log set action = 'tenant.updated' where seq = 2");
@@ -132,7 +132,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await rawSql(there.target, "insert into deployment (name, value) values ('half', 'a copy')");
     await markUnfinished(there.target.url);
     await expect(openStore(there.target, events)).rejects.toThrow("copy that was not finished");
-    await copyDatabase({ settings: d.settings(), to: there.target, dryRun: false, tell: quiet });
+    await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
     expect(sumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
     await (await openStore(there.target, events)).close();
     await there.dispose();

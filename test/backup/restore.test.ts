@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { backupDir, findBackup, writeManifest } from "../../src/backup/files.ts";
 import { createBackup } from "../../src/backup/create.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
-import { restoreBackup, type RestoreOptions } from "../../src/backup/restore.ts";
+import { restoreOffline, type RestoreRequest } from "../../src/server/offline.ts";
 import { inspect } from "../../src/store/offline/inspect.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { deployment, openShop, type Deployment } from "../../harness/instances/deployment.ts";
@@ -14,9 +14,16 @@ import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const quiet = (): void => {};
 
-function restore(d: Deployment, more: Partial<RestoreOptions> = {}) {
-  const base = { settings: d.settings(), log: d.log, backup: undefined, force: true, newMasterKey: false, tell: quiet };
-  return restoreBackup({ ...base, ...more });
+function restore(d: Deployment, more: Partial<RestoreRequest> = {}) {
+  const base = {
+    settings: d.settings(),
+    log: d.log,
+    backup: undefined,
+    force: true,
+    newMasterKey: false,
+    onProgress: quiet,
+  };
+  return restoreOffline({ ...base, ...more });
 }
 
 const versionOf = async (d: Deployment, id: string): Promise<number> =>

@@ -1,15 +1,15 @@
 // Which backups stay: 7 days, 4 weeks, 12 months, counted in periods that have one.
 import { describe, expect, it } from "vitest";
-import { kept, type Dated } from "../../src/backup/retention.ts";
+import { selectKept, type DatedBackup } from "../../src/backup/retention.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const NOW = Date.UTC(2026, 10, 15, 3);
-const at = (ms: number): Dated => ({ id: new Date(ms).toISOString(), created_at: new Date(ms).toISOString() });
-const daily = (days: number): Dated[] => Array.from({ length: days }, (_, i) => at(NOW - i * DAY_MS));
+const at = (ms: number): DatedBackup => ({ id: new Date(ms).toISOString(), created_at: new Date(ms).toISOString() });
+const daily = (days: number): DatedBackup[] => Array.from({ length: days }, (_, i) => at(NOW - i * DAY_MS));
 
 describe("retention", () => {
   it("keeps of two years of daily backups the newest of 7 days, 4 weeks and 12 months", () => {
-    const ids = [...kept(daily(730))]
+    const ids = [...selectKept(daily(730))]
       .toSorted()
       .toReversed()
       .map((id) => id.slice(0, 10));
@@ -37,18 +37,18 @@ describe("retention", () => {
 
   it("never drops the newest, and is the same however often it is applied", () => {
     const many = daily(100);
-    const once = many.filter(({ id }) => kept(many).has(id));
+    const once = many.filter(({ id }) => selectKept(many).has(id));
     expect(once[0]).toEqual(many[0]);
-    expect([...kept(once)].toSorted()).toEqual(once.map(({ id }) => id).toSorted());
-    expect(kept([]).size).toBe(0);
-    expect(kept([at(0)]).size).toBe(1);
+    expect([...selectKept(once)].toSorted()).toEqual(once.map(({ id }) => id).toSorted());
+    expect(selectKept([]).size).toBe(0);
+    expect(selectKept([at(0)]).size).toBe(1);
   });
 
   it("keeps one a day of several, and old ones when nothing newer was made", () => {
     const hourly = Array.from({ length: 24 }, (_, i) => at(NOW - i * 3_600_000));
-    const days = new Set([...kept(hourly)].map((id) => id.slice(0, 10)));
-    expect(days.size).toBe(kept(hourly).size);
+    const days = new Set([...selectKept(hourly)].map((id) => id.slice(0, 10)));
+    expect(days.size).toBe(selectKept(hourly).size);
     const years = Array.from({ length: 3 }, (_, i) => at(NOW - i * 400 * DAY_MS));
-    expect(kept(years).size).toBe(3);
+    expect(selectKept(years).size).toBe(3);
   });
 });

@@ -7,9 +7,9 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { send } from "../../harness/instances/local-instance.ts";
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings, type Settings } from "../../src/config/settings.ts";
-import { StartRefused } from "../../src/server/instance.ts";
+import { StartRefused } from "../../src/server/start-refused.ts";
 import { silentLog } from "../../src/platform/log.ts";
-import { rotateMasterKey } from "../../src/server/master-key.ts";
+import { rotateMasterKey } from "../../src/server/offline.ts";
 import { backends, freshDatabase } from "../../harness/databases/backends.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");

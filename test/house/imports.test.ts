@@ -13,7 +13,7 @@ const RULES: Record<string, string[]> = {
   store: ["kernel", "platform"],
   ratelimit: ["kernel"],
   domain: ["kernel", "store", "ratelimit", "platform", "types:config"],
-  backup: ["kernel", "store", "domain", "config", "server", "platform"],
+  backup: ["kernel", "store", "domain", "types:config", "platform"],
   http: ["kernel", "domain", "platform"],
   api: ["kernel", "domain", "http", "platform"],
   server: ["kernel", "store", "ratelimit", "domain", "backup", "http", "api", "config", "platform"],

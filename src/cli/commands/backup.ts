@@ -2,8 +2,11 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Settings } from "../../config/settings.ts";
-import type { BackupView, Made, Pruned, Verified } from "../../backup/create.ts";
+import type { CreatedBackup } from "../../backup/create.ts";
+import type { BackupView } from "../../backup/list.ts";
 import type { RestoreTest } from "../../backup/restore-test.ts";
+import type { Pruned } from "../../backup/retention.ts";
+import type { BackupCheck } from "../../backup/verify.ts";
 import type { Args, OperationName } from "../../server/operator-socket/operations.ts";
 import { operate, operatorFlags, operatorSettings, show, type OperatorOptions } from "../operator.ts";
 import { createSteps } from "../ui/progress-steps.ts";
@@ -76,7 +79,7 @@ export function bytesText(bytes: number | null): string {
 }
 
 async function create(options: Options): Promise<void> {
-  const made: Made = await withSteps((tell) => operate(options, "backup.create", {}, tell));
+  const made: CreatedBackup = await withSteps((tell) => operate(options, "backup.create", {}, tell));
   const proof =
     made.state === "good"
       ? "Its integrity, foreign keys and every audit chain were checked."
@@ -91,7 +94,7 @@ async function create(options: Options): Promise<void> {
 
 async function list(options: Options): Promise<void> {
   const data = await look<BackupView[]>(options, "backup.list", {}, async (settings) =>
-    (await import("../../backup/create.ts")).viewBackups({ settings }),
+    (await import("../../backup/list.ts")).viewBackups(settings),
   );
   const time = (text: string | null): string => text?.slice(0, 16).concat("Z") ?? "-";
   const rows = data.map((each) => [
@@ -114,8 +117,8 @@ async function list(options: Options): Promise<void> {
 }
 
 async function verify(id: string | undefined, options: Options): Promise<void> {
-  const checked = await look<Verified>(options, "backup.verify", { id: named(id) }, async (settings, tell) =>
-    (await import("../../backup/create.ts")).verifyBackup({ settings }, id, tell),
+  const checked = await look<BackupCheck>(options, "backup.verify", { id: named(id) }, async (settings, tell) =>
+    (await import("../../backup/verify.ts")).verifyBackup(settings, id, tell),
   );
   const { findings } = checked;
   show(options, {
@@ -129,7 +132,7 @@ async function verify(id: string | undefined, options: Options): Promise<void> {
 async function prune(options: Options & { dryRun?: true }): Promise<void> {
   const dryRun = options.dryRun === true;
   const pruned = await look<Pruned>(options, "backup.prune", { dry_run: dryRun }, async (settings) =>
-    (await import("../../backup/create.ts")).pruneBackups({ settings }, { dryRun }),
+    (await import("../../backup/retention.ts")).pruneBackups(settings, { dryRun }),
   );
   const { kept, removed } = pruned;
   const what = dryRun ? "Would remove" : "Removed";

@@ -1,7 +1,7 @@
 // `keyrack db migrate/check/copy`.
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import type { Copied } from "../../backup/database-copy.ts";
+import type { CopiedDatabase } from "../../backup/database-copy.ts";
 import { readers, type DatabaseSetting } from "../../config/parsers.ts";
 import {
   operatorFlags,
@@ -57,18 +57,18 @@ async function copy(options: CopyOptions): Promise<void> {
   const to = readTarget(options.to);
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "copy it");
-  const { copyDatabase } = await import("../../backup/database-copy.ts");
+  const { copyOffline } = await import("../../server/offline.ts");
   const steps = createSteps();
-  let copied: Copied;
+  let copied: CopiedDatabase;
   try {
-    copied = await copyDatabase({ settings, to, dryRun: options.dryRun === true, tell: steps.tell });
+    copied = await copyOffline({ settings, to, dryRun: options.dryRun === true, onProgress: steps.tell });
   } finally {
     steps.end();
   }
   show(options, { json: copied, quiet: String(copied.rows), human: copiedText(copied) });
 }
 
-function copiedText({ from, to, dry_run, tables, rows, chains, audit_rows, took_ms }: Copied): string {
+function copiedText({ from, to, dry_run, tables, rows, chains, audit_rows, took_ms }: CopiedDatabase): string {
   const filled = tables.filter((each) => each.rows > 0).map((each) => [`  ${each.name}`, String(each.rows)]);
   const proof = `${chains} audit chains (${audit_rows} rows) verified`;
   const seconds = `${(took_ms / 1_000).toFixed(1)} s`;

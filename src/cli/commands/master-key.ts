@@ -19,7 +19,7 @@ async function rotate(options: OperatorOptions): Promise<void> {
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "rotate its master key");
   const [{ rotateMasterKey }, { createLog }] = await Promise.all([
-    import("../../server/master-key.ts"),
+    import("../../server/offline.ts"),
     import("../../platform/log.ts"),
   ]);
   const log = createLog({ level: "error", pretty: process.stderr.isTTY });

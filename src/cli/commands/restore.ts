@@ -23,19 +23,19 @@ export function addRestoreCommand(program: Command): void {
 async function restore(id: string | undefined, options: Options): Promise<void> {
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "restore");
-  const [{ restoreBackup }, { createLog }] = await Promise.all([
-    import("../../backup/restore.ts"),
+  const [{ restoreOffline }, { createLog }] = await Promise.all([
+    import("../../server/offline.ts"),
     import("../../platform/log.ts"),
   ]);
   const steps = createSteps();
   try {
-    const restored = await restoreBackup({
+    const restored = await restoreOffline({
       settings,
       log: createLog({ level: "error", pretty: process.stderr.isTTY }),
       backup: id,
       force: options.force === true,
       newMasterKey: options.newMasterKey === true,
-      tell: steps.tell,
+      onProgress: steps.tell,
     });
     steps.end();
     show(options, { json: restored, quiet: restored.backup_id, human: told(restored) });

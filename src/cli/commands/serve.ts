@@ -83,7 +83,7 @@ const allowed = (options: ServeOptions): Allowed => ({
 async function start(loaded: Loaded, may: Allowed): Promise<RunningInstance> {
   const [{ startInstance }, { StartRefused }, { createLog }] = await Promise.all([
     import("../../server/start.ts"),
-    import("../../server/instance.ts"),
+    import("../../server/start-refused.ts"),
     import("../../platform/log.ts"),
   ]);
   const log = createLog({ level: loaded.settings.log_level, pretty: process.stderr.isTTY });

@@ -59,6 +59,8 @@ export type Services = {
   readonly statusCache: StatusCache;
   /** Committed mutations by audit action, for /metrics. */
   readonly mutationCounts: MutationCounts;
+  /** Aborted when the instance stops: long operations such as backups end early. */
+  readonly shutdown: AbortController;
 };
 
 /** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */

@@ -11,7 +11,6 @@ export type Operation = (services: Services, args: Args, progress: (step: unknow
 
 const people = () => import("../../domain/workspaces/operators.ts");
 const outbox = () => import("../../domain/mail/outbox.ts");
-const backups = () => import("../../backup/create.ts");
 const signing = () => import("../../domain/embed/signing-keys.ts");
 
 /** Arguments come from another process, so they are looked at before they are used. */
@@ -58,11 +57,22 @@ export const operations = {
     await deliverDue(services);
     return showMail(services, text(args, "id"), false);
   },
-  "backup.create": async (services, _args, progress) => (await backups()).createBackup(services, progress),
-  "backup.list": async (services) => (await backups()).viewBackups(services),
-  "backup.verify": async (services, args, progress) =>
-    (await backups()).verifyBackup(services, optional(args, "id"), progress),
-  "backup.prune": async (services, args) => (await backups()).pruneBackups(services, { dryRun: args.dry_run === true }),
+  "backup.create": async (services, _args, progress) => {
+    const { createBackup } = await import("../../backup/create.ts");
+    return createBackup(services, progress);
+  },
+  "backup.list": async ({ settings }) => {
+    const { viewBackups } = await import("../../backup/list.ts");
+    return viewBackups(settings);
+  },
+  "backup.verify": async ({ settings }, args, progress) => {
+    const { verifyBackup } = await import("../../backup/verify.ts");
+    return verifyBackup(settings, optional(args, "id"), progress);
+  },
+  "backup.prune": async ({ settings }, args) => {
+    const { pruneBackups } = await import("../../backup/retention.ts");
+    return pruneBackups(settings, { dryRun: args.dry_run === true });
+  },
   "backup.test": async (services, args, progress) => {
     const { testBackup } = await import("../../backup/restore-test.ts");
     return testBackup(services, optional(args, "id"), progress);

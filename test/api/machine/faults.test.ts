@@ -1,7 +1,7 @@
 // What the machine plane does when a store is away: limits go on, idempotency refuses, nobody executes twice.
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { StartRefused } from "../../../src/server/instance.ts";
+import { StartRefused } from "../../../src/server/start-refused.ts";
 import { postgresUrl } from "../../../harness/databases/backends.ts";
 import { startDurableRedis } from "../../../harness/instances/claim-stores.ts";
 import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";

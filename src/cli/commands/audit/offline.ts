@@ -21,7 +21,7 @@ const PAGE = 1_000;
 export type OfflineOptions = OperatorOptions & { workspaceId?: string; deployment?: true };
 
 export async function databaseOf(options: OperatorOptions): Promise<DatabaseTarget> {
-  const { databaseTarget } = await import("../../../server/instance.ts");
+  const { databaseTarget } = await import("../../../server/data-dir.ts");
   const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);
   preferNativeFolders([settings.cache_dir, dir]);
@@ -33,7 +33,7 @@ export async function databaseOf(options: OperatorOptions): Promise<DatabaseTarg
 
 /** Opens the database read-only for `work`; one that cannot be reached is exit 3. */
 export async function withSource<T>(target: DatabaseTarget, work: (source: Source) => Promise<T>): Promise<T> {
-  const { toStartRefused } = await import("../../../server/instance.ts");
+  const { toStartRefused } = await import("../../../server/start-refused.ts");
   let source: Source;
   try {
     source = await openSource(target);

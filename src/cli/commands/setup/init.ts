@@ -126,7 +126,7 @@ async function makeWorkspace(
 ): Promise<string> {
   const [{ startInstance }, { StartRefused }, { silentLog }] = await Promise.all([
     import("../../../server/start.ts"),
-    import("../../../server/instance.ts"),
+    import("../../../server/start-refused.ts"),
     import("../../../platform/log.ts"),
   ]);
   try {

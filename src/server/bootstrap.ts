@@ -1,0 +1,51 @@
+// The bootstrap token, with which the operator creates workspaces: configured, or read from a file in the data dir, or
+// created on the first start. The database stores its hash only.
+import { existsSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { BadSetting, type Settings } from "../config/settings.ts";
+import { otherCredentialKind } from "../domain/auth/credentials.ts";
+import { mint } from "../domain/auth/new-credentials.ts";
+import { sha256Hex } from "../platform/crypto.ts";
+import { createFileDurably } from "../platform/fsync.ts";
+import type { Store } from "../store/store.ts";
+import { readPrivateFile } from "./data-dir.ts";
+import { claimFactOnce, getFact, setFact } from "./deployment-facts.ts";
+
+/** `hash` is null when bootstrap is off; `file` and `token` are null when this process does not know the token. */
+export type Bootstrap = { hash: string | null; file: string | null; token: string | null };
+
+export const noBootstrap: Bootstrap = { hash: null, file: null, token: null };
+
+const TOKEN_MIN_CHARS = 22; // 128 bits in base64url
+
+export async function openBootstrap(store: Store, settings: Settings, dir: string): Promise<Bootstrap> {
+  if (!settings.bootstrap) return noBootstrap;
+  const file = settings.bootstrap_token_file ? resolve(settings.bootstrap_token_file) : join(dir, "bootstrap.token");
+  const token =
+    settings.bootstrap_token || (existsSync(file) || settings.bootstrap_token_file ? readPrivateFile(file).trim() : "");
+  if (token) {
+    assertUsable(token);
+    const hash = sha256Hex(token);
+    if ((await getFact(store, "bootstrap_token_hash")) !== hash) await setFact(store, "bootstrap_token_hash", hash);
+    return { hash, file: settings.bootstrap_token ? null : file, token };
+  }
+  const hash = await getFact(store, "bootstrap_token_hash");
+  return hash ? { hash, file: null, token: null } : createToken(store, file);
+}
+
+function assertUsable(token: string): void {
+  if (token.length < TOKEN_MIN_CHARS)
+    throw new BadSetting(`The bootstrap token is too short: it needs at least ${TOKEN_MIN_CHARS} random characters.`);
+  const other = otherCredentialKind(token);
+  if (other) throw new BadSetting(`The bootstrap token must not look like another credential (${other}).`);
+}
+
+/** Writes the file before the hash: after a crash in between, the next start reads the file; the other order loses the token. */
+async function createToken(store: Store, file: string): Promise<Bootstrap> {
+  const { text, stored } = mint("bootstrap");
+  createFileDurably(file, `${text}\n`);
+  const hash = await claimFactOnce(store, "bootstrap_token_hash", stored.lookup_hash);
+  if (hash === stored.lookup_hash) return { hash, file, token: text };
+  rmSync(file); // another process was first
+  return { hash, file: null, token: null };
+}

@@ -1,0 +1,140 @@
+// Operator work on a deployment that no server is running on: any operator command, restore, database copy and rotation of
+// the master key. Each takes the locks, opens what it needs and closes it again.
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { copyDatabase, type CopiedDatabase } from "../backup/database-copy.ts";
+import { backupDir } from "../backup/files.ts";
+import { restoreBackup, type Restored } from "../backup/restore.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
+import type { Services } from "../domain/core/context.ts";
+import { reseal, type Resealed } from "../domain/vault/master-key.ts";
+import type { Log } from "../platform/log.ts";
+import { preferNativeFolders } from "../platform/native-addons.ts";
+import { assertUnused } from "../store/postgres/restore.ts";
+import type { OnProgress } from "../store/progress.ts";
+import type { DatabaseTarget } from "../store/target.ts";
+import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
+import { openInstance, type Closers, type InstanceOptions } from "./instance.ts";
+import { createNextMasterKey, findVault } from "./master-key.ts";
+import { toStartRefused } from "./start-refused.ts";
+
+export type OfflineInstance = { readonly services: Services; close(): Promise<void> };
+
+/** An instance without a listener. Refused while a server holds the data dir. */
+export async function openOffline(options: InstanceOptions): Promise<OfflineInstance> {
+  const { settings } = options;
+  return withStartRefused(async () => {
+    const target = databaseTarget(settings, resolve(settings.data_dir));
+    if (target.kind === "sqlite" && !existsSync(target.file))
+      throw new BadSetting(`There is no database at ${target.file}. Name its data dir with --data-dir.`);
+    const instance = await openUnlistened(options);
+    instance.services.publicUrl ||= `http://${settings.host}:${settings.port}`;
+    return instance;
+  });
+}
+
+async function openUnlistened(options: InstanceOptions): Promise<OfflineInstance> {
+  const opened: Closers = [];
+  const close = async (): Promise<void> => {
+    for (const each of opened.toReversed()) await each();
+  };
+  try {
+    const { services } = await openInstance(options, opened, { bootstrap: false });
+    return { services, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+export type RestoreRequest = {
+  settings: Settings;
+  log: Log;
+  /** An id, the path of a backup's folder, or undefined for the newest. */
+  backup: string | undefined;
+  force: boolean;
+  newMasterKey: boolean;
+  onProgress: OnProgress;
+};
+
+export function restoreOffline({ settings, log, ...request }: RestoreRequest): Promise<Restored> {
+  return withStartRefused(async () => {
+    const dir = openDataDir(settings);
+    preferNativeFolders([settings.cache_dir, dir]);
+    const target = databaseTarget(settings, dir);
+    const lock = target.kind === "sqlite" ? lockSqlite(dir, target.file, false) : undefined;
+    // Finishing a restore writes to the database alone: Redis may still be in use, or gone.
+    const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database" };
+    const open = (database_url: DatabaseTarget) =>
+      openUnlistened({ settings: { ...alone, database_url }, log, locked: true });
+    try {
+      return await restoreBackup({
+        ...request,
+        log,
+        target,
+        open,
+        backupDir: backupDir({ ...settings, data_dir: dir }),
+        masterKeyFingerprint: () => findVault(settings, dir)?.fingerprint ?? null,
+      });
+    } finally {
+      lock?.release();
+    }
+  });
+}
+
+export type CopyRequest = {
+  settings: Settings;
+  to: { kind: "sqlite"; file: string } | { kind: "postgres"; url: string };
+  dryRun: boolean;
+  onProgress: OnProgress;
+};
+
+/** Copies the database of the settings into another one. */
+export function copyOffline({ settings, to, dryRun, onProgress }: CopyRequest): Promise<CopiedDatabase> {
+  return withStartRefused(async () => {
+    const dir = resolve(settings.data_dir);
+    preferNativeFolders([settings.cache_dir, dir]);
+    const from = databaseTarget(settings, dir);
+    const lock = from.kind === "sqlite" && existsSync(from.file) ? lockSqlite(dir, from.file, false) : undefined;
+    const target: DatabaseTarget =
+      to.kind === "sqlite" ? { kind: "sqlite", file: resolve(to.file) } : { ...to, pool: 1 };
+    try {
+      return await copyDatabase({ from, to: target, dryRun, onProgress });
+    } finally {
+      lock?.release();
+    }
+  });
+}
+
+export type Rotated = { object: "master_key_rotation"; old_key_file: string; resealed: Resealed };
+
+/**
+ * Creates the new key on disk, reseals every sealed value in one transaction, then replaces the old key. Interrupted at
+ * any point, the next start finds the key that the database is sealed with.
+ */
+export function rotateMasterKey(settings: Settings, log: Log): Promise<Rotated> {
+  return withStartRefused(async () => {
+    const dir = resolve(settings.data_dir);
+    if (settings.idempotency_store !== "database")
+      throw new BadSetting("Values sealed in Redis cannot be resealed: use KEYRACK_IDEMPOTENCY_STORE=database first.");
+    const target = databaseTarget(settings, dir);
+    if (target.kind === "postgres") await assertUnused(target);
+    const offline = await openOffline({ settings, log });
+    try {
+      const next = createNextMasterKey(settings, dir);
+      const resealed = await reseal(offline.services, next.vault);
+      return { object: "master_key_rotation", old_key_file: next.promote(), resealed };
+    } finally {
+      await offline.close();
+    }
+  });
+}
+
+async function withStartRefused<T>(work: () => Promise<T>): Promise<T> {
+  process.umask(0o077);
+  try {
+    return await work();
+  } catch (error) {
+    throw toStartRefused(error);
+  }
+}

@@ -1,0 +1,39 @@
+// Errors that the operator can fix, as one sentence and an exit code: 2 for settings and files, 3 for an unreachable
+// database, 70 for a damaged one.
+import { BadSetting } from "../config/settings.ts";
+import { NativeUnavailable } from "../platform/native-addons.ts";
+import { SchemaRefused } from "../store/schema/migrate.ts";
+import { DataDirInUse } from "../store/sqlite/lock.ts";
+
+export class StartRefused extends Error {
+  readonly exitCode: number;
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+/** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
+export function toStartRefused(error: unknown): unknown {
+  if (error instanceof StartRefused) return error;
+  if (error instanceof BadSetting || error instanceof DataDirInUse || error instanceof SchemaRefused) {
+    return new StartRefused(error.message, 2);
+  }
+  if (error instanceof NativeUnavailable) return new StartRefused(error.message, error.exitCode);
+  const { code = "", message = "" } = error as { code?: string; message?: string };
+  if (code === "EACCES") return new StartRefused(`Permission denied: ${message}`, 2);
+  if (/^SQLITE_(CANTOPEN|NOTADB|READONLY|PERM|AUTH)/.test(code))
+    return new StartRefused(`The database cannot be opened: ${message}`, 2);
+  if (/^SQLite |^PostgreSQL /.test(message)) return new StartRefused(message, 2);
+  if (isUnreachable(code, message)) return new StartRefused(`The database cannot be reached: ${message || code}`, 3);
+  if (code === "3D000" || code.startsWith("28"))
+    return new StartRefused(`The database refused the connection: ${message}`, 3);
+  return error;
+}
+
+const UNREACHABLE =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ECONNRESET|ENOENT|08\w{3}|57P0\d)$/;
+
+function isUnreachable(code: string, message: string): boolean {
+  return UNREACHABLE.test(code) || /timeout|terminated/i.test(message);
+}
