@@ -54,7 +54,7 @@ async function reapPeople(services: Services): Promise<void> {
   });
 }
 
-function jobsOf(services: Services): { mail: Job; others: Job[] } {
+export function jobsOf(services: Services): { mail: Job; others: Job[] } {
   return {
     mail: { name: "mail", everyMs: MAIL_EVERY_MS, run: () => deliverDue(services) },
     others: [
