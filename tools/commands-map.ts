@@ -1,29 +1,14 @@
-// Which command each route is: `noun verb`. Flags, arguments and help come from the endpoint's declaration; here stands
-// only what it cannot say. A route that is neither here nor in `elsewhere` fails test/cli/commands.test.ts.
+// Maps API routes to commands, `noun verb`. Flags, arguments and help come from the endpoint declaration; this table
+// adds only what that lacks. A route that is neither here nor in `calledElsewhere` fails test/cli/commands.test.ts.
 
-export type Row = {
+export type CommandRow = {
   command: `${string} ${string}`;
   /** Field (dots go deeper) that --quiet prints instead of the id. */
   quiet?: string;
-  /** Field of the answer that is shown this once. */
+  /** Field of the response that is shown only once. */
   secret?: string;
-  /** What a table of a list shows, or which fields come first. */
+  /** Columns of a list's table. */
   columns?: readonly string[];
-};
-
-export const nouns: Record<string, string> = {
-  workspace: "Your account: its name, its origins.",
-  project: "The APIs that keys belong to.",
-  tenant: "Your customers.",
-  key: "API keys of your customers.",
-  "secret-key": "Keys of your own backend.",
-  environment: "The environments keys live in.",
-  member: "People in the workspace.",
-  invite: "Invitations into the workspace.",
-  session: "Your own log-ins.",
-  "embed-token": "Tokens for the portal in your pages.",
-  usage: "Traffic and billing figures.",
-  audit: "The audit log.",
 };
 
 const PROJECT = ["id", "slug", "name", "created_at"];
@@ -32,7 +17,7 @@ const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expi
 const SECRET_KEY = ["id", "display_prefix", "env", "name", "last_used_at", "expires_at", "revoked_at"];
 const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
 
-export const rows: Record<string, Row> = {
+export const commandMap: Record<string, CommandRow> = {
   "POST /v1/workspaces": { command: "workspace create", quiet: "secret_key.key", secret: "secret_key.key" },
   "GET /v1/workspace": { command: "workspace show" },
   "PATCH /v1/workspace": { command: "workspace update" },
@@ -87,8 +72,8 @@ export const rows: Record<string, Row> = {
   },
 };
 
-/** Routes that are no command of their own, and who calls them instead. */
-export const elsewhere: Record<string, string> = {
+/** Routes that are not a command of their own, and what calls them instead. */
+export const calledElsewhere: Record<string, string> = {
   "GET /v1/audit_logs/chain": "keyrack audit verify",
   "GET /v1/audit_logs/checkpoint": "keyrack audit checkpoint",
   "GET /healthz": "keyrack status",
@@ -102,14 +87,14 @@ export const elsewhere: Record<string, string> = {
   "POST /v1/auth/sessions": "keyrack login",
   "DELETE /v1/auth/sessions/current": "keyrack logout",
   "GET /v1/auth/me": "keyrack whoami",
-  "PATCH /v1/auth/me": "the dashboard",
-  "POST /v1/auth/me/password": "the dashboard",
-  "POST /v1/auth/users": "the dashboard",
-  "POST /v1/auth/email_verifications": "the dashboard",
-  "POST /v1/auth/email_verifications/consume": "the dashboard",
-  "POST /v1/auth/password_resets": "the dashboard",
-  "POST /v1/auth/password_resets/consume": "the dashboard",
+  "PATCH /v1/auth/me": "the web pages",
+  "POST /v1/auth/me/password": "the web pages",
+  "POST /v1/auth/users": "the web pages",
+  "POST /v1/auth/email_verifications": "the web pages",
+  "POST /v1/auth/email_verifications/consume": "the web pages",
+  "POST /v1/auth/password_resets": "the web pages",
+  "POST /v1/auth/password_resets/consume": "the web pages",
 };
 
-/** Whole planes that only machines and browsers speak to. */
+/** Planes that only machines and browsers call. */
 export const machinePaths = /^\/(v1\/(embed|policy|ratelimit|idempotency|ingest|webhooks)\/)/;

@@ -1,24 +1,24 @@
-// Writes src/cli/api/commands.gen.json: the commands that are one call, from the endpoint declarations and commands-map.ts.
-// The command line reads that file and so needs neither zod nor anything else of the server. `npm run docs` runs it.
+// Builds src/cli/api/commands.gen.json, the CLI commands that are one API call each, from the endpoint declarations and
+// commands-map.ts. With that file the CLI loads neither zod nor the server. `npm run docs` writes it.
 import { z } from "zod";
-import type { Flag, Noun, Verb } from "../src/cli/api/command-spec.ts";
+import type { CommandSpec, CommandSpecs, FlagSpec } from "../src/cli/api/command-spec.ts";
 import type { Endpoint, Schema } from "../src/http/endpoint.ts";
-import { elsewhere, machinePaths, nouns, rows, type Row } from "./commands-map.ts";
+import { calledElsewhere, commandMap, machinePaths, type CommandRow } from "./commands-map.ts";
 
-type Described = {
+type JsonSchema = {
   type?: string | string[];
   enum?: string[];
-  items?: Described;
-  anyOf?: Described[];
+  items?: JsonSchema;
+  anyOf?: JsonSchema[];
   default?: unknown;
   format?: string;
   description?: string;
   minimum?: number;
   maximum?: number;
 };
-type Shape = { properties?: Record<string, Described>; required?: string[] };
+type ObjectSchema = { properties?: Record<string, JsonSchema>; required?: string[] };
 
-/** What an example says for a field; a type's own word stands for the rest. */
+/** Example values by field; other fields show VALUE or their first choice. */
 const EXAMPLES: Record<string, string> = {
   project_id: "$KEYRACK_PROJECT_ID",
   tenant_id: "$KEYRACK_TENANT_ID",
@@ -48,11 +48,11 @@ const EXAMPLES: Record<string, string> = {
 const kebab = (name: string): string =>
   name.replaceAll("_", "-").replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
-function describe(schema: Schema | undefined): Shape {
-  return schema ? (z.toJSONSchema(schema, { io: "input", reused: "inline" }) as Shape) : {};
+function toJsonSchema(schema: Schema | undefined): ObjectSchema {
+  return schema ? (z.toJSONSchema(schema, { io: "input", reused: "inline" }) as ObjectSchema) : {};
 }
 
-function kindOf(field: Described): Flag["kind"] {
+function kindOf(field: JsonSchema): FlagSpec["kind"] {
   if (field.enum?.join() === "true,false") return "switch";
   if (field.type === "integer" || field.type === "number") return field.type;
   if (field.type === "boolean") return "boolean";
@@ -60,55 +60,55 @@ function kindOf(field: Described): Flag["kind"] {
   return field.type === "string" ? "text" : "json";
 }
 
-function flagOf(name: string, place: Flag["in"], described: Described, required: boolean): Flag {
+function flagOf(name: string, place: FlagSpec["in"], described: JsonSchema, required: boolean): FlagSpec {
   const nullable = described.anyOf?.some(({ type }) => type === "null") ?? false;
   const field = described.anyOf?.find(({ type }) => type !== "null") ?? described;
   const kind = kindOf(field);
-  const flag: Flag = { name, flag: kebab(name), in: place, kind, required };
+  const flag: FlagSpec = { name, flag: kebab(name), in: place, kind, required };
   if (nullable) flag.nullable = true;
   if (field.enum && kind === "text") flag.choices = field.enum;
-  const about = [
+  const parts = [
     field.description,
     field.format === "date-time" && "date and time, ISO 8601",
     field.format === "uuid" && "id",
-    field.format === "email" && "e-mail address",
-    kind === "list" && "may be given several times",
+    field.format === "email" && "email address",
+    kind === "list" && "repeatable",
     kind === "json" && !field.description && "JSON",
     field.minimum !== undefined &&
       (field.maximum ?? Infinity) < Number.MAX_SAFE_INTEGER &&
       `${field.minimum} to ${field.maximum}`,
     described.default !== undefined && kind !== "switch" && `default ${JSON.stringify(described.default)}`,
   ].filter((part): part is string => typeof part === "string");
-  if (about.length > 0) flag.about = about.join("; ");
+  if (parts.length > 0) flag.description = parts.join("; ");
   return flag;
 }
 
-function flagsOf(schema: Schema | undefined, place: Flag["in"]): Flag[] {
-  const { properties = {}, required = [] } = describe(schema);
+function flagsOf(schema: Schema | undefined, place: FlagSpec["in"]): FlagSpec[] {
+  const { properties = {}, required = [] } = toJsonSchema(schema);
   return Object.entries(properties).map(([name, field]) => {
     const needed = required.includes(name) && field.default === undefined;
     return flagOf(name, place, field, needed);
   });
 }
 
-function say(flag: Flag): string {
+function exampleOf(flag: FlagSpec): string {
   if (flag.kind === "switch") return `--${flag.flag}`;
   return `--${flag.flag} ${EXAMPLES[flag.name] ?? flag.choices?.[0] ?? "VALUE"}`;
 }
 
-function examplesOf(command: string, args: string[], flags: Flag[], quiet: boolean): [string, string] {
+function examplesOf(command: string, args: string[], flags: FlagSpec[], quiet: boolean): [string, string] {
   const start = ["keyrack", command, ...args.map((name) => name.replace(/-/g, "_").toUpperCase())].join(" ");
-  const needed = flags.filter(({ required }) => required).map(say);
-  const optional = flags.filter(({ required }) => !required).map(say);
+  const needed = flags.filter(({ required }) => required).map(exampleOf);
+  const optional = flags.filter(({ required }) => !required).map(exampleOf);
   const last = optional.length > 0 ? optional.slice(0, 2) : [quiet ? "--quiet" : "--json"];
-  // A change without a field changes nothing: show one field each.
+  // An update without a field changes nothing: show one field in each example.
   if (command.endsWith(" update") && needed.length === 0)
     return [`${start} ${optional[0]}`, `${start} ${optional[1] ?? "--json"}`];
   return [[start, ...needed].join(" "), [start, ...needed, ...last].join(" ")];
 }
 
-function verbOf(endpoint: Endpoint, row: Row): Verb {
-  const args = Object.keys(describe(endpoint.params).properties ?? {}).map(kebab);
+function specOf(endpoint: Endpoint, row: CommandRow): CommandSpec {
+  const args = Object.keys(toJsonSchema(endpoint.params).properties ?? {}).map(kebab);
   const flags = [...flagsOf(endpoint.query, "query"), ...flagsOf(endpoint.body, "body")];
   return {
     route: endpoint.name,
@@ -124,24 +124,24 @@ function verbOf(endpoint: Endpoint, row: Row): Verb {
   };
 }
 
-/** Routes nobody has decided about: each needs a row in commands-map.ts. */
-export function unmapped(endpoints: readonly Endpoint[]): string[] {
-  const known = ({ name, path }: Endpoint): boolean => name in rows || name in elsewhere || machinePaths.test(path);
-  return endpoints.filter((endpoint) => !known(endpoint)).map(({ name }) => name);
+/** Routes without a command and without a named caller: each needs a row in commands-map.ts. */
+export function unmappedRoutes(endpoints: readonly Endpoint[]): string[] {
+  const mapped = ({ name, path }: Endpoint): boolean =>
+    name in commandMap || name in calledElsewhere || machinePaths.test(path);
+  return endpoints.filter((endpoint) => !mapped(endpoint)).map(({ name }) => name);
 }
 
-export function commandTable(endpoints: readonly Endpoint[]): Record<string, Noun> {
-  const table: Record<string, Noun> = {};
-  for (const [route, row] of Object.entries(rows)) {
+function buildSpecs(endpoints: readonly Endpoint[]): CommandSpecs {
+  const specs: CommandSpecs = {};
+  for (const [route, row] of Object.entries(commandMap)) {
     const endpoint = endpoints.find(({ name }) => name === route);
     if (!endpoint) continue;
     const [noun = "", verb = ""] = row.command.split(" ");
-    table[noun] ??= { about: nouns[noun] ?? "", verbs: {} };
-    table[noun].verbs[verb] = verbOf(endpoint, row);
+    (specs[noun] ??= {})[verb] = specOf(endpoint, row);
   }
-  return table;
+  return specs;
 }
 
 export function commandsFile(endpoints: readonly Endpoint[]): string {
-  return `${JSON.stringify(commandTable(endpoints), null, 1)}\n`;
+  return `${JSON.stringify(buildSpecs(endpoints), null, 1)}\n`;
 }

@@ -1,5 +1,5 @@
-// Writes the documents that come from tables: docs/api.md, docs/configure.md, the golden OpenAPI
-// file and the table of commands.
+// `npm run docs`: writes what is generated from tables: docs/api.md, docs/configure.md, the CLI's commands.gen.json and
+// the golden files for help and OpenAPI.
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { fileKey, settingsTable, type SettingName } from "../src/config/settings.ts";
@@ -32,7 +32,7 @@ function endpointRow(endpoint: Endpoint): string {
   return row([`\`${endpoint.name}\``, endpoint.summary.replaceAll("|", "\\|"), String(endpoint.status), ...who]);
 }
 
-function detail(endpoint: Endpoint): string {
+function endpointSection(endpoint: Endpoint): string {
   const codes = [
     ...new Set(failuresOf(endpoint).map((name) => `${failures[name][0]} ${failures[name][1]}`)),
   ].toSorted();
@@ -41,7 +41,7 @@ function detail(endpoint: Endpoint): string {
     "",
     endpoint.summary,
     "",
-    `Answers ${endpoint.status}. Refusals: ${codes.join(", ")}.`,
+    `Returns ${endpoint.status}. Errors: ${codes.join(", ")}.`,
   ];
   if (endpoint.emits.length > 0)
     lines.push("", `Audit: ${endpoint.emits.map((action) => `\`${action}\``).join(", ")}.`);
@@ -49,35 +49,35 @@ function detail(endpoint: Endpoint): string {
   return lines.join("\n");
 }
 
-/** The endpoint table, the failure table, and a paragraph an endpoint. */
+/** The endpoint table, the error table, and a section for each endpoint. */
 export function apiPage(): string {
   const codes = Object.entries(failures).map(([name, [status, code, message]]) =>
     row([String(status), `\`${code}\``, message, `\`${name}\``]),
   );
   return [
-    "# The HTTP API",
+    "# HTTP API",
     "",
-    "Made from the endpoint declarations by `npm run docs`. The whole of it as OpenAPI 3.1: `GET /openapi.json` or `keyrack openapi`.",
+    "Generated from the endpoint declarations by `npm run docs`. As OpenAPI 3.1: `GET /openapi.json` or `keyrack openapi`.",
     "",
     "## Endpoints and who may call them",
     "",
-    "Y allowed, T allowed but confined to the test environment, - refused with 403, 401 not a credential here.",
+    "Y: allowed. T: allowed within the test environment. -: refused with 403. 401: not accepted as a credential.",
     "",
-    row(["Endpoint", "What it does", "Status", ...COLUMNS.map((column) => HEADINGS[column])]),
+    row(["Endpoint", "Description", "Status", ...COLUMNS.map((column) => HEADINGS[column])]),
     rule(3 + COLUMNS.length),
     ...endpoints.map(endpointRow),
     "",
-    "## Refusals",
+    "## Errors",
     "",
-    'Every refusal is `{"error": {"code", "message", "details"?}}`; `details` names the fields.',
+    'Every error response is `{"error": {"code", "message", "details"?}}`; `details` names the invalid fields.',
     "",
     row(["Status", "Code", "Message", "Name"]),
     rule(4),
     ...codes,
     "",
-    "## Each endpoint",
+    "## Endpoint details",
     "",
-    endpoints.map(detail).join("\n\n"),
+    endpoints.map(endpointSection).join("\n\n"),
     "",
   ].join("\n");
 }
@@ -91,10 +91,10 @@ export function configurePage(): string {
   return [
     "# Settings",
     "",
-    "Made from the settings table by `npm run docs`. Defaults < `keyrack.toml` < environment < flags of `keyrack serve`.",
-    "`keyrack config show` prints what is in force and where it comes from; `keyrack config example` prints a file to start from.",
+    "Generated from the settings table by `npm run docs`. Precedence, lowest first: defaults, `keyrack.toml`, environment, flags of `keyrack serve`.",
+    "`keyrack config show` prints the values in effect and their source; `keyrack config example` prints a file to start from.",
     "",
-    row(["Environment", "In keyrack.toml", "Default", "What it is"]),
+    row(["Environment variable", "keyrack.toml", "Default", "Description"]),
     rule(4),
     ...rows,
     "",

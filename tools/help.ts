@@ -1,30 +1,20 @@
 // Every command's --help in one text: the golden file test/golden/help.txt.
-import { Command } from "commander";
-import { nouns } from "../src/cli/command-table.ts";
+import type { Command } from "commander";
+import { buildFullProgram } from "../src/cli/command-table.ts";
 
 const WIDTH = 100;
-
-async function programOfAll(): Promise<Command> {
-  const program = new Command("keyrack");
-  for (const { load } of Object.values(nouns)) (await load())(program);
-  return program;
-}
 
 function* commandsUnder(command: Command, path: string): Generator<{ path: string; command: Command }> {
   yield { path, command };
   for (const sub of command.commands) yield* commandsUnder(sub, `${path} ${sub.name()}`);
 }
 
-/** The commands that do something: those without verbs of their own. */
-export async function leaves(): Promise<{ words: string[]; command: Command }[]> {
-  const all = [...commandsUnder(await programOfAll(), "keyrack")];
+/** The commands that do something: those without subcommands. */
+export async function leafCommands(): Promise<{ words: string[]; command: Command }[]> {
+  const all = [...commandsUnder(await buildFullProgram(), "keyrack")];
   return all
     .filter(({ command }) => command.commands.length === 0)
     .map(({ path, command }) => ({ words: path.split(" ").slice(1), command }));
-}
-
-export async function leafCommands(): Promise<string[][]> {
-  return (await leaves()).map(({ words }) => words);
 }
 
 function helpOf(command: Command): string {
@@ -39,6 +29,6 @@ function helpOf(command: Command): string {
 }
 
 export async function helpPage(): Promise<string> {
-  const all = [...commandsUnder(await programOfAll(), "keyrack")].slice(1);
+  const all = [...commandsUnder(await buildFullProgram(), "keyrack")].slice(1);
   return `${all.map(({ path, command }) => `$ ${path} --help\n${helpOf(command)}`).join("\n\n")}\n`;
 }

@@ -1,171 +1,150 @@
-// Every first word of the command line, what it is for, and the one file it loads.
-import type { Command } from "commander";
+// The table of top-level commands: name, one-line description, and a lazy loader for the file that defines it.
+import { Command } from "commander";
 
-export type NounEntry = { about: string; load: () => Promise<(program: Command) => void> };
+type AddCommand = (program: Command) => void;
+export type CommandEntry = { description: string; load: () => Promise<AddCommand> };
 
-/** A noun whose verbs are all one call. */
-const plain = (noun: string, about: string): [string, NounEntry] => [
-  noun,
-  {
-    about,
+/** Entry for a noun whose commands are all generated from the API. */
+const generated = (noun: string, description: string): CommandEntry => ({
+  description,
+  load: async () => {
+    const { addApiCommands } = await import("./api/generated.ts");
+    return (program) => void addApiCommands(program, noun);
+  },
+});
+
+export const commandTable: Record<string, CommandEntry> = {
+  serve: {
+    description: "Run the server.",
+    load: async () => (await import("./commands/serve/serve.ts")).addServeCommand,
+  },
+  ephemeral: {
+    description: "Run a command against a temporary instance.",
+    load: async () => (await import("./commands/serve/ephemeral.ts")).addEphemeralCommand,
+  },
+  init: {
+    description: "Set up an instance interactively.",
+    load: async () => (await import("./commands/setup/init.ts")).addInitCommand,
+  },
+  login: {
+    description: "Save a credential in a profile.",
+    load: async () => (await import("./commands/login.ts")).addLoginCommand,
+  },
+  logout: {
+    description: "End the session and remove the profile.",
+    load: async () => (await import("./commands/login.ts")).addLogoutCommand,
+  },
+  whoami: {
+    description: "Show who the credential belongs to.",
+    load: async () => (await import("./commands/login.ts")).addWhoamiCommand,
+  },
+  profile: {
+    description: "Manage saved credentials.",
+    load: async () => (await import("./commands/profile.ts")).addProfileCommands,
+  },
+  workspace: {
+    description: "Manage your workspace.",
+    load: async () => (await import("./commands/workspace.ts")).addWorkspaceCommands,
+  },
+  project: generated("project", "Manage projects: the APIs that keys belong to."),
+  tenant: {
+    description: "Manage tenants: your customers.",
+    load: async () => (await import("./commands/tenant.ts")).addTenantCommands,
+  },
+  key: {
+    description: "Manage your customers' API keys.",
+    load: async () => (await import("./commands/key/key.ts")).addKeyCommands,
+  },
+  "secret-key": generated("secret-key", "Manage the secret keys of your own backend."),
+  environment: generated("environment", "List the environments that keys belong to."),
+  member: generated("member", "Manage the people in the workspace."),
+  invite: generated("invite", "Manage invitations to the workspace."),
+  session: generated("session", "Manage your own sessions."),
+  "embed-token": generated("embed-token", "Create tokens for the embedded portal."),
+  usage: generated("usage", "Show traffic and billing figures."),
+  audit: {
+    description: "Read, verify and export the audit log.",
+    load: async () => (await import("./commands/audit/audit.ts")).addAuditCommands,
+  },
+  "check-key": {
+    description: "Check a key's format and checksum, offline.",
+    load: async () => (await import("./commands/check-key.ts")).addCheckKeyCommand,
+  },
+  scan: {
+    description: "Find keys in files, offline.",
+    load: async () => (await import("./commands/scan.ts")).addScanCommand,
+  },
+  gateway: {
+    description: "Verify keys behind nginx, Caddy, Traefik or Envoy.",
+    load: async () => (await import("./commands/gateway.ts")).addGatewayCommand,
+  },
+  "signing-key": {
+    description: "Manage the keys that sign embed tokens.",
+    load: async () => (await import("./commands/signing-key.ts")).addSigningKeyCommands,
+  },
+  "master-key": {
+    description: "Rotate the key that seals secrets at rest.",
+    load: async () => (await import("./commands/master-key.ts")).addMasterKeyCommands,
+  },
+  user: {
+    description: "Manage user accounts, as the operator.",
+    load: async () => (await import("./commands/user.ts")).addUserCommands,
+  },
+  mail: {
+    description: "Inspect and retry outgoing mail, as the operator.",
+    load: async () => (await import("./commands/mail.ts")).addMailCommands,
+  },
+  backup: {
+    description: "Create, verify, test and prune backups.",
+    load: async () => (await import("./commands/backup.ts")).addBackupCommands,
+  },
+  restore: {
+    description: "Restore a backup.",
+    load: async () => (await import("./commands/restore.ts")).addRestoreCommand,
+  },
+  db: {
+    description: "Migrate, check or copy the database.",
+    load: async () => (await import("./commands/db.ts")).addDbCommands,
+  },
+  doctor: {
+    description: "Find risks in settings, files and connections, and how to fix them.",
+    load: async () => (await import("./commands/setup/doctor.ts")).addDoctorCommand,
+  },
+  status: {
+    description: "Show server health.",
+    load: async () => (await import("./commands/status.ts")).addStatusCommand,
+  },
+  config: {
+    description: "Show and check settings.",
+    load: async () => (await import("./commands/config.ts")).addConfigCommands,
+  },
+  openapi: {
+    description: "Print the API as an OpenAPI 3.1 document.",
+    load: async () => (await import("./commands/about.ts")).addOpenapiCommand,
+  },
+  completion: {
+    description: "Print a shell completion script.",
     load: async () => {
-      const { addVerbs } = await import("./api/generated.ts");
-      return (program) => void addVerbs(program, noun);
+      const { addCompletionCommand } = await import("./commands/completion.ts");
+      return (program) => addCompletionCommand(program, buildFullProgram);
     },
   },
-];
+  version: {
+    description: "Print the version.",
+    load: async () => (await import("./commands/about.ts")).addVersionCommand,
+  },
+};
 
-export const nouns: Record<string, NounEntry> = Object.fromEntries([
-  ["serve", { about: "Run the server.", load: async () => (await import("./commands/serve.ts")).addServeCommand }],
-  [
-    "ephemeral",
-    {
-      about: "Run a command against a throwaway instance.",
-      load: async () => (await import("./commands/serve.ts")).addEphemeralCommand,
-    },
-  ],
-  [
-    "init",
-    {
-      about: "Set up an instance, step by step.",
-      load: async () => (await import("./commands/setup/init.ts")).addInitCommand,
-    },
-  ],
-  [
-    "login",
-    {
-      about: "Keep a credential in a profile.",
-      load: async () => (await import("./commands/login.ts")).addLoginCommand,
-    },
-  ],
-  [
-    "logout",
-    {
-      about: "End the session and forget it.",
-      load: async () => (await import("./commands/login.ts")).addLogoutCommand,
-    },
-  ],
-  [
-    "whoami",
-    {
-      about: "Whom the credential belongs to.",
-      load: async () => (await import("./commands/login.ts")).addWhoamiCommand,
-    },
-  ],
-  [
-    "profile",
-    { about: "Kept credentials.", load: async () => (await import("./commands/profile.ts")).addProfileCommands },
-  ],
-  [
-    "workspace",
-    { about: "Your account.", load: async () => (await import("./commands/workspace.ts")).addWorkspaceCommands },
-  ],
-  plain("project", "The APIs that keys belong to."),
-  ["tenant", { about: "Your customers.", load: async () => (await import("./commands/tenant.ts")).addTenantCommands }],
-  [
-    "key",
-    { about: "API keys of your customers.", load: async () => (await import("./commands/key/key.ts")).addKeyCommands },
-  ],
-  plain("secret-key", "Keys of your own backend."),
-  plain("environment", "The environments keys live in."),
-  plain("member", "People in the workspace."),
-  plain("invite", "Invitations into the workspace."),
-  plain("session", "Your own log-ins."),
-  plain("embed-token", "Tokens for the portal in your pages."),
-  plain("usage", "Traffic and billing figures."),
-  [
-    "audit",
-    { about: "The audit log.", load: async () => (await import("./commands/audit/audit.ts")).addAuditCommands },
-  ],
-  [
-    "check-key",
-    {
-      about: "Look at a key, offline.",
-      load: async () => (await import("./commands/check-key.ts")).addCheckKeyCommand,
-    },
-  ],
-  [
-    "scan",
-    { about: "Find keys in files, offline.", load: async () => (await import("./commands/scan.ts")).addScanCommand },
-  ],
-  [
-    "gateway",
-    {
-      about: "Verify keys behind nginx, Caddy, Traefik or Envoy.",
-      load: async () => (await import("./commands/gateway.ts")).addGatewayCommand,
-    },
-  ],
-  [
-    "signing-key",
-    {
-      about: "The keys that sign embed tokens.",
-      load: async () => (await import("./commands/signing-key.ts")).addSigningKeyCommands,
-    },
-  ],
-  [
-    "master-key",
-    {
-      about: "The key that seals secrets at rest.",
-      load: async () => (await import("./commands/master-key.ts")).addMasterKeyCommands,
-    },
-  ],
-  [
-    "user",
-    {
-      about: "People with an account, for the operator.",
-      load: async () => (await import("./commands/user.ts")).addUserCommands,
-    },
-  ],
-  [
-    "mail",
-    { about: "The outbox, for the operator.", load: async () => (await import("./commands/mail.ts")).addMailCommands },
-  ],
-  [
-    "backup",
-    {
-      about: "Backups, and whether they are any good.",
-      load: async () => (await import("./commands/backup.ts")).addBackupCommands,
-    },
-  ],
-  [
-    "restore",
-    {
-      about: "Put a backup in the place of the database.",
-      load: async () => (await import("./commands/restore.ts")).addRestoreCommand,
-    },
-  ],
-  ["db", { about: "The database's schema.", load: async () => (await import("./commands/db.ts")).addDbCommands }],
-  [
-    "doctor",
-    {
-      about: "Look for risks and say how to mend them.",
-      load: async () => (await import("./commands/setup/doctor.ts")).addDoctorCommand,
-    },
-  ],
-  [
-    "status",
-    { about: "How the server is.", load: async () => (await import("./commands/status.ts")).addStatusCommand },
-  ],
-  [
-    "config",
-    { about: "Show and check settings.", load: async () => (await import("./commands/config.ts")).addConfigCommands },
-  ],
-  [
-    "openapi",
-    {
-      about: "Print the API as OpenAPI 3.1.",
-      load: async () => (await import("./commands/about.ts")).addOpenapiCommand,
-    },
-  ],
-  [
-    "completion",
-    {
-      about: "Print a completion script.",
-      load: async () => (await import("./commands/completion.ts")).addCompletionCommand,
-    },
-  ],
-  [
-    "version",
-    { about: "Print the version.", load: async () => (await import("./commands/about.ts")).addVersionCommand },
-  ],
-] as [string, NounEntry][]);
+/** Loads one command into the program. Its own description, where it has a longer one, wins over the table's. */
+export async function addCommand(program: Command, { description, load }: CommandEntry): Promise<void> {
+  (await load())(program);
+  const command = program.commands.at(-1);
+  if (command?.description() === "") command.description(description);
+}
+
+/** Loads every command: for completion scripts and the help page. */
+export async function buildFullProgram(): Promise<Command> {
+  const program = new Command("keyrack");
+  for (const entry of Object.values(commandTable)) await addCommand(program, entry);
+  return program;
+}

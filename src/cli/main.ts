@@ -1,57 +1,58 @@
-// The command line. Each command loads only its own file: `keyrack key list` must not pay for the server.
+// Entry point of the command line. Loads only the chosen command's file: `keyrack key list` must not load the server.
 import { Command, CommanderError } from "commander";
 import { VERSION } from "../platform/version.ts";
-import { nouns } from "./command-table.ts";
-import { type ExitError, safe } from "./ui/output.ts";
-import { widenThreadPool } from "./thread-pool.ts";
+import { addCommand, commandTable } from "./command-table.ts";
+import { enlargeThreadPool } from "./thread-pool.ts";
+import { escapeControls } from "./ui/output.ts";
 
-widenThreadPool();
+enlargeThreadPool();
 
-// Whoever read us has left (`| head`, a log collector that ended): what was begun is finished all the same, and a server
-// serves on. Unheard, the error would end the process with a stack.
+// The reader closed the pipe (`| head`, a stopped log collector): finish the work, and keep a server running. Without
+// a listener the error would end the process with a stack trace.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
 });
-// A log that cannot be written (its disk is full) is no reason to stop serving; an export that cannot be is one to fail.
+// A log that cannot be written (disk full) must not stop the server. Writing an export to stdout must still fail.
 process.stderr.on("error", () => {});
 
-async function build(noun: string | undefined): Promise<Command> {
+async function buildProgram(name: string | undefined): Promise<Command> {
   const program = new Command("keyrack");
   program
     .description("The self-hosted control plane for API keys.")
     .version(VERSION, "-V, --version")
-    .option("--debug", "show the stack of an error")
+    .option("--debug", "print the stack trace of an error")
     .exitOverride()
-    .showHelpAfterError("(add --help for help)")
+    .showHelpAfterError("(add --help for usage)")
     .configureHelp({ showGlobalOptions: false })
     .addHelpText("after", "\nExamples:\n  keyrack serve\n  keyrack key list --help");
-  const chosen = noun !== undefined && Object.hasOwn(nouns, noun) ? nouns[noun] : undefined;
-  if (chosen) (await chosen.load())(program);
-  else for (const [name, { about }] of Object.entries(nouns)) program.command(name).description(about);
+  const chosen = name !== undefined && Object.hasOwn(commandTable, name) ? commandTable[name] : undefined;
+  if (chosen) await addCommand(program, chosen);
+  else
+    for (const [each, { description }] of Object.entries(commandTable)) program.command(each).description(description);
   return program;
 }
 
-/** `--debug` may stand anywhere before `--`; commander would want it before the noun. */
-function takeDebug(argv: string[]): { args: string[]; debug: boolean } {
+/** Accepts `--debug` anywhere before `--`; commander accepts it only before the command. */
+function extractDebug(argv: string[]): { args: string[]; debug: boolean } {
   const end = argv.indexOf("--");
   const own = end < 0 ? argv : argv.slice(0, end);
-  const rest = end < 0 ? [] : argv.slice(end);
-  return { args: [...own.filter((word) => word !== "--debug"), ...rest], debug: own.includes("--debug") };
+  const passedOn = end < 0 ? [] : argv.slice(end);
+  return { args: [...own.filter((word) => word !== "--debug"), ...passedOn], debug: own.includes("--debug") };
 }
 
+/** Returns the exit code. An error of any layer may carry its own as `exitCode`. */
 export async function main(argv: string[]): Promise<number> {
-  const { args, debug } = takeDebug(argv.slice(2));
+  const { args, debug } = extractDebug(argv.slice(2));
   try {
     // `keyrack help key` is `keyrack key --help`.
     const words = args[0] === "help" ? [...args.slice(1), "--help"] : args;
-    const program = await build(words.find((word) => !word.startsWith("-")));
+    const program = await buildProgram(words.find((word) => !word.startsWith("-")));
     await program.parseAsync(words, { from: "user" });
     return process.exitCode === undefined ? 0 : Number(process.exitCode);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const { message, stack } = error as Error;
-    process.stderr.write(`keyrack: ${debug ? stack : safe(message.split("\n")[0] ?? "")}\n`);
-    const { exitCode } = error as Partial<ExitError>;
+    const { message, stack, exitCode } = error as Error & { exitCode?: unknown };
+    process.stderr.write(`keyrack: ${debug ? stack : escapeControls(message.split("\n")[0] ?? "")}\n`);
     return typeof exitCode === "number" ? exitCode : 1;
   }
 }

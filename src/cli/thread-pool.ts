@@ -1,8 +1,8 @@
-// Password hashing runs on libuv's pool, together with fsync and DNS: with its four threads, four log-ins would stop
-// everything. The size is read when the pool starts, so this must be the first thing the program does.
+// Enlarges libuv's thread pool. Password hashing shares it with fsync and DNS: with the default of four threads, four
+// concurrent logins would block both. libuv reads the size when the pool starts, so this must run first.
 const POOL_MIN = 8;
 
-export function widenThreadPool(): void {
+export function enlargeThreadPool(): void {
   const { UV_THREADPOOL_SIZE: size } = process.env;
   if (!(Number(size) >= POOL_MIN)) process.env.UV_THREADPOOL_SIZE = String(POOL_MIN);
 }

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
-import { rows } from "../../tools/commands-map.ts";
-import { commandsFile, unmapped } from "../../tools/commands.ts";
+import { commandMap } from "../../tools/commands-map.ts";
+import { commandsFile, unmappedRoutes } from "../../tools/commands.ts";
 import { helpPage, leafCommands } from "../../tools/help.ts";
 
 const read = (path: string): string => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
@@ -16,12 +16,12 @@ describe("the command table", () => {
   });
 
   it("every route is a command, or somebody is named who calls it instead", () => {
-    expect(unmapped(endpoints)).toEqual([]);
+    expect(unmappedRoutes(endpoints)).toEqual([]);
   });
 
   it("names no route that is not there", () => {
     const routes = endpoints.map(({ name }) => name);
-    expect(Object.keys(rows).filter((route) => !routes.includes(route))).toEqual([]);
+    expect(Object.keys(commandMap).filter((route) => !routes.includes(route))).toEqual([]);
   });
 });
 
@@ -32,7 +32,7 @@ describe("help", () => {
 
   it("every command has two worked examples, --json and --quiet", async () => {
     const pages = (await helpPage()).split(/^\$ /m).slice(1);
-    const leaves = new Set((await leafCommands()).map((words) => `keyrack ${words.join(" ")}`));
+    const leaves = new Set((await leafCommands()).map(({ words }) => `keyrack ${words.join(" ")}`));
     const without = pages.filter((page) => {
       const path = page.slice(0, page.indexOf(" --help"));
       if (!leaves.has(path)) return false;

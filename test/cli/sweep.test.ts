@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startServer, type Running } from "../../harness/processes/server.ts";
-import { leafCommands, leaves } from "../../tools/help.ts";
+import { leafCommands } from "../../tools/help.ts";
 import { keyrack, tempDir, type Ran } from "../../harness/processes/cli.ts";
 
 const SWEEP_MS = 180_000;
@@ -230,7 +230,7 @@ const said = (args: readonly string[], { code, stderr, stdout }: Ran): string =>
 
 describe("every command", { timeout: SWEEP_MS }, () => {
   it("is in this table", async () => {
-    const leaves = (await leafCommands()).map((words) => words.join(" "));
+    const leaves = (await leafCommands()).map(({ words }) => words.join(" "));
     expect(leaves.filter((name) => !(name in successes) && !ELSEWHERE.includes(name))).toEqual([]);
     expect(Object.keys(successes).filter((name) => !leaves.includes(name))).toEqual([]);
   });
@@ -248,7 +248,7 @@ describe("every command", { timeout: SWEEP_MS }, () => {
 
   it("refuses an unknown flag before it does anything", async () => {
     const wrong: string[] = [];
-    for (const { words, command } of await leaves()) {
+    for (const { words, command } of await leafCommands()) {
       let said = "";
       let ran = false;
       command.exitOverride().configureOutput({ writeErr: (text) => (said += text) });
@@ -266,7 +266,7 @@ describe("every command", { timeout: SWEEP_MS }, () => {
   });
 
   it("refuses an unknown flag with 2 and one line of why: one of each noun, as a process", async () => {
-    const nouns = new Map((await leafCommands()).map((words) => [words[0], words]));
+    const nouns = new Map((await leafCommands()).map(({ words }) => [words[0], words]));
     const wrong = await all([...nouns.values()], async (words) => {
       const { args = [] } = successes[words.join(" ")]?.() ?? {};
       const ran = await run([...words, ...args, "--no-such-flag"]);

@@ -1,6 +1,6 @@
-// The shape of src/cli/api/commands.gen.json: commands that are one call of the API.
+// Types of src/cli/api/commands.gen.json: the commands that are one API call each. tools/commands.ts writes the file.
 
-export type Flag = {
+export type FlagSpec = {
   /** Field on the wire. */
   name: string;
   flag: string;
@@ -10,23 +10,26 @@ export type Flag = {
   required: boolean;
   nullable?: true;
   choices?: string[];
-  about?: string;
+  description?: string;
 };
 
-export type Verb = {
+export type CommandSpec = {
   /** "POST /v1/keys" */
   route: string;
   summary: string;
   /** Positional arguments, in the order of the path. */
   args: string[];
-  flags: Flag[];
+  flags: FlagSpec[];
   hasBody: boolean;
-  /** The endpoint takes an Idempotency-Key. */
+  /** Accepts an Idempotency-Key. */
   idempotent: boolean;
+  /** Field (dots go deeper) that --quiet prints; the id by default. */
   quiet?: string;
+  /** Field of the response that is shown only once. */
   secret?: string;
   columns?: string[];
   examples: [string, string];
 };
 
-export type Noun = { about: string; verbs: Record<string, Verb> };
+/** By noun, then by verb: table.key.create. */
+export type CommandSpecs = Record<string, Record<string, CommandSpec>>;

@@ -1,95 +1,92 @@
-// Commands that are one call of the API, built from commands.gen.json. A noun's own file may add to them.
+// Builds the commands that are one API call each from commands.gen.json. A noun's own file may extend some of them.
 import { Option, type Command } from "commander";
 import { readText } from "../../platform/packaged-files.ts";
-import { present } from "../ui/format.ts";
-import { isRefusal, jsonOf, request, type Answer, type Ask } from "./request.ts";
-import { ExitError, out } from "../ui/output.ts";
-import {
-  outputFlags,
-  requireBearer,
-  resolveTarget,
-  targetFlags,
-  type OutputOptions,
-  type TargetOptions,
-} from "./target.ts";
-import type { Flag, Noun, Verb } from "./command-spec.ts";
+import { printResponse } from "../ui/format.ts";
+import { ExitError, examples, outputFlags, print, type Examples, type OutputOptions } from "../ui/output.ts";
+import type { CommandSpec, CommandSpecs, FlagSpec } from "./command-spec.ts";
+import { isFailure, parseJson, request, type ApiRequest, type ApiResponse } from "./request.ts";
+import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "./target.ts";
 
-export type VerbOptions = TargetOptions &
+export type ApiOptions = TargetOptions &
   OutputOptions & { idempotencyKey?: string; unset?: string[] } & Record<string, unknown>;
-export type Run = (verb: Verb, args: string[], options: VerbOptions) => Promise<void>;
-export type Custom = {
-  /** Extra flags. */
+export type Run = (spec: CommandSpec, args: string[], options: ApiOptions) => Promise<void>;
+export type Extension = {
+  /** Adds flags. */
   flags?: (command: Command) => Command;
-  /** Instead of the plain call. */
+  /** Replaces the plain API call. */
   run?: Run;
-  /** Required flags are checked by `run`, because another flag may stand for them. */
-  lenient?: true;
-  examples?: [string, string];
+  /** `run` checks the required flags itself, because another flag may replace them. */
+  checksRequired?: true;
+  examples?: Examples;
 };
 
-let loaded: Record<string, Noun> | undefined;
+let specs: CommandSpecs | undefined;
 
-export function nounTable(): Record<string, Noun> {
-  return (loaded ??= JSON.parse(readText("src/cli/api/commands.gen.json")) as Record<string, Noun>);
+function loadSpecs(): CommandSpecs {
+  return (specs ??= JSON.parse(readText("src/cli/api/commands.gen.json")) as CommandSpecs);
 }
 
-export function verbOf(noun: string, name: string): Verb {
-  const verb = nounTable()[noun]?.verbs[name];
-  if (!verb) throw new Error(`no command ${noun} ${name}`);
-  return verb;
+export function commandSpec(noun: string, verb: string): CommandSpec {
+  const spec = loadSpecs()[noun]?.[verb];
+  if (!spec) throw new Error(`commands.gen.json has no command "${noun} ${verb}"`);
+  return spec;
 }
 
-function optionOf(flag: Flag, lenient: boolean): Option {
-  const about = [flag.about ?? flag.name.replaceAll("_", " "), flag.required && "required"].filter(Boolean).join("; ");
-  if (flag.kind === "switch") return new Option(`--${flag.flag}`, about);
-  const many = flag.kind === "list";
-  const option = new Option(
-    `--${flag.flag} <${flag.kind === "text" ? "value" : flag.kind === "list" ? "value" : flag.kind}>`,
-    about,
-  );
+const collect = (value: string, all: string[] | undefined): string[] => [...(all ?? []), value];
+
+function optionFor(flag: FlagSpec, checkRequired: boolean): Option {
+  const description = flag.description ?? flag.name.replaceAll("_", " ");
+  const text = flag.required ? `${description}; required` : description;
+  if (flag.kind === "switch") return new Option(`--${flag.flag}`, text);
+  const value = flag.kind === "text" || flag.kind === "list" ? "value" : flag.kind;
+  const option = new Option(`--${flag.flag} <${value}>`, text);
   if (flag.choices) option.choices(flag.choices);
-  if (many) option.argParser((value: string, all: string[] | undefined) => [...(all ?? []), value]);
-  return flag.required && !lenient ? option.makeOptionMandatory() : option;
+  if (flag.kind === "list") option.argParser(collect);
+  return flag.required && checkRequired ? option.makeOptionMandatory() : option;
 }
 
-function addVerb(parent: Command, noun: string, name: string, verb: Verb, custom: Custom): void {
-  const command = parent.command(name).description(verb.summary);
-  for (const arg of verb.args) command.argument(`<${arg}>`);
-  for (const flag of verb.flags) command.addOption(optionOf(flag, custom.lenient === true));
-  const patch = verb.route.startsWith("PATCH ");
-  const nullable = verb.flags.filter((flag) => patch && flag.nullable).map(({ flag }) => flag);
-  if (nullable.length > 0) {
-    const unset = new Option("--unset <field>", "clear a field; may be given several times");
-    command.addOption(
-      unset.argParser((value: string, all: string[] | undefined) => {
-        if (!nullable.includes(value)) throw new ExitError(`--unset takes ${nullable.join(", ")}.`, 2);
-        return [...(all ?? []), value];
-      }),
-    );
-  }
-  if (verb.idempotent) command.option("--idempotency-key <key>", "makes a retry safe: the same key, the same answer");
-  custom.flags?.(command);
-  outputFlags(command, verb.quiet && verb.secret ? "print only the key" : undefined);
+/** `--unset <field>` for the fields that a PATCH may set to null. */
+function addUnset(command: Command, { route, flags }: CommandSpec): void {
+  if (!route.startsWith("PATCH ")) return;
+  const nullable = flags.filter((flag) => flag.nullable).map(({ flag }) => flag);
+  if (nullable.length === 0) return;
+  const unset = new Option("--unset <field>", "clear a field; repeatable");
+  unset.argParser((value: string, all: string[] | undefined) => {
+    if (!nullable.includes(value)) throw new ExitError(`--unset must be one of: ${nullable.join(", ")}.`, 2);
+    return collect(value, all);
+  });
+  command.addOption(unset);
+}
+
+function addApiCommand(parent: Command, noun: string, verb: string, spec: CommandSpec, extension: Extension): void {
+  const command = parent.command(verb).description(spec.summary);
+  for (const arg of spec.args) command.argument(`<${arg}>`);
+  for (const flag of spec.flags) command.addOption(optionFor(flag, extension.checksRequired !== true));
+  addUnset(command, spec);
+  if (spec.idempotent)
+    command.option("--idempotency-key <key>", "makes retries safe: the same key returns the same response");
+  extension.flags?.(command);
+  outputFlags(command, spec.quiet && spec.secret ? "print only the key" : undefined);
   targetFlags(command);
-  command.addHelpText("after", `\nExamples:\n  ${(custom.examples ?? verb.examples).join("\n  ")}`);
-  const run: Run = custom.run ?? ((own, args, options) => runVerb(noun, name, own, args, options));
+  command.addHelpText("after", examples(extension.examples ?? spec.examples));
+  const run: Run = extension.run ?? ((own, args, options) => runApiCommand(noun, verb, own, args, options));
   command.action(async (...given: unknown[]) => {
-    const args = given.slice(0, verb.args.length) as string[];
-    await run(verb, args, given[verb.args.length] as VerbOptions);
+    const args = given.slice(0, spec.args.length) as string[];
+    await run(spec, args, given[spec.args.length] as ApiOptions);
   });
 }
 
-/** A noun with all its one-call verbs; `custom` adds to some of them. */
-export function addVerbs(program: Command, noun: string, custom: Record<string, Custom> = {}): Command {
-  const { about, verbs } = nounTable()[noun] ?? { about: "", verbs: {} };
-  const parent = program.command(noun).description(about);
-  for (const [name, verb] of Object.entries(verbs)) addVerb(parent, noun, name, verb, custom[name] ?? {});
+/** Adds a noun with all its generated commands; `extensions` by verb. */
+export function addApiCommands(program: Command, noun: string, extensions: Record<string, Extension> = {}): Command {
+  const parent = program.command(noun);
+  for (const [verb, spec] of Object.entries(loadSpecs()[noun] ?? {}))
+    addApiCommand(parent, noun, verb, spec, extensions[verb] ?? {});
   return parent;
 }
 
-const camel = (flag: string): string => flag.replace(/-(\w)/g, (_all, letter: string) => letter.toUpperCase());
+const camelCase = (flag: string): string => flag.replace(/-(\w)/g, (_all, letter: string) => letter.toUpperCase());
 
-function valueOf(flag: Flag, given: unknown): unknown {
+function parseFlag(flag: FlagSpec, given: unknown): unknown {
   if (flag.kind === "switch") return given === true ? "true" : undefined;
   if (flag.kind === "list") return given;
   const text = String(given);
@@ -102,54 +99,53 @@ function valueOf(flag: Flag, given: unknown): unknown {
     }
   }
   const number = Number(text);
-  const good = text.trim() !== "" && Number.isFinite(number) && (flag.kind === "number" || Number.isInteger(number));
-  if (!good) throw new ExitError(`--${flag.flag} takes ${flag.kind === "number" ? "a number" : "a whole number"}.`, 2);
+  const valid = text.trim() !== "" && Number.isFinite(number) && (flag.kind === "number" || Number.isInteger(number));
+  if (!valid) throw new ExitError(`--${flag.flag} must be a ${flag.kind === "number" ? "" : "whole "}number.`, 2);
   return number;
 }
 
-/** The request that the flags spell out. */
-export function askOf(verb: Verb, args: string[], options: VerbOptions): Ask {
-  const [method = "GET", pattern = "/"] = verb.route.split(" ");
+export function buildRequest(spec: CommandSpec, args: string[], options: ApiOptions): ApiRequest {
+  const [method = "GET", pattern = "/"] = spec.route.split(" ");
   let next = 0;
   const path = pattern.replace(/\{\w+\}/g, () => encodeURIComponent(args[next++] ?? ""));
   const query: Record<string, string | string[]> = {};
   const body: Record<string, unknown> = {};
-  for (const flag of verb.flags) {
-    const given = options[camel(flag.flag)];
-    const value = options.unset?.includes(flag.flag) ? null : given === undefined ? undefined : valueOf(flag, given);
+  for (const flag of spec.flags) {
+    const given = options[camelCase(flag.flag)];
+    const value = options.unset?.includes(flag.flag) ? null : given === undefined ? undefined : parseFlag(flag, given);
     if (value === undefined) continue;
     if (flag.in === "body") body[flag.name] = value;
     else if (Array.isArray(value)) query[flag.name] = value as string[];
     else query[flag.name] = typeof value === "string" ? value : JSON.stringify(value);
   }
-  return { method, path, query, ...(verb.hasBody && { body }), idempotencyKey: options.idempotencyKey };
+  return { method, path, query, ...(spec.hasBody && { body }), idempotencyKey: options.idempotencyKey };
 }
 
-/** Sends it; a refusal is printed under --json as it came, and ends the command with 1. */
-export async function sendVerb(
-  ask: Ask,
-  options: VerbOptions,
+/** Sends a request. A refusal ends the command with 1; --json prints its body unchanged. */
+export async function sendRequest(
+  message: ApiRequest,
+  options: ApiOptions,
   target = requireBearer(resolveTarget(options)),
-): Promise<Answer> {
-  const answer = await request(target, ask);
-  if (isRefusal(answer) && options.json) out(answer.text.trimEnd());
-  jsonOf(answer);
-  return answer;
+): Promise<ApiResponse> {
+  const response = await request(target, message);
+  if (isFailure(response) && options.json) print(response.text.trimEnd());
+  parseJson(response);
+  return response;
 }
 
-export async function runVerb(
+export async function runApiCommand(
   noun: string,
-  name: string,
-  verb: Verb,
+  verb: string,
+  spec: CommandSpec,
   args: string[],
-  options: VerbOptions,
+  options: ApiOptions,
 ): Promise<void> {
-  const answer = await sendVerb(askOf(verb, args, options), options);
-  present(noun, name, verb, answer.text, options);
+  const { text } = await sendRequest(buildRequest(spec, args, options), options);
+  printResponse(noun, verb, spec, text, options);
 }
 
-/** For verbs whose required flags another flag may stand for. */
-export function requireFlags(verb: Verb, options: VerbOptions): void {
-  const missing = verb.flags.filter(({ required, flag }) => required && options[camel(flag)] === undefined);
+/** For commands that check their required flags themselves. */
+export function requireFlags(spec: CommandSpec, options: ApiOptions): void {
+  const missing = spec.flags.filter(({ required, flag }) => required && options[camelCase(flag)] === undefined);
   if (missing.length > 0) throw new ExitError(`Missing: ${missing.map(({ flag }) => `--${flag}`).join(", ")}.`, 2);
 }

@@ -1,10 +1,10 @@
-// Profiles: an address with its credential, in ~/.config/keyrack/profiles.json, readable by its owner only.
-// A profile's credential is sent to that profile's address and to no other.
+// Profiles: server URLs with their credentials, in ~/.config/keyrack/profiles.json, readable by the owner only.
+// A profile's credential is sent to that profile's URL and to no other.
 import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { writeFileAtomically } from "../../platform/fsync.ts";
-import { ExitError } from "../ui/output.ts";
+import { ExitError, fileError } from "../ui/output.ts";
 
 export type Profile = { url: string; secret_key?: string; session_token?: string; about?: string };
 export type Profiles = { current: string | null; profiles: Record<string, Profile> };
@@ -22,33 +22,51 @@ export function readProfiles(): Profiles {
     const { current = null, profiles = {} } = JSON.parse(readFileSync(file, "utf8")) as Partial<Profiles>;
     return { current, profiles };
   } catch {
-    throw new ExitError(`${file} is not valid JSON. Mend it or remove it.`, 2);
+    throw new ExitError(`${file} is not valid JSON. Fix or remove it.`, 2);
   }
 }
 
-export function writeProfiles(profiles: Profiles): void {
+function writeProfiles(profiles: Profiles): void {
   const file = profilesFile();
   try {
     mkdirSync(join(file, ".."), { recursive: true, mode: 0o700 });
     writeFileAtomically(file, `${JSON.stringify(profiles, null, 2)}\n`);
   } catch (error) {
-    throw new ExitError(`${file} cannot be written: ${(error as NodeJS.ErrnoException).code}.`, 2);
+    throw fileError("write", file, error);
   }
 }
 
+/** Saves a profile and makes it the current one. */
 export function saveProfile(name: string, profile: Profile): void {
   if (!/^[A-Za-z0-9._-]{1,64}$/.test(name))
-    throw new ExitError("A profile's name is 1 to 64 of A-Z, a-z, 0-9, . _ -", 2);
-  const all = readProfiles();
-  writeProfiles({ current: name, profiles: { ...all.profiles, [name]: profile } });
+    throw new ExitError("A profile name has 1 to 64 letters, digits, dots, underscores or hyphens.", 2);
+  writeProfiles({ current: name, profiles: { ...readProfiles().profiles, [name]: profile } });
 }
 
-/** The profile that is asked for, else the current one, with its name. */
-export function findProfile(asked: string | undefined): { name: string; profile: Profile } | undefined {
+export function selectProfile(name: string): void {
+  requireProfile(name);
+  writeProfiles({ ...readProfiles(), current: name });
+}
+
+export function removeProfile(name: string): void {
+  requireProfile(name);
   const { current, profiles } = readProfiles();
-  const name = asked ?? process.env.KEYRACK_PROFILE ?? current ?? undefined;
+  const { [name]: _removed, ...others } = profiles;
+  writeProfiles({ current: current === name ? null : current, profiles: others });
+}
+
+const notFound = (name: string): ExitError =>
+  new ExitError(`There is no profile "${name}". Run: keyrack profile list`, 2);
+
+function requireProfile(name: string): void {
+  if (!Object.hasOwn(readProfiles().profiles, name)) throw notFound(name);
+}
+
+/** The named profile, else the one in KEYRACK_PROFILE, else the current one. */
+export function findProfile(wanted: string | undefined): { name: string; profile: Profile } | undefined {
+  const { current, profiles } = readProfiles();
+  const name = wanted ?? process.env.KEYRACK_PROFILE ?? current ?? undefined;
   const profile = name === undefined ? undefined : Object.hasOwn(profiles, name) ? profiles[name] : undefined;
-  if (name !== undefined && !profile && name !== current)
-    throw new ExitError(`There is no profile "${name}". Run: keyrack profile list`, 2);
+  if (name !== undefined && !profile && name !== current) throw notFound(name);
   return name !== undefined && profile ? { name, profile } : undefined;
 }

@@ -1,10 +1,10 @@
-// One request to a Keyrack server, on node:http: fetch would cost every command 30 ms of start.
+// One request to a Keyrack server, on node:http: loading fetch would add 30 ms to the start of every command.
 import type { IncomingHttpHeaders, RequestOptions } from "node:http";
 import { ExitError } from "../ui/output.ts";
 
 export type Target = { url: string; bearer: string | null };
-export type Answer = { status: number; headers: IncomingHttpHeaders; text: string };
-export type Ask = {
+export type ApiResponse = { status: number; headers: IncomingHttpHeaders; text: string };
+export type ApiRequest = {
   method: string;
   path: string;
   query?: Record<string, string | string[] | undefined>;
@@ -13,11 +13,12 @@ export type Ask = {
   timeoutMs?: number;
 };
 
-const ANSWER_MAX = 64 * 1024 * 1024;
+const RESPONSE_MAX = 64 * 1024 * 1024;
+const TIMEOUT_MS = 30_000;
 
-function urlOf(base: string, { path, query = {} }: Ask): URL {
+function buildUrl(base: string, { path, query = {} }: ApiRequest): URL {
   if (!URL.canParse(base) || !/^https?:$/.test(new URL(base).protocol))
-    throw new ExitError(`${base} is not an http:// or https:// address.`, 2);
+    throw new ExitError(`${base} is not an http:// or https:// URL.`, 2);
   const url = new URL(base.replace(/\/+$/, "") + path);
   for (const [name, value] of Object.entries(query)) {
     for (const item of Array.isArray(value) ? value : [value]) {
@@ -27,7 +28,7 @@ function urlOf(base: string, { path, query = {} }: Ask): URL {
   return url;
 }
 
-function headersOf({ bearer }: Target, { idempotencyKey }: Ask, body: string | undefined): Record<string, string> {
+function buildHeaders({ bearer }: Target, { idempotencyKey }: ApiRequest, body?: string): Record<string, string> {
   return {
     accept: "application/json",
     ...(bearer && { authorization: `Bearer ${bearer}` }),
@@ -39,68 +40,73 @@ function headersOf({ bearer }: Target, { idempotencyKey }: Ask, body: string | u
   };
 }
 
-/** Any answer of the server, refusals too. Throws exit 3 where there is none. */
-export async function request(target: Target, ask: Ask): Promise<Answer> {
-  const url = urlOf(target.url, ask);
-  const body = ask.body === undefined ? undefined : JSON.stringify(ask.body);
-  // Not by import(): that reads every export, and one of them loads the whole of fetch.
+/** Resolves with any response, refusals included. Throws exit 3 when there is none. */
+export async function request(target: Target, message: ApiRequest): Promise<ApiResponse> {
+  const url = buildUrl(target.url, message);
+  const body = message.body === undefined ? undefined : JSON.stringify(message.body);
+  // Not by import(): that evaluates every export, and one of them loads all of fetch.
   const { request: open } = process.getBuiltinModule(url.protocol === "https:" ? "node:https" : "node:http");
-  const options: RequestOptions = { method: ask.method, headers: headersOf(target, ask, body) };
-  const signal = AbortSignal.timeout(ask.timeoutMs ?? 30_000);
+  const options: RequestOptions = { method: message.method, headers: buildHeaders(target, message, body) };
+  const signal = AbortSignal.timeout(message.timeoutMs ?? TIMEOUT_MS);
   return new Promise((resolve, reject) => {
-    const unreachable = (error: NodeJS.ErrnoException): void => {
-      const why = signal.aborted ? "no answer in time" : (error.code ?? error.message);
-      reject(new ExitError(`${url.origin} cannot be reached (${why}). Is it running? Set KEYRACK_URL or --url.`, 3));
+    const fail = (error: NodeJS.ErrnoException): void => {
+      const reason = signal.aborted ? "timed out" : (error.code ?? error.message);
+      const advice = "Check that the server is running, or set --url or KEYRACK_URL.";
+      reject(new ExitError(`Cannot reach ${url.origin} (${reason}). ${advice}`, 3));
     };
-    const sent = open(url, { ...options, signal }, (response) => {
+    const outgoing = open(url, { ...options, signal }, (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
       response.on("data", (chunk: Buffer) => {
         chunks.push(chunk);
         bytes += chunk.length;
-        if (bytes > ANSWER_MAX) response.destroy(new Error("the answer is too large"));
+        if (bytes > RESPONSE_MAX) response.destroy(new Error("the response is too large"));
       });
-      response.on("error", unreachable);
+      response.on("error", fail);
       response.on("end", () => {
         const text = Buffer.concat(chunks).toString("utf8");
         resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
       });
     });
-    sent.on("error", unreachable);
-    sent.end(body);
+    outgoing.on("error", fail);
+    outgoing.end(body);
   });
 }
 
-export function isRefusal({ status }: Answer): boolean {
+export function isFailure({ status }: ApiResponse): boolean {
   return status < 200 || status > 299;
 }
 
 type Envelope = { error?: { message?: string; details?: { path: string; message: string }[] } };
 
-/** The refusal in one line, with the fields it names. */
-export function refusalOf(answer: Answer): ExitError {
+/** A failed response as one line, with the fields it names. */
+export function toExitError(response: ApiResponse): ExitError {
   let error: Envelope["error"];
   try {
-    ({ error } = JSON.parse(answer.text) as Envelope);
+    ({ error } = JSON.parse(response.text) as Envelope);
   } catch {
-    // Not our envelope: something else answers at this address.
+    // Not our error format: another program answers at this URL.
   }
-  if (!error?.message) return new ExitError(`The server answered ${answer.status}, not as Keyrack does.`, 1);
+  if (!error?.message)
+    return new ExitError(
+      `Unexpected response (HTTP ${response.status}): this is not a Keyrack server. Check --url.`,
+      1,
+    );
   const details = (error.details ?? []).map(({ path, message }) => `${path} ${message}`.trim());
-  const hint = answer.status === 401 ? " Check KEYRACK_SECRET_KEY, or run: keyrack login" : "";
+  const hint = response.status === 401 ? " Check KEYRACK_SECRET_KEY, or run: keyrack login" : "";
   return new ExitError(`${error.message}${details.length > 0 ? ` ${details.join("; ")}.` : ""}${hint}`, 1);
 }
 
-/** The parsed body of a good answer. A refusal is thrown, and so is the 200 of somebody else at this address. */
-export function jsonOf(answer: Answer): unknown {
-  if (isRefusal(answer)) throw refusalOf(answer);
+/** The parsed body of a successful response. Throws on a failure, and on a 200 that is not JSON. */
+export function parseJson(response: ApiResponse): unknown {
+  if (isFailure(response)) throw toExitError(response);
   try {
-    return JSON.parse(answer.text) as unknown;
+    return JSON.parse(response.text) as unknown;
   } catch {
-    throw refusalOf(answer);
+    throw toExitError(response);
   }
 }
 
-export async function fetchJson<T>(target: Target, ask: Ask): Promise<T> {
-  return jsonOf(await request(target, ask)) as T;
+export async function fetchJson<T>(target: Target, message: ApiRequest): Promise<T> {
+  return parseJson(await request(target, message)) as T;
 }

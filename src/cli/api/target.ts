@@ -1,38 +1,33 @@
-// Which server to ask and with what credential: flags, then the environment, then the profile.
+// Which server to call and with which credential: flags first, then the environment, then the profile.
 import type { Command } from "commander";
+import { ExitError } from "../ui/output.ts";
 import { findProfile } from "./profiles.ts";
 import type { Target } from "./request.ts";
-import { ExitError } from "../ui/output.ts";
 
 export type TargetOptions = { url?: string; secretKey?: string; sessionToken?: string; profile?: string };
-export type OutputOptions = { json?: true; quiet?: true };
 
-const DEFAULT_URL = "http://127.0.0.1:4747";
+export const DEFAULT_URL = "http://127.0.0.1:4747";
 
 export function targetFlags(command: Command): Command {
   return command
-    .option("--url <url>", "address of the server (KEYRACK_URL)")
+    .option("--url <url>", "server URL (KEYRACK_URL)")
     .option("--secret-key <key>", "secret key to use (KEYRACK_SECRET_KEY)")
     .option("--session-token <token>", "session to use (KEYRACK_SESSION_TOKEN)")
     .option("--profile <name>", "profile to use (KEYRACK_PROFILE)");
-}
-
-export function outputFlags(command: Command, quiet = "print only the id"): Command {
-  return command.option("--json", "print one JSON document").option("--quiet", quiet);
 }
 
 const sameServer = (a: string, b: string): boolean => a.replace(/\/+$/, "") === b.replace(/\/+$/, "");
 
 export function resolveTarget(options: TargetOptions): Target {
   const { env } = process;
-  // A profile that was asked for by flag wins over the environment.
-  const asked = options.profile ? findProfile(options.profile)?.profile : undefined;
-  const given = options.secretKey ?? options.sessionToken;
+  // A profile named by flag wins over the environment.
+  const named = options.profile ? findProfile(options.profile)?.profile : undefined;
+  const fromFlag = options.secretKey ?? options.sessionToken;
   const fromEnv = env.KEYRACK_SECRET_KEY || env.KEYRACK_SESSION_TOKEN;
-  const url = options.url ?? asked?.url ?? env.KEYRACK_URL;
-  if (given) return { url: url ?? findProfile(undefined)?.profile.url ?? DEFAULT_URL, bearer: given };
-  if (fromEnv && !asked) return { url: url ?? findProfile(undefined)?.profile.url ?? DEFAULT_URL, bearer: fromEnv };
-  const profile = asked ?? findProfile(undefined)?.profile;
+  const url = options.url ?? named?.url ?? env.KEYRACK_URL;
+  if (fromFlag) return { url: url ?? findProfile(undefined)?.profile.url ?? DEFAULT_URL, bearer: fromFlag };
+  if (fromEnv && !named) return { url: url ?? findProfile(undefined)?.profile.url ?? DEFAULT_URL, bearer: fromEnv };
+  const profile = named ?? findProfile(undefined)?.profile;
   const bearer = profile?.secret_key ?? profile?.session_token ?? null;
   if (!url) return { url: profile?.url ?? DEFAULT_URL, bearer };
   return { url, bearer: profile && sameServer(url, profile.url) ? bearer : null };

@@ -1,15 +1,15 @@
-// `keyrack check-key`: what a credential's text says about it, offline. The text itself is never printed.
+// `keyrack check-key`: reads a credential's kind, environment and checksum from its text, offline. Never prints the
+// text itself.
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
 import { guessCredentialKind, parseCredential, parseInviteToken } from "../../kernel/credentials.ts";
-import { ExitError, out, readStdin, table } from "../ui/output.ts";
-import { outputFlags, type OutputOptions } from "../api/target.ts";
+import { ExitError, examples, outputFlags, print, readStdin, table, type OutputOptions } from "../ui/output.ts";
 
 export function addCheckKeyCommand(program: Command): void {
   outputFlags(program.command("check-key"), "print only the display prefix")
-    .description("Check a key's form and checksum, offline. Exit 4 when it is not one of ours.")
-    .argument("<key>", "the key; - reads it from stdin, so that it stays out of the shell's history")
-    .addHelpText("after", "\nExamples:\n  keyrack check-key - < key.txt\n  pbpaste | keyrack check-key - --json")
+    .description("Check a key's format and checksum, offline. Exit 4 if it is not a Keyrack key.")
+    .argument("<key>", "the key, or - to read it from stdin and keep it out of the shell history")
+    .addHelpText("after", examples(["keyrack check-key - < key.txt", "pbpaste | keyrack check-key - --json"]))
     .action((key: string, options: OutputOptions) => checkKey(key, options));
 }
 
@@ -27,23 +27,20 @@ async function checkKey(given: string, options: OutputOptions): Promise<void> {
     display_prefix: parsed?.displayPrefix ?? null,
     lookup_hash: valid ? createHash("sha256").update(text).digest("hex") : null,
   };
-  if (options.json) out(JSON.stringify(body));
+  if (options.json) print(JSON.stringify(body));
   else if (options.quiet) {
-    if (body.display_prefix) out(body.display_prefix);
+    if (body.display_prefix) print(body.display_prefix);
   } else if (valid) {
-    out(
+    print(
       table([
         ["kind", String(kind)],
         ["environment", body.env ?? "-"],
-        ["checksum", "good"],
+        ["checksum", "valid"],
         ["display prefix", body.display_prefix ?? "-"],
         ["lookup hash", String(body.lookup_hash)],
       ]),
     );
   }
   if (!valid)
-    throw new ExitError(
-      kind ? "The checksum or the form is wrong: mistyped or cut off." : "This is not a Keyrack key.",
-      4,
-    );
+    throw new ExitError(kind ? "Wrong checksum or length: the key is mistyped or cut off." : "Not a Keyrack key.", 4);
 }

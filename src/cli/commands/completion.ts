@@ -1,41 +1,44 @@
-// `keyrack completion bash/zsh/fish`: prints a script that knows every noun, verb and flag, made from the commands.
-import { Command } from "commander";
-import { nouns } from "../command-table.ts";
-import { ExitError, out } from "../ui/output.ts";
+// `keyrack completion bash/zsh/fish`: prints a script with every command and flag, built from the commands themselves.
+import type { Command } from "commander";
+import { ExitError, examples, print } from "../ui/output.ts";
 
-type Words = { command: string; words: { word: string; about: string }[] };
+type Word = { word: string; about: string };
+/** A command and the words that may follow it. */
+type Completion = { command: string; words: Word[] };
 
-export function addCompletionCommand(program: Command): void {
+const SHELLS: Record<string, (all: Completion[]) => string> = { bash, zsh, fish };
+
+/** `buildFullProgram` is an argument because the command table, which has it, loads this file. */
+export function addCompletionCommand(program: Command, buildFullProgram: () => Promise<Command>): void {
   program
     .command("completion")
-    .description("Print a completion script for your shell.")
     .argument("<shell>", "bash, zsh or fish")
     .option("--json", "print every command and flag as JSON instead")
-    .option("--quiet", "changes nothing")
+    .option("--quiet", "no effect")
     .addHelpText(
       "after",
-      "\nExamples:\n  keyrack completion bash > /etc/bash_completion.d/keyrack\n  keyrack completion fish > ~/.config/fish/completions/keyrack.fish",
+      examples([
+        "keyrack completion bash > /etc/bash_completion.d/keyrack",
+        "keyrack completion fish > ~/.config/fish/completions/keyrack.fish",
+      ]),
     )
     .action(async (shell: string, options: { json?: true }) => {
-      const all = await wordsOfAll();
-      if (options.json) return out(JSON.stringify({ object: "list", data: all }));
-      const script = { bash, zsh, fish }[shell as "bash"];
-      if (!script) throw new ExitError("The shell is bash, zsh or fish.", 2);
-      out(script(all));
+      const all = listCompletions(await buildFullProgram());
+      if (options.json) return print(JSON.stringify({ object: "list", data: all }));
+      const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
+      if (!script) throw new ExitError("The shell must be bash, zsh or fish.", 2);
+      print(script(all));
     });
 }
 
-/** Every command with the words that may follow it. */
-export async function wordsOfAll(): Promise<Words[]> {
-  const program = new Command("keyrack");
-  for (const { load } of Object.values(nouns)) (await load())(program);
-  const all: Words[] = [];
+function listCompletions(program: Command): Completion[] {
+  const all: Completion[] = [];
   const visit = (command: Command, path: string): void => {
-    const subs = command.commands.map((sub) => ({ word: sub.name(), about: sub.description() }));
+    const subcommands = command.commands.map((sub) => ({ word: sub.name(), about: sub.description() }));
     const flags = command.options
       .filter(({ long }) => long)
       .map(({ long, description }) => ({ word: long ?? "", about: description }));
-    all.push({ command: path, words: [...subs, ...flags, { word: "--help", about: "display help" }] });
+    all.push({ command: path, words: [...subcommands, ...flags, { word: "--help", about: "display help" }] });
     for (const sub of command.commands) visit(sub, `${path} ${sub.name()}`.trim());
   };
   visit(program, "");
@@ -44,7 +47,7 @@ export async function wordsOfAll(): Promise<Words[]> {
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-function bash(all: Words[]): string {
+function bash(all: Completion[]): string {
   const cases = all.map(
     ({ command, words }) => `    ${quoted(command)}) words=${quoted(words.map(({ word }) => word).join(" "))} ;;`,
   );
@@ -62,8 +65,8 @@ ${cases.join("\n")}
 complete -o default -F _keyrack keyrack`;
 }
 
-function zsh(all: Words[]): string {
-  const entry = ({ word, about }: Words["words"][number]): string => quoted(`${word}:${about.replaceAll(":", "\\:")}`);
+function zsh(all: Completion[]): string {
+  const entry = ({ word, about }: Word): string => quoted(`${word}:${about.replaceAll(":", "\\:")}`);
   const cases = all.map(({ command, words }) => `    ${quoted(command)}) list=(${words.map(entry).join(" ")}) ;;`);
   return `#compdef keyrack
 _keyrack() {
@@ -81,7 +84,7 @@ ${cases.join("\n")}
 compdef _keyrack keyrack`;
 }
 
-function fish(all: Words[]): string {
+function fish(all: Completion[]): string {
   const lines = all.flatMap(({ command, words }) => {
     const seen =
       command === ""
@@ -91,8 +94,8 @@ function fish(all: Words[]): string {
             .map((word) => `__fish_seen_subcommand_from ${word}`)
             .join("; and ");
     return words.map(({ word, about }) => {
-      const what = word.startsWith("--") ? `-l ${word.slice(2)}` : `-f -a ${quoted(word)}`;
-      return `complete -c keyrack -n ${quoted(seen)} ${what} -d ${quoted(about)}`;
+      const candidate = word.startsWith("--") ? `-l ${word.slice(2)}` : `-f -a ${quoted(word)}`;
+      return `complete -c keyrack -n ${quoted(seen)} ${candidate} -d ${quoted(about)}`;
     });
   });
   return ["# fish completion for keyrack", ...lines].join("\n");

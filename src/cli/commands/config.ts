@@ -1,60 +1,53 @@
 // `keyrack config show/check/example`.
 import type { Command } from "commander";
-import { BadSetting, fileKey, loadSettings, settingsTable, type SettingName } from "../../config/settings.ts";
-import { ExitError, out, settingFlags, table } from "../ui/output.ts";
+import { fileKey, settingsTable, type SettingName } from "../../config/settings.ts";
+import { readSettings } from "../settings.ts";
+import { examples, outputFlags, print, table, type Examples, type OutputOptions } from "../ui/output.ts";
+
+type Options = OutputOptions & { config?: string };
 
 const names = Object.keys(settingsTable) as SettingName[];
 
+function configFlags(command: Command, quiet: string, worked: Examples): Command {
+  command
+    .option("--config <file>", "settings file")
+    .option("--data-dir <dir>", "folder with the database, keys, mail and backups");
+  return outputFlags(command, quiet).addHelpText("after", examples(worked));
+}
+
 export function addConfigCommands(program: Command): void {
-  const config = program.command("config").description("Show and check settings.");
-  config
-    .command("show")
-    .description("Every setting with its value and where it comes from. Secrets are hidden.")
-    .option("--config <file>", "settings file")
-    .option("--data-dir <dir>", "folder that holds everything")
-    .option("--json", "one JSON document")
-    .option("--quiet", "only what differs from its default")
-    .addHelpText("after", "\nExamples:\n  keyrack config show\n  keyrack config show --json")
+  const config = program.command("config");
+  configFlags(config.command("show"), "print only settings that differ from their default", [
+    "keyrack config show",
+    "keyrack config show --json",
+  ])
+    .description("Show every setting with its value and source. Secrets are hidden.")
     .action((options: Options) => show(options));
-  config
-    .command("check")
+  configFlags(config.command("check"), "print nothing; use the exit code", [
+    "keyrack config check",
+    "keyrack config check --config /etc/keyrack.toml",
+  ])
     .description("Check the settings without starting anything.")
-    .option("--config <file>", "settings file")
-    .option("--data-dir <dir>", "folder that holds everything")
-    .option("--json", "one JSON document")
-    .option("--quiet", "print nothing; the exit code tells")
-    .addHelpText("after", "\nExamples:\n  keyrack config check\n  keyrack config check --config /etc/keyrack.toml")
     .action((options: Options) => check(options));
   config
     .command("example")
-    .description("A keyrack.toml with every setting and its default.")
-    .addHelpText("after", "\nExamples:\n  keyrack config example\n  keyrack config example > keyrack.toml")
-    .action(() => out(example()));
-}
-
-type Options = { config?: string; json?: true; quiet?: true };
-
-function load(options: Options) {
-  try {
-    return loadSettings({ env: process.env, flags: settingFlags(options), configFile: options.config });
-  } catch (error) {
-    if (error instanceof BadSetting) throw new ExitError(error.message, 2);
-    throw error;
-  }
+    .description("Print a keyrack.toml with every setting and its default.")
+    .addHelpText("after", examples(["keyrack config example", "keyrack config example > keyrack.toml"]))
+    .action(() => print(exampleFile()));
 }
 
 function show(options: Options): void {
-  const { raw } = load(options);
+  const { raw } = readSettings(options);
   const rows = names.map((name) => {
     const { value, source } = raw[name];
     return { name: settingsTable[name].env, value: settingsTable[name].secret && value ? "(hidden)" : value, source };
   });
-  if (options.json) return out(JSON.stringify({ object: "list", data: rows }));
+  if (options.json) return print(JSON.stringify({ object: "list", data: rows }));
   if (options.quiet) {
-    for (const { name, value, source } of rows) if (source !== "default") out(`${name}=${value}`);
+    for (const { name, value, source } of rows) if (source !== "default") print(`${name}=${value}`);
     return;
   }
-  out(
+  print(
     table([
       ["SETTING", "VALUE", "SOURCE"],
       ...rows.map(({ name, value, source }) => [name, value || "(unset)", source]),
@@ -63,21 +56,21 @@ function show(options: Options): void {
 }
 
 function check(options: Options): void {
-  const { warnings } = load(options);
-  if (options.json) return out(JSON.stringify({ ok: true, warnings }));
+  const { warnings } = readSettings(options);
+  if (options.json) return print(JSON.stringify({ ok: true, warnings }));
   if (options.quiet) return;
-  for (const warning of warnings) out(`warning: ${warning}`);
-  out("The settings are good.");
+  for (const warning of warnings) print(`warning: ${warning}`);
+  print("The settings are valid.");
 }
 
-export function example(): string {
+function exampleFile(): string {
   const blocks = names.map((name) => {
     const { about, fallback, kind } = settingsTable[name];
     const numeric = ["port", "count", "ms", "wait", "password_min", "zero_or_count"].includes(kind);
     return `# ${about}\n# ${fileKey(name)} = ${numeric ? fallback : JSON.stringify(fallback)}\n`;
   });
   return [
-    "# keyrack.toml: every setting with its default. Environment variables and flags win over this file.\n",
+    "# keyrack.toml: every setting with its default. Environment variables and flags override this file.\n",
     ...blocks,
   ].join("\n");
 }

@@ -7,85 +7,88 @@ import {
   operatorFlags,
   operatorSettings,
   refuseWhileRunning,
-  show,
   withServices,
   type OperatorOptions,
 } from "../operator.ts";
-import { createSteps } from "../ui/progress-steps.ts";
-import { ExitError, table } from "../ui/output.ts";
+import { ExitError, plural, printResult, table } from "../ui/output.ts";
+import { withProgress } from "../ui/progress.ts";
 
 export function addDbCommands(program: Command): void {
-  const db = program.command("db").description("The database's schema.");
-  operatorFlags(db.command("migrate"), [
-    "keyrack db migrate",
-    "keyrack db migrate --database-url postgres://keyrack@db/keyrack",
-  ])
-    .description("Bring the schema up to date. A server does this by itself when it starts; refused while one runs.")
+  const db = program.command("db");
+  operatorFlags(
+    db.command("migrate"),
+    ["keyrack db migrate", "keyrack db migrate --database-url postgres://keyrack@db/keyrack"],
+    "print only the applied migrations",
+  )
+    .description("Apply pending schema migrations. A server does this when it starts; refused while one is running.")
     .action((options: OperatorOptions) => migrate(options));
-  operatorFlags(db.command("check"), ["keyrack db check --data-dir /var/lib/keyrack", "keyrack db check --json"])
+  operatorFlags(
+    db.command("check"),
+    ["keyrack db check --data-dir /var/lib/keyrack", "keyrack db check --json"],
+    "print only problems",
+  )
     .description(
-      "Check schema, integrity and every audit chain, read-only and beside a running server. Exit 4 when something is wrong.",
+      "Check schema, integrity and every audit chain. Read-only, safe while a server is running. Exit 4 on problems.",
     )
     .action((options: OperatorOptions) => check(options));
-  operatorFlags(db.command("copy"), [
-    "keyrack db copy --to postgres://keyrack@db/keyrack --dry-run",
-    "keyrack db copy --database-url postgres://keyrack@db/keyrack --to sqlite:./keyrack-data/keyrack.db",
-  ])
-    .description(
-      "Move a whole deployment from SQLite to PostgreSQL or back, every value and every audit chain verified.",
-    )
+  operatorFlags(
+    db.command("copy"),
+    [
+      "keyrack db copy --to postgres://keyrack@db/keyrack --dry-run",
+      "keyrack db copy --database-url postgres://keyrack@db/keyrack --to sqlite:./keyrack-data/keyrack.db",
+    ],
+    "print only the number of rows",
+  )
+    .description("Copy a deployment from SQLite to PostgreSQL or back, and verify every value and every audit chain.")
     .option("--to <url>", "the new database: sqlite:FILE or postgres://…")
-    .option("--dry-run", "check both sides and say what would be copied")
+    .option("--dry-run", "check both databases and show what would be copied")
     .action((options: CopyOptions) => copy(options));
 }
 
 type CopyOptions = OperatorOptions & { to?: string; dryRun?: true };
 
-/** The other database, as a setting would name it. */
-function readTarget(text: string | undefined): Exclude<DatabaseSetting, { kind: "default" }> {
-  if (!text) throw new ExitError("--to is missing: sqlite:FILE or postgres://…", 2);
+const MISSING_TO = "Missing --to: sqlite:FILE or postgres://…";
+
+function parseTo(text: string | undefined): Exclude<DatabaseSetting, { kind: "default" }> {
+  if (!text) throw new ExitError(MISSING_TO, 2);
   try {
     const setting = readers.database(text);
     if (setting.kind !== "default") return setting;
   } catch (error) {
     throw new ExitError(`--to ${(error as Error).message}.`, 2);
   }
-  throw new ExitError("--to is missing: sqlite:FILE or postgres://…", 2);
+  throw new ExitError(MISSING_TO, 2);
 }
 
 async function copy(options: CopyOptions): Promise<void> {
-  const to = readTarget(options.to);
+  const to = parseTo(options.to);
   const settings = operatorSettings(options);
-  await refuseWhileRunning(resolve(settings.data_dir), "copy it");
+  await refuseWhileRunning(resolve(settings.data_dir), "copy its database");
   const { copyOffline } = await import("../../server/offline.ts");
-  const steps = createSteps();
-  let copied: CopiedDatabase;
-  try {
-    copied = await copyOffline({ settings, to, dryRun: options.dryRun === true, onProgress: steps.tell });
-  } finally {
-    steps.end();
-  }
-  show(options, { json: copied, quiet: String(copied.rows), human: copiedText(copied) });
+  const copied = await withProgress((onProgress) =>
+    copyOffline({ settings, to, dryRun: options.dryRun === true, onProgress }),
+  );
+  printResult(options, { json: copied, quiet: String(copied.rows), human: copyReport(copied) });
 }
 
-function copiedText({ from, to, dry_run, tables, rows, chains, audit_rows, took_ms }: CopiedDatabase): string {
+function copyReport({ from, to, dry_run, tables, rows, chains, audit_rows, took_ms }: CopiedDatabase): string {
   const filled = tables.filter((each) => each.rows > 0).map((each) => [`  ${each.name}`, String(each.rows)]);
-  const proof = `${chains} audit chains (${audit_rows} rows) verified`;
+  const proof = `${plural(chains, "audit chain")} (${plural(audit_rows, "row")}) verified`;
   const seconds = `${(took_ms / 1_000).toFixed(1)} s`;
   if (dry_run)
-    return `${table(filled)}\nWould copy ${rows} rows from ${from}\nto ${to}. ${proof} here; nothing was written.`;
+    return `${table(filled)}\nWould copy ${plural(rows, "row")} from ${from}\nto ${to}. ${proof}; nothing was written.`;
   return [
     table(filled),
-    `Copied ${rows} rows from ${from}`,
-    `to ${to} in ${seconds}: every value equal, ${proof} there.`,
-    "Set KEYRACK_DATABASE_URL to the new database and start the server. Never start one on the old again.",
+    `Copied ${plural(rows, "row")} from ${from}`,
+    `to ${to} in ${seconds}. Verified: every value is equal, ${proof}.`,
+    "Next: set KEYRACK_DATABASE_URL to the new database and start the server. Do not start one on the old database again.",
   ].join("\n");
 }
 
 async function migrate(options: OperatorOptions): Promise<void> {
   const applied = await withServices(options, async (services) => services.store.applied);
   const human = applied.length > 0 ? `Applied ${applied.join(", ")}.` : "The schema is up to date.";
-  show(options, { json: { object: "migration", applied }, quiet: applied.join("\n"), human });
+  printResult(options, { json: { object: "migration", applied }, quiet: applied.join("\n"), human });
 }
 
 async function check(options: OperatorOptions): Promise<void> {
@@ -97,13 +100,13 @@ async function check(options: OperatorOptions): Promise<void> {
   const target = await databaseOf(options);
   const known = loadMigrations(target.kind);
   const findings = await withSource(target, async (source) => {
-    const past = await chains.appliedMigrations(source);
-    const foreign = past.filter(
+    const applied = await chains.appliedMigrations(source);
+    const unknown = applied.filter(
       ({ version, checksum }) => known.find((one) => one.version === version)?.checksum !== checksum,
     );
-    const pending = known.filter(({ version }) => !past.some((one) => one.version === version));
+    const pending = known.filter(({ version }) => !applied.some((one) => one.version === version));
     return [
-      ...foreign.map(({ name }) => `migration ${name} is not one of this version's`),
+      ...unknown.map(({ name }) => `migration ${name} is unknown to this version`),
       ...pending.map(({ name }) => `migration ${name} is pending: run keyrack db migrate, or start the server`),
       ...(await chains.integrityFindings(source, target.kind === "sqlite")),
     ];
@@ -113,12 +116,12 @@ async function check(options: OperatorOptions): Promise<void> {
     if (!verified) findings.push(`audit chain ${workspace_id} is broken at seq ${broken_seq}: ${reason}`);
   const ok = findings.length === 0;
   const human = ok
-    ? `The database is sound: schema up to date, ${verdicts.length} audit chains whole.`
+    ? `No problems found: the schema is up to date, ${plural(verdicts.length, "audit chain")} verified.`
     : findings.join("\n");
-  show(options, {
+  printResult(options, {
     json: { object: "database_check", ok, findings, chains: verdicts.length },
     quiet: findings.join("\n"),
     human,
   });
-  if (!ok) throw new ExitError(`${findings.length} findings.`, 4);
+  if (!ok) throw new ExitError(`${plural(findings.length, "problem")} found.`, 4);
 }

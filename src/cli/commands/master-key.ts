@@ -1,17 +1,16 @@
 // `keyrack master-key rotate`. Refused while a server runs.
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { operatorFlags, operatorSettings, refuseWhileRunning, show, type OperatorOptions } from "../operator.ts";
+import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptions } from "../operator.ts";
+import { plural, printResult } from "../ui/output.ts";
 
 export function addMasterKeyCommands(program: Command): void {
-  const noun = program
-    .command("master-key")
-    .description("The key that everything secret in the database is sealed under.");
-  operatorFlags(noun.command("rotate"), [
-    "keyrack master-key rotate",
-    "keyrack master-key rotate --data-dir /var/lib/keyrack",
-  ])
-    .description("Make a new master key and seal everything anew under it. Refused while a server runs.")
+  operatorFlags(
+    program.command("master-key").command("rotate"),
+    ["keyrack master-key rotate", "keyrack master-key rotate --data-dir /var/lib/keyrack"],
+    "print only the old key's file",
+  )
+    .description("Create a new master key and re-encrypt every secret with it. Refused while a server is running.")
     .action((options: OperatorOptions) => rotate(options));
 }
 
@@ -25,10 +24,15 @@ async function rotate(options: OperatorOptions): Promise<void> {
   const log = createLog({ level: "error", pretty: process.stderr.isTTY });
   const rotated = await rotateMasterKey(settings, log);
   const { signing_keys, outbox, idempotency_records } = rotated.resealed;
+  const resealed = [
+    plural(signing_keys, "signing key"),
+    plural(outbox, "unsent message"),
+    plural(idempotency_records, "idempotency record"),
+  ];
   const human = [
-    `Sealed anew: ${signing_keys} signing keys, ${outbox} unsent mails, ${idempotency_records} kept answers.`,
-    `The old key is kept as ${rotated.old_key_file}: backups made until now need it. Move it to a safe place.`,
-    "Counts of failed log-ins start again. Give the new key to every process on this database, then start them.",
+    `Rotated the master key. Re-encrypted: ${resealed.join(", ")}.`,
+    `The old key is in ${rotated.old_key_file}: backups made before now need it. Move it to a safe place.`,
+    "Failed-login counts start at zero. Give every process on this database the new key before you start it.",
   ].join("\n");
-  show(options, { json: rotated, quiet: rotated.old_key_file, human });
+  printResult(options, { json: rotated, quiet: rotated.old_key_file, human });
 }

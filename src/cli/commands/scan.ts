@@ -1,34 +1,42 @@
-// `keyrack scan`: finds our credentials in files, offline. The checksum rejects what only looks like one, and a find is
-// printed by its display prefix, never whole: the report may go to places where the key must not.
+// `keyrack scan`: finds Keyrack credentials in files, offline. The checksum rejects look-alikes. A match is printed by
+// its display prefix, never whole: the report may end up in a CI log.
 import { closeSync, lstatSync, openSync, readdirSync, readSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { CREDENTIAL_PATTERN, parseCredential } from "../../kernel/credentials.ts";
-import { ExitError, out, safe, table } from "../ui/output.ts";
-import { outputFlags, type OutputOptions } from "../api/target.ts";
+import {
+  ExitError,
+  escapeControls,
+  examples,
+  outputFlags,
+  plural,
+  print,
+  table,
+  type OutputOptions,
+} from "../ui/output.ts";
 
-type Found = { path: string; line: number; column: number; kind: string; env: string | null; display_prefix: string };
+type Match = { path: string; line: number; column: number; kind: string; env: string | null; display_prefix: string };
 
 const CHUNK = 1 << 20;
-/** Longer than any credential: what a chunk carries over into the next. */
+/** Bytes of a chunk that are scanned again with the next one; longer than any credential. */
 const OVERLAP = 128;
-/** Looks ahead, so that what only looks like a key does not hide one that begins inside it. */
+/** A look-ahead, so that a look-alike does not hide a key that begins inside it. */
 const PATTERN = new RegExp(`(?=(${CREDENTIAL_PATTERN.join("|")}))`, "g");
 
 export function addScanCommand(program: Command): void {
   outputFlags(program.command("scan"), "print only the paths")
     .description(
-      "Find keys in files and folders, offline. Exit 4 when any is found, 1 when a path cannot be read; whole keys are never printed.",
+      "Find keys in files and folders, offline. Never prints whole keys. Exit 4 if a key is found, 1 if a path is unreadable.",
     )
-    .argument("<path...>", "files or folders; everything in them is read, ignored files too")
-    .addHelpText("after", "\nExamples:\n  keyrack scan .\n  keyrack scan src config.yaml --json")
+    .argument("<path...>", "files or folders; everything in them is read, including ignored files")
+    .addHelpText("after", examples(["keyrack scan .", "keyrack scan src config.yaml --json"]))
     .action((paths: string[], options: OutputOptions) => scan(paths, options));
 }
 
 function* filesUnder(path: string, skipped: string[]): Generator<string> {
-  const stat = lstatSync(path, { throwIfNoEntry: false }); // it may have gone since its folder was read
+  const stat = lstatSync(path, { throwIfNoEntry: false }); // may have been deleted since its folder was listed
   if (stat?.isFile()) yield path;
-  if (!stat?.isDirectory()) return; // links would lead out of the tree, and devices never end
+  if (!stat?.isDirectory()) return; // links lead out of the tree, and devices never end
   let names: string[] = [];
   try {
     names = readdirSync(path).toSorted();
@@ -38,9 +46,9 @@ function* filesUnder(path: string, skipped: string[]): Generator<string> {
   for (const name of names) yield* filesUnder(join(path, name), skipped);
 }
 
-/** Reads a file of any size and kind in pieces, as bytes: binary files hold keys too. */
-function scanFile(path: string): Found[] {
-  const found: Found[] = [];
+/** Reads a file of any size in chunks, as bytes: binary files contain keys too. */
+function scanFile(path: string): Match[] {
+  const found: Match[] = [];
   const file = openSync(path, "r");
   try {
     const chunk = Buffer.alloc(CHUNK);
@@ -53,7 +61,7 @@ function scanFile(path: string): Found[] {
       const last = read === 0;
       const end = last ? text.length : Math.max(0, text.length - OVERLAP);
       let seen = 0;
-      // Each byte is passed once: a file may be nothing but keys.
+      // Passes each byte once, to stay linear on a file full of keys.
       const passTo = (index: number): void => {
         const passed = text.slice(seen, index).split("\n");
         column = (passed.length === 1 ? column : 1) + (passed.at(-1) ?? "").length;
@@ -61,7 +69,7 @@ function scanFile(path: string): Found[] {
         seen = index;
       };
       for (const match of text.matchAll(PATTERN)) {
-        if (match.index >= end) break; // it may go on in the next piece
+        if (match.index >= end) break; // it may continue in the next chunk
         const parsed = parseCredential(match[1] ?? "");
         if (!parsed) continue;
         passTo(match.index);
@@ -77,14 +85,15 @@ function scanFile(path: string): Found[] {
 }
 
 function scan(paths: string[], options: OutputOptions): void {
-  const found: Found[] = [];
+  const found: Match[] = [];
   const skipped: string[] = [];
   let files = 0;
   for (const path of paths) {
     const stat = statSync(path, { throwIfNoEntry: false });
-    if (!stat) throw new ExitError(`There is no ${safe(path)}.`, 2);
-    if (!stat.isFile() && !stat.isDirectory()) throw new ExitError(`${safe(path)} is neither a file nor a folder.`, 2);
-    // A link that was named is followed; one that lies in the tree is not.
+    if (!stat) throw new ExitError(`${escapeControls(path)} does not exist.`, 2);
+    if (!stat.isFile() && !stat.isDirectory())
+      throw new ExitError(`${escapeControls(path)} is neither a file nor a folder.`, 2);
+    // Follows a link that was named, but none inside the tree.
     for (const file of filesUnder(lstatSync(path).isSymbolicLink() ? realpathSync(path) : path, skipped)) {
       try {
         found.push(...scanFile(file));
@@ -94,23 +103,26 @@ function scan(paths: string[], options: OutputOptions): void {
       }
     }
   }
-  if (options.json) out(JSON.stringify({ object: "scan", files, found, skipped }));
-  else if (options.quiet) for (const path of new Set(found.map((one) => one.path))) out(safe(path));
+  if (options.json) print(JSON.stringify({ object: "scan", files, found, skipped }));
+  else if (options.quiet) for (const path of new Set(found.map((one) => one.path))) print(escapeControls(path));
   else if (found.length > 0) {
     const rows = found.map((one) => [
-      `${safe(one.path)}:${one.line}:${one.column}`,
+      `${escapeControls(one.path)}:${one.line}:${one.column}`,
       one.kind,
       one.env ?? "-",
       `${one.display_prefix}…`,
     ]);
-    out(table([["WHERE", "KIND", "ENV", "KEY"], ...rows]));
-  } else out(`No keys in ${files} files.`);
+    print(table([["LOCATION", "KIND", "ENV", "KEY"], ...rows]));
+  } else print(`No keys found in ${plural(files, "file")}.`);
   if (found.length > 0)
     throw new ExitError(
-      `${found.length} keys found. Revoke and rotate them: keyrack key revoke, keyrack secret-key rotate.`,
+      `${plural(found.length, "key")} found. Rotate or revoke: keyrack key rotate, keyrack key revoke.`,
       4,
     );
-  // Nothing found is only true of what was read.
+  // A clean result covers only what could be read.
   if (skipped.length > 0)
-    throw new ExitError(`${skipped.length} paths could not be read, the first is ${safe(skipped[0] ?? "")}.`, 1);
+    throw new ExitError(
+      `Cannot read ${plural(skipped.length, "path")}, first: ${escapeControls(skipped[0] ?? "")}.`,
+      1,
+    );
 }

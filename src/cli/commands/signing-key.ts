@@ -1,36 +1,42 @@
 // `keyrack signing-key list/rotate`: the keys that sign embed tokens.
 import type { Command } from "commander";
 import type { SigningKeyView } from "../../domain/embed/signing-keys.ts";
-import { operate, operatorFlags, show, type OperatorOptions } from "../operator.ts";
-import { table } from "../ui/output.ts";
+import { operate, operatorFlags, type OperatorOptions } from "../operator.ts";
+import { minute, printResult, table } from "../ui/output.ts";
+
+const QUIET = "print only the id of the key that signs";
 
 export function addSigningKeyCommands(program: Command): void {
-  const noun = program.command("signing-key").description("The keys that sign embed tokens.");
-  operatorFlags(noun.command("list"), ["keyrack signing-key list", "keyrack signing-key list --json"])
-    .description("Every signing key with its state: signing, next, standby, retired, removed.")
+  const noun = program.command("signing-key");
+  operatorFlags(noun.command("list"), ["keyrack signing-key list", "keyrack signing-key list --json"], QUIET)
+    .description("List signing keys with their state: signing, next, standby, retired or removed.")
     .action((options: OperatorOptions) => list(options));
-  operatorFlags(noun.command("rotate"), ["keyrack signing-key rotate", "keyrack signing-key rotate --compromised"])
-    .description("Hand signing over to the standby and publish a new one.")
-    .option("--compromised", "the present key ends at once, and every outstanding embed token with it")
+  operatorFlags(
+    noun.command("rotate"),
+    ["keyrack signing-key rotate", "keyrack signing-key rotate --compromised"],
+    QUIET,
+  )
+    .description("Promote the standby key to signing and publish a new standby.")
+    .option("--compromised", "remove the current key at once and invalidate every embed token it signed")
     .action((options: OperatorOptions & { compromised?: true }) => rotate(options));
 }
 
 async function list(options: OperatorOptions): Promise<void> {
-  print(await operate(options, "signing-key.list"), options);
+  printKeys(await operate(options, "signing-key.list"), options);
 }
 
 async function rotate(options: OperatorOptions & { compromised?: true }): Promise<void> {
   const keys = await operate(options, "signing-key.rotate", { compromised: options.compromised === true });
-  print(keys, options);
+  printKeys(keys, options);
 }
 
-function print(data: SigningKeyView[], options: OperatorOptions): void {
+function printKeys(data: SigningKeyView[], options: OperatorOptions): void {
   const rows = data.map(({ kid, state, published_at, active_from, retired_at, removed_at }) => [
     kid,
     state,
-    ...[published_at, active_from, retired_at, removed_at].map((time) => time?.slice(0, 16).concat("Z") ?? "-"),
+    ...[published_at, active_from, retired_at, removed_at].map(minute),
   ]);
-  show(options, {
+  printResult(options, {
     json: { object: "list", data },
     quiet: data.find(({ state }) => state === "signing")?.kid ?? "",
     human: table([["KID", "STATE", "PUBLISHED", "SIGNS FROM", "UNTIL", "REMOVED"], ...rows]),

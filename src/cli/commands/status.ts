@@ -1,9 +1,9 @@
-// `keyrack status`: how the server and its parts are.
+// `keyrack status`: the health of the server and its components.
 import type { Command } from "commander";
-import { cell } from "../ui/format.ts";
 import { request } from "../api/request.ts";
-import { ExitError, out, table } from "../ui/output.ts";
-import { outputFlags, resolveTarget, type OutputOptions } from "../api/target.ts";
+import { resolveTarget } from "../api/target.ts";
+import { cell } from "../ui/format.ts";
+import { ExitError, examples, outputFlags, print, table, type OutputOptions } from "../ui/output.ts";
 
 type Status = {
   status: string;
@@ -12,31 +12,30 @@ type Status = {
 };
 
 export function addStatusCommand(program: Command): void {
-  outputFlags(program.command("status"), "print only the word")
-    .description("How the server and its parts are. Exit 1 when it is not well, 3 when not there.")
-    .option("--url <url>", "address of the server (KEYRACK_URL)")
+  outputFlags(program.command("status"), "print only the overall status")
+    .description("Show the health of the server and its components. Exit 1 if it is not ok, 3 if unreachable.")
+    .option("--url <url>", "server URL (KEYRACK_URL)")
     .option("--profile <name>", "profile to use (KEYRACK_PROFILE)")
-    .addHelpText("after", "\nExamples:\n  keyrack status\n  keyrack status --url https://keys.example.com --json")
+    .addHelpText("after", examples(["keyrack status", "keyrack status --url https://keys.example.com --json"]))
     .action((options: OutputOptions & { url?: string; profile?: string }) => status(options));
 }
 
 async function status(options: OutputOptions & { url?: string; profile?: string }): Promise<void> {
   const { url } = resolveTarget(options);
-  const answer = await request({ url, bearer: null }, { method: "GET", path: "/status", timeoutMs: 10_000 });
-  const body = parse(answer.text);
-  if (!body) throw new ExitError(`${url} answers, but not as Keyrack does.`, 1);
-  if (options.json) out(answer.text);
-  else if (options.quiet) out(body.status);
+  const { text } = await request({ url, bearer: null }, { method: "GET", path: "/status", timeoutMs: 10_000 });
+  const body = parseStatus(text);
+  if (!body) throw new ExitError(`The server at ${url} is not a Keyrack server. Check --url.`, 1);
+  if (options.json) print(text);
+  else if (options.quiet) print(body.status);
   else {
-    const parts = Object.entries(body.components).map(([name, health]) => [name, cell(health)]);
-    out(
-      table([["server", url], ["status", cell(body.status)], ...parts, ["restore test", restored(body.restoreTest)]]),
-    );
+    const components = Object.entries(body.components).map(([name, health]) => [name, cell(health)]);
+    const restoreTest = ["restore test", formatRestoreTest(body.restoreTest)];
+    print(table([["server", url], ["status", cell(body.status)], ...components, restoreTest]));
   }
-  if (body.status !== "ok") throw new ExitError(`The server is ${body.status}.`, 1);
+  if (body.status !== "ok") throw new ExitError(`The server's status is ${body.status}.`, 1);
 }
 
-function parse(text: string): Status | undefined {
+function parseStatus(text: string): Status | undefined {
   try {
     const body = JSON.parse(text) as Partial<Status> | null;
     return body?.status && body.components && body.restoreTest ? (body as Status) : undefined;
@@ -45,7 +44,7 @@ function parse(text: string): Status | undefined {
   }
 }
 
-function restored({ lastRunAt, pass, backupId }: Status["restoreTest"]): string {
-  if (lastRunAt === null) return "never";
+function formatRestoreTest({ lastRunAt, pass, backupId }: Status["restoreTest"]): string {
+  if (lastRunAt === null) return "never run";
   return `${pass ? "passed" : "failed"} ${cell(lastRunAt)} (${cell(backupId)})`;
 }

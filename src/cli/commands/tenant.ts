@@ -1,19 +1,25 @@
-// `keyrack tenant`: the one-call verbs, and `import` for many at once.
+// `keyrack tenant`: the generated commands, and `import` to create many from a CSV file.
 import type { Command } from "commander";
+import { addApiCommands, commandSpec } from "../api/generated.ts";
+import { examples } from "../ui/output.ts";
 import { bulkFlags, type BulkOptions } from "./bulk/flags.ts";
-import { addVerbs, verbOf } from "../api/generated.ts";
 
 export function addTenantCommands(program: Command): void {
-  const tenant = addVerbs(program, "tenant");
+  const tenant = addApiCommands(program, "tenant");
   bulkFlags(tenant.command("import"))
-    .description("Make a tenant for every row of a CSV file: external_id, and optionally name and meta (JSON).")
-    .argument("<file>", "CSV file; its first row names the columns")
+    .description(
+      "Create a tenant for every row of a CSV file. Columns: external_id, and optionally name and meta (JSON).",
+    )
+    .argument("<file>", "CSV file; the first row names the columns")
     .addHelpText(
       "after",
-      "\nA second run goes on where the first one stopped, and never makes a tenant twice.\n\nExamples:\n  keyrack tenant import customers.csv\n  keyrack tenant import customers.csv --json",
+      `\nA second run resumes where the first one stopped and creates no tenant twice.\n${examples([
+        "keyrack tenant import customers.csv",
+        "keyrack tenant import customers.csv --json",
+      ])}`,
     )
     .action(async (file: string, options: BulkOptions) => {
       const { runBulk } = await import("./bulk/bulk.ts");
-      await runBulk({ file, verb: verbOf("tenant", "create"), what: "tenants", fixed: {}, options });
+      await runBulk({ file, spec: commandSpec("tenant", "create"), noun: "tenant", defaults: {}, options });
     });
 }

@@ -1,43 +1,44 @@
-// `keyrack user list/unlock/reset-link`: help for people who are locked out where no mail works.
+// `keyrack user list/unlock/reset-link`: helps people who are locked out where mail does not work.
 import type { Command } from "commander";
-import { operate, operatorFlags, show, type OperatorOptions } from "../operator.ts";
-import { table } from "../ui/output.ts";
+import { operate, operatorFlags, type OperatorOptions } from "../operator.ts";
+import { printResult, table } from "../ui/output.ts";
 
 export function addUserCommands(program: Command): void {
-  const user = program.command("user").description("People with an account on this deployment.");
+  const user = program.command("user");
   operatorFlags(user.command("list"), ["keyrack user list", "keyrack user list --json"])
-    .description("Every account, newest first.")
+    .description("List accounts, newest first.")
     .action((options: OperatorOptions) => list(options));
   operatorFlags(user.command("unlock"), [
     "keyrack user unlock ada@example.com",
     "keyrack user unlock ada@example.com --data-dir /var/lib/keyrack",
   ])
-    .description("Forget an account's failed log-ins.")
-    .argument("<email>", "address of the account")
+    .description("Clear an account's failed logins, so that it can log in again.")
+    .argument("<email>", "email address of the account")
     .action((email: string, options: OperatorOptions) => unlock(email, options));
-  operatorFlags(user.command("reset-link"), [
-    "keyrack user reset-link ada@example.com",
-    "keyrack user reset-link ada@example.com --quiet",
-  ])
-    .description("Make a link that sets a new password: valid once, for 30 minutes. --quiet prints the link alone.")
-    .argument("<email>", "address of the account")
+  operatorFlags(
+    user.command("reset-link"),
+    ["keyrack user reset-link ada@example.com", "keyrack user reset-link ada@example.com --quiet"],
+    "print only the link",
+  )
+    .description("Create a password reset link. It works once, within 30 minutes.")
+    .argument("<email>", "email address of the account")
     .action((email: string, options: OperatorOptions) => resetLink(email, options));
 }
 
 async function list(options: OperatorOptions): Promise<void> {
   const users = await operate(options, "user.list");
-  const yes = (flag: boolean): string => (flag ? "yes" : "no");
-  show(options, {
+  const yesNo = (flag: boolean): string => (flag ? "yes" : "no");
+  printResult(options, {
     json: users,
     quiet: users.data.map(({ id }) => id).join("\n"),
     human: table([
-      ["EMAIL", "VERIFIED", "CREATED", "LAST LOG-IN", "LOG-IN DISABLED"],
+      ["EMAIL", "VERIFIED", "CREATED", "LAST LOGIN", "LOGIN DISABLED"],
       ...users.data.map((user) => [
         user.email,
-        yes(user.email_verified),
+        yesNo(user.email_verified),
         user.created_at,
         user.last_login_at ?? "never",
-        yes(user.login_disabled),
+        yesNo(user.login_disabled),
       ]),
     ]),
   });
@@ -45,10 +46,10 @@ async function list(options: OperatorOptions): Promise<void> {
 
 async function unlock(email: string, options: OperatorOptions): Promise<void> {
   const json = await operate(options, "user.unlock", { email });
-  show(options, { json, quiet: json.id, human: `${json.email} may log in again.` });
+  printResult(options, { json, quiet: json.id, human: `Unlocked ${json.email}.` });
 }
 
 async function resetLink(email: string, options: OperatorOptions): Promise<void> {
   const json = await operate(options, "user.reset-link", { email });
-  show(options, { json, quiet: json.link, human: `${json.link}\nValid once, until ${json.expires_at}.` });
+  printResult(options, { json, quiet: json.link, human: `${json.link}\nWorks once, until ${json.expires_at}.` });
 }

@@ -1,14 +1,13 @@
-// How answers look to a person: aligned tables for lists, a sentence and aligned fields for one record.
-import { dim, out, safe, table } from "./output.ts";
-import type { OutputOptions } from "../api/target.ts";
-import type { Verb } from "../api/command-spec.ts";
+// Formats API responses for people: tables for lists, a sentence and aligned fields for one record.
+import type { CommandSpec } from "../api/command-spec.ts";
+import { dim, escapeControls, print, table, type OutputOptions } from "./output.ts";
 
 type Fields = Record<string, unknown>;
 type List = { object: "list"; data: Fields[]; has_more?: true };
 
-const DONE: Record<string, string> = {
+const PAST_TENSE: Record<string, string> = {
   create: "Created",
-  update: "Changed",
+  update: "Updated",
   rotate: "Rotated",
   revoke: "Revoked",
   delete: "Deleted",
@@ -21,17 +20,24 @@ function isList(body: unknown): body is List {
   return (body as { object?: unknown } | null)?.object === "list" && Array.isArray((body as List).data);
 }
 
-/** `a.b` goes deeper. */
+function isRecord(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A field by its path: `a.b` goes deeper. */
 export function pick(body: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>((value, name) => (value as Fields | null | undefined)?.[name], body);
 }
 
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return "-";
-  if (typeof value === "string") return safe(value);
-  if (Array.isArray(value) && value.every((item) => typeof item === "string")) return safe(value.join(" ")) || "-";
-  return safe(JSON.stringify(value));
+  if (typeof value === "string") return escapeControls(value);
+  if (Array.isArray(value) && value.every((item) => typeof item === "string"))
+    return escapeControls(value.join(" ")) || "-";
+  return escapeControls(JSON.stringify(value));
 }
+
+export const NO_RESULTS = "No results.";
 
 export function listTable(rows: readonly Fields[], columns: readonly string[]): string {
   const present = columns.filter((name) => rows.length === 0 || rows.some((row) => name in row));
@@ -49,48 +55,58 @@ export function recordTable(record: Fields, skip: readonly string[] = []): strin
   return table(entries.map(([name, value]) => [`  ${name.replaceAll("_", " ")}`, cell(value)]));
 }
 
-function quietText(verb: Verb, body: unknown): string {
-  const path = verb.quiet ?? "id";
+function quietText(spec: CommandSpec, body: unknown): string {
+  const path = spec.quiet ?? "id";
   if (isList(body)) return body.data.map((row) => cell(pick(row, path))).join("\n");
   return cell(pick(body, path) ?? pick(body, "id"));
 }
 
-function listText(verb: Verb, body: List): string {
-  if (body.data.length === 0) return "Nothing there.";
-  const columns = verb.columns ?? Object.keys(body.data[0] ?? {}).filter((name) => name !== "object");
-  const last = body.data.at(-1);
-  const next = verb.flags.some(({ name }) => name === "after_seq")
-    ? `--after-seq ${cell(last?.seq)}`
-    : `--after ${cell(last?.id)}`;
-  return listTable(body.data, columns) + (body.has_more ? `\n${dim(`There are more: add ${next}`)}` : "");
+export function moreText(flag: string): string {
+  return dim(`More results: add ${flag}`);
 }
 
-/** A record of records (`workspace create`) is shown one under the other. */
-function recordText(noun: string, name: string, verb: Verb, body: Fields): string {
+function listText(spec: CommandSpec, body: List): string {
+  if (body.data.length === 0) return NO_RESULTS;
+  const columns = spec.columns ?? Object.keys(body.data[0] ?? {}).filter((name) => name !== "object");
+  const last = body.data.at(-1);
+  const next = spec.flags.some(({ name }) => name === "after_seq")
+    ? `--after-seq ${cell(last?.seq)}`
+    : `--after ${cell(last?.id)}`;
+  return listTable(body.data, columns) + (body.has_more ? `\n${moreText(next)}` : "");
+}
+
+/** One record, or a record of records (`workspace create`), one below the other. */
+function recordText(noun: string, verb: string, spec: CommandSpec, body: Fields): string {
   const groups = Object.entries(body).filter(([key, value]) => isRecord(value) && key !== "meta");
   const nested = !("id" in body) && groups.length > 0;
   const text = nested
     ? groups.map(([key, value]) => `${key.replaceAll("_", " ")}\n${recordTable(value as Fields)}`).join("\n")
     : recordTable(body);
-  const id = pick(body, "id") ?? pick(body, `${noun.replaceAll("-", "_")}.id`) ?? pick(body, verb.quiet ?? "");
-  const done = DONE[name] && typeof id === "string" && id !== pick(body, verb.secret ?? "") ? ` ${safe(id)}` : "";
-  const sentence = DONE[name] ? `${DONE[name]} ${noun.replaceAll("-", " ")}${done}.\n` : "";
-  const once = verb.secret ? "\nKeep it now: it is shown only this once." : "";
-  return sentence + text + once;
+  const id = pick(body, "id") ?? pick(body, `${noun.replaceAll("-", "_")}.id`) ?? pick(body, spec.quiet ?? "");
+  const named = typeof id === "string" && id !== pick(body, spec.secret ?? "") ? ` ${escapeControls(id)}` : "";
+  const done = PAST_TENSE[verb];
+  return (done ? `${done} ${noun.replaceAll("-", " ")}${named}.\n` : "") + text + saveNotice(spec);
 }
 
-function isRecord(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+function saveNotice({ secret }: CommandSpec): string {
+  if (!secret) return "";
+  return `\nSave this ${secret.endsWith("key") ? "key" : "token"} now. It will not be shown again.`;
 }
 
-/** Prints a good answer as the flags ask: unchanged, the id alone, or for people. */
-export function present(noun: string, name: string, verb: Verb, text: string, options: OutputOptions): void {
-  if (options.json) return out(text.trimEnd());
+/** Prints a successful response: unchanged (--json), the id alone (--quiet), or for people. */
+export function printResponse(
+  noun: string,
+  verb: string,
+  spec: CommandSpec,
+  text: string,
+  options: OutputOptions,
+): void {
+  if (options.json) return print(text.trimEnd());
   const body: unknown = JSON.parse(text);
   if (options.quiet) {
-    const ids = quietText(verb, body);
-    return ids === "" ? undefined : out(ids);
+    const ids = quietText(spec, body);
+    return ids === "" ? undefined : print(ids);
   }
-  if (isList(body)) return out(listText(verb, body));
-  out(isRecord(body) ? recordText(noun, name, verb, body) : cell(body));
+  if (isList(body)) return print(listText(spec, body));
+  print(isRecord(body) ? recordText(noun, verb, spec, body) : cell(body));
 }

@@ -1,5 +1,6 @@
-// What commands share: errors with an exit code, and writing to the terminal. Loads nothing: every command pays for it.
-import type { SettingName } from "../../config/settings.ts";
+// Output shared by all commands: exit codes, --json and --quiet, tables. Must stay free of run-time imports, because
+// every command loads it.
+import type { Command } from "commander";
 
 /** Exit codes: 0 done, 1 refused, 2 wrong usage or settings, 3 unreachable, 4 a verification failed, 70 storage. */
 export class ExitError extends Error {
@@ -10,8 +11,31 @@ export class ExitError extends Error {
   }
 }
 
-export function out(text: string): void {
+export function fileError(action: "read" | "write", file: string, error: unknown): ExitError {
+  return new ExitError(`Cannot ${action} ${file}: ${(error as NodeJS.ErrnoException).code}.`, 2);
+}
+
+export type OutputOptions = { json?: true; quiet?: true };
+
+export function outputFlags(command: Command, quiet = "print only the id"): Command {
+  return command.option("--json", "print the result as JSON").option("--quiet", quiet);
+}
+
+export type Examples = readonly [string, string];
+
+/** Help text below a command's options. */
+export function examples(worked: Examples): string {
+  return `\nExamples:\n  ${worked.join("\n  ")}`;
+}
+
+export function print(text: string): void {
   process.stdout.write(`${text}\n`);
+}
+
+/** One result in the form that the flags ask for. An empty text prints nothing. */
+export function printResult(options: OutputOptions, result: { json: unknown; quiet: string; human: string }): void {
+  const text = options.json ? JSON.stringify(result.json) : options.quiet ? result.quiet : result.human;
+  if (text !== "") print(text);
 }
 
 /** Aligned columns. */
@@ -28,18 +52,18 @@ export function table(rows: readonly (readonly string[])[]): string {
     .join("\n");
 }
 
-/** Flags of `serve` that are settings, by commander's camelCase names. */
-export function settingFlags(options: Record<string, unknown>): Partial<Record<SettingName, string>> {
-  const flags: Partial<Record<SettingName, string>> = {};
-  for (const [name, value] of Object.entries(options)) {
-    const setting = name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
-    if (typeof value === "string") flags[setting as SettingName] = value; // what is no setting is never asked for
-  }
-  return flags;
+/** "1 key", "2 keys". */
+export function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Text that others chose must not steer the terminal: control characters and direction marks are spelled out. */
-export function safe(text: string): string {
+/** An API timestamp to the minute: 2026-11-15T03:27Z. */
+export function minute(timestamp: string | null): string {
+  return timestamp?.slice(0, 16).concat("Z") ?? "-";
+}
+
+/** Escapes control characters and direction marks, so that text from others cannot control the terminal. */
+export function escapeControls(text: string): string {
   return text.replace(
     /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
@@ -50,12 +74,12 @@ export function isTerminal(): boolean {
   return process.stdin.isTTY && process.stdout.isTTY;
 }
 
-/** Dimmed on a terminal that wants colour. */
+/** Dimmed on a terminal with colour. */
 export function dim(text: string): string {
   return process.stdout.isTTY && !process.env.NO_COLOR ? `\u001b[2m${text}\u001b[22m` : text;
 }
 
-/** All of standard input, without the newline at its end. */
+/** All of standard input, without the final newline. */
 export async function readStdin(): Promise<string> {
   const chunks = (await process.stdin.toArray()) as Buffer[];
   return Buffer.concat(chunks)

@@ -1,19 +1,25 @@
-// A progress bar on stderr: only on a terminal, and only for what takes over a second.
-const PATIENCE_MS = 1_000;
+// Progress on stderr: only on a terminal, and only for operations that take over a second.
+import type { Step } from "../../store/progress.ts";
+
+const QUIET_MS = 1_000;
 const WIDTH = 24;
+const MIB = 2 ** 20;
+const BYTE_STEPS = new Set(["copy", "checksum", "dump"]);
 
-export type Progress = { at(done: number): void; end(): void };
+/** Receives the steps that an operation reports. */
+export type OnProgress = (step: unknown) => void;
+export type ProgressBar = { update(done: number): void; end(): void };
 
-/** `started`: when the whole operation began, where this bar is for one step of it. */
-export function createProgress(total: number, what: string, started = Date.now()): Progress {
+/** `started`: when the whole operation began, if this bar shows one step of it. */
+export function createProgressBar(total: number, unit: string, started = Date.now()): ProgressBar {
   let shown = false;
-  if (!process.stderr.isTTY) return { at: () => {}, end: () => {} };
+  if (!process.stderr.isTTY) return { update: () => {}, end: () => {} };
   return {
-    at(done) {
-      if (Date.now() - started < PATIENCE_MS) return;
+    update(done) {
+      if (Date.now() - started < QUIET_MS) return;
       shown = true;
       const full = Math.round((done / Math.max(total, 1)) * WIDTH);
-      process.stderr.write(`\r${"#".repeat(full).padEnd(WIDTH, ".")}  ${done} of ${total} ${what} `);
+      process.stderr.write(`\r${"#".repeat(full).padEnd(WIDTH, ".")}  ${done} of ${total} ${unit} `);
     },
     end() {
       if (shown) process.stderr.write("\r\u001b[K");
@@ -21,9 +27,32 @@ export function createProgress(total: number, what: string, started = Date.now()
   };
 }
 
-/** A line that is rewritten until `end`. */
-export function createSpinner(): { say(text: string): void; end(): void } {
-  if (!process.stderr.isTTY) return { say: () => {}, end: () => {} };
+/** Shows a bar for each step while `work` runs, and clears it before anything else is printed. */
+export async function withProgress<T>(work: (onProgress: OnProgress) => Promise<T>): Promise<T> {
+  const started = Date.now();
+  let bar: ProgressBar | undefined;
+  let current = "";
+  const onProgress = (reported: unknown): void => {
+    const { step, done, total } = reported as Step;
+    const scale = BYTE_STEPS.has(step) && total > MIB ? MIB : 1;
+    const unit = scale === MIB ? `MiB, ${step}` : step;
+    if (current !== `${unit} ${total}`) {
+      bar?.end();
+      bar = createProgressBar(Math.ceil(total / scale), unit, started);
+      current = `${unit} ${total}`;
+    }
+    bar?.update(Math.floor(done / scale));
+  };
+  try {
+    return await work(onProgress);
+  } finally {
+    bar?.end();
+  }
+}
+
+/** A line with a spinner, rewritten until `end`. */
+export function createSpinner(): { update(text: string): void; end(): void } {
+  if (!process.stderr.isTTY) return { update: () => {}, end: () => {} };
   const frames = ["-", "\\", "|", "/"];
   let frame = 0;
   let text = "";
@@ -33,7 +62,7 @@ export function createSpinner(): { say(text: string): void; end(): void } {
   const timer = setInterval(draw, 120);
   timer.unref();
   return {
-    say(next) {
+    update(next) {
       text = next;
       draw();
     },

@@ -1,4 +1,4 @@
-// The audit log straight from the database: beside a running server or without one, with no lock and no credential.
+// The audit log read directly from the database, with or without a running server: no lock and no credential needed.
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { NIL_WORKSPACE } from "../../../kernel/audit/chain.ts";
@@ -11,7 +11,7 @@ import type { DatabaseTarget } from "../../../store/target.ts";
 import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
 import { Verifier } from "../../../store/offline/verifier.ts";
-import type { Signed, Verdict } from "./verify-rows.ts";
+import type { Checkpoint, Verdict } from "./verify-rows.ts";
 import { operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError } from "../../ui/output.ts";
 import { sha256Bytes } from "../../../platform/crypto.ts";
@@ -27,11 +27,11 @@ export async function databaseOf(options: OperatorOptions): Promise<DatabaseTarg
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
   if (target.kind === "sqlite" && !existsSync(target.file))
-    throw new ExitError(`There is no database at ${target.file}. Name its data dir with --data-dir.`, 2);
+    throw new ExitError(`There is no database at ${target.file}. Set --data-dir.`, 2);
   return target;
 }
 
-/** Opens the database read-only for `work`; one that cannot be reached is exit 3. */
+/** Opens the database read-only for `work`. An unreachable database is exit 3. */
 export async function withSource<T>(target: DatabaseTarget, work: (source: Source) => Promise<T>): Promise<T> {
   const { toStartRefused } = await import("../../../server/start-refused.ts");
   let source: Source;
@@ -48,10 +48,10 @@ export async function withSource<T>(target: DatabaseTarget, work: (source: Sourc
   }
 }
 
-const chainOf = (options: OfflineOptions): string | undefined =>
+const selectedChain = (options: OfflineOptions): string | undefined =>
   options.deployment ? NIL_WORKSPACE : options.workspaceId;
 
-/** The verifier key of a chain, as this database has it. */
+/** The verifier key of a chain, from the checkpoint key in this database. */
 export async function storedVkey(source: Source, workspace_id: string): Promise<string | undefined> {
   const key = await checkpointKey(source);
   const publicKey = key && Buffer.from(key.public_key, "base64url");
@@ -60,21 +60,23 @@ export async function storedVkey(source: Source, workspace_id: string): Promise<
 
 export async function verifyOffline(
   options: OfflineOptions,
-  given: (source: Source) => Promise<Signed | undefined>,
+  loadCheckpoint: (source: Source) => Promise<Checkpoint | undefined>,
 ): Promise<Verdict[]> {
   const target = await databaseOf(options);
   return withSource(target, async (source) => {
-    const signed = await given(source);
-    const wanted = chainOf(options);
+    const checkpoint = await loadCheckpoint(source);
+    const wanted = selectedChain(options);
     const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
     if (wanted && !chains.includes(wanted)) throw new ExitError(`There is no audit chain ${wanted}.`, 2);
     const verifier = new Verifier(target);
     const verdicts: Verdict[] = [];
-    for (const workspace_id of wanted ? [wanted] : new Set([...chains, ...(signed ? [signed.workspace_id] : [])])) {
+    for (const workspace_id of wanted
+      ? [wanted]
+      : new Set([...chains, ...(checkpoint ? [checkpoint.workspace_id] : [])])) {
       const expected = await expectedOf(source, workspace_id);
-      if (signed?.workspace_id === workspace_id) expected.push({ size: signed.size, root: signed.root });
+      if (checkpoint?.workspace_id === workspace_id) expected.push({ size: checkpoint.size, root: checkpoint.root });
       const { checked, head_hash, broken_seq, reason } = await verifier.check(workspace_id, expected);
-      const checkpoint_size = signed?.workspace_id === workspace_id ? signed.size : null;
+      const checkpoint_size = checkpoint?.workspace_id === workspace_id ? checkpoint.size : null;
       verdicts.push({
         workspace_id,
         verified: reason === null,
@@ -90,8 +92,8 @@ export async function verifyOffline(
   });
 }
 
-/** One line of an export. */
-function exported({ payload, occurred_at, ...row }: AuditLogRow): Record<string, unknown> {
+/** A row in the form of an export line. */
+function toExportRow({ payload, occurred_at, ...row }: AuditLogRow): Record<string, unknown> {
   return {
     object: "audit_log",
     ...row,
@@ -100,21 +102,21 @@ function exported({ payload, occurred_at, ...row }: AuditLogRow): Record<string,
   };
 }
 
-/** The rows of the asked-for chain, or of all. */
+/** Passes the rows of the selected chain, or of all chains, to `take`. */
 export async function readOffline(
   options: OfflineOptions,
   page: { after: number; limit: number },
   take: (row: Record<string, unknown>) => void,
 ): Promise<void> {
   await withSource(await databaseOf(options), async (source) => {
-    const wanted = chainOf(options);
+    const wanted = selectedChain(options);
     const chains = wanted ? [{ workspace_id: wanted }] : await listChains(source);
     for (const { workspace_id } of chains) {
       let { after } = page;
       let left = page.limit;
       while (left > 0) {
         const rows = await chainRows(source, workspace_id, after, Math.min(PAGE, left));
-        for (const row of rows) take(exported(row));
+        for (const row of rows) take(toExportRow(row));
         if (rows.length < Math.min(PAGE, left)) break;
         left -= rows.length;
         after = rows.at(-1)?.seq ?? after;

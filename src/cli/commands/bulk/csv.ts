@@ -1,4 +1,4 @@
-// CSV as RFC 4180 has it: commas, double quotes, a quote inside quotes doubled; LF or CRLF; a byte order mark is dropped.
+// CSV after RFC 4180: commas, double quotes, doubled quotes inside quotes; LF or CRLF; a byte order mark is skipped.
 import { ExitError } from "../../ui/output.ts";
 
 export function parseCsv(text: string): string[][] {
@@ -9,7 +9,7 @@ export function parseCsv(text: string): string[][] {
   while (field.lastIndex < source.length) {
     const at = field.lastIndex;
     const match = field.exec(source);
-    if (!match) throw new ExitError(`The CSV is not well formed near "${source.slice(at, at + 20)}".`, 2);
+    if (!match) throw new ExitError(`Invalid CSV near "${source.slice(at, at + 20)}".`, 2);
     row.push(match[1] === undefined ? (match[2] ?? "") : match[1].replaceAll('""', '"'));
     if (match[3] === ",") {
       if (field.lastIndex === source.length) row.push("");

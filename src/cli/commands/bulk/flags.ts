@@ -1,12 +1,13 @@
-// The flags of commands that make many things from a CSV file.
+// Flags of the commands that create many records from a CSV file.
 import type { Command } from "commander";
-import { outputFlags, targetFlags, type OutputOptions, type TargetOptions } from "../../api/target.ts";
+import { targetFlags, type TargetOptions } from "../../api/target.ts";
+import { outputFlags, type OutputOptions } from "../../ui/output.ts";
 
 export type BulkOptions = TargetOptions & OutputOptions & { restart?: true; out?: string };
 
 export function bulkFlags(command: Command): Command {
   return targetFlags(outputFlags(command, "print only the ids")).option(
     "--restart",
-    "forget how far an earlier run came; rows it made are found again for 24 hours",
+    "discard the progress of an earlier run; within 24 hours its rows are still not created twice",
   );
 }

@@ -1,22 +1,22 @@
-// `keyrack key revoke --wait`: asks until every node has acknowledged, and shows who has. The server itself waits some
-// seconds an answer; asking again for a revoked key changes nothing and tells how far it is.
+// `keyrack key revoke --wait`: polls until every node has acknowledged the revocation, and lists the nodes. The server
+// holds each request for some seconds; repeating the revocation changes nothing and returns the current state.
+import type { CommandSpec } from "../../api/command-spec.ts";
+import { buildRequest, sendRequest, type ApiOptions } from "../../api/generated.ts";
 import { cell } from "../../ui/format.ts";
+import { ExitError, escapeControls, plural, print, table } from "../../ui/output.ts";
 import { createSpinner } from "../../ui/progress.ts";
-import { ExitError, out, safe, table } from "../../ui/output.ts";
-import type { Verb } from "../../api/command-spec.ts";
-import { askOf, sendVerb, type VerbOptions } from "../../api/generated.ts";
 
 type Node = { node_id: string; env_scope: string; version: number; acked: boolean; last_seen_at: string };
 type Propagation = { complete: boolean; waited_ms: number; acked_nodes: number; total_nodes: number; nodes: Node[] };
 type Revoked = { id: string; display_prefix: string; propagation: Propagation };
 
 const GIVE_UP_MS = 60_000;
-const ANSWER_MS = 45_000;
+const REQUEST_MS = 45_000;
 
 function nodesTable(nodes: readonly Node[]): string {
   const rows = nodes.map((node) => [
     node.acked ? "ok" : "..",
-    safe(node.node_id),
+    escapeControls(node.node_id),
     node.env_scope,
     String(node.version),
     cell(node.last_seen_at),
@@ -24,35 +24,37 @@ function nodesTable(nodes: readonly Node[]): string {
   return table([["", "NODE", "ENV", "VERSION", "LAST SEEN"], ...rows]);
 }
 
-export async function revokeAndWait(verb: Verb, args: string[], options: VerbOptions): Promise<void> {
+const progressText = ({ acked_nodes, total_nodes }: Propagation): string =>
+  `Acknowledged by ${acked_nodes} of ${plural(total_nodes, "node")}`;
+
+export async function revokeAndWait(spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> {
   const started = Date.now();
   const spinner = createSpinner();
   let text = "";
   let revoked: Revoked | undefined;
-  spinner.say("revoking …");
+  spinner.update("Revoking …");
   try {
     do {
-      ({ text } = await sendVerb({ ...askOf(verb, args, options), timeoutMs: ANSWER_MS }, options));
+      ({ text } = await sendRequest({ ...buildRequest(spec, args, options), timeoutMs: REQUEST_MS }, options));
       revoked = JSON.parse(text) as Revoked;
-      const { acked_nodes, total_nodes } = revoked.propagation;
-      spinner.say(`${acked_nodes} of ${total_nodes} nodes have acknowledged …`);
+      spinner.update(`${progressText(revoked.propagation)} …`);
     } while (!revoked.propagation.complete && Date.now() - started < GIVE_UP_MS);
   } finally {
     spinner.end();
   }
-  const { complete, acked_nodes, total_nodes, nodes } = revoked.propagation;
+  const { complete, nodes } = revoked.propagation;
   const seconds = ((Date.now() - started) / 1_000).toFixed(1);
-  if (options.json) out(text.trimEnd());
-  else if (options.quiet) out(revoked.id);
+  if (options.json) print(text.trimEnd());
+  else if (options.quiet) print(revoked.id);
   else {
-    out(`Revoked ${safe(revoked.display_prefix)}…`);
-    if (nodes.length > 0) out(nodesTable(nodes));
-    out(`${acked_nodes} of ${total_nodes} nodes have acknowledged after ${seconds} s.`);
+    print(`Revoked ${escapeControls(revoked.display_prefix)}…`);
+    if (nodes.length > 0) print(nodesTable(nodes));
+    print(`${progressText(revoked.propagation)} after ${seconds} s.`);
   }
   if (!complete) {
-    const late = nodes.filter(({ acked }) => !acked).map(({ node_id }) => safe(node_id));
+    const late = nodes.filter(({ acked }) => !acked).map(({ node_id }) => escapeControls(node_id));
     throw new ExitError(
-      `The key is revoked, but ${late.join(", ")} may still admit it. Run the command again to look.`,
+      `The key is revoked, but ${late.join(", ")} may still accept it. Run the command again to check.`,
       1,
     );
   }

@@ -1,0 +1,31 @@
+// The audit log over HTTP: its checkpoint and all its rows.
+import { fetchJson, isFailure, request, toExitError, type Target } from "../../api/request.ts";
+import { ExitError } from "../../ui/output.ts";
+
+export type LogRow = Record<string, unknown> & { seq: number; workspace_id: string };
+
+export async function fetchCheckpoint(target: Target): Promise<{ note: string; vkey: string }> {
+  const response = await request(target, { method: "GET", path: "/v1/audit_logs/checkpoint" });
+  if (isFailure(response)) throw toExitError(response);
+  return { note: response.text, vkey: String(response.headers["audit-vkey"] ?? "") };
+}
+
+/** Passes every row to `take`, page by page. Refuses a credential that would see only some of them. */
+export async function readLog(target: Target, take: (row: LogRow) => void): Promise<void> {
+  if (target.bearer?.startsWith("krsk_test_"))
+    throw new ExitError(
+      "A test secret key sees only part of the log. Use a live secret key, a session or --offline.",
+      2,
+    );
+  const { id: workspace_id } = await fetchJson<{ id: string }>(target, { method: "GET", path: "/v1/workspace" });
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const query = { after_seq: String(after), limit: "200" };
+    const page: { data: LogRow[]; has_more?: true } = await fetchJson(target, {
+      method: "GET",
+      path: "/v1/audit_logs",
+      query,
+    });
+    for (const { actor: _resolved, ...row } of page.data) take({ ...row, workspace_id });
+    after = page.has_more ? page.data.at(-1)?.seq : undefined;
+  }
+}

@@ -1,0 +1,85 @@
+// `keyrack audit verify`: on the server, over HTTP against a checkpoint, on the database, or on an export.
+import { isFailure, request, toExitError, type Target } from "../../api/request.ts";
+import { requireBearer, resolveTarget, type TargetOptions } from "../../api/target.ts";
+import { ExitError, plural, print } from "../../ui/output.ts";
+import { fetchCheckpoint, readLog } from "./log.ts";
+import type { OfflineOptions } from "./offline.ts";
+import type { Verdict } from "./verify-rows.ts";
+
+export type VerifyOptions = OfflineOptions &
+  TargetOptions & { offline?: true; file?: string; checkpoint?: string; vkey?: string };
+
+const CHAIN = { method: "GET", path: "/v1/audit_logs/chain", timeoutMs: 600_000 };
+
+export async function verify(options: VerifyOptions): Promise<void> {
+  if (options.file && options.offline) throw new ExitError("--file and --offline exclude each other.", 2);
+  if (options.file || options.offline || options.deployment) return report(await verifyLocal(options), options);
+  const target = requireBearer(resolveTarget(options));
+  if (options.checkpoint) return report(await verifyByCheckpoint(target, options), options);
+  const response = await request(target, CHAIN);
+  if (isFailure(response)) throw toExitError(response);
+  const chain = JSON.parse(response.text) as Verdict;
+  if (options.json) print(response.text.trimEnd());
+  else if (!options.quiet && chain.verified) print(`Audit log verified: ${verifiedText(chain)}.`);
+  if (!chain.verified) throw brokenError(chain);
+}
+
+/** On the database, or on an export. */
+async function verifyLocal(options: VerifyOptions): Promise<Verdict[]> {
+  const { openCheckpoint, readNote } = await import("./verify-rows.ts");
+  const note = options.checkpoint === undefined ? undefined : readNote(options.checkpoint);
+  if (options.file) {
+    if (note !== undefined && !options.vkey)
+      throw new ExitError("With --file, --checkpoint requires --vkey: nothing else authenticates the note.", 2);
+    const { verifyFile } = await import("./verify-file.ts");
+    return verifyFile(options.file, note === undefined ? undefined : openCheckpoint(note, options.vkey ?? ""));
+  }
+  const { storedVkey, verifyOffline } = await import("./offline.ts");
+  return verifyOffline(options, async (source) => {
+    if (note === undefined) return undefined;
+    const workspace_id = /\/audit\/([0-9a-f-]{36})\n/.exec(note)?.[1] ?? "";
+    return openCheckpoint(note, options.vkey ?? (await storedVkey(source, workspace_id)) ?? "");
+  });
+}
+
+async function verifyByCheckpoint(target: Target, options: VerifyOptions): Promise<Verdict[]> {
+  const { RowVerifier, openCheckpoint, readNote } = await import("./verify-rows.ts");
+  const key = options.vkey ?? (await fetchCheckpoint(target)).vkey;
+  const verifier = new RowVerifier(openCheckpoint(readNote(options.checkpoint ?? ""), key));
+  await readLog(target, (row) => verifier.take(row as never));
+  return verifier.verdicts();
+}
+
+function verifiedText({ checked, head_hash }: Verdict): string {
+  return `${plural(checked, "row")}, head ${head_hash}`;
+}
+
+function brokenText({ broken_seq, reason, checked }: Verdict): string {
+  return `broken at seq ${broken_seq}: ${reason}. ${plural(checked, "valid row")} before it`;
+}
+
+function brokenError(verdict: Verdict): ExitError {
+  return new ExitError(`The audit log is ${brokenText(verdict)}.`, 4);
+}
+
+function report(verdicts: Verdict[], options: VerifyOptions): void {
+  const broken = verdicts.find(({ verified }) => !verified);
+  if (options.json)
+    print(JSON.stringify({ object: "audit_verification", verified: broken === undefined, chains: verdicts }));
+  else if (!options.quiet) printVerdicts(verdicts, options);
+  if (broken) throw brokenError(broken);
+}
+
+function printVerdicts(verdicts: Verdict[], options: VerifyOptions): void {
+  for (const verdict of verdicts) print(verdictText(verdict));
+  if (verdicts.length === 0) print("The audit log is empty.");
+  if (options.file && !options.checkpoint)
+    print("Note: without --checkpoint, rows missing at the end are not detected.");
+}
+
+function verdictText(verdict: Verdict): string {
+  const { workspace_id, verified, checkpoint_size } = verdict;
+  if (!verified) return `${workspace_id}: ${brokenText(verdict)}.`;
+  const extended = checkpoint_size === null ? "" : `; extends the checkpoint at ${plural(checkpoint_size, "row")}`;
+  return `${workspace_id}: verified, ${verifiedText(verdict)}${extended}.`;
+}

@@ -1,0 +1,90 @@
+// `keyrack serve`.
+import { basename, dirname, join } from "node:path";
+import type { Command } from "commander";
+import type { RunningInstance } from "../../../server/start.ts";
+import { readSettings } from "../../settings.ts";
+import { ExitError, examples, print } from "../../ui/output.ts";
+import { ENDING_SIGNALS, exitOnSignals, start, startEphemeral, type StartOptions } from "./start.ts";
+
+type ServeOptions = StartOptions & { json?: true; ephemeral?: true };
+
+export function addServeCommand(program: Command): void {
+  program
+    .command("serve")
+    .description("Run the server. The first start creates everything it needs.")
+    .option("--host <address>", "address to listen on")
+    .option("--port <number>", "port to listen on; 0 for any free port")
+    .option("--data-dir <dir>", "folder for the database, keys, mail and backups")
+    .option("--database-url <url>", "sqlite:FILE or postgres://…")
+    .option("--redis-url <url>", "redis://…, or a comma-separated list for a cluster")
+    .option("--public-url <url>", "URL that people and browsers use")
+    .option("--config <file>", "settings file (default: keyrack.toml here or in the data dir)")
+    .option("--json", "print one JSON line when ready")
+    .option("--ephemeral", "run a temporary instance and delete its data on exit")
+    .option("--seed", "with --ephemeral: create a workspace, keys, a project and a tenant")
+    .option("--allow-network-fs", "allow a data dir on a network file system")
+    .option("--force-read-only", "start read-only on a damaged SQLite database")
+    .addHelpText(
+      "after",
+      examples(["keyrack serve --port 8080 --data-dir /var/lib/keyrack", "keyrack serve --ephemeral --seed --json"]),
+    )
+    .action((options: ServeOptions) => serve(options));
+}
+
+async function serve(options: ServeOptions): Promise<void> {
+  if (options.seed && !options.ephemeral) throw new ExitError("--seed requires --ephemeral.", 2);
+  if (!options.ephemeral) {
+    const app = await start(readSettings(options), options);
+    return runUntilSignal(app, options, {}, stopOnSignal(app));
+  }
+  const { app, seed, dir, releaseSignals } = await startEphemeral(options);
+  const seeded = seed ? { ...seed, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") } : {};
+  const stopped = stopOnSignal(app);
+  releaseSignals();
+  await runUntilSignal(app, options, seeded, stopped);
+}
+
+async function runUntilSignal(
+  app: RunningInstance,
+  options: ServeOptions,
+  seeded: Record<string, unknown>,
+  stopped: Promise<void>,
+): Promise<void> {
+  const { url, dataDir: data_dir, bootstrap } = app;
+  if (options.json) {
+    const ready = { event: "listening", url, data_dir, bootstrap_token_file: bootstrap.file, pid: process.pid };
+    print(JSON.stringify({ ...ready, ...seeded }));
+  } else {
+    print(`keyrack listening on ${url}`);
+    if (app.firstStart && bootstrap.file) print(firstSteps(url, bootstrap.file));
+  }
+  await stopped;
+}
+
+function firstSteps(url: string, file: string): string {
+  const credential =
+    basename(file) === "bootstrap.token" ? `--data-dir ${dirname(file)}` : `--bootstrap-token "$(cat ${file})"`;
+  return [
+    "",
+    "This is the first start. Create your first workspace:",
+    `  keyrack workspace create --name "Acme" --slug acme --save --url ${url} ${credential}`,
+    "It prints a secret key, shown only once; --save stores it in your profile for the next commands.",
+  ].join("\n");
+}
+
+/**
+ * Resolves when the server has stopped after a signal. A second signal ends the process at once. With TLS, SIGHUP
+ * reloads the certificate files instead of stopping the server.
+ */
+function stopOnSignal(app: RunningInstance): Promise<void> {
+  const ending = ENDING_SIGNALS.filter((signal) => signal !== "SIGHUP" || !app.reload);
+  if (app.reload) process.on("SIGHUP", app.reload);
+  return new Promise((resolve, reject) => {
+    const handle = (): void => {
+      exitOnSignals(ending);
+      app.stop().then(resolve, reject);
+      for (const signal of ending) process.off(signal, handle);
+    };
+    for (const signal of ending) process.on(signal, handle);
+  });
+}

@@ -1,0 +1,29 @@
+// Loads the server's settings for a command: flags, environment and keyrack.toml. A bad setting is exit 2.
+import { BadSetting, loadSettings, type Loaded, type SettingName } from "../config/settings.ts";
+import { ExitError } from "./ui/output.ts";
+
+type Input = Parameters<typeof loadSettings>[0];
+type SettingFlags = Partial<Record<SettingName, string>>;
+
+/** Turns commander's camelCase options into settings. Options that are no settings are ignored by the loader. */
+function settingFlags(options: Record<string, unknown>): SettingFlags {
+  const entries = Object.entries(options).filter(([, value]) => typeof value === "string");
+  return Object.fromEntries(entries.map(([name, value]) => [snakeCase(name), value])) as SettingFlags;
+}
+
+const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** `input` replaces where settings are read from; flags win over it. */
+export function readSettings(options: { config?: string }, input: Partial<Input> = {}): Loaded {
+  try {
+    return loadSettings({
+      env: process.env,
+      configFile: options.config,
+      ...input,
+      flags: { ...input.flags, ...settingFlags(options) },
+    });
+  } catch (error) {
+    if (error instanceof BadSetting) throw new ExitError(error.message, 2);
+    throw error;
+  }
+}
