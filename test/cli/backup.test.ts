@@ -45,25 +45,25 @@ describe("a backup by its path", () => {
 
 describe("backup and restore without a server", { timeout: 120_000 }, () => {
   it("make, list, verify, test, refuse, replace, and find a wrong byte", async () => {
-    expect((await run("backup", "list")).stdout).toContain("There are no backups yet");
+    expect((await run("backup", "list")).stdout).toContain("No backups yet");
     const made = await run("backup", "create", "--json");
     expect(made).toMatchObject({ code: 0, stderr: "" });
     const { id, folder } = JSON.parse(made.stdout) as { id: string; folder: string };
     expect((await run("backup", "list", "--quiet")).stdout).toBe(`${id}\n`);
-    expect((await run("backup", "verify")).stdout).toBe(`Backup ${id} is whole.\n`);
+    expect((await run("backup", "verify")).stdout).toBe(`Backup ${id} verified.\n`);
     expect((await run("backup", "test", id)).stdout).toContain("4 audit chains");
     expect(await run("restore")).toMatchObject({ code: 1, stderr: expect.stringContaining("--force") as string });
     const restored = await run("restore", id, "--force");
     expect(restored).toMatchObject({ code: 0, stderr: "" });
     expect(restored.stdout).toContain(`Restored backup ${id}`);
-    expect(restored.stdout).toMatch(/1 sessions and 1 one-time tokens ended/);
+    expect(restored.stdout).toMatch(/Ended 1 session and 1 one-time token\./);
     expect((await run("db", "check")).code).toBe(0);
     // Another machine: the folder alone is not enough, the master key belongs to it.
     const fresh = join(temp.dir, "fresh");
     const elsewhere = (...more: string[]) => keyrack(["restore", folder, "--data-dir", fresh, ...more]);
     expect(await elsewhere()).toMatchObject({ code: 2, stderr: expect.stringContaining("master key") as string });
     expect(existsSync(join(fresh, "keyrack.db"))).toBe(false);
-    expect((await elsewhere("--new-master-key")).stdout).toContain("New master, signing and checkpoint keys");
+    expect((await elsewhere("--new-master-key")).stdout).toContain("new master, signing and checkpoint keys");
     const file = join(folder, "keyrack.db");
     const bytes = readFileSync(file);
     bytes[5_000] = (bytes[5_000] ?? 0) ^ 4;
@@ -82,7 +82,7 @@ describe("backup and restore without a server", { timeout: 120_000 }, () => {
 
   it("copies to another database, or says why not", async () => {
     for (const [to, says] of [
-      [[], "--to is missing"],
+      [[], "Missing --to"],
       [["--to", "mysql://x/y"], "must be sqlite:FILE or postgres://"],
       [["--to", "sqlite:other.db"], "Both databases are SQLite"],
     ] as const) {
@@ -98,7 +98,7 @@ describe("backup and restore without a server", { timeout: 120_000 }, () => {
     expect(dry.stdout).toContain("nothing was written");
     const copied = await run("db", "copy", "--to", url);
     expect(copied, copied.stderr).toMatchObject({ code: 0, stderr: "" });
-    expect(copied.stdout).toContain("every value equal");
+    expect(copied.stdout).toContain("every value is equal");
     expect(await rawSql(there.target, "select count(*) as n from workspaces")).toEqual([{ n: 3 }]);
     expect((await run("db", "copy", "--to", url)).stderr).toContain("is not empty");
     await there.dispose();

@@ -23,7 +23,7 @@ describe.runIf(binary)("the single binary", { timeout: 60_000 }, () => {
     using temp = tempDir();
     const path = alone(temp.dir);
     const ran = exec(path, ["ephemeral", "--seed", "--", path, "audit", "verify"], { TMPDIR: temp.dir }, temp.dir);
-    expect(ran.stdout).toMatch(/^The log is whole: \d+ rows/);
+    expect(ran.stdout).toMatch(/^Audit log verified: \d+ rows/);
     expect(ran.status).toBe(0);
   });
 

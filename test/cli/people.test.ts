@@ -37,7 +37,7 @@ for (const back of backends) {
       expect(table.stdout).toMatch(/^EMAIL +VERIFIED/);
       expect(table.stdout).toContain(email);
       const unlocked = await command(r, "user", "unlock", email.toUpperCase());
-      expect(unlocked).toMatchObject({ code: 0, stdout: `${email} may log in again.\n` });
+      expect(unlocked).toMatchObject({ code: 0, stdout: `Unlocked ${email}.\n` });
       expect(await r.sql("select * from login_failures")).toEqual([]);
       const link = await command(r, "user", "reset-link", email, "--quiet", "--config", "/dev/null");
       expect(link.stdout).toMatch(/^http:\/\/127\.0\.0\.1:4747\/#\/reset\?token=krpr_[A-Za-z0-9_-]{40}\n$/);

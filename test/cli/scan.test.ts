@@ -88,12 +88,9 @@ describe("keyrack scan", () => {
     using at = tempDir();
     writeFileSync(join(at.dir, "clean"), LOOKALIKE);
     chmodSync(join(at.dir, "clean"), 0o600);
-    expect(await keyrack(["scan", at.dir])).toMatchObject({ code: 0, stdout: "No keys in 1 files.\n" });
+    expect(await keyrack(["scan", at.dir])).toMatchObject({ code: 0, stdout: "No keys found in 1 file.\n" });
     const unreadable = await keyrack(["scan", at.dir, "/proc/self/mem"]);
-    expect([unreadable.code, unreadable.stderr]).toEqual([
-      1,
-      "keyrack: 1 paths could not be read, the first is /proc/self/mem.\n",
-    ]);
+    expect([unreadable.code, unreadable.stderr]).toEqual([1, "keyrack: Cannot read 1 path, first: /proc/self/mem.\n"]);
     expect((await keyrack(["scan", join(at.dir, "nowhere")])).code).toBe(2);
     expect(await keyrack(["scan", "/dev/null"])).toMatchObject({
       code: 2,

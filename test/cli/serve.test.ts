@@ -93,7 +93,7 @@ describe("keyrack serve", () => {
       "must not look like another credential (secret_key)",
     ],
     ["a short bootstrap token", [], { KEYRACK_BOOTSTRAP_TOKEN: "hunter2" }, 2, "too short"],
-    ["--seed alone", ["--seed"], {}, 2, "--seed goes with --ephemeral"],
+    ["--seed alone", ["--seed"], {}, 2, "--seed requires --ephemeral"],
     [
       "an unreachable database",
       ["--database-url", "postgres://x@127.0.0.1:1/x"],
@@ -212,7 +212,7 @@ describe("keyrack ephemeral", () => {
   it("a command that is not there: 127, said in one line", async () => {
     const ran = await keyrack(["ephemeral", "--", "no-such-command-here"]);
     expect(ran.code).toBe(127);
-    expect(ran.stderr).toContain("no-such-command-here cannot be run: ENOENT");
+    expect(ran.stderr).toContain("Cannot run no-such-command-here: ENOENT");
   });
 });
 
@@ -239,7 +239,7 @@ describe("keyrack config", () => {
     writeFileSync(join(temp.dir, "keyrack.toml"), stdout.replaceAll(/^# ([a-z_]+ = (?!""))/gm, "$1"));
     expect(await keyrack(["config", "check"], { cwd: temp.dir })).toMatchObject({
       code: 0,
-      stdout: "The settings are good.\n",
+      stdout: "The settings are valid.\n",
     });
   });
 

@@ -319,9 +319,9 @@ describe("exit codes", { timeout: SWEEP_MS }, () => {
       3,
       "Nothing was written",
     ],
-    ["a forged log", () => ["audit", "verify", "--file", "forged.jsonl"], 4, "BROKEN at seq 1: hash_mismatch"],
+    ["a forged log", () => ["audit", "verify", "--file", "forged.jsonl"], 4, "broken at seq 1: hash_mismatch"],
     ["a mistyped key", () => ["check-key", "kr_live_abc"], 4, "mistyped"],
-    ["a key in a file", () => ["scan", "key.txt"], 4, "keys found"],
+    ["a key in a file", () => ["scan", "key.txt"], 4, "1 key found"],
   ] as const) {
     it(`${code} for ${why}`, async () => {
       const ran = await run([...args()]);
@@ -359,10 +359,10 @@ describe("output", { timeout: SWEEP_MS }, () => {
     writeFileSync(csv, `tenant_id,name\n${`${s.tenant_id},k\n`.repeat(6)}`);
     const args = ["key", "create", "--from-csv", csv, "--project-id", s.project_id, "--env", "live"];
     expect((await run([...args, "--url", NOBODY])).code).toBe(3);
-    expect((await run(args)).stdout).toContain("Made 6 keys of 6 rows.");
+    expect((await run(args)).stdout).toContain("Created 6 keys from 6 rows.");
     const state = readFileSync(`${csv}.keyrack-state`, "utf8").split("\n");
     writeFileSync(`${csv}.keyrack-state`, `${state.slice(0, 3).join("\n")}\n{"row":`); // as a crash would leave it
-    expect((await run(args)).stdout).toContain("Made 4 keys of 6 rows. 2 were there from an earlier run.");
+    expect((await run(args)).stdout).toContain("Created 4 keys from 6 rows. An earlier run created 2.");
     const kept = readFileSync(`${csv}.keys.csv`, "utf8").trim().split("\n").slice(1);
     expect(new Set(kept.map((line) => line.split(",")[0])).size).toBe(6);
     expect(kept).toHaveLength(6);
@@ -388,7 +388,7 @@ describe("profiles", { timeout: SWEEP_MS }, () => {
     const elsewhere = await run(["project", "list", "--url", NOBODY], own);
     expect(elsewhere).toMatchObject({ code: 2, stderr: expect.stringContaining("No credential for") as string });
     expect((await run(["profile", "use", "ada"], own)).code).toBe(0);
-    expect((await run(["logout"], own)).stdout).toContain("its session has ended");
+    expect((await run(["logout"], own)).stdout).toContain("Ended the session");
     expect((await run(["profile", "remove", "ci"], own)).code).toBe(0);
     expect((await run(["profile", "list", "--json"], own)).stdout).toBe('{"object":"list","data":[]}\n');
   });
