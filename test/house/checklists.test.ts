@@ -7,8 +7,8 @@ import { describe, expect, it } from "vitest";
 import { filesIn, importsOf, readText, root, targetOf } from "../../harness/repository.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { nouns } from "../../src/cli/command-table.ts";
-import { wordsOfAll } from "../../src/cli/commands/completion.ts";
+import { buildFullProgram, commandTable } from "../../src/cli/command-table.ts";
+import { listCompletions } from "../../src/cli/commands/completion.ts";
 import { settingsTable } from "../../src/config/settings.ts";
 import type { Services } from "../../src/domain/core/context.ts";
 import { access } from "../../src/http/access.ts";
@@ -16,7 +16,7 @@ import type { Endpoint } from "../../src/http/endpoint.ts";
 import { jobsOf } from "../../src/server/scheduler.ts";
 import { openStore } from "../../src/store/database.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
-import { unmapped } from "../../tools/commands.ts";
+import { unmappedRoutes } from "../../tools/commands.ts";
 import { leafCommands } from "../../tools/help.ts";
 
 const missing = (what: readonly string[], place: string): string[] => what.map((each) => `${each} is not in ${place}`);
@@ -52,7 +52,7 @@ describe("an endpoint", () => {
   });
 
   it("is a command, or tools/commands-map.ts gives the reason why not", () => {
-    expect(missing(unmapped(endpoints), "tools/commands-map.ts")).toEqual([]);
+    expect(missing(unmappedRoutes(endpoints), "tools/commands-map.ts")).toEqual([]);
   });
 
   it("is called by a test", () => {
@@ -167,9 +167,9 @@ describe("a CLI command", () => {
   });
 
   it("is in test/golden/help.txt (npm run docs), in the completion, and tried by test/cli/sweep.test.ts", async () => {
-    const leaves = (await leafCommands()).map((words) => words.join(" "));
+    const leaves = (await leafCommands()).map(({ words }) => words.join(" "));
     const help = readText("test/golden/help.txt");
-    const known = new Set((await wordsOfAll()).map(({ command }) => command));
+    const known = new Set(listCompletions(await buildFullProgram()).map(({ command }) => command));
     const sweep = filesIn("test/cli", ".ts").map(readText).join("\n");
     expect([
       ...missing(
@@ -185,7 +185,7 @@ describe("a CLI command", () => {
         "test/cli",
       ),
     ]).toEqual([]);
-    expect(leaves.length).toBeGreaterThan(Object.keys(nouns).length);
+    expect(leaves.length).toBeGreaterThan(Object.keys(commandTable).length);
   });
 });
 

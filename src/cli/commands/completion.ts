@@ -31,7 +31,8 @@ export function addCompletionCommand(program: Command, buildFullProgram: () => P
     });
 }
 
-function listCompletions(program: Command): Completion[] {
+/** Every command of a program with the words that may follow it. */
+export function listCompletions(program: Command): Completion[] {
   const all: Completion[] = [];
   const visit = (command: Command, path: string): void => {
     const subcommands = command.commands.map((sub) => ({ word: sub.name(), about: sub.description() }));
