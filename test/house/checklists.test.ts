@@ -202,7 +202,7 @@ describe("a job", () => {
     const scheduler = readText("src/server/scheduler.ts");
     const written = ["src/domain", "src/backup", "src/store/queries"].flatMap((folder) =>
       filesIn(folder, ".ts").flatMap((file) =>
-        [...readText(file).matchAll(/^export (?:async function|const) ((?:reap|runDue|maintain)\w+)/gm)].map(
+        [...readText(file).matchAll(/^export (?:(?:async )?function|const) ((?:reap|runDue|maintain)\w+)/gm)].map(
           ([, name = ""]) => ({ file, name }),
         ),
       ),
