@@ -1,5 +1,5 @@
-// An address as it is compared: two spellings that differ in case are one account. Nothing else is folded: what a
-// provider makes of dots and plus signs is its own affair.
+// E-mail addresses as they are compared: two spellings that differ in case are one account. Dots and plus signs are not
+// folded, because providers differ in what they mean.
 export function normalizeEmail(email: string): string {
   return email.normalize("NFC").toLowerCase();
 }

@@ -1,7 +1,7 @@
-// The failure table: every refusal Keyrack can give, with its status, its public code and its text.
-// No message is written anywhere else; `throw fail("tenant_not_found")` is the only way to refuse.
+// The failure table: every error response of Keyrack, with its status, public code and message. No message is written
+// anywhere else; `throw fail("tenant_not_found")` is the only way to refuse a request.
 
-/** The closed list of public codes (decision 76). */
+/** The closed list of public codes: clients branch on them, so a new failure reuses one. */
 export type Code =
   | "invalid_request"
   | "invalid_token"
@@ -86,7 +86,7 @@ export const failures = {
   already_invited: [409, "conflict", "That address already has a pending invitation."],
   already_member: [409, "conflict", "That person is already a member."],
   invite_accepted: [409, "conflict", "An accepted invitation cannot be revoked."],
-  mail_not_retryable: [409, "conflict", "That message has gone out already."],
+  mail_not_retryable: [409, "conflict", "That message has already been sent."],
   quota_reached: [409, "conflict", "This workspace has reached its limit for this kind of record."],
   embed_keys_cap: [409, "conflict", "This tenant has reached its limit of active keys."],
   idempotency_in_flight: [409, "conflict", "A request with this Idempotency-Key is still in progress."],
@@ -95,17 +95,25 @@ export const failures = {
   snapshot_too_large: [
     413,
     "snapshot_too_large",
-    "This snapshot is too large for one answer. Send max_keys to page it, or narrow it with tenant_id.",
+    "This snapshot is too large for one response. Send max_keys to page it, or narrow it with tenant_id.",
   ],
-  unsupported_media_type: [415, "unsupported_media_type", "Send the body as application/json, not encoded."],
+  unsupported_media_type: [
+    415,
+    "unsupported_media_type",
+    "Send the body as application/json, without a content encoding.",
+  ],
   idempotency_mismatch: [422, "idempotency_mismatch", "This Idempotency-Key was used with another request."],
   // 429, 5xx
   rate_limited: [429, "rate_limited", "Too many requests."],
   login_disabled: [429, "rate_limited", "Too many failed log-ins. Reset the password to log in again."],
-  internal_error: [500, "internal_error", "Something went wrong. The request id names this failure in the log."],
-  unavailable: [503, "unavailable", "The service cannot answer right now. Try again shortly."],
+  internal_error: [
+    500,
+    "internal_error",
+    "Something went wrong. The server log has the details under this request id.",
+  ],
+  unavailable: [503, "unavailable", "The service is temporarily unavailable. Try again shortly."],
   overloaded: [503, "unavailable", "The service is overloaded. Try again shortly."],
-  read_only: [503, "unavailable", "The service is read-only until its storage is mended. Nothing was written."],
+  read_only: [503, "unavailable", "The service is read-only until its storage is repaired. Nothing was written."],
   storage_full: [503, "unavailable", "The storage is full. Nothing was written."],
   portal_not_built: [503, "unavailable", "The portal's script was not built. Run npm run build:web on the server."],
   pages_not_built: [503, "unavailable", "The pages were not built. Run npm run prepare on the server."],
@@ -115,7 +123,7 @@ export const failures = {
 export type FailureName = keyof typeof failures;
 export type Detail = { path: string; message: string };
 
-/** What a refusal may carry beside its name. Headers never hold what a caller sent. */
+/** Details of one failure. Headers never contain caller input. */
 export type FailureExtra = {
   details?: Detail[];
   missing_scopes?: string[];
@@ -123,7 +131,7 @@ export type FailureExtra = {
   headers?: Record<string, string>;
 };
 
-/** A refusal on its way out. `status`, `code` and `message` come from the table. */
+/** A failure as an exception. `status`, `code` and `message` come from the table. */
 export class Failure extends Error {
   readonly failure: FailureName;
   readonly status: number;
@@ -158,7 +166,7 @@ export function fail(name: FailureName, extra?: FailureExtra): Failure {
   return new Failure(name, extra);
 }
 
-/** A refusal that names one field. */
+/** A failure of one field. */
 export function failField(name: FailureName, path: string, message: string): Failure {
   return new Failure(name, { details: [{ path, message }] });
 }

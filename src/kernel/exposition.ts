@@ -1,5 +1,5 @@
-// Metrics on the wire: the text format 0.0.4 that every Prometheus reads, and OpenMetrics 1.0, which differs in how a
-// counter is named in its own header and in the last line. Histograms count into plain arrays: observing allocates nothing.
+// Metrics exposition: the Prometheus text format 0.0.4, and OpenMetrics 1.0, which names counters differently in their
+// header and ends with a marker line. Histograms count into typed arrays: observing allocates nothing.
 
 export type Labels = Readonly<Record<string, string>>;
 export type Sample = { readonly suffix?: string; readonly labels?: Labels; readonly value: number };
@@ -32,7 +32,7 @@ function toSamples(samples: readonly Sample[] | number): readonly Sample[] {
 
 export class Histogram {
   readonly bounds: readonly number[];
-  /** One count a bound, and one for what is above them all. */
+  /** One count per bound, and one for values above the last. */
   readonly counts: Float64Array;
   sum = 0;
 
@@ -57,7 +57,7 @@ export class Histogram {
     let below = 0;
     const buckets = [...this.bounds, Number.POSITIVE_INFINITY].map((bound, i) => {
       below += this.counts[i] ?? 0;
-      return { suffix: "_bucket", labels: { ...labels, le: numeral(bound) }, value: below };
+      return { suffix: "_bucket", labels: { ...labels, le: formatNumber(bound) }, value: below };
     });
     return [...buckets, { suffix: "_sum", labels, value: this.sum }, { suffix: "_count", labels, value: below }];
   }
@@ -70,21 +70,21 @@ export function formatMetrics(families: readonly Family[], format: Format): stri
     const header = format === "text" ? name + ending : name;
     lines.push(`# HELP ${header} ${help}`, `# TYPE ${header} ${type}`);
     for (const { suffix = ending, labels, value } of samples)
-      lines.push(`${name}${suffix}${braced(labels)} ${numeral(value)}`);
+      lines.push(`${name}${suffix}${formatLabels(labels)} ${formatNumber(value)}`);
   }
   if (format === "openmetrics") lines.push("# EOF");
   return `${lines.join("\n")}\n`;
 }
 
-function braced(labels: Labels = {}): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
+function formatLabels(labels: Labels = {}): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
 }
 
-function escaped(text: string): string {
+function escapeLabel(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll('"', '\\"');
 }
 
-function numeral(value: number): string {
+function formatNumber(value: number): string {
   return value === Number.POSITIVE_INFINITY ? "+Inf" : String(value);
 }

@@ -1,5 +1,5 @@
-// What every idempotency store speaks of: the scope, the verdicts and the bounds (decisions 135 to 142).
-// The trap: a store answers `execute` to exactly one claimant of a scope, and only once that claim is durable.
+// The contract of every idempotency store: scopes, claim results and bounds (docs/design/0006-idempotency-fencing.md).
+// Caution: a store returns `execute` to exactly one claimant of a scope, and only once that claim is durable.
 import type { Env } from "./credentials.ts";
 
 export const LOCK_MS = 30_000;
@@ -7,7 +7,7 @@ export const BODY_BYTES_MAX = 262_144;
 export const TTL_MS_MIN = 60_000;
 export const TTL_MS_MAX = 604_800_000;
 export const TTL_MS_DEFAULT = 86_400_000;
-/** Sealed answers a workspace may have stored. */
+/** Sealed responses stored per workspace. */
 export const STORED_BYTES_MAX = 2 ** 30;
 
 export type ClaimScope = { workspace_id: string; env: Env; scope_hash: string };
@@ -25,17 +25,17 @@ export type RecordOutcome = "ok" | "lock_lost" | "completed" | "not_found";
 export type Completion = {
   token_hash: string;
   status: number;
-  /** Null: the claim's own, started again. */
+  /** Null: restart the claim's own. */
   ttl_ms: number | null;
-  /** The sealed answer with its body; null when there is no body to keep. */
+  /** The sealed response with its body; null when there is no body to store. */
   sealed_full: Uint8Array | null;
-  /** The sealed answer without its body, for when the quota has no room for it. */
+  /** The sealed response without its body, stored when the quota has no room for the body. */
   sealed_without_body: Uint8Array;
 };
 
 export type CompletionResult = { outcome: RecordOutcome; body_stored: boolean };
 
-/** A place where claims live. Each call is atomic; one that cannot be decided throws, and is never an `execute`. */
+/** Stores claims. Each call is atomic; a call that cannot be decided throws, and never returns `execute`. */
 export interface ClaimStore {
   claim(scope: ClaimScope, claim: Claim): Promise<ClaimResult>;
   complete(scope: ClaimScope, completion: Completion): Promise<CompletionResult>;

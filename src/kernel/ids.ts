@@ -1,8 +1,8 @@
-// UUIDs (RFC 9562): version 7 is made, any is read. Version 7 in bits, big endian:
+// UUIDs (RFC 9562): generates version 7, parses any version. Version 7 in bits, big endian:
 //
 //   48 unix milliseconds | 4 version 0111 | 12 rand_a | 2 variant 10 | 62 rand_b
 //
-// An id is not a secret. Text order is time order, so "newest first" is a keyset on the id.
+// An id is not a secret. Text order is time order, so "newest first" pages by a keyset on the id.
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const NIL = "00000000-0000-0000-0000-000000000000";
@@ -13,42 +13,42 @@ const POOLED_IDS = 400;
 
 /** `random` is 10 bytes, of which 74 bits are used. */
 export function uuidv7(nowMs: number, random: Uint8Array): string {
-  if (random.length !== RANDOM_BYTES) throw new RangeError(`A UUID takes ${RANDOM_BYTES} random bytes.`);
-  return uuidText(wholeMs(nowMs), randomTail(random, 0));
+  if (random.length !== RANDOM_BYTES) throw new RangeError(`A UUID needs ${RANDOM_BYTES} random bytes.`);
+  return formatUuid(wholeMs(nowMs), randomTail(random, 0));
 }
 
-/** Ids that strictly increase within one process, whatever the clock does. */
+/** Ids that strictly increase within one process, even when the clock steps back. */
 export function createIdGenerator(randomBytes: (n: number) => Uint8Array): (nowMs: number) => string {
   let ms = -1;
   let tail: Tail = { a: 0, b: 0, c: 0 };
-  // Asking for randomness costs more than an id: it is fetched for many at a time.
+  // A call for random bytes costs more than an id, so one call serves POOLED_IDS of them.
   let pool: Uint8Array = new Uint8Array();
   let used = 0;
   return (nowMs) => {
     const now = wholeMs(nowMs);
     if (used === pool.length) {
       pool = randomBytes(RANDOM_BYTES * POOLED_IDS);
-      if (pool.length % RANDOM_BYTES !== 0) throw new RangeError(`A UUID takes ${RANDOM_BYTES} random bytes.`);
+      if (pool.length % RANDOM_BYTES !== 0) throw new RangeError(`A UUID needs ${RANDOM_BYTES} random bytes.`);
       used = 0;
     }
     const fresh = randomTail(pool, used);
     used += RANDOM_BYTES;
     // RFC 9562 §6.2 method 2: within one millisecond, step the random part by a random amount.
-    const next = now > ms ? null : stepped(tail, fresh.c + 1);
+    const next = now > ms ? null : addToTail(tail, fresh.c + 1);
     ms = next ? ms : Math.max(now, ms + 1);
     tail = next ?? fresh;
-    return uuidText(ms, tail);
+    return formatUuid(ms, tail);
   };
 }
 
-/** Any RFC 9562 UUID (versions 1 to 8, nil, max) in any case, as lower case; null for anything else. */
+/** Any RFC 9562 UUID (versions 1 to 8, nil, max), lower-cased; null for anything else. */
 export function parseUuid(text: string): string | null {
   if (text.length !== NIL.length) return null;
   const lower = text.toLowerCase();
   return UUID.test(lower) || lower === NIL || lower === MAX ? lower : null;
 }
 
-/** A UUID as we write it ourselves, in lower case; the rarer spellings are for `parseUuid`. */
+/** A lower-case UUID of versions 1 to 8; `parseUuid` accepts the rarer spellings. */
 export function isUuid(value: unknown): value is string {
   return typeof value === "string" && value.length === NIL.length && UUID.test(value);
 }
@@ -65,8 +65,8 @@ function randomTail(random: Uint8Array, at: number): Tail {
   };
 }
 
-/** Null when the 74 bits are spent. */
-function stepped({ a, b, c }: Tail, by: number): Tail | null {
+/** Null when the 74 bits overflow. */
+function addToTail({ a, b, c }: Tail, by: number): Tail | null {
   const low = c + by;
   const middle = low < 2 ** 32 ? b : b + 1;
   const high = middle < 2 ** 30 ? a : a + 1;
@@ -79,8 +79,8 @@ function wholeMs(nowMs: number): number {
   return ms;
 }
 
-/** Made of its characters at once: every answer carries an id, and text joined from pieces costs three times as much. */
-function uuidText(ms: number, { a, b, c }: Tail): string {
+/** Built from character codes in one call: every response carries an id. bench: parts/healthz */
+function formatUuid(ms: number, { a, b, c }: Tail): string {
   put(0, 8, Math.floor(ms / 2 ** 16));
   put(9, 4, ms % 2 ** 16);
   put(14, 4, 0x7000 | a);
@@ -92,7 +92,7 @@ function uuidText(ms: number, { a, b, c }: Tail): string {
 
 const HEX = Array.from("0123456789abcdef", (digit) => digit.charCodeAt(0));
 
-/** Of the id being made; the dashes stay. */
+/** Scratch: the characters of the id being formatted, with its dashes in place. */
 const characters = Array.from(NIL, (character) => character.charCodeAt(0));
 
 function put(at: number, digits: number, value: number): void {

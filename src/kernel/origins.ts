@@ -2,7 +2,7 @@
 const ORIGIN = /^(https?):\/\/([A-Za-z0-9.-]{1,253})(?::([0-9]{1,5}))?$/;
 const DEFAULT_PORT: Record<string, string> = { http: "80", https: "443" };
 
-/** The origin in its one spelling, or null when it is none. */
+/** The origin in its canonical spelling; null for anything else. */
 export function normalizeOrigin(text: string): string | null {
   const [, scheme, host, port] = ORIGIN.exec(text) ?? [];
   if (!scheme || !host || text.length > 255 || Number(port ?? 0) > 65_535) return null;
@@ -10,7 +10,7 @@ export function normalizeOrigin(text: string): string | null {
   return `${scheme}://${host.toLowerCase()}${number === "" || number === DEFAULT_PORT[scheme] ? "" : `:${number}`}`;
 }
 
-/** Plain http is for development on the same machine. */
+/** Plain http is allowed only on the same machine, for development. */
 export function isInsecureRemote(origin: string): boolean {
   return origin.startsWith("http://") && !/^http:\/\/(localhost|127(\.\d+){3})(:\d+)?$/.test(origin);
 }

@@ -1,6 +1,6 @@
-// Timestamps: read from `YYYY-MM-DDTHH:MM[:SS[.f+]][Z|±HH:MM]`, written as `YYYY-MM-DDTHH:MM:SS.sssZ`.
-// No offset means UTC, never local time. Digits below the millisecond are cut, not rounded.
-// The year that must lie in 1970..9999 is the UTC one, after the offset has been applied.
+// Timestamps: parsed from `YYYY-MM-DDTHH:MM[:SS[.f+]][Z|±HH:MM]`, formatted as `YYYY-MM-DDTHH:MM:SS.sssZ`. No offset
+// means UTC, never local time. Digits below the millisecond are truncated, not rounded. The year must be in 1970..9999
+// in UTC, after the offset is applied.
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):(\d\d))?$/;
 const MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -11,7 +11,7 @@ export function parseTimestamp(text: string): number | null {
   if (!match) return null;
   const part = (i: number) => Number(match[i] ?? 0);
   const [year, month, day, hour, minute, second] = [part(1), part(2), part(3), part(4), part(5), part(6)];
-  // No offset reaches further than a day, and Date.UTC reads the years 0 to 99 as 1900 to 1999.
+  // 1969 because an offset can move the date by a day; Date.UTC reads the years 0 to 99 as 1900 to 1999.
   if (year < 1969 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return null;
   if (hour > 23 || minute > 59 || second > 59 || part(9) > 23 || part(10) > 59) return null;
   const fraction = Number((match[7] ?? "").slice(0, 3).padEnd(3, "0"));
@@ -23,10 +23,10 @@ export function parseTimestamp(text: string): number | null {
 let lastMs = Number.NaN;
 let lastText = "";
 
-/** Throws RangeError outside 1970..9999, where the four-digit form would lie. One moment is often written several times. */
+/** Throws RangeError outside 1970..9999. Memoizes the last result: one moment is often formatted several times. */
 export function formatTimestamp(ms: number): string {
   if (ms === lastMs) return lastText;
-  if (!(ms >= 0 && ms < MS_MAX + 1)) throw new RangeError("A timestamp lies in the years 1970 to 9999.");
+  if (!(ms >= 0 && ms < MS_MAX + 1)) throw new RangeError("A timestamp must be in the years 1970 to 9999.");
   lastText = new Date(ms).toISOString();
   lastMs = ms;
   return lastText;

@@ -68,7 +68,7 @@ for (const back of backends) {
       const sent = json(await command(r, "mail", "retry", id, "--json"));
       expect(sent).toMatchObject({ id, state: "sent" });
       const again = await command(r, "mail", "retry", id);
-      expect(again).toMatchObject({ code: 1, stderr: "keyrack: That message has gone out already.\n" });
+      expect(again).toMatchObject({ code: 1, stderr: "keyrack: That message has already been sent.\n" });
       expect(json(await command(r, "mail", "list", "--state", "dead", "--json")).data).toEqual([]);
       expect((await command(r, "mail", "list", "--state", "lost")).code).toBe(2);
     });

@@ -1,6 +1,6 @@
-// Canonical JSON (RFC 8785, JCS): one value has one text, so a hash of it means something.
-// No whitespace; keys sorted by UTF-16 code units, not by code points or locale; numbers and escapes as ECMAScript
-// writes them. JSON.stringify alone will not do: it escapes lone surrogates and writes NaN as null, here both throw.
+// Canonical JSON (RFC 8785, JCS): equal values have equal text, so that they can be hashed. No whitespace; keys sorted
+// by UTF-16 code units, not by code points or locale; numbers and escapes as ECMAScript writes them. JSON.stringify is
+// not enough: it escapes lone surrogates and writes NaN as null; here both throw.
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -17,12 +17,12 @@ export function canonicalize(value: Json): string {
 }
 
 function canonicalString(text: string): string {
-  if (isPlain(text)) return `"${text}"`; // ids, hashes, names: nearly every text of an audit row
+  if (isPlain(text)) return `"${text}"`; // ids, hashes, names: nearly every string of an audit row
   if (!text.isWellFormed()) throw new TypeError("Canonical JSON has no lone surrogates.");
   return JSON.stringify(text);
 }
 
-/** Printable ASCII in which nothing is escaped. */
+/** Printable ASCII that needs no escape. */
 function isPlain(text: string): boolean {
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);

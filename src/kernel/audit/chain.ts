@@ -3,8 +3,8 @@
 //   hash = hex(SHA-256("keyrack-audit-v1\n" || JCS of {v:1, workspace_id, id, seq, occurred_at, actor_type, actor_id,
 //                                                      action, target_type, target_id, payload, prev_hash}))
 //
-// seq counts 1, 2, 3 … in each workspace and prev_hash is the hash of the row before, 64 zeros for the first.
-// A chain whose newest rows are gone is still a valid chain: only the head and signed checkpoints show that.
+// seq counts 1, 2, 3 … in each workspace; prev_hash is the hash of the previous row, 64 zeros for the first.
+// Caution: a chain without its newest rows is still valid; only the head and signed checkpoints detect truncation.
 
 import { canonicalize, type Json } from "./canonical.ts";
 
@@ -26,14 +26,14 @@ export type AuditRow = {
 export type BreakReason = "seq_gap" | "prev_hash_mismatch" | "hash_mismatch" | "head_mismatch" | "checkpoint_mismatch";
 
 export type ChainHead = { seq: number; hash: string };
-/** With `payload_text`, the canonical text as it is stored, `payload` is not looked at. */
+/** `payload_text`, the canonical text as stored, takes precedence over `payload`. */
 export type HashedRow = AuditRow & { hash: string; payload_text?: string };
 
 export const GENESIS_HASH = "0".repeat(64);
 /** The workspace_id of the deployment chain. */
 export const NIL_WORKSPACE = "00000000-0000-0000-0000-000000000000";
 
-/** The row's canonical JSON. The keys stand here in their sorted order, which spares sorting them for every row. */
+/** The row's canonical JSON, with the keys written in sorted order instead of sorted for every row. */
 export function canonicalAuditRow(row: AuditRow, payloadText: string = canonicalize(row.payload)): string {
   return (
     `{"action":${canonicalize(row.action)},"actor_id":${canonicalize(row.actor_id)}` +
@@ -49,19 +49,19 @@ export function auditPreimage(row: AuditRow, payloadText?: string): string {
   return `keyrack-audit-v1\n${canonicalAuditRow(row, payloadText)}`;
 }
 
-/** Checks the rows of one workspace, from its first row on. */
+/** Verifies the rows of one workspace, starting with its first. */
 export type ChainVerifier = {
-  /** Rows found good before the break, or all. */
+  /** Number of valid rows before the first break. */
   readonly checked: number;
-  /** Where the good part ends: its last row, or 0 and `GENESIS_HASH`. */
+  /** The last valid row, or 0 and `GENESIS_HASH`. */
   readonly seq: number;
   readonly hash: string;
-  /** The first break. It stays: what comes after it is not looked at. */
+  /** The first break. Rows after it are not verified. */
   readonly reason: BreakReason | null;
   readonly broken_seq: number | null;
-  /** Takes the next row in seq order. */
+  /** Verifies the next row in seq order. */
   push(row: HashedRow): BreakReason | null;
-  /** Compares the end with the stored head. No stored head (null) is right only for an empty chain. */
+  /** Compares the end with the stored head. Null is correct only for an empty chain. */
   finish(head: ChainHead | null): BreakReason | null;
 };
 
@@ -110,7 +110,7 @@ function rowBreak(good: ChainHead, row: HashedRow, sha256Hex: (text: string) => 
   return preimage !== null && sha256Hex(preimage) === row.hash ? null : "hash_mismatch";
 }
 
-/** Null for a row that has no canonical text at all, as after someone wrote half a surrogate pair into it. */
+/** Null for a row without a canonical form, such as one with a lone surrogate in it. */
 function preimageOf(row: HashedRow): string | null {
   try {
     return auditPreimage(row, row.payload_text);

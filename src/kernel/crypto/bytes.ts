@@ -1,6 +1,6 @@
-// Bytes to text and back: hex, base64 and UTF-8, the same on Node, in a worker and in a browser.
-// The readers are strict and throw SyntaxError: base64 must be padded, with no spaces and zero spare bits,
-// so that one value has exactly one spelling. Only hex is read in either case.
+// Hex, base64 and UTF-8 codecs that work the same on Node, in a worker and in a browser. The decoders are strict and
+// throw SyntaxError: base64 must be padded, without spaces and with zero spare bits, so that one value has exactly one
+// spelling. Hex is accepted in either case.
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 const STANDARD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -21,7 +21,7 @@ export function fromHex(text: string): Uint8Array {
   return bytes;
 }
 
-/** The value of a character that is a hex digit: letters of either case have 1 to 6 in their low bits, and bit 6 set. */
+/** The value of a hex digit: letters of either case have 1 to 6 in their low bits, and bit 6 set. */
 function digit(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return (code & 15) + (code >> 6) * 9;
@@ -57,7 +57,7 @@ export function fromBase64(text: string): Uint8Array {
   return bytes;
 }
 
-/** A lone surrogate becomes U+FFFD, so text that is hashed must be known to be well formed. */
+/** A lone surrogate becomes U+FFFD, so text must be well formed before it is hashed. */
 export function utf8(text: string): Uint8Array {
   return encoder.encode(text);
 }

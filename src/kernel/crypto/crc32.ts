@@ -1,6 +1,5 @@
 // CRC-32/ISO-HDLC, the checksum of zlib and PNG: polynomial 0xEDB88320 (reflected), start and final xor 0xFFFFFFFF.
-// It takes ASCII text, one byte a character. It tells a mistyped key from a real one and proves nothing more:
-// anyone can compute it.
+// Takes ASCII text, one byte per character. It detects a mistyped key and proves nothing else: anyone can compute it.
 
 /** The CRC of each single byte, without the final xor. */
 export const CRC_TABLE = Int32Array.from({ length: 256 }, (_, byte) => {

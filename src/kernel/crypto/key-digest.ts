@@ -1,6 +1,7 @@
-// An API key's text checked and hashed in one go: prefix, alphabet and CRC-32 while its characters become words, then
-// SHA-256 of its single block (48 characters, 0x80, zeros, 384 as the length in bits). Other short texts are hashed alike.
-// The digest is left in `DIGEST`.
+// Validates and hashes an API key in one pass: prefix, alphabet and CRC-32 while its characters are packed into words,
+// then SHA-256 of its single block (48 characters, 0x80, zeros, 384 as the length in bits). A fast path of
+// `parseCredential` and `sha256`; see docs/design/0003-key-format-and-digest.md. The digest is left in `DIGEST`.
+// bench: verify/verify-1e5-keys
 
 import { PREFIXES } from "../credentials.ts";
 import { CRC_TABLE } from "./crc32.ts";
@@ -10,20 +11,20 @@ export const KEY_LENGTH = 48;
 const KEY_WORDS = KEY_LENGTH / 4;
 const BODY_END = 10;
 
-// CRC-32 four bytes a step: table n answers for a byte with n more bytes behind it.
+// CRC-32 by four bytes at a time: table n is for a byte followed by n more bytes.
 const [CRC0, CRC1, CRC2, CRC3] = crcTables();
 const IN_BODY = Uint8Array.from({ length: 128 }, (_, c) => (/[A-Za-z0-9_-]/.test(String.fromCharCode(c)) ? 1 : 0));
-// -1 keeps its sign through the shifts of `hex16`, so one bad digit can never look like a good group of four.
+// -1 keeps its sign through the shifts of `hex16`, so a group with a bad digit is always negative.
 const HEX = Int8Array.from({ length: 128 }, (_, c) => "0123456789abcdef".indexOf(String.fromCharCode(c)));
 
-const LIVE = prefixOf(PREFIXES.api_key.live);
-const TEST = prefixOf(PREFIXES.api_key.test);
+const LIVE = prefixWords(PREFIXES.api_key.live);
+const TEST = prefixWords(PREFIXES.api_key.test);
 
 export const NOT_A_KEY = 0;
 export const LIVE_KEY = 1;
 export const TEST_KEY = 2;
 
-/** What stands in `text` from `offset` to its end: 0 no API key, 1 a live one, 2 a test one (and its hash is taken). */
+/** Classifies `text` from `offset` to its end, and hashes it when it is an API key. */
 export function digestApiKey(text: string, offset: number): 0 | 1 | 2 {
   if (text.length !== offset + KEY_LENGTH) return NOT_A_KEY;
   let all = 0;
@@ -57,13 +58,13 @@ export function digestApiKey(text: string, offset: number): 0 | 1 | 2 {
   return live ? LIVE_KEY : TEST_KEY;
 }
 
-/** The most bytes that a single block holds beside its padding. */
-const BLOCK_BYTES = 55;
+/** The longest input that fits one block with its padding. */
+const SINGLE_BLOCK_BYTES = 55;
 
-/** Any text of ASCII that fits in one block is hashed; false where it is another one. */
+/** Hashes ASCII text that fits one block; false for any other text. */
 export function digestSingleBlock(text: string): boolean {
   const { length } = text;
-  if (length > BLOCK_BYTES) return false;
+  if (length > SINGLE_BLOCK_BYTES) return false;
   for (let i = 0; i < 15; i++) W[i] = 0;
   let all = 0;
   for (let i = 0; i < length; i++) {
@@ -104,13 +105,13 @@ function hex16(w: number): number {
 
 function crcTables(): [Int32Array, Int32Array, Int32Array, Int32Array] {
   const one = CRC_TABLE;
-  const behind = (table: Int32Array) => table.map((crc) => (crc >>> 8) ^ (one[crc & 255] as number));
-  const two = behind(one);
-  const three = behind(two);
-  return [one, two, three, behind(three)];
+  const shifted = (table: Int32Array) => table.map((crc) => (crc >>> 8) ^ (one[crc & 255] as number));
+  const two = shifted(one);
+  const three = shifted(two);
+  return [one, two, three, shifted(three)];
 }
 
-function prefixOf(prefix: string): { first: number; second: number; crc: number } {
+function prefixWords(prefix: string): { first: number; second: number; crc: number } {
   let crc = -1;
   const words = [0, 0];
   for (let i = 0; i < prefix.length; i++) {

@@ -1,11 +1,11 @@
-// The Merkle tree of RFC 6962 §2.1, grown one leaf at a time. With || for concatenation of bytes:
+// The Merkle tree of RFC 6962 §2.1, built by appending leaves. With || for concatenation of bytes:
 //
 //   leaf hash = H(0x00 || leaf)     node hash = H(0x01 || left || right)     root of no leaves = H("")
 //
-// Only the roots of the complete subtrees are kept, the largest (oldest) first: one for each 1 bit of the size.
+// Holds only the roots of the complete subtrees, the largest (oldest) first: one for each 1 bit of the size.
 
 export type HashFunction = (bytes: Uint8Array) => Uint8Array;
-/** What restores a tree: its size and its `frontier()`. */
+/** The state that restores a tree: its size and its `frontier()`. */
 export type SavedTree = { size: number; frontier: readonly Uint8Array[] };
 
 export class MerkleTree {

@@ -1,9 +1,9 @@
-// SHA-256 of bytes in plain JavaScript. The message is followed by 0x80, zeros up to a whole block of 64 bytes, and in that
-// block's last eight its length in bits.
+// SHA-256 of bytes in plain JavaScript. Padding: 0x80, zeros, and the length in bits in the last eight bytes of the
+// last 64-byte block.
 import { BLOCK, DIGEST, compressBlock, resetDigest } from "./sha256-block.ts";
 
 const BLOCK_BYTES = 64;
-/** Where the length stands in the last block. */
+/** Offset of the length in the last block. */
 const LENGTH_AT = 56;
 
 export function sha256(bytes: Uint8Array): Uint8Array {
@@ -13,10 +13,10 @@ export function sha256(bytes: Uint8Array): Uint8Array {
     load(bytes, at, BLOCK_BYTES);
     compressBlock();
   }
-  const rest = bytes.length - whole;
-  load(bytes, whole, rest);
-  BLOCK[rest >> 2] = (BLOCK[rest >> 2] as number) | (0x80 << (24 - 8 * (rest & 3)));
-  if (rest >= LENGTH_AT) {
+  const remainder = bytes.length - whole;
+  load(bytes, whole, remainder);
+  BLOCK[remainder >> 2] = (BLOCK[remainder >> 2] as number) | (0x80 << (24 - 8 * (remainder & 3)));
+  if (remainder >= LENGTH_AT) {
     compressBlock();
     BLOCK.fill(0, 0, 16);
   }
@@ -26,7 +26,7 @@ export function sha256(bytes: Uint8Array): Uint8Array {
   return digestBytes();
 }
 
-/** Puts `count` bytes from `at` on into the block, and zeros behind them. */
+/** Copies `count` bytes from `at` into BLOCK and fills the remainder with zeros. */
 function load(bytes: Uint8Array, at: number, count: number): void {
   const words = count >> 2;
   for (let i = 0; i < words; i++) BLOCK[i] = word(bytes, at + 4 * i);

@@ -2,8 +2,9 @@
 //
 //   <origin>\n<size>\n<base64 root>\n  \n  — <name> <base64(key id (4) || Ed25519 signature (64))>\n   (further — lines)
 //
-// What is signed is the text before the empty line, with its final newline. Key id = SHA-256(name \n 0x01 public)[0..4];
-// verifier key = <name>+<hex key id>+<base64(0x01 || public)>. A note says nothing until `openNote` has accepted it.
+// The signature covers the text before the empty line, with its final newline. Key id = SHA-256(name \n 0x01
+// public)[0..4]; verifier key = <name>+<hex key id>+<base64(0x01 || public)>. Never trust a note that `openNote` has
+// not accepted.
 
 import { concatBytes, fromBase64, toBase64, toHex, utf8 } from "./bytes.ts";
 import type { HashFunction } from "./merkle.ts";
@@ -25,18 +26,18 @@ export function formatCheckpoint(origin: string, size: number, root: Uint8Array)
   return text;
 }
 
-/** Null unless origin, size and 32-byte root are there. Extension lines are allowed and ignored. */
+/** Null unless origin, size and a 32-byte root are present. Extension lines are allowed and ignored. */
 export function parseCheckpoint(text: string): Checkpoint | null {
   const lines = text.split("\n");
   if (lines.pop() !== "" || lines.length < 3 || lines.includes("")) return null;
   const [origin = "", digits = "", base64 = ""] = lines;
-  const root = decoded(base64);
+  const root = tryFromBase64(base64);
   if (!/^(0|[1-9][0-9]*)$/.test(digits) || !Number.isSafeInteger(Number(digits)) || root?.length !== 32) return null;
   return { origin, size: Number(digits), root };
 }
 
 export function computeKeyId(name: string, publicKey: Uint8Array, sha256: HashFunction): Uint8Array {
-  if (!NAME.test(name)) throw new RangeError("A key name is not empty and holds no space and no plus.");
+  if (!NAME.test(name)) throw new RangeError("A key name must not be empty or contain a space or a plus.");
   return sha256(concatBytes([utf8(`${name}\n`), Uint8Array.of(ED25519), publicKey])).slice(0, KEY_ID_BYTES);
 }
 
@@ -48,7 +49,7 @@ export function formatVkey(name: string, publicKey: Uint8Array, sha256: HashFunc
 /** Null unless it is an Ed25519 verifier key whose key id is right. */
 export function parseVkey(text: string, sha256: HashFunction): VerifierKey | null {
   const [, name = "", id = "", base64 = ""] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/.exec(text) ?? [];
-  const key = decoded(base64);
+  const key = tryFromBase64(base64);
   if (!NAME.test(name) || key?.length !== 33 || key[0] !== ED25519) return null;
   const publicKey = key.slice(1);
   const expected = computeKeyId(name, publicKey, sha256);
@@ -61,7 +62,7 @@ export function formatNote(text: string, name: string, keyId: Uint8Array, signat
   return note;
 }
 
-/** Takes a note apart and checks no signature. Null unless it is well formed, with at least one signature line. */
+/** Parses a note without verifying it. Null unless it is well formed and has at least one signature line. */
 export function parseNote(note: string): { text: string; signatures: Signature[] } | null {
   const split = note.lastIndexOf("\n\n");
   if (split < 0 || !note.endsWith("\n") || hasControls(note) || !note.isWellFormed()) return null;
@@ -72,8 +73,8 @@ export function parseNote(note: string): { text: string; signatures: Signature[]
 }
 
 /**
- * The text of a note signed by this key, else null. Lines of other keys are passed over, even under the same name;
- * a bad signature under this key spoils the note.
+ * The text of a note signed by this key, else null. Lines of other keys are ignored, even under the same name; one bad
+ * signature of this key invalidates the note.
  */
 export function openNote(
   note: string,
@@ -90,7 +91,7 @@ export function openNote(
 
 function parseSignature(line: string): Signature | null {
   const [, name = "", base64 = ""] = SIGNATURE_LINE.exec(line) ?? [];
-  const bytes = decoded(base64);
+  const bytes = tryFromBase64(base64);
   if (!bytes || bytes.length <= KEY_ID_BYTES) return null;
   return { name, keyId: bytes.slice(0, KEY_ID_BYTES), signature: bytes.slice(KEY_ID_BYTES) };
 }
@@ -100,7 +101,7 @@ function hasControls(note: string): boolean {
   return false;
 }
 
-function decoded(base64: string): Uint8Array | null {
+function tryFromBase64(base64: string): Uint8Array | null {
   try {
     return fromBase64(base64);
   } catch {

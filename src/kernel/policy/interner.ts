@@ -1,5 +1,5 @@
-// Values that many rows share, kept once and named by a small number from 1 up. They are counted: a value that no row
-// uses any more gives its number back, so a vendor who changes scopes daily does not grow for ever.
+// Interns values that many rows share: each is stored once under a small number from 1 up, with a reference count. A
+// value without references frees its number, so frequent changes of scopes do not grow the table.
 
 export class Interner<Value> {
   readonly #make: (key: string) => Value;
@@ -9,12 +9,12 @@ export class Interner<Value> {
   readonly #uses: number[] = [0];
   readonly #free: number[] = [];
 
-  /** `make` turns a key into its value; it runs once for each distinct key in use. */
+  /** `make` creates the value of a key; it runs once for each distinct key in use. */
   constructor(make: (key: string) => Value) {
     this.#make = make;
   }
 
-  /** One more row uses `key`. */
+  /** Adds a reference to `key`. */
   acquire(key: string): number {
     const known = this.#ids.get(key);
     if (known !== undefined) {
@@ -29,12 +29,12 @@ export class Interner<Value> {
     return id;
   }
 
-  /** One more row uses a number that is already known to be in use. */
+  /** Adds a reference to a number that is in use. */
   retain(id: number): void {
     this.#uses[id] = (this.#uses[id] ?? 0) + 1;
   }
 
-  /** One row less uses it. */
+  /** Removes a reference. */
   release(id: number): void {
     const uses = (this.#uses[id] ?? 0) - 1;
     this.#uses[id] = uses;
@@ -53,7 +53,7 @@ export class Interner<Value> {
     return this.#ids.size;
   }
 
-  /** Every key in use with its number, for writing a policy to a file. */
+  /** Every key in use with its number, for the cache file. */
   entries(): [number, string][] {
     return Array.from(this.#ids, ([key, id]) => [id, key]);
   }

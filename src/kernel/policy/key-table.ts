@@ -1,11 +1,12 @@
-// The keys of one policy in one flat buffer, found by the SHA-256 of their text. A row is 64 bytes, in words of 32 bits:
+// The keys of one policy in a flat hash table, indexed by the SHA-256 of their text. A row is 64 bytes, in 32-bit
+// words:
 //
 //   0-7 digest | 8-9 expiry (float64 ms, Infinity = never) | 10 profile | 11 tenant | 12-15 key id
 //
-// Open addressing, linear probing: a row stands at its home (the first digest word scaled to the capacity) or after it,
-// with no empty row between. Profile and tenant are numbers of interned values; profile is 0 only in an empty row. A
-// removal closes its gap, so there are no tombstones and years of churn cost nothing. A row's offset is good only until
-// the next `put` or `remove`.
+// Open addressing with linear probing: a row is at its home (the first digest word scaled to the capacity) or after it,
+// with no empty row between. Profile and tenant are numbers of interned values; profile is 0 only in an empty row.
+// Removal shifts rows back, so there are no tombstones and churn does not slow lookups. Caution: a row's offset is
+// valid only until the next `put` or `remove`. bench: verify/verify-1e5-keys, verify/memory-1e6-keys
 
 export const ROW = 16;
 export const EXPIRY = 8;
@@ -13,7 +14,7 @@ export const PROFILE = 10;
 export const TENANT = 11;
 export const KEY_ID = 12;
 
-// Fuller than MAX_LOAD probes grow long; after growing, and in a new table, a key costs 64 / 0.6 = 107 bytes.
+// Beyond MAX_LOAD probe sequences grow long. A new or resized table has NEW_LOAD: 64 / 0.6 = 107 bytes per key.
 const MAX_LOAD = 0.75;
 const NEW_LOAD = 0.6;
 const MIN_ROWS = 64;
@@ -33,7 +34,7 @@ export class KeyTable {
     this.times = new Float64Array(buffer);
   }
 
-  /** The offset of the row with the digest that stands at `from`, all 32 bytes compared, or -1 - where it would go. */
+  /** The offset of the row with the digest at `from`, compared in full; or -1 - the offset to insert it at. */
   find(digest: Int32Array, from = 0): number {
     const words = this.words;
     const first = digest[from] as number;
@@ -43,11 +44,11 @@ export class KeyTable {
       at += ROW;
       if (at === words.length) at = 0;
     }
-    // A feed may send a hash of nothing but zeros, which every empty row equals.
+    // An all-zero digest from a broken feed equals every empty row.
     return words[at + PROFILE] === 0 ? -1 - at : at;
   }
 
-  /** Adds the row that stands at `from` in `rows`, or replaces the one with its digest; true when it replaced one. */
+  /** Inserts the row at `from` in `rows`, or replaces the one with its digest; true when it replaced one. */
   put(rows: Int32Array, from = 0): boolean {
     const at = this.find(rows, from);
     if (at < 0 && ++this.count > this.#rows * MAX_LOAD) {
@@ -62,24 +63,24 @@ export class KeyTable {
   remove(at: number): void {
     const words = this.words;
     const end = words.length;
-    let hole = at;
+    let gap = at;
     let next = at;
     for (;;) {
       next = next + ROW === end ? 0 : next + ROW;
       if (words[next + PROFILE] === 0) break;
       const home = this.#home(words[next] as number);
-      // A row may move back into the hole unless its home lies between the two.
+      // A row may move back into the gap unless its home is between the two.
       const fromHome = next - home + (next < home ? end : 0);
-      const fromHole = next - hole + (next < hole ? end : 0);
-      if (fromHome < fromHole) continue;
-      copyRow(words, next, words, hole);
-      hole = next;
+      const fromGap = next - gap + (next < gap ? end : 0);
+      if (fromHome < fromGap) continue;
+      copyRow(words, next, words, gap);
+      gap = next;
     }
-    words.fill(0, hole, hole + ROW);
+    words.fill(0, gap, gap + ROW);
     this.count--;
   }
 
-  /** Every row without the empty ones between, as a copy that later changes do not touch. */
+  /** A compact copy of all rows. */
   copyRows(): Int32Array<ArrayBuffer> {
     const out = new Int32Array(this.count * ROW);
     let to = 0;
@@ -120,7 +121,7 @@ function sameDigest(words: Int32Array, at: number, digest: Int32Array, from: num
   );
 }
 
-/** A loop, because `set` on sixteen words spends its time making views. */
+/** A loop: `set` on sixteen words spends its time creating views. bench: verify/load-1e5-keys */
 function copyRow(from: Int32Array, at: number, to: Int32Array, toAt: number): void {
   for (let i = 0; i < ROW; i++) to[toAt + i] = from[at + i] as number;
 }

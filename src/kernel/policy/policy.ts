@@ -1,6 +1,6 @@
-// What a project's keys may do, held in memory, and the one place that judges a key: `decide`.
-// Deny is the default here: every way out of `decide` but the last one is a refusal, and no policy is an outcome of its
-// own that the caller has to handle. `Decision` is reused between calls; read it before anything awaits.
+// A project's policy in memory, and the one function that judges a key: `decide`. Deny is the default: every return but
+// the last is a refusal, and "no_policy" is an outcome that the caller has to handle.
+// Caution: `Decision` is reused between calls; read it before anything awaits.
 
 import { digestApiKey, NOT_A_KEY, TEST_KEY } from "../crypto/key-digest.ts";
 import { DIGEST } from "../crypto/sha256-block.ts";
@@ -42,19 +42,19 @@ export type PolicyDelta = PolicyHead & { object: "policy_delta"; since: number; 
 
 const SHORT = 8;
 
-/** A key's scopes. Shared by every key that has the same ones, so nobody may change it. */
+/** A key's scopes. Immutable, because keys with the same scopes share one object. */
 export class ScopeSet implements Iterable<string> {
   readonly list: readonly string[];
   readonly #all: ReadonlySet<string>;
 
   constructor(scopes: Iterable<string>) {
-    this.list = Object.freeze(Array.from(scopes, internal));
+    this.list = Object.freeze(Array.from(scopes, internalize));
     this.#all = new Set(this.list);
     Object.freeze(this);
   }
 
   has(scope: string): boolean {
-    // A short list is searched faster than a hash is made.
+    // Scanning a short list is faster than hashing. bench: verify/verify-1e5-keys
     if (this.list.length > SHORT) return this.#all.has(scope);
     for (let i = 0; i < this.list.length; i++) if (this.list[i] === scope) return true;
     return false;
@@ -73,8 +73,8 @@ export class ScopeSet implements Iterable<string> {
   }
 }
 
-/** The engine's one copy of a text: it equals a text in the vendor's code by address, without a look at the letters. */
-function internal(text: string): string {
+/** V8's internalized copy of a string: equals a literal by address. bench: verify/verify-1e5-keys */
+function internalize(text: string): string {
   return Object.keys({ [text]: 0 })[0] ?? text;
 }
 
@@ -84,11 +84,11 @@ const NO_PROFILE: Profile = Object.freeze({ test: false, scopes: NO_SCOPES, rule
 export class Policy {
   readonly workspaceId: string;
   readonly projectId: string;
-  /** The one environment it was asked for, or null when it holds both. */
+  /** The one environment that it covers, or null for both. */
   readonly env: Env | null;
   version: number;
   keys = new KeyTable();
-  readonly profiles = new Interner<Profile>(profileOf);
+  readonly profiles = new Interner<Profile>(parseProfile);
   readonly tenants = new TenantTable();
 
   constructor(workspaceId: string, projectId: string, env: Env | null, version: number) {
@@ -99,10 +99,10 @@ export class Policy {
   }
 }
 
-/** What many keys have in common. Shared between them and frozen. */
+/** The attributes that many keys have in common. Frozen and shared between them. */
 export type Profile = { readonly test: boolean; readonly scopes: ScopeSet; readonly rules: readonly RateLimit[] };
 
-/** The text under which a profile is interned: every field, in a fixed order. */
+/** The string under which a profile is interned: every field, in a fixed order. */
 export function profileKey(test: boolean, scopes: readonly string[], rules: readonly RateLimit[]): string {
   const rows = rules.map((rule) => [rule.id, rule.limit, rule.window_ms, rule.algorithm, rule.scope]);
   return JSON.stringify([test, scopes, rows]);
@@ -110,7 +110,7 @@ export function profileKey(test: boolean, scopes: readonly string[], rules: read
 
 type RuleRow = [string, number, number, RateLimit["algorithm"], RateLimit["scope"]];
 
-function profileOf(key: string): Profile {
+function parseProfile(key: string): Profile {
   const [test, scopes, rows] = JSON.parse(key) as [boolean, string[], RuleRow[]];
   const rules = rows.map(([id, limit, window_ms, algorithm, scope]) =>
     Object.freeze({ id, limit, window_ms, algorithm, scope }),
@@ -120,7 +120,7 @@ function profileOf(key: string): Profile {
 
 export type Outcome = "valid" | "malformed" | "other_env" | "no_policy" | "unknown" | "expired" | "insufficient_scope";
 
-/** Where `decide` writes what it found beside the outcome. */
+/** Output of `decide` beside the outcome. */
 export class Decision {
   test = false;
   /** The row's offset in the policy's table; only after `valid`, `expired` and `insufficient_scope`. */
@@ -136,8 +136,8 @@ export class Decision {
 }
 
 /**
- * Judges the key that stands in `text` from `offset` to its end, for an environment (null = either). The clock is asked
- * only about a key that expires: it costs as much as finding the key.
+ * Judges the key in `text` from `offset` to its end, for an environment (null = either). Reads the clock only for a key
+ * that expires: it costs as much as the lookup.
  */
 export function decide(
   into: Decision,
@@ -145,7 +145,7 @@ export function decide(
   env: Env | null,
   text: string,
   offset: number,
-  needs: readonly string[],
+  required: readonly string[],
   now: () => number,
 ): Outcome {
   const kind = digestApiKey(text, offset);
@@ -158,17 +158,18 @@ export function decide(
   const at = policy.keys.find(DIGEST);
   if (at < 0) return "unknown";
   const profile = policy.profiles.value(words[at + PROFILE] as number);
-  // The hash covers the environment, so a row that says otherwise is a feed that lies.
+  // The hash covers the environment, so a row that contradicts it comes from a broken feed.
   if (profile.test !== test) return "unknown";
   into.row = at;
   into.expiry = times[(at + EXPIRY) >> 1] as number;
   into.profile = profile;
   if (into.expiry !== Number.POSITIVE_INFINITY && !(now() < into.expiry)) return "expired";
-  for (let i = 0; i < needs.length; i++) if (!profile.scopes.has(needs[i] as string)) return lacking(into, needs);
+  for (let i = 0; i < required.length; i++)
+    if (!profile.scopes.has(required[i] as string)) return denyForScopes(into, required);
   return "valid";
 }
 
-function lacking(into: Decision, needs: readonly string[]): Outcome {
-  into.missing = needs.filter((scope) => !into.profile.scopes.has(scope));
+function denyForScopes(into: Decision, required: readonly string[]): Outcome {
+  into.missing = required.filter((scope) => !into.profile.scopes.has(scope));
   return "insufficient_scope";
 }

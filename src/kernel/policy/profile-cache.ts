@@ -1,6 +1,6 @@
-// The last few profiles that a snapshot's loader met, as they came, with the numbers they were interned under.
-// Most keys share theirs with a neighbour, and comparing is a third of the price of making the text to look it up by.
-// One is only kept after it was checked, so whatever equals it needs no check.
+// The last few profiles that a snapshot loader parsed, with the numbers they were interned under. Most keys share their
+// profile with a neighbour, and comparing is cheaper than building the interning key. Only validated profiles are
+// added, so an equal one needs no validation. bench: verify/load-1e5-keys
 
 type Json = Record<string, unknown>;
 const SLOTS = 8;
@@ -10,7 +10,7 @@ export class ProfileCache {
   readonly #ids: number[] = [];
   #next = 0;
 
-  /** The number of the profile of an equal entry, or 0. */
+  /** The number of an equal profile, or 0. */
   find(raw: Json): number {
     for (let i = 0; i < this.#kept.length; i++) {
       if (sameProfile(this.#kept[i] as Json, raw)) return this.#ids[i] as number;
@@ -26,7 +26,7 @@ export class ProfileCache {
   }
 }
 
-// Plain loops: a comparison passed as a function is called for every element and never inlined.
+// Plain loops: V8 does not inline a comparison passed as a callback.
 function sameProfile(kept: Json, raw: Json): boolean {
   const scopes = kept["scopes"] as unknown[];
   const others = raw["scopes"];

@@ -1,4 +1,4 @@
-// A rate-limit rule as it stands on the wire, on keys, on projects and in the policy feed.
+// A rate-limit rule: the same shape on the wire, on keys, on projects and in the policy feed.
 export type RateLimit = {
   id: string;
   limit: number;
@@ -7,7 +7,6 @@ export type RateLimit = {
   scope: "key" | "tenant";
 };
 
-/** A rule's name. */
 export const RULE_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 export const RATE_LIMITS_MAX = 8;
 export const LIMIT_MAX = 1_000_000_000;

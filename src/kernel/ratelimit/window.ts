@@ -1,6 +1,7 @@
-// Rate-limit windows as arithmetic: which span of time a moment falls into, when that span stops counting, how long
-// a lease may live. Decisions 124-130 and 191. The trap: the oldest, partly passed sub-window counts in full, so 61
-// sub-windows count at any moment, and a lease books ahead of them all; counting 60 lets a burst through twice.
+// Rate-limit window arithmetic: which span a moment falls into, when that span stops counting, how long a lease lives.
+// See docs/design/0005-rate-limiter-algorithm.md and 0012-counters-and-leases.md. Caution: the oldest sub-window,
+// partly outside the window, counts in full, so 61 sub-windows count at any moment, and a lease books ahead of them
+// all. Counting 60 would admit a burst twice.
 //
 // A span is one 60th of the window under `sliding` and the whole window under `fixed`; both start at the epoch, so
 // every process and Redis agree on the indexes. Times are whole milliseconds: t·60 stays under 2^53 until the year
@@ -9,7 +10,7 @@
 
 import type { RateLimit } from "./rule.ts";
 
-/** What decisions read of a rule; the store keeps exactly this much beside its counter. */
+/** The part of a rule that a decision reads; a counter store keeps exactly this beside its counter. */
 export type Window = Pick<RateLimit, "algorithm" | "window_ms">;
 
 export const SUB_WINDOWS = 60;
@@ -46,15 +47,15 @@ export function leaseEnd(rules: readonly Window[], now: number): number {
 
 /**
  * The span a lease is booked into. Its units may be spent as late as its end, so a sliding rule counts them as if all
- * were spent there; booked at the grant they would lapse up to a lease too early, and what was spent late in this
- * lease would fit into one true window together with what is granted after it. A fixed rule's lease never leaves its
+ * were spent there. Booked at the grant they would lapse up to a lease too early, and units spent late in this lease
+ * would share one real window with units granted after it. A fixed rule's lease never leaves its
  * window, and its end may be the first moment of the next one, so there it is the span of the grant.
  */
 export function leaseSpan(rule: Window, now: number, end: number): number {
   return spanAt(rule, rule.algorithm === "sliding" ? end : now);
 }
 
-/** What a rule has left; never negative, though a limit lowered under its count would say so. */
+/** Units left; never negative, even where a limit was lowered below its count. */
 export function remainingOf(limit: number, used: number): number {
   return Math.max(0, limit - used);
 }
@@ -65,7 +66,7 @@ export function resetMs(rule: Window, now: number, used: number, oldest: number)
   return used > 0 ? lapsesAt(rule, oldest) - now : 0;
 }
 
-/** Which rule a denial names: the one with the longest wait, the first of equals; -1 when all let the call pass. */
+/** The rule that a denial names: the longest wait, the first of equals; -1 when all rules admit the call. */
 export function limitedBy(waits: ArrayLike<number>, count: number): number {
   let longest = -1;
   let wait = 0;
@@ -78,7 +79,7 @@ export function limitedBy(waits: ArrayLike<number>, count: number): number {
   return longest;
 }
 
-/** A wait as `Retry-After` says it: never early, at least 1, and null where waiting never helps (cost over limit). */
+/** A wait as `Retry-After` seconds: rounded up, at least 1; null where waiting never helps (cost over limit). */
 export function retryAfterSeconds(waitMs: number): number | null {
   return waitMs === Infinity ? null : Math.max(1, Math.ceil(waitMs / 1000));
 }
