@@ -1,5 +1,5 @@
 // Values that may be available synchronously. `await` costs a microtask even on a value that is not a promise; the hot
-// endpoints avoid it. bench: parts/ratelimit-check, vendor/get-by-id
+// endpoints avoid it. bench: parts/check, vendor/get-by-id
 
 export type MaybePromise<T> = T | Promise<T>;
 

@@ -1,7 +1,7 @@
 // The SHA-256 compression function (FIPS 180-4), unrolled to four rounds per iteration. Synchronous: for runtimes
 // without node:crypto, and for inputs of one or two blocks, where the call into OpenSSL costs more than the hash.
 // Caution: BLOCK and DIGEST are shared by all callers; read the digest before anything awaits.
-// bench: verify/verify-1e5-keys
+// bench: verify/floor-1e5
 
 /** The block to compress: sixteen big-endian words, followed by scratch space. */
 export const BLOCK = new Int32Array(64);

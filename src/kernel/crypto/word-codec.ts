@@ -1,6 +1,6 @@
 // Hex digests and UUIDs as 32-bit words, the form in which the key table stores them. The decoders return false for
 // malformed input, and may have written part of the output by then. No array literals here: destructuring them doubles
-// the time to load a snapshot. bench: verify/load-1e5-keys
+// the time to load a snapshot. bench: verify/load
 
 const DIGITS = "0123456789abcdef";
 const VALUES = Int8Array.from({ length: 128 }, (_, c) => DIGITS.indexOf(String.fromCharCode(c).toLowerCase()));
@@ -37,7 +37,7 @@ export function uuidToWords(text: unknown, into: Int32Array, at: number): boolea
   return bad >= 0;
 }
 
-/** Four words as a lower-case UUID, built in one call. bench: verify/verify-1e5-keys */
+/** Four words as a lower-case UUID, built in one call. bench: verify/floor-1e5 */
 export function wordsToUuid(words: Int32Array, at: number): string {
   const a = words[at] as number;
   const b = words[at + 1] as number;

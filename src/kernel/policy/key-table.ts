@@ -6,7 +6,7 @@
 // Open addressing with linear probing: a row is at its home (the first digest word scaled to the capacity) or after it,
 // with no empty row between. Profile and tenant are numbers of interned values; profile is 0 only in an empty row.
 // Removal shifts rows back, so there are no tombstones and churn does not slow lookups. Caution: a row's offset is
-// valid only until the next `put` or `remove`. bench: verify/verify-1e5-keys, verify/memory-1e6-keys
+// valid only until the next `put` or `remove`. bench: verify/floor-1e5, verify/memory-in-use
 
 export const ROW = 16;
 export const EXPIRY = 8;
@@ -121,7 +121,7 @@ function sameDigest(words: Int32Array, at: number, digest: Int32Array, from: num
   );
 }
 
-/** A loop: `set` on sixteen words spends its time creating views. bench: verify/load-1e5-keys */
+/** A loop: `set` on sixteen words spends its time creating views. bench: verify/load */
 function copyRow(from: Int32Array, at: number, to: Int32Array, toAt: number): void {
   for (let i = 0; i < ROW; i++) to[toAt + i] = from[at + i] as number;
 }

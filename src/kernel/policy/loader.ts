@@ -187,7 +187,7 @@ function readExpiry(text: unknown): number {
   return ms;
 }
 
-/** Fast path of parseTimestamp for the form that Keyrack writes; null for any other. bench: verify/load-1e5-keys */
+/** Fast path of parseTimestamp for the form that Keyrack writes; null for any other. bench: verify/load */
 function parseOwnFormat(text: string): number | null {
   if (text.length !== 24 || !SEPARATORS.every(([at, code]) => text.charCodeAt(at) === code)) return null;
   const year = 100 * twoDigits(text, 0) + twoDigits(text, 2);

@@ -54,7 +54,7 @@ export class ScopeSet implements Iterable<string> {
   }
 
   has(scope: string): boolean {
-    // Scanning a short list is faster than hashing. bench: verify/verify-1e5-keys
+    // Scanning a short list is faster than hashing. bench: verify/floor-1e5
     if (this.list.length > SHORT) return this.#all.has(scope);
     for (let i = 0; i < this.list.length; i++) if (this.list[i] === scope) return true;
     return false;
@@ -73,7 +73,7 @@ export class ScopeSet implements Iterable<string> {
   }
 }
 
-/** V8's internalized copy of a string: equals a literal by address. bench: verify/verify-1e5-keys */
+/** V8's internalized copy of a string: equals a literal by address. bench: verify/floor-1e5 */
 function internalize(text: string): string {
   return Object.keys({ [text]: 0 })[0] ?? text;
 }

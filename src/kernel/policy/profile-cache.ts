@@ -1,6 +1,6 @@
 // The last few profiles that a snapshot loader parsed, with the numbers they were interned under. Most keys share their
 // profile with a neighbour, and comparing is cheaper than building the interning key. Only validated profiles are
-// added, so an equal one needs no validation. bench: verify/load-1e5-keys
+// added, so an equal one needs no validation. bench: verify/load
 
 type Json = Record<string, unknown>;
 const SLOTS = 8;

@@ -1,6 +1,6 @@
 // The tenants of a policy's keys: each id once, as 16 bytes under a small number from 1 up, with a reference count. The
 // id as a string is created on first use and memoized: most tenants of a large vendor are idle, and a million strings
-// would take more memory than all their keys. bench: verify/memory-1e6-keys
+// would take more memory than all their keys. bench: verify/memory-in-use
 
 import { wordsToUuid } from "../crypto/word-codec.ts";
 
