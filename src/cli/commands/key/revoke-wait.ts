@@ -3,7 +3,7 @@
 import type { CommandSpec } from "../../api/command-spec.ts";
 import { buildRequest, sendRequest, type ApiOptions } from "../../api/generated.ts";
 import { cell } from "../../ui/format.ts";
-import { ExitError, escapeControls, plural, print, table } from "../../ui/output.ts";
+import { ExitError, escapeControls, print, table } from "../../ui/output.ts";
 import { createSpinner } from "../../ui/progress.ts";
 
 type Node = { node_id: string; env_scope: string; version: number; acked: boolean; last_seen_at: string };
@@ -25,7 +25,7 @@ function nodesTable(nodes: readonly Node[]): string {
 }
 
 const progressText = ({ acked_nodes, total_nodes }: Propagation): string =>
-  `Acknowledged by ${acked_nodes} of ${plural(total_nodes, "node")}`;
+  `Acknowledged by ${acked_nodes} of ${total_nodes} nodes`;
 
 export async function revokeAndWait(spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> {
   const started = Date.now();

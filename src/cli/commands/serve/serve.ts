@@ -66,7 +66,7 @@ function firstSteps(url: string, file: string): string {
     basename(file) === "bootstrap.token" ? `--data-dir ${dirname(file)}` : `--bootstrap-token "$(cat ${file})"`;
   return [
     "",
-    "This is the first start. Create your first workspace:",
+    "First start. Create your first workspace:",
     `  keyrack workspace create --name "Acme" --slug acme --save --url ${url} ${credential}`,
     "It prints a secret key, shown only once; --save stores it in your profile for the next commands.",
   ].join("\n");
