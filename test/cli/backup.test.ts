@@ -98,7 +98,7 @@ describe("backup and restore without a server", { timeout: 120_000 }, () => {
     expect(dry.stdout).toContain("nothing was written");
     const copied = await run("db", "copy", "--to", url);
     expect(copied, copied.stderr).toMatchObject({ code: 0, stderr: "" });
-    expect(copied.stdout).toContain("every value is equal");
+    expect(copied.stdout).toContain("Every value is equal");
     expect(await rawSql(there.target, "select count(*) as n from workspaces")).toEqual([{ n: 3 }]);
     expect((await run("db", "copy", "--to", url)).stderr).toContain("is not empty");
     await there.dispose();

@@ -80,7 +80,7 @@ function copyReport({ from, to, dry_run, tables, rows, chains, audit_rows, took_
   return [
     table(filled),
     `Copied ${plural(rows, "row")} from ${from}`,
-    `to ${to} in ${seconds}. Verified: every value is equal, ${proof}.`,
+    `to ${to} in ${seconds}. Every value is equal; ${proof}.`,
     "Next: set KEYRACK_DATABASE_URL to the new database and start the server. Do not start one on the old database again.",
   ].join("\n");
 }
