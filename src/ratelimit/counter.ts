@@ -46,7 +46,7 @@ export type Counter = {
    * Gives unspent units back and ends the lease; answers how many were taken back. An id that is unknown, lapsed,
    * already returned or another workspace's gives back nothing, so a repeated return is safe.
    */
-  giveBack(workspace_id: string, lease_id: string, unused: number): Promise<number> | number;
+  returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> | number;
   close(): Promise<void> | void;
 };
 

@@ -2,8 +2,8 @@
 // The trap: the two stores share nothing, so while Redis is away each process counts alone; `store` says so on every
 // answer, and an operator who would rather refuse sets `error`.
 import { fail } from "../kernel/errors.ts";
-import { Breaker } from "./redis/circuit-breaker.ts";
-import { classify, type RedisError } from "./redis/error.ts";
+import { CircuitBreaker } from "./redis/circuit-breaker.ts";
+import { classifyRedisError, type RedisError } from "./redis/error.ts";
 import type { CheckRequest, Counter, Lease, LeaseRequest, Verdict } from "./counter.ts";
 import type { MemoryCounter } from "./memory/counter.ts";
 import type { RedisCounter } from "./redis/counter.ts";
@@ -28,7 +28,7 @@ export class FallbackCounter implements Counter {
   readonly #redis: RedisCounter;
   readonly #memory: MemoryCounter;
   readonly #onFailure: "local" | "error";
-  readonly #breaker: Breaker;
+  readonly #breaker: CircuitBreaker;
   #error: RedisError | null = null;
   #fallbacks = 0;
 
@@ -36,7 +36,7 @@ export class FallbackCounter implements Counter {
     this.#redis = options.redis;
     this.#memory = options.memory;
     this.#onFailure = options.onFailure;
-    this.#breaker = new Breaker(options.now);
+    this.#breaker = new CircuitBreaker(options.now);
     this.#redis.onReady(() => this.#recovered());
   }
 
@@ -55,12 +55,12 @@ export class FallbackCounter implements Counter {
   }
 
   /** A lease goes back to the store that granted it; one that cannot be returned lapses charged, which is safe. */
-  giveBack(workspace_id: string, lease_id: string, unused: number): Promise<number> | number {
+  returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> | number {
     if (this.#memory.holdsLease(workspace_id, lease_id)) {
-      return this.#memory.giveBack(workspace_id, lease_id, unused);
+      return this.#memory.returnLease(workspace_id, lease_id, unused);
     }
     return this.#try(
-      () => this.#redis.giveBack(workspace_id, lease_id, unused),
+      () => this.#redis.returnLease(workspace_id, lease_id, unused),
       () => 0,
     );
   }
@@ -90,22 +90,22 @@ export class FallbackCounter implements Counter {
           () => this.#recovered(),
           (error) => this.#failed(error),
         );
-      return this.#instead(alone);
+      return this.#fallBack(alone);
     }
     return shared().catch((error: unknown) => {
       this.#failed(error);
-      return this.#instead(alone);
+      return this.#fallBack(alone);
     });
   }
 
-  #instead<T>(alone: () => T): T {
+  #fallBack<T>(alone: () => T): T {
     this.#fallbacks++;
     if (this.#onFailure === "error") throw fail("unavailable");
     return alone();
   }
 
   #failed(error: unknown): void {
-    this.#error = classify(error);
+    this.#error = classifyRedisError(error);
     this.#breaker.fail();
   }
 

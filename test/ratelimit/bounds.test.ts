@@ -1,6 +1,6 @@
 // Decision 134: forged ids exhaust neither memory nor other people's limits.
 import { describe, expect, it } from "vitest";
-import { LEASES_MAX, LEASES_PER_WORKSPACE_MAX, LeaseBook } from "../../src/ratelimit/memory/leases.ts";
+import { LEASES_MAX, LEASES_PER_WORKSPACE_MAX, LeaseTable } from "../../src/ratelimit/memory/leases.ts";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { ask, handClock, sliding } from "../../harness/ratelimit/counters.ts";
 
@@ -211,7 +211,7 @@ describe("the book of leases", () => {
   const held = (end: number) => ({ granted: 1, end, slots: [], spans: [] });
 
   it("holds so many a workspace and so many in all, and lapsed ones make room, whoever held them", () => {
-    const book = new LeaseBook();
+    const book = new LeaseTable();
     for (let w = 0; w < 11; w++) {
       for (let i = 0; i < LEASES_PER_WORKSPACE_MAX + 5; i++) book.put(`w${w}`, `${w}-${i}`, held(1_000), 0);
     }
@@ -228,7 +228,7 @@ describe("the book of leases", () => {
   });
 
   it("gives a lease back once, to its own workspace, and not at its end", () => {
-    const book = new LeaseBook();
+    const book = new LeaseTable();
     for (const id of ["a", "b"]) book.put("w", id, held(1_000), 0);
     expect(book.take("other", "a", 1)).toBeNull();
     expect(book.take("w", "a", 999)).toEqual(held(1_000));
@@ -238,7 +238,7 @@ describe("the book of leases", () => {
   });
 
   it("forgets the lapsed leases of a workspace that takes another, and only those", () => {
-    const book = new LeaseBook();
+    const book = new LeaseTable();
     for (const end of [1_000, 2_000, 3_000]) book.put("w", `until ${end}`, held(end), 0);
     book.put("w", "new", held(9_000), 2_000);
     expect(book.size).toBe(2);

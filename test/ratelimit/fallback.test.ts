@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { Breaker } from "../../src/ratelimit/redis/circuit-breaker.ts";
-import { classify } from "../../src/ratelimit/redis/error.ts";
+import { CircuitBreaker } from "../../src/ratelimit/redis/circuit-breaker.ts";
+import { classifyRedisError } from "../../src/ratelimit/redis/error.ts";
 import { FallbackCounter } from "../../src/ratelimit/fallback.ts";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
@@ -114,12 +114,12 @@ describe.skipIf(server === null)("while Redis fails", () => {
     await ready(counter);
     const shared = await counter.lease({ ...ask([rule]), want: 10 });
     const lost = await counter.lease({ ...ask([rule]), want: 10 });
-    expect(await counter.giveBack("w1", shared.lease_id!, 4)).toBe(4);
+    expect(await counter.returnLease("w1", shared.lease_id!, 4)).toBe(4);
     await own.stop();
     const alone = await counter.lease({ ...ask([rule]), want: 10 });
     expect([shared.store, alone.store]).toEqual(["redis", "memory"]);
-    expect(await counter.giveBack("w1", lost.lease_id!, 4)).toBe(0);
-    expect(await counter.giveBack("w1", alone.lease_id!, 4)).toBe(4);
+    expect(await counter.returnLease("w1", lost.lease_id!, 4)).toBe(0);
+    expect(await counter.returnLease("w1", alone.lease_id!, 4)).toBe(4);
   });
 
   it("with the setting `error` a check is refused as unavailable instead, waiting or not", async () => {
@@ -184,14 +184,14 @@ describe("what /healthz says of Redis", () => {
       [new Error("something else"), "error"],
       ["not even an error", "error"],
     ] as const;
-    expect(words.map(([error]) => classify(error))).toEqual(words.map(([, word]) => word));
+    expect(words.map(([error]) => classifyRedisError(error))).toEqual(words.map(([, word]) => word));
   });
 });
 
 describe("the circuit", () => {
   it("opens at five failures within ten seconds, and not at five that are further apart", () => {
     const clock = handClock();
-    const breaker = new Breaker(clock.now);
+    const breaker = new CircuitBreaker(clock.now);
     for (let i = 0; i < 20; i++) {
       breaker.fail();
       clock.pass(2_501);
@@ -204,7 +204,7 @@ describe("the circuit", () => {
 
   it("asks for one probe every half second while open, and forgets its failures when closed", () => {
     const clock = handClock();
-    const breaker = new Breaker(clock.now);
+    const breaker = new CircuitBreaker(clock.now);
     expect(breaker.shouldProbe()).toBe(false);
     for (let i = 0; i < 5; i++) breaker.fail();
     const asked = Array.from({ length: 20 }, () => {

@@ -34,7 +34,7 @@ export async function leaseLimits({ services, actor }: Machine, want: Omit<Lease
 }
 
 export async function returnLease({ services, actor }: Machine, want: { lease_id: string; unused: number }) {
-  const returned = await services.counters.counter.giveBack(actor.workspace_id, want.lease_id, want.unused);
+  const returned = await services.counters.counter.returnLease(actor.workspace_id, want.lease_id, want.unused);
   return { object: "ratelimit_return" as const, returned };
 }
 

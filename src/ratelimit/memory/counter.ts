@@ -1,5 +1,5 @@
 // The in-process counter: exact per process, bounded, no promise and no I/O on the way. Decisions 124-134 and 191.
-// The trap: a check looks at every rule before it charges any (all or nothing), so between `#look` and `#charge`
+// The trap: a check looks at every rule before it charges any (all or nothing), so between `#evaluate` and `#charge`
 // nothing may run that moves the clock or the rows.
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -22,9 +22,9 @@ import {
   type Verdict,
   verdictOf,
 } from "../counter.ts";
-import { Ledger } from "./dirty-rows.ts";
-import { LeaseBook } from "./leases.ts";
-import { BOUNDS, type Bounds, OVERFLOW, OWN, Roster, SHUT } from "./row-index.ts";
+import { DirtyRows } from "./dirty-rows.ts";
+import { LeaseTable } from "./leases.ts";
+import { BOUNDS, type Bounds, OVERFLOW_ROW, OWN_ROW, RowIndex, NO_ROW } from "./row-index.ts";
 import { SAVED_WINDOW_MIN_MS, type SavedCounter } from "./saved-counter.ts";
 
 export type MemoryOptions = { now: () => number; bounds?: Partial<Bounds> };
@@ -44,9 +44,9 @@ export type MemoryMetrics = {
 };
 
 export class MemoryCounter implements Counter {
-  readonly #roster: Roster;
-  readonly #leases = new LeaseBook();
-  readonly #ledger: Ledger;
+  readonly #index: RowIndex;
+  readonly #leases = new LeaseTable();
+  readonly #dirty: DirtyRows;
   readonly #clock: () => number;
   #now = 0;
   // One entry per rule of the request at hand, reused because nothing interrupts a check.
@@ -57,14 +57,14 @@ export class MemoryCounter implements Counter {
 
   constructor(options: MemoryOptions) {
     this.#clock = options.now;
-    this.#roster = new Roster({ ...BOUNDS, ...options.bounds });
-    this.#ledger = new Ledger(this.#roster);
+    this.#index = new RowIndex({ ...BOUNDS, ...options.bounds });
+    this.#dirty = new DirtyRows(this.#index);
   }
 
   check(request: CheckRequest): Verdict {
     const { cost, limits } = request;
     const now = this.#tick();
-    const allowed = this.#look(request, cost === 0 ? 1 : cost, now);
+    const allowed = this.#evaluate(request, cost === 0 ? 1 : cost, now);
     if (allowed && cost > 0) {
       for (let i = 0; i < limits.length; i++) this.#charge(request, i, this.#spans[i]!, cost, now);
     }
@@ -74,7 +74,7 @@ export class MemoryCounter implements Counter {
   lease(request: LeaseRequest): Lease {
     const { limits } = request;
     const now = this.#tick();
-    this.#look(request, 1, now);
+    this.#evaluate(request, 1, now);
     let granted = request.want;
     for (let i = 0; i < limits.length; i++) {
       granted = Math.min(granted, this.#waits[i]! > 0 ? 0 : limits[i]!.limit - this.#used[i]!);
@@ -97,44 +97,44 @@ export class MemoryCounter implements Counter {
   }
 
   /** A live lease keeps its rows: they hold its units until its end and a window more, so the slots are still its own. */
-  giveBack(workspace_id: string, lease_id: string, unused: number): number {
+  returnLease(workspace_id: string, lease_id: string, unused: number): number {
     const held = this.#leases.take(workspace_id, lease_id, this.#tick());
     if (held === null) return 0;
     const units = Math.max(0, Math.min(unused, held.granted));
     for (const [i, slot] of held.slots.entries()) {
-      this.#roster.slab.remove(slot, held.spans[i]!, units);
-      if (this.#roster.ruleOf(slot)!.window_ms >= SAVED_WINDOW_MIN_MS) this.#ledger.touch(slot);
+      this.#index.rows.remove(slot, held.spans[i]!, units);
+      if (this.#index.ruleOf(slot)!.window_ms >= SAVED_WINDOW_MIN_MS) this.#dirty.touch(slot);
     }
     return units;
   }
 
   /** Up to `max` changed counters to save, oldest change first. If saving fails, hand them to `requeue`. */
   dirtyRows(max: number): SavedCounter[] {
-    return this.#ledger.dirtyRows(max);
+    return this.#dirty.take(max);
   }
 
   requeue(rows: Iterable<SavedCounter>): void {
-    this.#ledger.requeue(rows);
+    this.#dirty.requeue(rows);
   }
 
   /** Every counter worth saving, changed or not. */
   allRows(): Generator<SavedCounter> {
-    return this.#ledger.allRows();
+    return this.#dirty.allRows();
   }
 
   /** Counts what an earlier run saved; once, at the start. Answers how many counters still held something. */
   load(rows: Iterable<SavedCounter>): number {
-    return this.#ledger.load(rows, this.#tick());
+    return this.#dirty.load(rows, this.#tick());
   }
 
   metrics(): MemoryMetrics {
-    const { counters, overflow, workspaces, overflowed, refused, lapsed } = this.#roster;
+    const { counters, overflow, workspaces, overflowed, refused, lapsed } = this.#index;
     return {
       counters,
       overflow_counters: overflow,
       workspaces,
       leases: this.#leases.size,
-      dirty: this.#ledger.size,
+      dirty: this.#dirty.size,
       overflowed_total: overflowed,
       refused_total: refused,
       lapsed_total: lapsed,
@@ -150,20 +150,20 @@ export class MemoryCounter implements Counter {
   }
 
   /** Fills the scratch columns with each rule's standing; true when all of them let `need` units pass. */
-  #look(request: Subject & { limits: readonly RateLimit[] }, need: number, now: number): boolean {
+  #evaluate(request: Subject & { limits: readonly RateLimit[] }, need: number, now: number): boolean {
     const { limits } = request;
-    const { slab } = this.#roster;
+    const { rows } = this.#index;
     let planned = 0;
     let allowed = true;
     for (let i = 0; i < limits.length; i++) {
       const limit = limits[i]!;
       const span = spanAt(limit, now);
-      const slot = this.#roster.seat(request, limit, planned, now);
-      const used = slot >= 0 ? slab.settle(slot, oldestCounted(limit, span)) : 0;
+      const slot = this.#index.findSlot(request, limit, planned, now);
+      const used = slot >= 0 ? rows.expireBefore(slot, oldestCounted(limit, span)) : 0;
       // A lapsed row must outlive this request, or its next rule could sweep it away.
-      if (used === 0 && slot >= 0) slab.keep(slot, now + 1);
-      const wait = used + need <= limit.limit && slot !== SHUT ? 0 : this.#wait(limit, slot, used, need, now);
-      if (slot === OWN) planned++;
+      if (used === 0 && slot >= 0) rows.keepUntil(slot, now + 1);
+      const wait = used + need <= limit.limit && slot !== NO_ROW ? 0 : this.#wait(limit, slot, used, need, now);
+      if (slot === OWN_ROW) planned++;
       if (wait > 0) allowed = false;
       this.#slots[i] = slot;
       this.#spans[i] = span;
@@ -175,30 +175,30 @@ export class MemoryCounter implements Counter {
 
   #wait(limit: RateLimit, slot: number, used: number, need: number, now: number): number {
     if (need > limit.limit) return Infinity;
-    if (slot === SHUT) return limit.window_ms;
-    return lapsesAt(limit, this.#roster.slab.freeing(slot, used + need - limit.limit)) - now;
+    if (slot === NO_ROW) return limit.window_ms;
+    return lapsesAt(limit, this.#index.rows.spanFreeing(slot, used + need - limit.limit)) - now;
   }
 
   #charge(request: Subject & { limits: readonly RateLimit[] }, i: number, span: number, units: number, now: number) {
     const limit = request.limits[i]!;
-    const { slab } = this.#roster;
+    const { rows } = this.#index;
     let slot = this.#slots[i]!;
-    if (slot === OWN || slot === OVERFLOW) {
-      slot = this.#roster.open(slot, request, limit, now, lapsesAt(limit, span));
+    if (slot === OWN_ROW || slot === OVERFLOW_ROW) {
+      slot = this.#index.open(slot, request, limit, now, lapsesAt(limit, span));
       this.#slots[i] = slot;
     }
-    if (slab.add(slot, span, units)) slab.keep(slot, lapsesAt(limit, span));
+    if (rows.add(slot, span, units)) rows.keepUntil(slot, lapsesAt(limit, span));
     this.#used[i] = this.#used[i]! + units;
-    if (limit.window_ms >= SAVED_WINDOW_MIN_MS) this.#ledger.touch(slot);
+    if (limit.window_ms >= SAVED_WINDOW_MIN_MS) this.#dirty.touch(slot);
   }
 
   #policies(limits: readonly RateLimit[], now: number): PolicyState[] {
     return limits.map((rule, i) => {
       const { id, limit, window_ms } = rule;
       const slot = this.#slots[i]!;
-      if (slot === SHUT) return { id, limit, window_ms, remaining: 0, reset_ms: window_ms };
+      if (slot === NO_ROW) return { id, limit, window_ms, remaining: 0, reset_ms: window_ms };
       const used = this.#used[i]!;
-      const oldest = slot >= 0 ? this.#roster.slab.oldest(slot) : 0;
+      const oldest = slot >= 0 ? this.#index.rows.oldest(slot) : 0;
       return {
         id,
         limit,

@@ -4,7 +4,7 @@
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 import type { Subject } from "../counter.ts";
-import { OVERFLOW, OVERFLOW_SUBJECT, OWN, type Roster, SHUT } from "./row-index.ts";
+import { OVERFLOW_ROW, OVERFLOW_SUBJECT, OWN_ROW, type RowIndex, NO_ROW } from "./row-index.ts";
 import {
   type CounterName,
   formatWindows,
@@ -15,15 +15,15 @@ import {
   type SavedCounter,
 } from "./saved-counter.ts";
 
-export class Ledger {
-  readonly #roster: Roster;
+export class DirtyRows {
+  readonly #index: RowIndex;
   // First in, first out, each slot at most once whoever holds its row by then: no busy counter starves a quiet one.
   #queue: number[] = [];
   #next = 0;
   #queued = new Uint8Array(1024);
 
-  constructor(roster: Roster) {
-    this.#roster = roster;
+  constructor(index: RowIndex) {
+    this.#index = index;
   }
 
   get size(): number {
@@ -41,7 +41,7 @@ export class Ledger {
     this.#queue.push(slot);
   }
 
-  dirtyRows(max: number): SavedCounter[] {
+  take(max: number): SavedCounter[] {
     const rows: SavedCounter[] = [];
     while (rows.length < max && this.#next < this.#queue.length) {
       const slot = this.#queue[this.#next++]!;
@@ -59,13 +59,13 @@ export class Ledger {
   requeue(rows: Iterable<SavedCounter>): void {
     for (const { key } of rows) {
       const name = parseKey(key);
-      const slot = name && this.#roster.slotOf(...asked(name));
+      const slot = name && this.#index.slotOf(...requestFor(name));
       if (slot != null) this.touch(slot);
     }
   }
 
   *allRows(): Generator<SavedCounter> {
-    for (let slot = 0; slot < this.#roster.slab.high; slot++) {
+    for (let slot = 0; slot < this.#index.rows.high; slot++) {
       const row = this.#saved(slot);
       if (row !== null) yield row;
     }
@@ -83,13 +83,13 @@ export class Ledger {
 
   /** A row that was freed, or taken by a short window, while it stood in the queue is nobody's to save. */
   #saved(slot: number): SavedCounter | null {
-    const rule = this.#roster.ruleOf(slot);
+    const rule = this.#index.ruleOf(slot);
     if (rule === undefined || rule.window_ms < SAVED_WINDOW_MIN_MS) return null;
-    const { slab } = this.#roster;
-    const key = keyOf({ ...rule, workspace_id: rule.workspace.id, subject: this.#roster.subjectOf(slot) });
-    const counts = slab.spans(slot);
-    const first = counts.length === 0 ? 0 : slab.oldest(slot);
-    return { key, lapses_at: slab.until[slot]!, windows: formatWindows(first, counts) };
+    const { rows } = this.#index;
+    const key = keyOf({ ...rule, workspace_id: rule.workspace.id, subject: this.#index.subjectOf(slot) });
+    const counts = rows.spans(slot);
+    const first = counts.length === 0 ? 0 : rows.oldest(slot);
+    return { key, lapses_at: rows.until[slot]!, windows: formatWindows(first, counts) };
   }
 
   #restore(name: CounterName, first: number, counts: number[], now: number): boolean {
@@ -102,25 +102,25 @@ export class Ledger {
       const span = Math.min(first + i, newest);
       if (units === 0 || span < oldest) continue;
       slot ??= this.#open(name, now, lapsesAt(name, span));
-      if (slot === SHUT) return false;
-      this.#roster.slab.settle(slot, oldest);
-      this.#roster.slab.add(slot, span, units);
-      this.#roster.slab.keep(slot, lapsesAt(name, span));
+      if (slot === NO_ROW) return false;
+      this.#index.rows.expireBefore(slot, oldest);
+      this.#index.rows.add(slot, span, units);
+      this.#index.rows.keepUntil(slot, lapsesAt(name, span));
     }
     return slot !== undefined;
   }
 
   #open(name: CounterName, now: number, until: number): number {
-    const [subject, limit] = asked(name);
-    const known = this.#roster.slotOf(subject, limit);
+    const [subject, limit] = requestFor(name);
+    const known = this.#index.slotOf(subject, limit);
     if (known !== undefined) return known;
-    const seat = name.subject === OVERFLOW_SUBJECT ? OVERFLOW : this.#roster.seat(subject, limit, 0, now);
-    return seat === OWN || seat === OVERFLOW ? this.#roster.open(seat, subject, limit, now, until) : seat;
+    const seat = name.subject === OVERFLOW_SUBJECT ? OVERFLOW_ROW : this.#index.findSlot(subject, limit, 0, now);
+    return seat === OWN_ROW || seat === OVERFLOW_ROW ? this.#index.open(seat, subject, limit, now, until) : seat;
   }
 }
 
 /** A name as the request that would have made it. */
-function asked(name: CounterName): [Subject, RateLimit] {
+function requestFor(name: CounterName): [Subject, RateLimit] {
   const { workspace_id, project_id, env, scope, subject, id, algorithm, window_ms } = name;
   const key_id = scope === "key" ? subject : null;
   const tenant_id = scope === "tenant" ? subject : null;

@@ -3,16 +3,16 @@
 // cannot be returned, so its units stay charged; forgetting one can never let more through.
 
 /** Units booked into one span of each of these rows; they are given back from there. */
-export type Held = { granted: number; end: number; slots: number[]; spans: number[] };
+export type HeldLease = { granted: number; end: number; slots: number[]; spans: number[] };
 
 export const LEASES_PER_WORKSPACE_MAX = 10_000;
 export const LEASES_MAX = 100_000;
 
-export class LeaseBook {
-  readonly #workspaces = new Map<string, Map<string, Held>>();
+export class LeaseTable {
+  readonly #workspaces = new Map<string, Map<string, HeldLease>>();
   size = 0;
 
-  put(workspace_id: string, lease_id: string, held: Held, now: number): void {
+  put(workspace_id: string, lease_id: string, held: HeldLease, now: number): void {
     let leases = this.#workspaces.get(workspace_id);
     if (leases !== undefined) this.#dropLapsed(workspace_id, leases, now);
     if (this.size >= LEASES_MAX) this.#dropAllLapsed(now);
@@ -27,7 +27,7 @@ export class LeaseBook {
   }
 
   /** Takes a lease out for good. Only its own workspace can; a lapsed one is gone. */
-  take(workspace_id: string, lease_id: string, now: number): Held | null {
+  take(workspace_id: string, lease_id: string, now: number): HeldLease | null {
     const leases = this.#workspaces.get(workspace_id);
     const held = leases?.get(lease_id);
     if (leases === undefined || held === undefined) return null;
@@ -38,7 +38,7 @@ export class LeaseBook {
   }
 
   /** Oldest first, up to the first live one: none lives longer than LEASE_MAX_MS, so no lapsed one stays for long. */
-  #dropLapsed(workspace_id: string, leases: Map<string, Held>, now: number): void {
+  #dropLapsed(workspace_id: string, leases: Map<string, HeldLease>, now: number): void {
     for (const [id, held] of leases) {
       if (now < held.end) break;
       leases.delete(id);

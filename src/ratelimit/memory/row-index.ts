@@ -1,5 +1,5 @@
 // Who holds which row: counter names (decision 131) to slots, and the bounds of decision 134.
-// The trap: a name with no row is not free. `seat` says what it would get, and counts the rows that earlier rules of
+// The trap: a name with no row is not free. `findSlot` says what it would get, and counts the rows that earlier rules of
 // the same request will take, so that the last free row is never promised twice.
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { type Subject, subjectOf } from "../counter.ts";
@@ -14,7 +14,7 @@ import {
   type Sweep,
   type Workspace,
 } from "./rule-index.ts";
-import { Slab } from "./rows.ts";
+import { CounterRows } from "./rows.ts";
 
 export type Bounds = {
   perWorkspace: number;
@@ -31,10 +31,10 @@ export const BOUNDS: Bounds = {
   overflowInAll: 50_000,
 };
 
-/** Answers of `seat` below any slot: a row of its own, the rule's overflow row, or no row at all (refuse the call). */
-export const OWN = -1;
-export const OVERFLOW = -2;
-export const SHUT = -3;
+/** Answers of `findSlot` below any slot: a row of its own, the rule's overflow row, or no row at all (refuse the call). */
+export const OWN_ROW = -1;
+export const OVERFLOW_ROW = -2;
+export const NO_ROW = -3;
 
 /** The subject under which a rule's overflow counter is saved. No id can be this: ids are UUIDs or "-". */
 export const OVERFLOW_SUBJECT = "*";
@@ -44,8 +44,8 @@ export const OVERFLOW_SUBJECT = "*";
 const SWEEP_EVERY_MS = 100;
 const SWEEP_MAX = 5_000;
 
-export class Roster {
-  readonly slab = new Slab();
+export class RowIndex {
+  readonly rows = new CounterRows();
   readonly #workspaces = new Map<string, Workspace>();
   readonly #rules: (Rule | undefined)[] = [];
   readonly #subjects: string[] = [];
@@ -85,22 +85,22 @@ export class Roster {
   }
 
   /**
-   * The slot that counts this rule for this request, or OWN, OVERFLOW, SHUT. Opens nothing: a peek comes here too.
+   * The slot that counts this rule for this request, or OWN_ROW, OVERFLOW_ROW, NO_ROW. Opens nothing: a peek comes here too.
    * Who shared an overflow counter gets a fresh row once there is room: carrying the shared count over would let a
    * forger's month of units deny every later newcomer.
    */
-  seat(request: Subject, limit: RateLimit, planned: number, now: number): number {
+  findSlot(request: Subject, limit: RateLimit, planned: number, now: number): number {
     const rule = this.#rule(request, limit);
     const own = rule?.subjects.get(subjectOf(request, limit));
     if (own !== undefined) return own;
     const workspace = rule?.workspace ?? this.#workspaces.get(request.workspace_id);
-    if (this.#hasRoom(workspace, planned, now)) return OWN;
+    if (this.#hasRoom(workspace, planned, now)) return OWN_ROW;
     this.overflowed++;
     if (rule !== undefined && rule.overflow >= 0) return rule.overflow;
     const { overflowPerWorkspace, overflowInAll } = this.#bounds;
-    if ((workspace?.overflow ?? 0) < overflowPerWorkspace && this.overflow < overflowInAll) return OVERFLOW;
+    if ((workspace?.overflow ?? 0) < overflowPerWorkspace && this.overflow < overflowInAll) return OVERFLOW_ROW;
     this.refused++;
-    return SHUT;
+    return NO_ROW;
   }
 
   /** Most calls ask for the rule asked for last; comparing four values beats looking three of them up. */
@@ -110,17 +110,23 @@ export class Roster {
     return workspace && (this.#last = findRule(workspace, request, limit));
   }
 
-  /** Opens the row that `seat` promised. Its first units lapse at `until`. */
-  open(kind: typeof OWN | typeof OVERFLOW, request: Subject, limit: RateLimit, now: number, until: number): number {
-    if (this.slab.full) this.#reap(this.#sweep, null, now);
+  /** Opens the row that `findSlot` promised. Its first units lapse at `until`. */
+  open(
+    kind: typeof OWN_ROW | typeof OVERFLOW_ROW,
+    request: Subject,
+    limit: RateLimit,
+    now: number,
+    until: number,
+  ): number {
+    if (this.rows.full) this.#reap(this.#sweep, null, now);
     const workspace = this.#workspace(request.workspace_id);
     const rule = findRule(workspace, request, limit) ?? addRule(workspace, request, limit);
-    const slot = this.slab.take();
-    this.slab.until[slot] = until;
+    const slot = this.rows.allocate();
+    this.rows.until[slot] = until;
     this.#rules[slot] = rule;
     if (slot >= this.#owners.length) this.#owners = widened(this.#owners);
     this.#owners[slot] = workspace.number;
-    if (kind === OWN) {
+    if (kind === OWN_ROW) {
       const subject = subjectOf(request, limit);
       rule.subjects.set(subject, slot);
       this.#subjects[slot] = subject;
@@ -158,7 +164,7 @@ export class Roster {
   /** Frees lapsed rows, one workspace's or everybody's, but no more than one request can bear to wait for. */
   #reap(sweep: Sweep, mine: Workspace | null, now: number): void {
     if (now < sweep.due || now < sweep.ranAt + SWEEP_EVERY_MS) return;
-    const { until, high } = this.slab;
+    const { until, high } = this.rows;
     let due = Infinity;
     let budget = SWEEP_MAX;
     for (let slot = 0; slot < high; slot++) {
@@ -192,7 +198,7 @@ export class Roster {
     }
     this.#rules[slot] = undefined;
     this.#subjects[slot] = "";
-    this.slab.release(slot);
+    this.rows.release(slot);
     this.lapsed++;
     if (rule.subjects.size > 0 || rule.overflow >= 0) return;
     dropRule(workspace, rule);

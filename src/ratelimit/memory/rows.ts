@@ -1,5 +1,5 @@
 // Counter rows in typed arrays: each a ring of span counts with their sum, so that a check adds up nothing.
-// The trap: `settle` must run before anything else touches a row at a new moment; it is what keeps the nonzero spans
+// The trap: `expireBefore` must run before anything else touches a row at a new moment; it is what keeps the nonzero spans
 // within one ring's length of each other, and the first of them in `base`.
 //
 // A row is 72 Int32: `base` as a double over the first two, its position in the ring, the total, then 67 cells (60
@@ -19,7 +19,7 @@ const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 /** The lapse time of a row nobody holds: later than any clock, so that a sweep passes it by. */
 const FREE = Infinity;
 
-export class Slab {
+export class CounterRows {
   /** How many rows were ever handed out: every slot is below it. */
   high = 0;
   /** When each row's last unit lapses. It may be late (returned units do not move it), never early. */
@@ -34,7 +34,7 @@ export class Slab {
     return this.#free.length === 0 && (this.high & CHUNK_MASK) === 0;
   }
 
-  take(): number {
+  allocate(): number {
     const slot = this.#free.pop() ?? this.high++;
     if (slot >> CHUNK_BITS === this.#chunks.length) {
       const rows = new Int32Array(STRIDE << CHUNK_BITS);
@@ -47,7 +47,7 @@ export class Slab {
   }
 
   /** Keeps a row at least until then. */
-  keep(slot: number, until: number): void {
+  keepUntil(slot: number, until: number): void {
     if (this.until[slot]! < until) this.until[slot] = until;
   }
 
@@ -59,7 +59,7 @@ export class Slab {
   }
 
   /** Forgets every span before `oldest` and answers the sum of the rest. */
-  settle(slot: number, oldest: number): number {
+  expireBefore(slot: number, oldest: number): number {
     const row = this.#chunks[slot >> CHUNK_BITS]!;
     const o = (slot & CHUNK_MASK) * STRIDE;
     const total = row[o + TOTAL]!;
@@ -126,7 +126,7 @@ export class Slab {
   }
 
   /** The span whose lapse frees at least `units`: what a denied call has to wait for. */
-  freeing(slot: number, units: number): number {
+  spanFreeing(slot: number, units: number): number {
     let span = this.oldest(slot);
     let freed = 0;
     for (const count of this.spans(slot)) {

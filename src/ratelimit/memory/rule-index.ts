@@ -9,14 +9,14 @@ export type Sweep = { due: number; ranAt: number };
 export type Workspace = {
   id: string;
   number: number;
-  projects: Map<string, Map<string, Family>>;
+  projects: Map<string, Map<string, RulesWithId>>;
   counters: number;
   overflow: number;
   sweep: Sweep;
 };
 
 /** The rules of one project that share an id; usually one, and then `last` spares the second lookup. */
-type Family = { last: Rule; all: Map<number, Rule> };
+type RulesWithId = { last: Rule; all: Map<number, Rule> };
 
 export type Rule = Pick<RateLimit, "id" | "algorithm" | "window_ms" | "scope"> & {
   workspace: Workspace;

@@ -4,7 +4,7 @@ const FAILURES_MAX = 5;
 const WITHIN_MS = 10_000;
 const PROBE_EVERY_MS = 500;
 
-export class Breaker {
+export class CircuitBreaker {
   readonly #now: () => number;
   #failures: number[] = [];
   #open = false;

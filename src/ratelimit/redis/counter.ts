@@ -5,7 +5,7 @@ import { hash, randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { type Batch, Batcher } from "./batch.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
-import { classify, type RedisError } from "./error.ts";
+import { classifyRedisError, type RedisError } from "./error.ts";
 import {
   type CheckRequest,
   type Counter,
@@ -18,7 +18,7 @@ import {
   verdictOf,
 } from "../counter.ts";
 import { keyOf } from "../memory/saved-counter.ts";
-import { CHECK, GIVE_BACK, LEASE, type Script } from "./scripts.ts";
+import { CHECK, RETURN_LEASE, LEASE, type Script } from "./scripts.ts";
 
 export type RedisCounterOptions = {
   /** One, or several nodes of a cluster. */
@@ -55,7 +55,7 @@ export class RedisCounter implements Counter {
     this.#now = options.now;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#client = connectRedis(options.urls, this.#timeoutMs);
-    this.#client.on("error", (error) => (this.#lastError = classify(error)));
+    this.#client.on("error", (error) => (this.#lastError = classifyRedisError(error)));
     this.#client.on("ready", () => (this.#lastError = null));
   }
 
@@ -124,12 +124,12 @@ export class RedisCounter implements Counter {
   }
 
   /** Two calls, because a script must be told every key it touches; the second decides, and only once per lease. */
-  async giveBack(workspace_id: string, lease_id: string, unused: number): Promise<number> {
+  async returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> {
     const leaseKey = this.#leaseKey(workspace_id, lease_id);
     const held = await this.#inTime(this.#client.get(leaseKey));
     if (held === null) return 0;
     const counters = held.split(" ").filter((_, i) => i >= 2 && i % 2 === 0);
-    return Number(await this.#run(GIVE_BACK, [leaseKey, ...counters], [unused, this.#time()]));
+    return Number(await this.#run(RETURN_LEASE, [leaseKey, ...counters], [unused, this.#time()]));
   }
 
   /** Throws unless Redis takes a write: a replica that is read-only answers PING, and is of no use here. */

@@ -17,9 +17,10 @@ const signs: readonly (readonly [RegExp, RedisError])[] = [
 ];
 
 /** The class of a failure. Messages of Redis and of sockets hold addresses and names, so they never leave this file. */
-export function classify(error: unknown): RedisError {
+export function classifyRedisError(error: unknown): RedisError {
   // A cluster that nobody answers for says so, and keeps the reason in here.
-  if (error instanceof Error && "lastNodeError" in error && error.lastNodeError) return classify(error.lastNodeError);
+  if (error instanceof Error && "lastNodeError" in error && error.lastNodeError)
+    return classifyRedisError(error.lastNodeError);
   const text = error instanceof Error ? `${error.message} ${"code" in error ? String(error.code) : ""}` : String(error);
   return signs.find(([sign]) => sign.test(text))?.[1] ?? "error";
 }

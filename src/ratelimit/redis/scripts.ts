@@ -209,7 +209,7 @@ return answer
 `;
 
 /** KEYS: the lease, then its counters in its own order. ARGV: units unused, time. Answers how many were taken back. */
-const giveBack = `
+const returnLease = `
 tick(ARGV[2])
 local function uncharge(key, span, back)
   local head = call('HGET', key, 'h')
@@ -243,7 +243,7 @@ return back
 
 export const CHECK = script(clock + rules + quick + check);
 export const LEASE = script(clock + rules + lease);
-export const GIVE_BACK = script(clock + giveBack);
+export const RETURN_LEASE = script(clock + returnLease);
 
 function script(text: string): Script {
   // Redis names scripts by SHA-1; nothing here is secret.

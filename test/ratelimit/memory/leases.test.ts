@@ -65,12 +65,12 @@ for (const { name, make } of everyStore) {
       const left = async () => (await counter.check(ask(rules, { cost: 0 }))).policies.map((p) => p.remaining);
       const { lease_id } = await counter.lease({ ...ask(rules), want: 60 });
       expect(await left()).toEqual([40, 40]);
-      expect(await counter.giveBack("w2", lease_id!, 25)).toBe(0);
-      expect(await counter.giveBack("w1", "no such lease", 25)).toBe(0);
+      expect(await counter.returnLease("w2", lease_id!, 25)).toBe(0);
+      expect(await counter.returnLease("w1", "no such lease", 25)).toBe(0);
       expect(await left()).toEqual([40, 40]);
-      expect(await counter.giveBack("w1", lease_id!, 25)).toBe(25);
+      expect(await counter.returnLease("w1", lease_id!, 25)).toBe(25);
       expect(await left()).toEqual([65, 65]);
-      expect(await counter.giveBack("w1", lease_id!, 25)).toBe(0);
+      expect(await counter.returnLease("w1", lease_id!, 25)).toBe(0);
       expect(await left()).toEqual([65, 65]);
     });
 
@@ -81,8 +81,8 @@ for (const { name, make } of everyStore) {
       await counter.check(ask([rule], { cost: 50 }));
       const one = await counter.lease({ ...ask([rule]), want: 10 });
       const two = await counter.lease({ ...ask([rule]), want: 10 });
-      expect(await counter.giveBack("w1", one.lease_id!, 1_000)).toBe(10);
-      expect(await counter.giveBack("w1", two.lease_id!, -5)).toBe(0);
+      expect(await counter.returnLease("w1", one.lease_id!, 1_000)).toBe(10);
+      expect(await counter.returnLease("w1", two.lease_id!, -5)).toBe(0);
       expect((await counter.check(ask([rule], { cost: 0 }))).policies[0]!.remaining).toBe(40);
     });
 
@@ -93,7 +93,7 @@ for (const { name, make } of everyStore) {
       const { lease_id, expires_in_ms, policies } = await counter.lease({ ...ask([rule]), want: 10 });
       expect(expires_in_ms).toBe(6_000);
       clock.pass(expires_in_ms);
-      expect(await counter.giveBack("w1", lease_id!, 10)).toBe(0);
+      expect(await counter.returnLease("w1", lease_id!, 10)).toBe(0);
       clock.set(START + policies[0]!.reset_ms - 1);
       expect((await counter.check(ask([rule], { cost: 0 }))).policies[0]!.remaining).toBe(0);
       clock.pass(1);
@@ -133,7 +133,7 @@ describe.skipIf(redis === undefined)("leases on both stores under the same clock
       const returned = act < 0.3 ? held.splice(between(random, 0, held.length - 1), 1)[0] : undefined;
       const answers = [];
       for (const [n, counter] of both.entries()) {
-        if (returned !== undefined) answers.push(await counter.giveBack("w1", returned[n]!.lease_id!, want - 1));
+        if (returned !== undefined) answers.push(await counter.returnLease("w1", returned[n]!.lease_id!, want - 1));
         else if (act < 0.6) answers.push(await counter.lease({ ...ask(rules), want }));
         else answers.push(await counter.check(ask(rules, { cost: want % 4 })));
       }
@@ -174,7 +174,7 @@ async function eightClients(
         clients[who] = { id: lease.lease_id, left: lease.granted, end: asked + lease.expires_in_ms };
       } else clock.pass(between(random, 0, pause));
     } else if (random() < 0.1) {
-      if (random() < 0.7) await counter.giveBack("w1", client.id, client.left);
+      if (random() < 0.7) await counter.returnLease("w1", client.id, client.left);
       clients[who] = null;
     } else {
       // Now and then one sleeps until just before its end: the worst moment to spend.

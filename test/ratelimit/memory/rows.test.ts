@@ -1,55 +1,55 @@
 // Counter rows against a plain map of spans: what is booked, taken back, forgotten, and handed to the next holder.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Slab } from "../../../src/ratelimit/memory/rows.ts";
+import { CounterRows } from "../../../src/ratelimit/memory/rows.ts";
 import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../../src/kernel/ratelimit/window.ts";
 
 describe("a row", () => {
   it("is empty for its next holder, wherever it lies", () => {
-    const slab = new Slab();
-    const slots = Array.from({ length: 3_000 }, () => slab.take());
+    const rows = new CounterRows();
+    const slots = Array.from({ length: 3_000 }, () => rows.allocate());
     expect(new Set(slots).size).toBe(slots.length);
-    for (const slot of slots) for (let span = 100; span < 130; span++) slab.add(slot, span, slot + 1);
-    for (const slot of slots.filter((slot) => slot % 2 === 0)) slab.release(slot);
+    for (const slot of slots) for (let span = 100; span < 130; span++) rows.add(slot, span, slot + 1);
+    for (const slot of slots.filter((slot) => slot % 2 === 0)) rows.release(slot);
     for (const slot of slots.filter((slot) => slot % 2 === 1)) {
-      expect(slab.settle(slot, 0)).toBe(30 * (slot + 1));
-      expect(slab.spans(slot)).toEqual(Array.from({ length: 30 }, () => slot + 1));
+      expect(rows.expireBefore(slot, 0)).toBe(30 * (slot + 1));
+      expect(rows.spans(slot)).toEqual(Array.from({ length: 30 }, () => slot + 1));
     }
     for (let i = 0; i < 1_500; i++) {
-      const slot = slab.take();
+      const slot = rows.allocate();
       expect(slot % 2).toBe(0); // a free row before a new one
-      expect([slab.settle(slot, 0), slab.spans(slot), slab.until[slot]]).toEqual([0, [], 0]);
-      slab.add(slot, 5, 7);
-      expect([slab.settle(slot, 0), slab.spans(slot), slab.oldest(slot)]).toEqual([7, [7], 5]);
+      expect([rows.expireBefore(slot, 0), rows.spans(slot), rows.until[slot]]).toEqual([0, [], 0]);
+      rows.add(slot, 5, 7);
+      expect([rows.expireBefore(slot, 0), rows.spans(slot), rows.oldest(slot)]).toEqual([7, [7], 5]);
     }
-    expect(slab.high).toBe(3_000);
+    expect(rows.high).toBe(3_000);
   });
 
   it("says of each span whether these are its first units, and is kept for the longest anybody asked", () => {
-    const slab = new Slab();
-    const slot = slab.take();
-    expect([slab.add(slot, 5, 1), slab.add(slot, 5, 1), slab.add(slot, 6, 1), slab.add(slot, 6, 2)]).toEqual([
+    const rows = new CounterRows();
+    const slot = rows.allocate();
+    expect([rows.add(slot, 5, 1), rows.add(slot, 5, 1), rows.add(slot, 6, 1), rows.add(slot, 6, 2)]).toEqual([
       true,
       false,
       true,
       false,
     ]);
-    for (const until of [50, 70, 60]) slab.keep(slot, until);
-    expect(slab.until[slot]).toBe(70);
-    for (let i = 0; i < 3_000; i++) slab.take(); // more than one widening of the column
-    expect([slab.until[slot], slab.until[3_000], slab.until[3_001]]).toEqual([70, 0, Infinity]);
+    for (const until of [50, 70, 60]) rows.keepUntil(slot, until);
+    expect(rows.until[slot]).toBe(70);
+    for (let i = 0; i < 3_000; i++) rows.allocate(); // more than one widening of the column
+    expect([rows.until[slot], rows.until[3_000], rows.until[3_001]]).toEqual([70, 0, Infinity]);
   });
 
   it("asks for a look at lapsed rows only where another one means another chunk", () => {
-    const slab = new Slab();
+    const rows = new CounterRows();
     const fullAt: number[] = [];
     for (let i = 0; i < 2_100; i++) {
-      if (slab.full) fullAt.push(i);
-      slab.take();
+      if (rows.full) fullAt.push(i);
+      rows.allocate();
     }
     expect(fullAt).toEqual([0, 1024, 2048]);
-    slab.release(3);
-    expect(slab.full).toBe(false);
+    rows.release(3);
+    expect(rows.full).toBe(false);
   });
 
   it("holds what a plain map would, whatever is booked, taken back or forgotten", () => {
@@ -61,31 +61,31 @@ describe("a row", () => {
     });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
-        const slab = new Slab();
-        const slot = slab.take();
+        const rows = new CounterRows();
+        const slot = rows.allocate();
         const model = new Map<number, number>();
         let now = 1_000;
         for (const { what, ahead, units, pass } of steps) {
           now += pass;
           const oldest = now - SUB_WINDOWS;
           for (const span of model.keys()) if (span < oldest) model.delete(span);
-          slab.settle(slot, oldest);
+          rows.expireBefore(slot, oldest);
           const span = now + (what === "add" ? Math.max(0, ahead) : ahead);
           const held = model.get(span) ?? 0;
           if (what === "add") {
-            slab.add(slot, span, units);
+            rows.add(slot, span, units);
             model.set(span, held + units);
           } else if (what === "remove") {
-            slab.remove(slot, span, units);
+            rows.remove(slot, span, units);
             model.set(span, Math.max(0, held - units));
           }
           if (model.get(span) === 0) model.delete(span);
           const spans = [...model.keys()].toSorted((a, b) => a - b);
           const [first = 0, last = -1] = [spans[0], spans.at(-1)];
           const counts = Array.from({ length: last - first + 1 }, (_, i) => model.get(first + i) ?? 0);
-          expect(slab.settle(slot, oldest)).toBe(counts.reduce((sum, n) => sum + n, 0));
-          expect(slab.spans(slot)).toEqual(counts);
-          if (counts.length > 0) expect(slab.oldest(slot)).toBe(first);
+          expect(rows.expireBefore(slot, oldest)).toBe(counts.reduce((sum, n) => sum + n, 0));
+          expect(rows.spans(slot)).toEqual(counts);
+          if (counts.length > 0) expect(rows.oldest(slot)).toBe(first);
         }
       }),
       { numRuns: 500 },
@@ -93,10 +93,10 @@ describe("a row", () => {
   });
 
   it("knows which span's lapse frees so many units", () => {
-    const slab = new Slab();
-    const slot = slab.take();
-    slab.add(slot, 10, 2);
-    slab.add(slot, 12, 3);
-    expect([1, 2, 3, 5].map((units) => slab.freeing(slot, units))).toEqual([10, 10, 12, 12]);
+    const rows = new CounterRows();
+    const slot = rows.allocate();
+    rows.add(slot, 10, 2);
+    rows.add(slot, 12, 3);
+    expect([1, 2, 3, 5].map((units) => rows.spanFreeing(slot, units))).toEqual([10, 10, 12, 12]);
   });
 });

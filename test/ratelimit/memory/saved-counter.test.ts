@@ -138,7 +138,7 @@ describe("saved counters", () => {
     const counter = new MemoryCounter({ now: clock.now });
     const { lease_id } = counter.lease({ ...ask([minute]), want: 40 });
     counter.dirtyRows(10);
-    counter.giveBack("w1", lease_id!, 40);
+    counter.returnLease("w1", lease_id!, 40);
     const changed = counter.dirtyRows(10);
     expect(changed).toHaveLength(1);
     const later = new MemoryCounter({ now: clock.now });

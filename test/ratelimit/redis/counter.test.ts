@@ -50,7 +50,7 @@ describe.skipIf(shared === null)("keys in Redis", () => {
     expect(expires_in_ms).toBe(200);
     expect(await client.pttl(lease)).toBeLessThanOrEqual(200);
     expect(await client.pttl(added.find((key) => key !== lease)!)).toBeGreaterThan(2_000);
-    expect(await counter!.giveBack("w1", lease_id!, 5)).toBe(5);
+    expect(await counter!.returnLease("w1", lease_id!, 5)).toBe(5);
     expect(await client.exists(lease)).toBe(0);
   });
 
@@ -79,7 +79,7 @@ describe.skipIf(cluster === null)("a cluster of three nodes", () => {
         const lease = await counter.lease({ ...request, want: 50 });
         expect(lease.granted).toBe(10);
         expect((await counter.check(request)).limited_policy).toBe("a");
-        expect(await counter.giveBack(`w${i}`, lease.lease_id!, 3)).toBe(3);
+        expect(await counter.returnLease(`w${i}`, lease.lease_id!, 3)).toBe(3);
         const peek = await counter.check({ ...request, cost: 0 });
         expect(peek.policies.map((policy) => policy.remaining)).toEqual([3, 13]);
       }),
