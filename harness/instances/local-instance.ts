@@ -25,6 +25,9 @@ export type LocalInstanceOptions = {
 /** Argon2 at next to no cost: most suites are not about it. */
 const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
 
+/** KEYRACK_FAST_LANE=off runs a suite with h3 alone; every other setting is the harness's own. */
+const LANE: Flags = process.env.KEYRACK_FAST_LANE ? { fast_lane: process.env.KEYRACK_FAST_LANE } : {};
+
 export async function startLocalInstance({
   target,
   dir,
@@ -45,6 +48,7 @@ export async function startLocalInstance({
       // A clock that is moved by days would make backups due in the middle of something else.
       backup_every: "off",
       restore_test_every: "off",
+      ...LANE,
       ...flags,
     },
   });

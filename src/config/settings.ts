@@ -116,6 +116,12 @@ export const settingsTable = {
   ),
   tls_cert: setting("KEYRACK_TLS_CERT", "path", "", "Certificate file; with KEYRACK_TLS_KEY the server speaks TLS."),
   tls_key: setting("KEYRACK_TLS_KEY", "path", "", "Private key file of the certificate."),
+  fast_lane: setting(
+    "KEYRACK_FAST_LANE",
+    "switch",
+    "on",
+    "off serves every endpoint through h3 alone, without the fast lane for hot endpoints.",
+  ),
   metrics: setting("KEYRACK_METRICS", "metrics", "off", "off, or HOST:PORT for /metrics."),
   ratelimit_on_redis_failure: setting(
     "KEYRACK_RATELIMIT_ON_REDIS_FAILURE",

@@ -1,7 +1,7 @@
 // Who is calling, as an address (decision 74): the socket's peer, or behind trusted proxies the right-most
 // X-Forwarded-For entry that is not one of them. A header from anybody else is never believed.
-import type { IncomingMessage } from "node:http";
 import { BlockList, isIP, isIPv6 } from "node:net";
+import type { HttpRequest } from "./request.ts";
 
 function toBlockList(cidrs: readonly string[]): BlockList {
   const list = new BlockList();
@@ -17,14 +17,16 @@ function plain(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, "").replace(/%.*$/, "");
 }
 
-export function clientAddress(trustProxy: readonly string[]): (message: IncomingMessage) => string {
+export function clientAddress(
+  trustProxy: readonly string[],
+): (request: Pick<HttpRequest, "socket" | "headers">) => string {
   const trusted = toBlockList(trustProxy);
   const isTrusted = (address: string): boolean =>
     isIP(address) !== 0 && trusted.check(address, isIPv6(address) ? "ipv6" : "ipv4");
-  return (message) => {
-    const peer = plain(message.socket.remoteAddress ?? "");
+  return ({ socket, headers }) => {
+    const peer = plain(socket.remoteAddress ?? "");
     if (trustProxy.length === 0 || !isTrusted(peer)) return peer;
-    const header = message.headers["x-forwarded-for"];
+    const header = headers["x-forwarded-for"];
     const hops = String(header ?? "")
       .split(",")
       .map((hop) => plain(hop.trim()));

@@ -2,7 +2,7 @@
 // that the build left are served, so no path a caller sends reaches the disk.
 import { listFiles, readBytes, readText } from "../platform/packaged-files.ts";
 import { failures } from "../kernel/errors.ts";
-import { HttpResponse } from "./request.ts";
+import { HttpResponse } from "./response.ts";
 
 const TYPES: Record<string, string> = { js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8" };
 

@@ -1,18 +1,63 @@
-// Reads a request body within its limit, and parses JSON the strict way: no NUL, no lone surrogate, no number that
-// would not survive the round trip, at most 32 levels, and objects without a prototype.
+// Reads a request body within its limit, and parses JSON strictly: no NUL, no lone surrogate, no number that loses
+// precision, at most 32 levels, and objects without a prototype.
 import { isAscii } from "node:buffer";
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { fail, failField, type Failure } from "../kernel/errors.ts";
 import { ChunkList } from "./chunks.ts";
-import type { FastRequest, BodySink } from "./fast/request.ts";
 
 const DEPTH_MAX = 32;
 
-/** Refuses what cannot be read, before reading it. */
-export function checkMedia(message: IncomingMessage, max: number): void {
-  const { "content-length": length, "content-encoding": encoding, "content-type": type } = message.headers;
+/** Receives a body: its chunks, then either its end or `abort` where the client has disconnected. */
+export type BodySink = { chunk(bytes: Buffer): void; end(): void; abort(): void };
+
+/** Drops what it is given. */
+export const DROP: BodySink = { chunk() {}, end() {}, abort() {} };
+
+/** A body that can be read once. */
+export type RequestBody = {
+  /** Aborts the sink where the body was read, discarded or lost before. */
+  readTo(sink: BodySink): void;
+  /** The response is ready: releases what is buffered and drops what still arrives. */
+  discard(): void;
+};
+
+/** The body of a plain request of node:http. */
+export class StreamBody implements RequestBody {
+  readonly #message: IncomingMessage;
+  #sink: BodySink | null = null;
+
+  static of = (message: IncomingMessage): StreamBody => new StreamBody(message);
+
+  constructor(message: IncomingMessage) {
+    this.#message = message;
+  }
+
+  readTo(sink: BodySink): void {
+    if (this.#sink || this.#message.destroyed) return sink.abort();
+    this.#sink = sink;
+    this.#message
+      .on("data", (bytes: Buffer) => this.#sink?.chunk(bytes))
+      .once("end", () => this.#takeSink().end())
+      .once("close", () => this.#takeSink().abort());
+  }
+
+  /** Node itself drains a body that was never read. */
+  discard(): void {
+    this.#sink = DROP;
+  }
+
+  #takeSink(): BodySink {
+    const sink = this.#sink ?? DROP;
+    this.#sink = DROP;
+    return sink;
+  }
+}
+
+/** Refuses a body by its headers, before any of it is read. */
+export function checkMedia(headers: IncomingHttpHeaders, max: number): void {
+  const { "content-length": length, "content-encoding": encoding, "content-type": type } = headers;
   if (length !== undefined && Number(length) > max) throw tooLarge();
-  const empty = length === "0" || (length === undefined && message.headers["transfer-encoding"] === undefined);
+  const empty = length === "0" || (length === undefined && headers["transfer-encoding"] === undefined);
   if (empty) return;
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
     throw fail("unsupported_media_type", { headers: { "accept-encoding": "identity" } });
@@ -21,31 +66,31 @@ export function checkMedia(message: IncomingMessage, max: number): void {
 }
 
 function isJson(type: string | undefined): boolean {
-  if (type === "application/json") return true; // how nearly everybody writes it
+  if (type === "application/json") return true; // the usual spelling needs no regular expression
   return type !== undefined && /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim());
 }
 
-/** The rest of an over-long body is not worth reading: the connection ends with the answer. */
+/** Closes the connection rather than reading the rest of an oversized body. */
 function tooLarge() {
   return fail("payload_too_large", { headers: { connection: "close" } });
 }
 
 /** Calls one of the two, once. */
 export function readBody(
-  request: FastRequest,
+  body: RequestBody,
   max: number,
   take: (bytes: Buffer) => void,
   refuse: (failure: Failure) => void,
 ): void {
-  request.readTo(new Body(max, take, refuse));
+  body.readTo(new BoundedSink(max, take, refuse));
 }
 
-class Body implements BodySink {
+class BoundedSink implements BodySink {
   readonly #max: number;
   readonly #take: (bytes: Buffer) => void;
   readonly #refuse: (failure: Failure) => void;
-  readonly #pieces = new ChunkList();
-  #over = false;
+  readonly #chunks = new ChunkList();
+  #done = false;
 
   constructor(max: number, take: (bytes: Buffer) => void, refuse: (failure: Failure) => void) {
     this.#max = max;
@@ -53,35 +98,35 @@ class Body implements BodySink {
     this.#refuse = refuse;
   }
 
-  piece(bytes: Buffer): void {
-    if (this.#over) return; // what follows an over-long body is read and dropped
-    if (this.#pieces.bytes + bytes.length > this.#max) this.#end(tooLarge());
-    else this.#pieces.add(bytes);
+  chunk(bytes: Buffer): void {
+    if (this.#done) return; // what follows the limit is read and dropped
+    if (this.#chunks.bytes + bytes.length > this.#max) this.#fail(tooLarge());
+    else this.#chunks.add(bytes);
   }
 
   end(): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#take(this.#pieces.joined());
+    if (this.#done) return;
+    this.#done = true;
+    this.#take(this.#chunks.joined());
   }
 
-  lost(): void {
-    this.#end(fail("malformed_request"));
+  abort(): void {
+    this.#fail(fail("malformed_request"));
   }
 
-  #end(failure: Failure): void {
-    if (this.#over) return;
-    this.#over = true;
+  #fail(failure: Failure): void {
+    if (this.#done) return;
+    this.#done = true;
     this.#refuse(failure);
   }
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The text of a body; an absent or empty one reads as `{}`: the schema then says what is missing. */
+/** The text of a body. An empty one reads as `{}`, so that the schema names what is missing. */
 export function textOf(bytes: Uint8Array): string {
   if (bytes.length === 0) return "{}";
-  // Node decodes ASCII fastest as latin1; whatever else is there must be whole UTF-8.
+  // Node decodes ASCII fastest as latin1; anything else must be valid UTF-8.
   if (isAscii(bytes)) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
   try {
     return decoder.decode(bytes);
@@ -90,7 +135,7 @@ export function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** Not yet looked at: `soundJson` says whether it may be used. */
+/** Unchecked: the value may be used only after `soundJson`, or a fast path that bounds every field. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -99,9 +144,9 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** The value that `text` was parsed to, refused or cleaned where the strict way asks for it. */
+/** Applies the strict rules to the value that `text` was parsed to. */
 export function soundJson(text: string, value: unknown): unknown {
-  // A NUL, a lone surrogate or a hidden name can only come from an escape, and a prototype only from its name.
+  // A NUL, a lone surrogate or a disguised name can only come from an escape, and a prototype only from its name.
   const suspect = text.includes("\\u") || text.includes("__proto__");
   return !suspect && isSound(value, 1) ? value : clean(value, "", 1);
 }

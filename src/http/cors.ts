@@ -4,8 +4,8 @@ import type { Services } from "../domain/core/context.ts";
 import { isRegisteredOrigin } from "../domain/embed/embed.ts";
 import { fail } from "../kernel/errors.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
-import { HttpResponse, type HttpRequest } from "./request.ts";
-import { failureResponse } from "./response.ts";
+import type { HttpRequest } from "./request.ts";
+import { failureResponse, HttpResponse } from "./response.ts";
 
 /** Who may read an endpoint's answers from a page: registered origins, or everyone. Without it, nobody. */
 export type Cors = "embed" | "any";

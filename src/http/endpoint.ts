@@ -7,7 +7,8 @@ import type { FailureName } from "../kernel/errors.ts";
 import type { AccessName, ActorOf } from "./access.ts";
 import type { EmbedScope } from "../domain/embed/rules.ts";
 import type { Cors } from "./cors.ts";
-import type { HttpResponse, HttpRequest } from "./request.ts";
+import type { HttpRequest } from "./request.ts";
+import type { HttpResponse } from "./response.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
@@ -50,8 +51,11 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   idempotent?: boolean;
   /** Unknown query parameters are ignored (health, status, JWKS). */
   looseQuery?: boolean;
-  /** Called thousands of times a second: its parsed queries are remembered. */
-  hot?: boolean;
+  /**
+   * The row of `npm run bench -- lanes` that justifies serving this endpoint by the fast lane (src/http/fast) too. Its
+   * parsed queries are memoized.
+   */
+  hot?: string;
   /** Media type of the answer when it is not JSON; the handler then returns an HttpResponse. */
   produces?: string;
   headers?: Readonly<Record<string, string>>;
@@ -83,7 +87,7 @@ export type Endpoint = {
   readonly rawBody: boolean;
   readonly idempotent: boolean;
   readonly looseQuery: boolean;
-  readonly hot: boolean;
+  readonly hot: string | undefined;
   readonly produces: string | undefined;
   readonly headers: Readonly<Record<string, string>> | undefined;
   readonly cors: Cors | undefined;
@@ -132,7 +136,7 @@ export function endpoint<
     rawBody: declared.rawBody ?? false,
     idempotent: declared.idempotent ?? false,
     looseQuery: declared.looseQuery ?? false,
-    hot: declared.hot ?? false,
+    hot: declared.hot,
     produces: declared.produces,
     headers: declared.headers,
     cors: declared.cors,

@@ -1,7 +1,8 @@
-// What keeps a struggling server answerable (security 6): while the event loop has lagged for five seconds, everything
-// but the probes is shed with 503; a request older than thirty seconds is answered 503 whatever it still waits for.
-import type { IncomingMessage, Server } from "node:http";
-import type { FastResponse } from "./fast/response.ts";
+// Overload shedding and the request deadline. While the event loop has lagged for five seconds, every request except the
+// probes gets 503; a request that has no response after thirty seconds gets 503 whatever it still waits for.
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { fail } from "../kernel/errors.ts";
+import { failureResponse, type HttpResponse, type Respond } from "./response.ts";
 
 const TICK_MS = 250;
 const LAG_MS = 500;
@@ -9,32 +10,28 @@ const LAG_FOR_MS = 5_000;
 const DEADLINE_MS = 30_000;
 const PROBES = /^\/(healthz|readyz|status)(\?|$)/;
 
-/** `late`: it was let in, and took too long. */
-type Refuse = (res: FastResponse, late: boolean) => void;
-
-/** An answer that is not yet sent, in the row of those that came before and after it. */
+/** An entry of the circular list of requests that have no response yet, oldest first. The sentinel has no `res`. */
 export type PendingResponse = {
-  readonly res: FastResponse | null;
-  readonly at: number;
-  before: PendingResponse;
-  after: PendingResponse;
+  readonly res: ServerResponse | null;
+  readonly respond: Respond;
+  readonly since: number;
+  previous: PendingResponse;
+  next: PendingResponse;
 };
 
 export class OverloadGuard {
-  readonly #refuse: Refuse;
   readonly #now: () => number;
-  /** Both ends of the row, oldest first. Answers are kept no longer than they wait: they would outlive the young heap. */
-  readonly #row = emptyRow();
+  /** A linked list rather than a Set: entries must not outlive their request, or they are promoted to the old heap. */
+  readonly #pending = sentinel();
   #expected: number;
   #laggingSince: number | undefined;
 
-  constructor(refuse: Refuse, now: () => number = () => performance.now()) {
-    this.#refuse = refuse;
+  constructor(now: () => number = () => performance.now()) {
     this.#now = now;
     this.#expected = now() + TICK_MS;
   }
 
-  /** Ticks for as long as the server lives. */
+  /** Ticks until the server closes. */
   attach(server: Server): void {
     const timer = setInterval(() => this.tick(), TICK_MS);
     timer.unref();
@@ -45,31 +42,39 @@ export class OverloadGuard {
     return this.#laggingSince !== undefined && this.#now() - this.#laggingSince >= LAG_FOR_MS;
   }
 
-  /** True when the request was refused at the door. */
-  turnsAway(req: IncomingMessage, res: FastResponse): boolean {
-    if (this.shedding && !PROBES.test(req.url ?? "")) {
-      this.#refuse(res, false);
-      return true;
-    }
-    return false;
+  sheds({ url = "" }: IncomingMessage): boolean {
+    return this.shedding && !PROBES.test(url);
   }
 
-  /** Its answer takes a while: it must be there before the deadline. */
-  watch(res: FastResponse): PendingResponse {
-    const after = this.#row;
-    const { before } = after;
-    const place = { res, at: this.#now(), before, after };
-    before.after = place;
-    after.before = place;
-    return place;
+  /** Starts work that responds, now or later; `send` gets its first response, or a refusal at the deadline. */
+  serve(res: ServerResponse, start: (respond: Respond) => void, send: Respond): void {
+    let sent = false;
+    let pending: PendingResponse | undefined;
+    const respond = (response: HttpResponse): void => {
+      if (sent) return;
+      sent = true;
+      if (pending) this.release(pending);
+      send(response);
+    };
+    start(respond);
+    if (!sent) pending = this.watch(res, respond);
   }
 
-  /** The answer is on its way. */
-  release(place: PendingResponse): void {
-    place.before.after = place.after;
-    place.after.before = place.before;
-    place.before = place; // once more does no harm
-    place.after = place;
+  watch(res: ServerResponse, respond: Respond): PendingResponse {
+    const next = this.#pending;
+    const { previous } = next;
+    const entry = { res, respond, since: this.#now(), previous, next };
+    previous.next = entry;
+    next.previous = entry;
+    return entry;
+  }
+
+  /** May be called more than once. */
+  release(entry: PendingResponse): void {
+    entry.previous.next = entry.next;
+    entry.next.previous = entry.previous;
+    entry.previous = entry;
+    entry.next = entry;
   }
 
   tick(): void {
@@ -77,23 +82,28 @@ export class OverloadGuard {
     if (now - this.#expected <= LAG_MS) this.#laggingSince = undefined;
     else this.#laggingSince ??= now;
     this.#expected = now + TICK_MS;
-    const over: PendingResponse[] = []; // first all, then each: to refuse one may release another
-    for (let place = this.#row.after; place.res; place = place.after) {
-      if (now - place.at >= DEADLINE_MS || place.res.destroyed) over.push(place);
+    const due: PendingResponse[] = []; // collected first: refusing one may release another
+    for (let entry = this.#pending.next; entry.res; entry = entry.next) {
+      if (now - entry.since >= DEADLINE_MS || entry.res.destroyed) due.push(entry);
     }
-    for (const place of over) {
-      const { res } = place;
-      if (!res || place.after === place) continue; // released meanwhile
-      this.release(place);
-      if (!res.headersSent && !res.destroyed) this.#refuse(res, true);
+    for (const entry of due) {
+      const { res } = entry;
+      if (!res || entry.next === entry) continue; // released meanwhile
+      this.release(entry);
+      if (!res.headersSent && !res.destroyed) entry.respond(tooLate(res));
     }
   }
 }
 
-/** A row that goes round, through a place with nobody in it. */
-function emptyRow(): PendingResponse {
-  const row = { res: null, at: 0 } as unknown as PendingResponse;
-  row.before = row;
-  row.after = row;
-  return row;
+/** Closes the connection where the body is still coming: what follows the refusal must not be parsed as a request. */
+function tooLate({ req }: ServerResponse): HttpResponse {
+  const extra = req.complete ? {} : { headers: { connection: "close" } };
+  return failureResponse(fail("overloaded", extra), false);
+}
+
+function sentinel(): PendingResponse {
+  const entry = { res: null, since: 0 } as unknown as PendingResponse;
+  entry.previous = entry;
+  entry.next = entry;
+  return entry;
 }

@@ -1,13 +1,10 @@
 // What the parser cannot read: refused over the bare socket with the envelope, in its turn. Node reports every further
 // packet of such a connection again, so a connection that still waits for its turn is noted once.
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
+import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
+import { LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
 import { jsonResponse, type HeaderDefaults } from "./response.ts";
-
-/** The request a connection brought last, and its answer; on the socket itself, as a WeakMap costs at every request. */
-export const LAST_EXCHANGE = Symbol("last request");
-export type TrackedSocket = Socket & { [LAST_EXCHANGE]?: { req: IncomingMessage; res: ServerResponse } };
 
 const RAW: Record<string, FailureName> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",

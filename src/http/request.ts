@@ -1,36 +1,43 @@
-// A request and an answer as plain values, the same whether h3 or a hot route carried them.
-import type { IncomingHttpHeaders } from "node:http";
-import type { FastRequest } from "./fast/request.ts";
+// A request as a plain value: what the pipeline sees, whichever lane the request came through.
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import type { RequestBody } from "./body.ts";
+
+export type Params = Readonly<Record<string, string>>;
 
 export type HttpRequest = {
-  /** Ours, fresh: on the answer and in every log line about this request. */
+  /** Generated here, never the caller's: in the response and in every log line about this request. */
   readonly id: string;
   readonly method: string;
   readonly path: string;
-  /** What stands behind the question mark. */
+  /** The query without its question mark. */
   readonly search: string;
-  readonly params: Readonly<Record<string, string>>;
+  readonly params: Params;
   readonly headers: IncomingHttpHeaders;
-  readonly message: FastRequest;
+  readonly body: RequestBody;
+  /** For the peer's address, and to notice that the client has disconnected. */
+  readonly socket: Socket;
 };
 
-/** An answer that a handler made by hand (not JSON, a header of its own, in pieces). */
-export class HttpResponse {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array | readonly Uint8Array[] | null;
-
-  constructor(status: number, body: HttpResponse["body"], headers: Readonly<Record<string, string>> = {}) {
-    this.status = status;
-    this.body = body;
-    this.headers = headers;
-  }
+export function toHttpRequest(id: string, message: IncomingMessage, params: Params, body: RequestBody): HttpRequest {
+  const url = message.url ?? "/";
+  const at = url.indexOf("?");
+  return {
+    id,
+    method: message.method ?? "GET",
+    path: at < 0 ? url : url.slice(0, at),
+    search: at < 0 ? "" : url.slice(at + 1),
+    params,
+    headers: message.headers,
+    body,
+    socket: message.socket,
+  };
 }
 
 export function bearerOf(headers: IncomingHttpHeaders): { presented: boolean; token: string | null } {
   const text = headers.authorization;
   if (text === undefined) return { presented: false, token: null };
-  // How nearly everybody writes it.
+  // The usual spelling needs no regular expression.
   if (text.startsWith("Bearer ") && text.length > 7 && !text.includes(" ", 7) && !text.includes("\t")) {
     return { presented: true, token: text.slice(7) };
   }
@@ -38,9 +45,9 @@ export function bearerOf(headers: IncomingHttpHeaders): { presented: boolean; to
   return { presented: true, token: token ?? null };
 }
 
-/** `If-None-Match`, compared weakly (RFC 9110 §13.1.2). `etag` is quoted and carries no `W/`. */
+/** `If-None-Match`, compared weakly (RFC 9110, 13.1.2). `etag` is quoted and has no `W/`. */
 export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean {
   const sent = headers["if-none-match"];
   if (sent === undefined) return false;
-  return sent.trim() === "*" || sent.split(",").some((text) => text.trim().replace(/^W\//, "") === etag);
+  return sent.trim() === "*" || sent.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag);
 }

@@ -1,55 +1,38 @@
-// Puts an answer on the wire: the headers every answer carries, the error envelope, and nothing a caller sent unescaped.
-import { Failure } from "../kernel/errors.ts";
-import { HttpResponse } from "./request.ts";
-import { ResponseHead, HeaderTemplate, type FastResponse } from "./fast/response.ts";
+// A response as a plain value, the headers that every response carries, and the error envelope.
+import { validateHeaderName, validateHeaderValue, type ServerResponse } from "node:http";
+import { fail, type Failure } from "../kernel/errors.ts";
+
+export type Headers = Readonly<Record<string, string>>;
+
+export class HttpResponse {
+  readonly status: number;
+  readonly headers: Headers;
+  /** A list of chunks is sent as it is, without being joined first. */
+  readonly body: string | Uint8Array | readonly Uint8Array[] | null;
+
+  constructor(status: number, body: HttpResponse["body"], headers: Headers = {}) {
+    this.status = status;
+    this.body = body;
+    this.headers = headers;
+  }
+}
+
+/** Takes the one response of a request. Must not throw. */
+export type Respond = (response: HttpResponse) => void;
 
 export const JSON_TYPE = "application/json; charset=utf-8";
-
-/** The headers of every answer, and those of answers already met, put together once: frozen headers never change. */
-export class HeaderDefaults {
-  readonly fields: Readonly<Record<string, string>>;
-  readonly #known = new WeakMap<HttpResponse["headers"], HeaderTemplate>();
-
-  constructor(fields: Readonly<Record<string, string>>) {
-    this.fields = fields;
-  }
-
-  with(headers: HttpResponse["headers"]): HeaderTemplate {
-    const known = this.#known.get(headers);
-    if (known) return known;
-    const shape = new HeaderTemplate({ ...this.fields, ...headers });
-    if (Object.isFrozen(headers)) this.#known.set(headers, shape);
-    return shape;
-  }
-}
-
-/** On every answer (decision 21, security 13). HSTS only where the public address is https. */
-export function defaultHeaders(publicUrl: string | null): HeaderDefaults {
-  return new HeaderDefaults({
-    "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    ...(publicUrl?.startsWith("https:") && { "strict-transport-security": "max-age=31536000" }),
-  });
-}
-
 const JSON_HEADERS = Object.freeze({ "content-type": JSON_TYPE });
 
-export function jsonResponse(status: number, value: unknown, headers?: Readonly<Record<string, string>>): HttpResponse {
+export function jsonResponse(status: number, value: unknown, headers?: Headers): HttpResponse {
   return jsonTextResponse(status, JSON.stringify(value), headers);
 }
 
-/** Of a text that is JSON already. */
-export function jsonTextResponse(
-  status: number,
-  text: string,
-  headers?: Readonly<Record<string, string>>,
-): HttpResponse {
+/** For text that is JSON already. */
+export function jsonTextResponse(status: number, text: string, headers?: Headers): HttpResponse {
   return new HttpResponse(status, text, headers ? { "content-type": JSON_TYPE, ...headers } : JSON_HEADERS);
 }
 
+/** `presented`: whether the request carried a credential at all (RFC 6750, 3.1). */
 export function failureResponse(failure: Failure, presented: boolean): HttpResponse {
   const { headers, retryAfterSeconds } = failure.extra;
   const extra: Record<string, string> = { ...headers };
@@ -63,41 +46,98 @@ export function failureResponse(failure: Failure, presented: boolean): HttpRespo
   return jsonResponse(failure.status, failure.body(), extra);
 }
 
-/** RFC 6750 scope-token characters only, at most 1 KiB: a scope is free text and could break the header (199). */
+/** RFC 6750 scope-token characters only, at most 1 KiB: a scope is free text and could break out of the header. */
 export function scopeChallenge(scopes: readonly string[]): string {
   const text = scopes.join(" ");
-  const speakable = text.length > 0 && text.length <= 1024 && /^[\x21\x23-\x5b\x5d-\x7e ]+$/.test(text);
-  return `Bearer realm="keyrack", error="insufficient_scope"${speakable ? `, scope="${text}"` : ""}`;
+  const isSafe = text.length > 0 && text.length <= 1024 && /^[\x21\x23-\x5b\x5d-\x7e ]+$/.test(text);
+  return `Bearer realm="keyrack", error="insufficient_scope"${isSafe ? `, scope="${text}"` : ""}`;
 }
 
-export function send(res: FastResponse, answer: HttpResponse, requestId: string, defaults: HeaderDefaults): void {
-  if (res.destroyed || res.headersSent) return;
-  res.req.forget();
-  const { status, body } = answer;
-  const shape = defaults.with(answer.headers);
-  if (Array.isArray(body)) return sendPieces(res, status, shape, requestId, body as readonly Uint8Array[]);
-  const whole = body as string | Uint8Array | null;
-  const length = whole === null ? 0 : Buffer.byteLength(whole);
-  res.begin(status, new ResponseHead(shape, requestId, status === 204 || status === 304 ? null : length));
-  // As many bytes as characters means ASCII, which node writes faster as latin1.
-  if (typeof whole === "string") res.end(whole, length === whole.length ? "latin1" : "utf8");
-  else res.end(whole ?? undefined);
+/** Bytes of the body; null where the status forbids one, and with it content-length. */
+export function contentLength({ status, body }: HttpResponse): number | null {
+  if (status === 204 || status === 304) return null;
+  if (body === null) return 0;
+  if (!Array.isArray(body)) return Buffer.byteLength(body as string | Uint8Array);
+  return (body as readonly Uint8Array[]).reduce((sum, chunk) => sum + chunk.length, 0);
 }
 
-/** The pieces are in memory already: they are handed to the socket as they are, without being joined first. */
-function sendPieces(
-  res: FastResponse,
-  status: number,
-  shape: HeaderTemplate,
-  requestId: string,
-  pieces: readonly Uint8Array[],
-): void {
-  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  res.begin(status, new ResponseHead(shape, requestId, length));
-  if (res.req.method !== "HEAD") {
-    res.cork();
-    for (const piece of pieces) res.write(piece);
-    res.uncork();
+/** By these headers node decides how to send the body and whether to keep the connection: it must see them. */
+const READ_BY_NODE = new Set([
+  "connection",
+  "content-length",
+  "date",
+  "expect",
+  "keep-alive",
+  "trailer",
+  "transfer-encoding",
+]);
+
+/** Validated headers that many responses share. */
+export class HeaderTemplate {
+  readonly fields: readonly (readonly [name: string, value: string])[];
+  /** As header lines; null where node must see them one by one. */
+  readonly lines: string | null;
+
+  constructor(headers: Headers) {
+    this.fields = Object.entries(headers);
+    for (const [name, value] of this.fields) {
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+    }
+    const opaque = this.fields.every(([name]) => !READ_BY_NODE.has(name.toLowerCase()));
+    this.lines = opaque ? this.fields.map(([name, value]) => `${name}: ${value}\r\n`).join("") : null;
   }
-  res.end();
+
+  /** Every header of one response, in the order in which they are sent. */
+  pairs(requestId: string, length: number | null): [name: string, value: string][] {
+    const pairs: [string, string][] = [["request-id", requestId]];
+    for (const [name, value] of this.fields) pairs.push([name, value]);
+    if (length !== null) pairs.push(["content-length", String(length)]);
+    return pairs;
+  }
+}
+
+/** The headers of every response. Memoizes their union with a response's own headers where those are frozen. */
+export class HeaderDefaults {
+  readonly fields: Headers;
+  readonly #templates = new WeakMap<Headers, HeaderTemplate>();
+
+  constructor(fields: Headers) {
+    this.fields = fields;
+  }
+
+  /** Throws where a header would break out of its line. */
+  with(headers: Headers): HeaderTemplate {
+    const known = this.#templates.get(headers);
+    if (known) return known;
+    const template = new HeaderTemplate({ ...this.fields, ...headers });
+    if (Object.isFrozen(headers)) this.#templates.set(headers, template);
+    return template;
+  }
+}
+
+/** HSTS only where the public address is https. */
+export function defaultHeaders(publicUrl: string | null): HeaderDefaults {
+  return new HeaderDefaults({
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    ...(publicUrl?.startsWith("https:") && { "strict-transport-security": "max-age=31536000" }),
+  });
+}
+
+/** Refuses a request that no lane has taken yet. */
+export function sendRefusal(res: ServerResponse, failure: Failure, requestId: string, defaults: HeaderDefaults): void {
+  if (res.destroyed || res.headersSent) return;
+  const response = failureResponse(failure, false);
+  const pairs = defaults.with(response.headers).pairs(requestId, contentLength(response));
+  res.writeHead(response.status, pairs.flat());
+  res.end(response.body);
+}
+
+/** Resolves a response that needs waiting for; a failure becomes a 500. */
+export function respondLater(response: Promise<HttpResponse>, respond: Respond): void {
+  response.then(respond, () => respond(failureResponse(fail("internal_error"), false)));
 }

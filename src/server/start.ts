@@ -12,8 +12,7 @@ import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
 import { clientAddress } from "../http/address.ts";
 import { Meter } from "../http/request-metrics.ts";
 import { createMetricsServer } from "../http/metrics.ts";
-import { Connections } from "../http/fast/connections.ts";
-import { createHttpServer } from "../http/server.ts";
+import { createHttpServer, type HttpServer } from "../http/server.ts";
 import { readCertificate, renewCertificate } from "../http/tls.ts";
 import { openInstance, type Closers, type InstanceOptions } from "./instance.ts";
 import { StartRefused, toStartRefused } from "./start-refused.ts";
@@ -64,8 +63,7 @@ async function compose(options: StartOptions, opened: Closers): Promise<RunningI
   await loadCounters(services);
   await ensureEmbedKeys(services);
   const meter = settings.metrics ? new Meter(endpoints) : undefined;
-  const connections = new Connections();
-  const server = await listen(services, options, connections, meter);
+  const { server, connections } = await listen(services, options, meter);
   const url = urlOf(server, settings);
   services.publicUrl ||= url;
   const metrics = meter && (await listenForMetrics(services, meter, server));
@@ -93,30 +91,25 @@ async function listenForMetrics(services: Services, meter: Meter, main: Server):
   }
 }
 
-async function listen(
-  services: Services,
-  options: StartOptions,
-  connections: Connections,
-  meter: Meter | undefined,
-): Promise<Server> {
+async function listen(services: Services, options: StartOptions, meter: Meter | undefined): Promise<HttpServer> {
   const { settings } = options;
   const { host, port, tls_cert, tls_key } = settings;
   if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
-  const server = createHttpServer(services, endpoints, {
+  const http = createHttpServer(services, endpoints, {
     checkOutput: options.checkOutput ?? false,
     meter,
     addressOf: clientAddress(settings.trust_proxy),
     publicUrl: settings.public_url,
-    connections,
+    fastLane: settings.fast_lane,
     tls: tls_cert ? readTls(tls_cert, tls_key) : undefined,
   });
-  await listening(server, host, port, "--port");
+  await listening(http.server, host, port, "--port");
   if (!tls_cert && !isLoopback(host)) {
     services.log.warn("listening without TLS beyond this machine: put a TLS proxy in front or set KEYRACK_TLS_CERT", {
       host,
     });
   }
-  return server;
+  return http;
 }
 
 function readTls(tls_cert: string, tls_key: string): { cert: string; key: string } {
@@ -164,7 +157,7 @@ function bracketed(host: string): string {
 
 type Parts = {
   server: Server;
-  connections: Connections;
+  connections: HttpServer["connections"];
   metrics: Server | undefined;
   jobs: Scheduler;
   door: OperatorSocket;
@@ -179,8 +172,8 @@ function stopper({ server, connections, metrics, jobs, door, services, lock }: P
     const closed = new Promise<void>((resolved) => server.close(() => resolved()));
     services.feed.stop();
     services.shutdown.abort(new Error("the instance is stopping"));
-    const idle = setInterval(() => connections.endQuiet(), 50);
-    connections.endQuiet();
+    const idle = setInterval(() => connections.endIdle(), 50);
+    connections.endIdle();
     const late = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS);
     await closed;
     clearInterval(idle);

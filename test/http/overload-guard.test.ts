@@ -1,26 +1,23 @@
-// The guard on an injected clock: shedding starts after five seconds of lag and ends with it; old requests are answered.
-import type { IncomingMessage } from "node:http";
+// The overload guard on an injected clock: sheds after five seconds of lag, and responds for requests that take too long.
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
-import { OverloadGuard, type PendingResponse } from "../../src/http/overload-guard.ts";
-import type { FastResponse } from "../../src/http/fast/response.ts";
+import { OverloadGuard } from "../../src/http/overload-guard.ts";
+import { HttpResponse, type Respond } from "../../src/http/response.ts";
 
 function setUp() {
   let now = 0;
-  const refused: FastResponse[] = [];
-  const late: FastResponse[] = [];
+  const late: ServerResponse[] = [];
   let hook = (): void => {};
-  const guard = new OverloadGuard(
-    (res, tookTooLong) => {
-      (tookTooLong ? late : refused).push(res);
-      if (tookTooLong) hook();
-    },
-    () => now,
-  );
-  const request = (url = "/v1/keys") => {
-    const res = { headersSent: false, destroyed: false } as FastResponse;
-    const turnedAway = guard.turnsAway({ url } as IncomingMessage, res);
-    const place = turnedAway ? undefined : guard.watch(res);
-    return { res, turnedAway, place };
+  const guard = new OverloadGuard(() => now);
+  const request = (complete = true) => {
+    const res = { headersSent: false, destroyed: false, req: { complete } } as unknown as ServerResponse;
+    const responses: HttpResponse[] = [];
+    const entry = guard.watch(res, (response) => {
+      responses.push(response);
+      late.push(res);
+      hook();
+    });
+    return { res, entry, responses };
   };
   /** Lets time pass in ticks of a given length. */
   const pass = (ms: number, tick: number): void => {
@@ -30,21 +27,23 @@ function setUp() {
     }
   };
   const onLate = (also: () => void): void => void (hook = also);
-  return { guard, refused, late, onLate, request, pass };
+  return { guard, late, onLate, request, pass };
 }
 
-describe("the guard", () => {
-  it("sheds after five seconds of lag, never the probes, and stops when the loop is well again", () => {
-    const { guard, request, pass } = setUp();
+const to = (url: string) => ({ url }) as IncomingMessage;
+
+describe("the overload guard", () => {
+  it("sheds after five seconds of lag, never the probes, and stops when the event loop has recovered", () => {
+    const { guard, pass } = setUp();
     pass(4_000, 1_000);
     expect(guard.shedding).toBe(false);
     pass(3_000, 1_000);
     expect(guard.shedding).toBe(true);
-    expect(request().turnedAway).toBe(true);
-    for (const probe of ["/healthz", "/readyz?x=1", "/status"]) expect(request(probe).turnedAway).toBe(false);
+    expect(guard.sheds(to("/v1/keys"))).toBe(true);
+    for (const probe of ["/healthz", "/readyz?x=1", "/status"]) expect(guard.sheds(to(probe))).toBe(false);
     pass(250, 250);
     expect(guard.shedding).toBe(false);
-    expect(request().turnedAway).toBe(false);
+    expect(guard.sheds(to("/v1/keys"))).toBe(false);
   });
 
   it("does not shed for single stalls", () => {
@@ -56,36 +55,67 @@ describe("the guard", () => {
     expect(guard.shedding).toBe(false);
   });
 
-  it("keeps its row whole, whichever answers leave it, in whatever order and however often", () => {
+  it("keeps its list intact, whichever entries are released, in any order and more than once", () => {
     const { guard, late, request, pass } = setUp();
     const [first, second, third, fourth] = [request(), request(), request(), request()];
-    for (const { place } of [second, fourth, second, fourth]) guard.release(place as PendingResponse);
+    for (const { entry } of [second, fourth, second, fourth]) guard.release(entry);
     const fifth = request();
-    guard.release(first.place as PendingResponse);
+    guard.release(first.entry);
     pass(31_000, 250);
     expect(late).toEqual([third.res, fifth.res]);
-    for (const { place } of [third, fifth]) guard.release(place as PendingResponse); // the handler is done at last
+    for (const { entry } of [third, fifth]) guard.release(entry); // their handlers finish at last
     const sixth = request();
     pass(31_000, 250);
     expect(late).toEqual([third.res, fifth.res, sixth.res]);
   });
 
-  it("refuses nobody twice though a refusal lets another answer go", () => {
+  it("refuses no request that was released by the refusal of another", () => {
     const { guard, late, onLate, request, pass } = setUp();
     const [first, second, third] = [request(), request(), request()];
-    onLate(() => guard.release(second.place as PendingResponse));
+    onLate(() => guard.release(second.entry));
     pass(31_000, 250);
     expect(late).toEqual([first.res, third.res]);
   });
 
-  it("answers a request that is thirty seconds old, once, and leaves answered ones alone", () => {
+  it("responds 503 to a request that is thirty seconds old, once, and leaves answered and abandoned ones alone", () => {
     const { late, request, pass } = setUp();
-    const slow = request().res;
-    const done = request().res;
-    (done as { headersSent: boolean }).headersSent = true;
+    const slow = request();
+    Object.assign(request().res, { headersSent: true });
+    Object.assign(request().res, { destroyed: true });
     pass(29_750, 250);
     expect(late).toEqual([]);
     pass(1_000, 250);
-    expect(late).toEqual([slow]);
+    expect(late).toEqual([slow.res]);
+    expect(slow.responses.map(({ status }) => status)).toEqual([503]);
+  });
+
+  it("closes the connection of a late request whose body is still arriving, and of no other", () => {
+    const { request, pass } = setUp();
+    const [whole, half] = [request(true), request(false)];
+    pass(31_000, 250);
+    expect(whole.responses[0]?.headers.connection).toBeUndefined();
+    expect(half.responses[0]?.headers.connection).toBe("close");
+  });
+
+  it("passes on the first of several responses: the handler's, or the refusal at the deadline", () => {
+    const { guard, pass } = setUp();
+    const ok = new HttpResponse(200, "ok");
+    const serve = (): { respond: Respond; sent: number[] } => {
+      const sent: number[] = [];
+      let respond: Respond = () => {};
+      const res = { headersSent: false, destroyed: false, req: { complete: true } } as unknown as ServerResponse;
+      guard.serve(
+        res,
+        (given) => (respond = given),
+        ({ status }) => sent.push(status),
+      );
+      return { respond, sent };
+    };
+    const [quick, slow] = [serve(), serve()];
+    quick.respond(ok);
+    pass(31_000, 250);
+    slow.respond(ok);
+    quick.respond(ok);
+    expect([quick.sent, slow.sent]).toEqual([[200], [503]]);
   });
 });

@@ -3,7 +3,8 @@ import { EventEmitter, once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { LAST_EXCHANGE, refuseParserError, type TrackedSocket } from "../../src/http/parser-errors.ts";
+import { LAST_EXCHANGE, type TrackedSocket } from "../../src/http/connections.ts";
+import { refuseParserError } from "../../src/http/parser-errors.ts";
 
 const ERROR = Object.assign(new Error("bad"), { code: "HPE_INVALID_METHOD" });
 

@@ -6,8 +6,8 @@ import { policyDelta, policySnapshot, type FeedResponse } from "../../domain/pol
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
 import type { OnDisconnect } from "../../domain/core/subscription.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { HttpResponse, matchesEtag, type HttpRequest } from "../../http/request.ts";
-import { JSON_TYPE } from "../../http/response.ts";
+import { matchesEtag, type HttpRequest } from "../../http/request.ts";
+import { HttpResponse, JSON_TYPE } from "../../http/response.ts";
 import { Env, Flag, NodeId, text, Uuid } from "../schemas.ts";
 import { PolicyDelta, PolicySnapshot } from "./policy-schemas.ts";
 
@@ -26,17 +26,18 @@ const asked = {
 export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
   summary: "The whole policy of a project, in pages where max_keys is sent.",
   access: "machine.use",
+  hot: "policy/snapshot",
   query: z.strictObject({ ...asked, cursor: text(1, 512).optional() }),
   output: PolicySnapshot,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: async (ctx, { query, request }) =>
-    respond(ctx.services, request, await policySnapshot(ctx, query, holding(request))),
+    respond(ctx.services, request, await policySnapshot(ctx, query, hasVersion(request))),
 });
 
 export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   summary: "What changed since a version; 304 when nothing did. wait_ms holds the answer until something does.",
   access: "machine.use",
-  hot: true,
+  hot: "policy/delta",
   query: z.strictObject({
     ...asked,
     since: z.int().min(0),
@@ -46,21 +47,20 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   output: z.union([PolicyDelta, PolicySnapshot]),
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: (ctx, { query, request }) => {
-    const fed = policyDelta(ctx, query, holding(request), goneOf(request));
+    const fed = policyDelta(ctx, query, hasVersion(request), goneOf(request));
     if (fed instanceof Promise) return fed.then((found) => respond(ctx.services, request, found));
     return respond(ctx.services, request, fed);
   },
 });
 
-/** Whether the caller has the page of this tag already. */
-function holding({ headers }: HttpRequest): (tag: string) => boolean {
+/** Whether the caller has the version with this tag already. */
+function hasVersion({ headers }: HttpRequest): (tag: string) => boolean {
   return (tag) => matchesEtag(headers, `"${tag}"`);
 }
 
-/** A request that has been read never closes; only the socket tells that the caller went away. */
-function goneOf({ message }: HttpRequest): OnDisconnect {
+/** A request that has been read never closes; only its socket shows that the client has disconnected. */
+function goneOf({ socket }: HttpRequest): OnDisconnect {
   return (listener) => {
-    const { socket } = message;
     if (socket.destroyed) listener();
     socket.once("close", listener);
     return () => socket.off("close", listener);

@@ -3,7 +3,8 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { readText } from "../../platform/packaged-files.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { HttpResponse, matchesEtag } from "../../http/request.ts";
+import { matchesEtag } from "../../http/request.ts";
+import { HttpResponse } from "../../http/response.ts";
 import { fail } from "../../kernel/errors.ts";
 
 const FILE = "dist/web/portal.js";

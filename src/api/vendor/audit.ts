@@ -3,7 +3,7 @@ import { z } from "zod";
 import { listAudit, verifyChain } from "../../domain/audit/audit.ts";
 import { latestCheckpoint } from "../../domain/audit/checkpoints.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { HttpResponse } from "../../http/request.ts";
+import { HttpResponse } from "../../http/response.ts";
 import { listOf, Timestamp, Uuid } from "../schemas.ts";
 
 const AuditLog = z.strictObject({

@@ -1,56 +1,45 @@
-// The connections of a server. Node times the quiet ones by a timer that it makes and drops with every answer, which was a
-// tenth of a small request; here all of them are looked at every few seconds, and a request costs nothing.
+// Idle timeouts without a timer per response: node sets and clears one with every response; this scans all connections
+// every few seconds instead. bench: ratelimit/check
 import type { Server } from "node:http";
-import type { Socket } from "node:net";
-import { LAST_EXCHANGE, type TrackedSocket } from "../parser-errors.ts";
-import { KEEP_ALIVE_MS } from "./response.ts";
+import { Connections, isIdle, KEEP_ALIVE_MS, type TrackedSocket } from "../connections.ts";
 
-const LOOK_MS = 5_000;
+const SCAN_MS = 5_000;
 
-/** What was seen of a connection when it was last found busy. */
-type Seen = { at: number; bytesRead: number };
+/** When a connection was last seen busy, and how much it had sent by then. */
+type Activity = { at: number; bytesRead: number };
 
-export class Connections {
-  readonly #open = new Map<TrackedSocket, Seen>();
+export class ScannedConnections extends Connections {
+  readonly #activity = new WeakMap<TrackedSocket, Activity>();
   readonly #now: () => number;
 
   constructor(now: () => number = () => performance.now()) {
+    super();
     this.#now = now;
   }
 
-  /** For as long as the server lives. `event` tells of a connection that requests may come over. */
-  attach(server: Server, event: "connection" | "secureConnection"): void {
-    server.keepAliveTimeout = 0; // or node would time them too
-    server.on(event, (socket: Socket) => {
-      this.#open.set(socket, { at: this.#now(), bytesRead: 0 });
-      socket.once("close", () => this.#open.delete(socket));
-    });
-    const timer = setInterval(() => this.look(), LOOK_MS);
+  override attach(server: Server, event: "connection" | "secureConnection"): void {
+    super.attach(server, event);
+    server.keepAliveTimeout = 0; // or node would set its timers too
+    server.on(event, (socket: TrackedSocket) => this.#activity.set(socket, { at: this.#now(), bytesRead: 0 }));
+    const timer = setInterval(() => this.scan(), SCAN_MS);
     timer.unref();
     server.on("close", () => clearInterval(timer));
   }
 
-  /** Ends what has been quiet for as long as every answer promises, and up to three looks longer: never sooner. */
-  look(): void {
+  /** Ends connections that have been idle for KEEP_ALIVE_MS, up to three scans late and never early. */
+  scan(): void {
     const now = this.#now();
-    for (const [socket, seen] of this.#open) {
+    for (const socket of this.open) {
+      const last = this.#activity.get(socket);
+      if (!last) continue;
       const { bytesRead } = socket;
-      const talks = bytesRead !== seen.bytesRead && !socket.writableEnded; // once refused, nobody listens any more
-      if (talks || !isQuiet(socket)) {
-        seen.at = now;
-        seen.bytesRead = bytesRead;
-      } else if (now - seen.at >= KEEP_ALIVE_MS + LOOK_MS) {
+      const isSending = bytesRead !== last.bytesRead && !socket.writableEnded; // once refused, nothing more is read
+      if (isSending || !isIdle(socket)) {
+        last.at = now;
+        last.bytesRead = bytesRead;
+      } else if (now - last.at >= KEEP_ALIVE_MS + SCAN_MS) {
         socket.destroy();
       }
     }
   }
-
-  /** Ends those on which nothing is being answered; for a server that has stopped accepting. */
-  endQuiet(): void {
-    for (const socket of this.#open.keys()) if (isQuiet(socket)) socket.destroy();
-  }
-}
-
-function isQuiet(socket: TrackedSocket): boolean {
-  return socket[LAST_EXCHANGE]?.res.writableFinished ?? true;
 }

@@ -1,75 +1,69 @@
-// A request that hands its body on as the parser reads it. Node makes a stream of it, and a stream's turns of the event loop
-// cost a tenth of a small request. Nobody reads a request of ours in any other way.
-// The trap: a connection holds on to its last request until the next one, so a request must not hold on to its body.
+// A request that passes its body on as the parser reads it, without a stream: a stream takes several turns of the event
+// loop per body. It can be read in no other way. bench: ratelimit/check
+// Caution: a connection keeps its last request until the next one arrives, so a request must not keep its body.
 import { IncomingMessage } from "node:http";
+import { DROP, type BodySink, type RequestBody } from "../body.ts";
 import { ChunkList } from "../chunks.ts";
 
-/** Takes a body: its pieces and its end, or that there will be none. */
-export type BodySink = { piece(bytes: Buffer): void; end(): void; lost(): void };
+/** Bytes buffered before the body is read; then back-pressure stops the sender. */
+const BUFFER_MAX = 64 * 1024;
 
-/** So much is held of a body that nobody asked for yet; then its sender has to wait. */
-const HELD_MAX = 64 * 1024;
-
-/** Takes what nobody wants any more. */
-const NOBODY: BodySink = { piece() {}, end() {}, lost() {} };
-
-export class FastRequest extends IncomingMessage {
+export class FastRequest extends IncomingMessage implements RequestBody {
   #sink: BodySink | null = null;
-  #held: ChunkList | null = null;
+  #buffered: ChunkList | null = null;
   #lost = false;
 
-  /** To be called once. Where the body is here already, the sink has all of it before this returns. */
+  /** A body that has arrived already is passed on before this returns. */
   readTo(sink: BodySink): void {
-    if (this.#sink || this.#lost) return sink.lost();
-    const held = this.#held;
-    this.#held = null;
+    if (this.#sink || this.#lost) return sink.abort();
+    const buffered = this.#buffered;
+    this.#buffered = null;
     this.#sink = sink;
-    if (held) sink.piece(held.joined());
-    if (this.complete) this.#leave().end();
-    else if (held && held.bytes >= HELD_MAX) super._read(0); // the sender may go on
+    if (buffered) sink.chunk(buffered.joined());
+    if (this.complete) this.#takeSink().end();
+    else if (buffered && buffered.bytes >= BUFFER_MAX) super._read(0); // resumes the sender
   }
 
-  /** Its answer is on its way: what was held is let go, and what still comes is dropped. */
-  forget(): void {
-    this.#sink = NOBODY;
-    this.#held = null;
+  discard(): void {
+    this.#sink = DROP;
+    this.#buffered = null;
   }
 
-  /** Called by the parser; false holds the sender up. */
-  override push(piece: Buffer | null): boolean {
-    if (piece === null) {
-      // Node empties a stream that nobody read. This one holds nothing: it is told that somebody reads.
+  /** Called by the parser; false applies back-pressure. */
+  override push(chunk: Buffer | null): boolean {
+    if (chunk === null) {
+      // Node drains a stream that was never read. This one is empty: mark it as being read.
       if (this.readableFlowing === null) super._read(0);
       else super.push(null);
-      if (this.#sink) this.#leave().end();
+      if (this.#sink) this.#takeSink().end();
       return true;
     }
     if (this.#sink) {
-      this.#sink.piece(piece);
+      this.#sink.chunk(chunk);
       return true;
     }
-    this.#held ??= new ChunkList();
-    this.#held.add(piece);
-    return this.#held.bytes < HELD_MAX;
+    this.#buffered ??= new ChunkList();
+    this.#buffered.add(chunk);
+    return this.#buffered.bytes < BUFFER_MAX;
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
     if (!this.complete && !this.#lost) {
       this.#lost = true;
-      this.#leave().lost();
-      this.#held = null;
+      this.#takeSink().abort();
+      this.#buffered = null;
     }
     super._destroy(error, callback);
   }
 
-  #leave(): BodySink {
-    const sink = this.#sink ?? NOBODY;
-    this.#sink = NOBODY;
+  #takeSink(): BodySink {
+    const sink = this.#sink ?? DROP;
+    this.#sink = DROP;
     return sink;
   }
 }
 
-/** Node lets go of a request that has ended with its answer, and waits for the end of any other one's stream. */
+/** Node releases a request that has ended with its response, and waits for the end of the stream of any other. */
 Object.defineProperty(FastRequest.prototype, "readableEnded", {
   get(this: FastRequest): boolean {
     return this.complete;

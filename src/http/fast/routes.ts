@@ -1,8 +1,7 @@
 // The straight way from method and path to an endpoint, without the request and response objects that h3 makes around
 // each call. h3 keeps what is rare: other methods, other spellings, and what is not there.
 import type { Endpoint } from "../endpoint.ts";
-
-export type Params = Readonly<Record<string, string>>;
+import type { Params } from "../request.ts";
 
 /** `null` at the place of a parameter. */
 type Route<T> = { target: T; fixed: readonly (string | null)[]; names: readonly string[] };
@@ -29,11 +28,10 @@ export class Routes<T> {
     this.#shaped.set(shape, [...(this.#shaped.get(shape) ?? []), { target, fixed, names }]);
   }
 
-  /** Nothing for any path but the one spelling of a route: no escapes, no trailing slash, no empty parameter. */
+  /** Matches the one spelling of a route; a parameter must be of characters that h3's URL would leave as they are. */
   find(method: string, path: string): Found<T> | undefined {
     const exact = this.#exact.get(method)?.get(path);
     if (exact) return exact;
-    if (path.includes("%")) return undefined;
     const parts = path.split("/");
     for (const { target, fixed, names } of this.#shaped.get(`${method} ${parts.length}`) ?? []) {
       const params = paramsOf(parts, fixed, names);
@@ -46,9 +44,13 @@ export class Routes<T> {
 function paramsOf(parts: string[], fixed: Route<unknown>["fixed"], names: readonly string[]): Params | undefined {
   for (let i = 0; i < parts.length; i++) {
     const want = fixed[i];
-    if (want === null ? parts[i] === "" || parts[i] === "." || parts[i] === ".." : parts[i] !== want) return undefined;
+    if (want === null ? !isPlainSegment(parts[i] as string) : parts[i] !== want) return undefined;
   }
   const params: Record<string, string> = {};
   for (let i = 0; i < parts.length; i++) if (fixed[i] === null) params[names[i] as string] = parts[i] as string;
   return params;
+}
+
+function isPlainSegment(text: string): boolean {
+  return /^[\w~.-]+$/.test(text) && text !== "." && text !== "..";
 }

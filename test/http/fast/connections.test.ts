@@ -3,16 +3,15 @@ import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { LAST_EXCHANGE, type TrackedSocket } from "../../../src/http/parser-errors.ts";
-import { Connections } from "../../../src/http/fast/connections.ts";
-import { KEEP_ALIVE_MS } from "../../../src/http/fast/response.ts";
+import { KEEP_ALIVE_MS, LAST_EXCHANGE, type TrackedSocket } from "../../../src/http/connections.ts";
+import { ScannedConnections } from "../../../src/http/fast/connections.ts";
 
-const LOOK_MS = 5_000;
+const SCAN_MS = 5_000;
 const REQUEST = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
 let now = 0;
 let server: Server;
-let connections: Connections;
+let connections: ScannedConnections;
 /** Held back until it is told to go: what a long poll is. */
 let held: ServerResponse[] = [];
 let clients: Socket[] = [];
@@ -21,7 +20,7 @@ beforeEach(async () => {
   now = 0;
   held = [];
   clients = [];
-  connections = new Connections(() => now);
+  connections = new ScannedConnections(() => now);
   server = createServer((req, res) => {
     (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
     if (req.url === "/held") held.push(res);
@@ -54,8 +53,8 @@ async function open(): Promise<{ client: Socket; end: Socket; ask: () => Promise
 /** In looks of the usual distance. */
 function pass(ms: number): void {
   for (const until = now + ms; now < until; ) {
-    now += LOOK_MS;
-    connections.look();
+    now += SCAN_MS;
+    connections.scan();
   }
 }
 
@@ -63,15 +62,15 @@ it("node times none of them itself, and they are looked at for as long as the se
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   try {
     const other = createServer();
-    const watched = new Connections(() => now);
-    const look = vi.spyOn(watched, "look");
+    const watched = new ScannedConnections(() => now);
+    const scan = vi.spyOn(watched, "scan");
     watched.attach(other, "connection");
     expect(other.keepAliveTimeout).toBe(0);
-    vi.advanceTimersByTime(3 * LOOK_MS);
-    expect(look).toHaveBeenCalledTimes(3);
+    vi.advanceTimersByTime(3 * SCAN_MS);
+    expect(scan).toHaveBeenCalledTimes(3);
     other.emit("close");
-    vi.advanceTimersByTime(3 * LOOK_MS);
-    expect(look).toHaveBeenCalledTimes(3);
+    vi.advanceTimersByTime(3 * SCAN_MS);
+    expect(scan).toHaveBeenCalledTimes(3);
   } finally {
     vi.useRealTimers();
   }
@@ -83,7 +82,7 @@ describe("a quiet connection", () => {
     await ask();
     pass(KEEP_ALIVE_MS);
     expect(end.destroyed).toBe(false);
-    pass(2 * LOOK_MS);
+    pass(2 * SCAN_MS);
     expect(end.destroyed).toBe(true);
   });
 
@@ -101,10 +100,10 @@ describe("a quiet connection", () => {
     client.write(REQUEST.replace("/", "/held"));
     await vi.waitFor(() => expect(held).toHaveLength(1));
     pass(3 * KEEP_ALIVE_MS);
-    const answeredAt = now + LOOK_MS - 1; // at the latest: right before the next look
+    const answeredAt = now + SCAN_MS - 1; // at the latest: right before the next look
     held[0]?.end("{}");
     await vi.waitFor(() => expect(held[0]?.writableFinished).toBe(true));
-    for (let i = 0; i < 100 && !end.destroyed; i++) pass(LOOK_MS);
+    for (let i = 0; i < 100 && !end.destroyed; i++) pass(SCAN_MS);
     expect(end.destroyed).toBe(true);
     expect(now).toBeGreaterThanOrEqual(answeredAt + KEEP_ALIVE_MS);
   });
@@ -129,7 +128,7 @@ describe("a quiet connection", () => {
       const before = end.bytesRead;
       client.write("x");
       await vi.waitFor(() => expect(end.destroyed || end.bytesRead > before).toBe(true));
-      pass(LOOK_MS);
+      pass(SCAN_MS);
     }
     expect(end.destroyed).toBe(true);
   });
@@ -138,7 +137,7 @@ describe("a quiet connection", () => {
     const { end } = await open();
     pass(KEEP_ALIVE_MS);
     expect(end.destroyed).toBe(false);
-    pass(2 * LOOK_MS);
+    pass(2 * SCAN_MS);
     expect(end.destroyed).toBe(true);
   });
 
@@ -147,7 +146,7 @@ describe("a quiet connection", () => {
     await quiet.ask();
     waiting.client.write(REQUEST.replace("/", "/held"));
     await vi.waitFor(() => expect(held).toHaveLength(1));
-    connections.endQuiet();
+    connections.endIdle();
     expect([quiet, silent, waiting].map(({ end }) => end.destroyed)).toEqual([true, true, false]);
   });
 });

@@ -2,9 +2,11 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { Connections } from "../../../src/http/fast/connections.ts";
+import { KEEP_ALIVE_MS } from "../../../src/http/connections.ts";
+import { ScannedConnections } from "../../../src/http/fast/connections.ts";
 import { FastRequest } from "../../../src/http/fast/request.ts";
-import { ResponseHead, KEEP_ALIVE_MS, FastResponse, HeaderTemplate } from "../../../src/http/fast/response.ts";
+import { FastResponse, ResponseHead } from "../../../src/http/fast/response.ts";
+import { HeaderTemplate } from "../../../src/http/response.ts";
 
 const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
 const PLAIN = new HeaderTemplate({ "cache-control": "no-store", "content-type": "application/json; charset=utf-8" });
@@ -27,7 +29,7 @@ const ANSWERS: Record<string, Case> = {
 
 type Who = "ours" | "node";
 const servers = {} as Record<Who, Server>;
-const connections = new Connections();
+const connections = new ScannedConnections();
 
 function answering(who: Who): Server {
   const made = { IncomingMessage: FastRequest, ServerResponse: FastResponse, optimizeEmptyRequests: true };

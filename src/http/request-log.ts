@@ -1,0 +1,49 @@
+// Log lines about one request: unexpected errors, and refusals that matter to someone who investigates an intrusion.
+import { actorColumns, type Actor } from "../domain/core/actor.ts";
+import type { RequestSource, Services } from "../domain/core/context.ts";
+import { fail, Failure } from "../kernel/errors.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { HttpRequest } from "./request.ts";
+
+const SECURITY_EVENTS: ReadonlySet<number> = new Set([401, 403, 429]);
+const FOREIGN_ID_MAX = 128;
+
+/** Anything thrown as a failure. An error that is none is a bug: logged with its stack, and a 500 for the caller. */
+export function toFailure(services: Services, endpoint: Endpoint, request: HttpRequest, error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  const { name, message, stack } = error as Error;
+  services.log.error("request failed", {
+    endpoint: endpoint.name,
+    ...correlation(request),
+    error: `${name}: ${message}`,
+    stack: stack ?? "",
+  });
+  return fail("internal_error");
+}
+
+/** Logs a refusal for who the caller is or how often it calls. */
+export function logRefusal(
+  services: Services,
+  endpoint: Endpoint,
+  request: HttpRequest,
+  { status, code, failure }: Failure,
+  actor: Actor,
+  origin: () => RequestSource,
+): void {
+  if (!SECURITY_EVENTS.has(status)) return;
+  services.log.info("refused", {
+    endpoint: endpoint.name,
+    status,
+    code,
+    failure,
+    ...actorColumns(actor),
+    ...origin(),
+    ...correlation(request),
+  });
+}
+
+/** The caller's own ids for the request are logged beside ours and never take its place: anyone can forge them. */
+function correlation({ id, headers }: HttpRequest): Record<string, string | undefined> {
+  const foreign = (name: string): string | undefined => headers[name]?.toString().slice(0, FOREIGN_ID_MAX);
+  return { request_id: id, x_request_id: foreign("x-request-id"), traceparent: foreign("traceparent") };
+}

@@ -1,0 +1,141 @@
+// The h3 application: a route for every declared endpoint, and the responses for HEAD, OPTIONS, 404 and 405.
+// Caution: h3 also matches /a/, /a/../b and needless escapes; a route here accepts one spelling of its path.
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { H3, type H3Event } from "h3";
+import { NodeResponse, toNodeHandler } from "srvx/node";
+import type { Services } from "../domain/core/context.ts";
+import { fail } from "../kernel/errors.ts";
+import type { RequestBody } from "./body.ts";
+import { preflight, withCors, type Cors } from "./cors.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { OverloadGuard } from "./overload-guard.ts";
+import { run, type RunOptions } from "./pipeline.ts";
+import { toHttpRequest, type HttpRequest } from "./request.ts";
+import {
+  contentLength,
+  failureResponse,
+  HttpResponse,
+  respondLater,
+  type HeaderDefaults,
+  type Respond,
+} from "./response.ts";
+
+export type RouterOptions = RunOptions & {
+  guard: OverloadGuard;
+  defaults: HeaderDefaults;
+  bodyOf: (req: IncomingMessage) => RequestBody;
+};
+
+type Handler = (request: HttpRequest, respond: Respond) => void;
+
+/** Serves every endpoint on node's request and response. Throws where Host and path make no URL. */
+export function h3Listener(
+  services: Services,
+  endpoints: readonly Endpoint[],
+  options: RouterOptions,
+): (req: IncomingMessage, res: ServerResponse) => unknown {
+  const app = new H3({ silent: true, onError: (error) => unexpected(services, error, options.defaults) });
+  const serve = eventServer(services, options);
+  const on = (method: string, path: string, handler: Handler): void => {
+    const spelling = new RegExp(`^${path.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}(\\?|$)`);
+    app.on(method as "GET", path.replace(/\{(\w+)\}/g, ":$1"), (event) => {
+      const isSpelled = spelling.test(event.runtime?.node?.req.url ?? "");
+      return serve(event, isSpelled ? handler : notFound);
+    });
+  };
+  for (const endpoint of endpoints) {
+    const handler: Handler = (request, respond) => run(services, endpoint, request, options, respond);
+    on(endpoint.method, endpoint.path, handler);
+    if (endpoint.method === "GET") on("HEAD", endpoint.path, handler);
+  }
+  for (const [path, allow] of allowedMethods(endpoints)) {
+    const cors = endpoints.find((endpoint) => endpoint.path === path)?.cors;
+    const refuse = wrongMethod(services, allow, cors);
+    const allowCors: Handler = (request, respond) => respondLater(preflight(services, request), respond);
+    on("OPTIONS", path, cors === "embed" ? allowCors : refuse);
+    on("", path, refuse);
+  }
+  app.all("/**", (event) => serve(event, notFound));
+  return toNodeHandler((request) => app.fetch(request)) as ReturnType<typeof h3Listener>;
+}
+
+/** Runs a handler for an h3 event. Returns its response at once where nothing has to be waited for. */
+function eventServer(services: Services, { guard, defaults, bodyOf }: RouterOptions) {
+  return (event: H3Event, handler: Handler): Response | Promise<Response> => {
+    const { req, res } = nodeOf(event);
+    const body = bodyOf(req);
+    const request = toHttpRequest(services.newId(), req, event.context.params ?? {}, body);
+    let ready: Response | undefined;
+    let resolve: ((response: Response) => void) | undefined;
+    const send = (response: HttpResponse): void => {
+      body.discard();
+      try {
+        ready = toNodeResponse(response, request, defaults);
+      } catch (error) {
+        services.log.error("response failed", { request_id: request.id, error: String(error) });
+        res.destroy();
+        ready = new NodeResponse(null); // goes nowhere
+      }
+      resolve?.(ready);
+    };
+    guard.serve(res, (respond) => handler(request, respond), send);
+    return ready ?? new Promise((settle) => (resolve = settle));
+  };
+}
+
+function nodeOf(event: H3Event): { req: IncomingMessage; res: ServerResponse } {
+  const node = event.runtime?.node as { req: IncomingMessage; res?: ServerResponse } | undefined;
+  if (!node?.res) throw new Error("Keyrack's routes run on node:http only");
+  return { req: node.req, res: node.res };
+}
+
+/** srvx writes these headers in this order; a web Response would sort them. */
+function toNodeResponse(
+  response: HttpResponse,
+  { id, method }: Pick<HttpRequest, "id" | "method">,
+  defaults: HeaderDefaults,
+): Response {
+  const { status, body } = response;
+  const headers = defaults.with(response.headers).pairs(id, contentLength(response));
+  const statusText = STATUS_CODES[status] ?? "";
+  if (method === "HEAD" || body === null || body.length === 0) {
+    return new NodeResponse(null, { status, statusText, headers });
+  }
+  const content = Array.isArray(body) ? Readable.from(body as readonly Uint8Array[]) : (body as string | Uint8Array);
+  return new NodeResponse(content as string, { status, statusText, headers });
+}
+
+/** A bug, as handlers do not throw: h3 must still not respond without the envelope. */
+function unexpected(services: Services, error: Error, defaults: HeaderDefaults): Response {
+  services.log.error("request failed outside the pipeline", { error: error.message, stack: error.stack ?? "" });
+  return toNodeResponse(
+    failureResponse(fail("internal_error"), false),
+    { id: services.newId(), method: "GET" },
+    defaults,
+  );
+}
+
+const notFound: Handler = (_request, respond) => respond(failureResponse(fail("no_such_route"), false));
+
+function wrongMethod(services: Services, allow: readonly string[], cors: Cors | undefined): Handler {
+  const headers = { allow: allow.toSorted().join(", ") };
+  return (request, respond) => {
+    const response =
+      request.method === "OPTIONS"
+        ? new HttpResponse(204, null, headers)
+        : failureResponse(fail("method_not_allowed", { headers }), false);
+    if (cors) respondLater(withCors(services, cors, request, response), respond);
+    else respond(response);
+  };
+}
+
+function allowedMethods(endpoints: readonly Endpoint[]): Map<string, string[]> {
+  const allowed = new Map<string, string[]>();
+  for (const { method, path } of endpoints) {
+    const list = allowed.get(path) ?? ["OPTIONS"];
+    list.push(...(method === "GET" ? ["GET", "HEAD"] : [method]));
+    allowed.set(path, list);
+  }
+  return allowed;
+}
