@@ -1,17 +1,81 @@
-// /metrics on a listener of its own: it tells how busy the vendor is, so it never shares the public one.
+// Request metrics, and /metrics on a listener of its own: it reveals how busy the vendor is, so it is never public.
 import { createServer, type Server } from "node:http";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Services } from "../domain/core/context.ts";
 import { collectMetrics } from "../domain/health/metrics.ts";
-import { counter, formatMetrics, gauge, CONTENT_TYPES, type Family, type Format } from "../kernel/exposition.ts";
+import {
+  CONTENT_TYPES,
+  counter,
+  formatMetrics,
+  gauge,
+  Histogram,
+  type Family,
+  type Format,
+  type Sample,
+} from "../kernel/exposition.ts";
 import { VERSION } from "../platform/version.ts";
-import type { Meter } from "./request-metrics.ts";
+import type { Endpoint } from "./endpoint.ts";
 
 const NANO = 1e9;
 const LAG_RESOLUTION_MS = 10;
 
+const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30];
+const STATUS_MIN = 100;
+const STATUS_CLASSES = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
+
+class RouteMetrics {
+  readonly labels: { method: string; route: string };
+  readonly statuses = new Float64Array(500);
+  readonly seconds = STATUS_CLASSES.map(() => new Histogram(BUCKETS));
+
+  constructor({ method, path }: Endpoint) {
+    this.labels = { method, route: path };
+  }
+}
+
+/** Counts requests by endpoint and status and measures them. Requests that reach no endpoint are not counted. */
+export class RequestMetrics {
+  readonly #routes: ReadonlyMap<Endpoint, RouteMetrics>;
+
+  constructor(endpoints: readonly Endpoint[]) {
+    this.#routes = new Map(endpoints.map((endpoint) => [endpoint, new RouteMetrics(endpoint)]));
+  }
+
+  /** `startedAt` is of performance.now(). Allocates nothing. */
+  count(endpoint: Endpoint, status: number, startedAt: number): void {
+    const route = this.#routes.get(endpoint);
+    if (!route) return;
+    const at = status - STATUS_MIN;
+    route.statuses[at] = (route.statuses[at] as number) + 1;
+    route.seconds[Math.trunc(at / 100)]?.observe((performance.now() - startedAt) / 1_000);
+  }
+
+  families(): Family[] {
+    const requests: Sample[] = [];
+    const seconds: Sample[] = [];
+    for (const route of this.#routes.values()) {
+      for (const [i, value] of route.statuses.entries()) {
+        if (value > 0) requests.push({ labels: { ...route.labels, status: String(i + STATUS_MIN) }, value });
+      }
+      for (const [i, histogram] of route.seconds.entries()) {
+        if (histogram.count > 0)
+          seconds.push(...histogram.samples({ ...route.labels, status: STATUS_CLASSES[i] ?? "" }));
+      }
+    }
+    return [
+      counter("keyrack_http_requests", "Requests answered, by endpoint and status.", requests),
+      {
+        name: "keyrack_http_request_duration_seconds",
+        type: "histogram",
+        help: "From the request's head to its response; long polls included.",
+        samples: seconds,
+      },
+    ];
+  }
+}
+
 /** `main` is the server whose connections are counted. */
-export function createMetricsServer(services: Services, meter: Meter, main: Server): Server {
+export function createMetricsServer(services: Services, requests: RequestMetrics, main: Server): Server {
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   lag.enable();
   const scrape = async (format: Format): Promise<string> => {
@@ -22,7 +86,7 @@ export function createMetricsServer(services: Services, meter: Meter, main: Serv
         ...processFamilies(services),
         ...lagFamilies(lag),
         open,
-        ...meter.families(),
+        ...requests.families(),
         ...(await collectMetrics(services)),
       ],
       format,

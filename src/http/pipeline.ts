@@ -14,9 +14,9 @@ import { withCors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
+import type { RequestMetrics } from "./metrics.ts";
 import { bearerOf, type HttpRequest } from "./request.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
-import type { Meter } from "./request-metrics.ts";
 import { failureResponse, HttpResponse, jsonTextResponse, respondLater, type Respond } from "./response.ts";
 
 export type RunOptions = {
@@ -25,7 +25,7 @@ export type RunOptions = {
   /** The client's address; X-Forwarded-For counts only from trusted proxies. */
   addressOf: (request: Pick<HttpRequest, "socket" | "headers">) => string;
   /** Counts requests for /metrics, where that is on. */
-  meter?: Meter | undefined;
+  metrics?: RequestMetrics | undefined;
 };
 
 const MINUTE_MS = 60_000;
@@ -67,7 +67,7 @@ class Run {
     this.#options = options;
     this.#send = send;
     this.#bearer = bearerOf(request.headers);
-    this.#startedAt = options.meter ? performance.now() : 0;
+    this.#startedAt = options.metrics ? performance.now() : 0;
   }
 
   start(): void {
@@ -176,7 +176,7 @@ class Run {
 
   /** Measured here, so that the time includes the wait for durability. */
   #respondNow(response: HttpResponse): void {
-    this.#options.meter?.count(this.#endpoint, response.status, this.#startedAt);
+    this.#options.metrics?.count(this.#endpoint, response.status, this.#startedAt);
     this.#send(response);
   }
 

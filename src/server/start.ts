@@ -10,8 +10,7 @@ import { ensureEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { finishRestore } from "../backup/after-restore.ts";
 import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
 import { clientAddress } from "../http/address.ts";
-import { Meter } from "../http/request-metrics.ts";
-import { createMetricsServer } from "../http/metrics.ts";
+import { createMetricsServer, RequestMetrics } from "../http/metrics.ts";
 import { createHttpServer, type HttpServer } from "../http/server.ts";
 import { readCertificate, renewCertificate } from "../http/tls.ts";
 import { openInstance, type Closers, type InstanceOptions } from "./instance.ts";
@@ -62,11 +61,11 @@ async function compose(options: StartOptions, opened: Closers): Promise<RunningI
   await checkpointOrigin(services, NIL_WORKSPACE); // the name in every checkpoint is fixed at the first start
   await loadCounters(services);
   await ensureEmbedKeys(services);
-  const meter = settings.metrics ? new Meter(endpoints) : undefined;
-  const { server, connections } = await listen(services, options, meter);
+  const requestMetrics = settings.metrics ? new RequestMetrics(endpoints) : undefined;
+  const { server, connections } = await listen(services, options, requestMetrics);
   const url = urlOf(server, settings);
   services.publicUrl ||= url;
-  const metrics = meter && (await listenForMetrics(services, meter, server));
+  const metrics = requestMetrics && (await listenForMetrics(services, requestMetrics, server));
   const jobs = services.store.readOnly ? idleScheduler : startScheduler(services);
   const door = await listenOnOperatorSocket(services, dir);
   const stop = stopper({ server, connections, metrics, jobs, door, services, lock });
@@ -79,9 +78,9 @@ async function compose(options: StartOptions, opened: Closers): Promise<RunningI
 }
 
 /** What listens already is closed again should this fail: the start is refused as a whole. */
-async function listenForMetrics(services: Services, meter: Meter, main: Server): Promise<Server> {
+async function listenForMetrics(services: Services, requests: RequestMetrics, main: Server): Promise<Server> {
   const { host, port } = services.settings.metrics ?? { host: "127.0.0.1", port: 0 };
-  const server = createMetricsServer(services, meter, main);
+  const server = createMetricsServer(services, requests, main);
   try {
     await listening(server, host, port, "KEYRACK_METRICS");
     return server;
@@ -91,13 +90,17 @@ async function listenForMetrics(services: Services, meter: Meter, main: Server):
   }
 }
 
-async function listen(services: Services, options: StartOptions, meter: Meter | undefined): Promise<HttpServer> {
+async function listen(
+  services: Services,
+  options: StartOptions,
+  metrics: RequestMetrics | undefined,
+): Promise<HttpServer> {
   const { settings } = options;
   const { host, port, tls_cert, tls_key } = settings;
   if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
   const http = createHttpServer(services, endpoints, {
     checkOutput: options.checkOutput ?? false,
-    meter,
+    metrics,
     addressOf: clientAddress(settings.trust_proxy),
     publicUrl: settings.public_url,
     fastLane: settings.fast_lane,

@@ -2,8 +2,7 @@
 // loop per body. It can be read in no other way. bench: ratelimit/check
 // Caution: a connection keeps its last request until the next one arrives, so a request must not keep its body.
 import { IncomingMessage } from "node:http";
-import { DROP, type BodySink, type RequestBody } from "../body.ts";
-import { ChunkList } from "../chunks.ts";
+import { ChunkList, DROP, type BodySink, type RequestBody } from "../body.ts";
 
 /** Bytes buffered before the body is read; then back-pressure stops the sender. */
 const BUFFER_MAX = 64 * 1024;

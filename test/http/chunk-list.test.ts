@@ -1,7 +1,7 @@
 // Chunks of a body: the same bytes in the same order, however small and however many, and cheap to hold.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { ChunkList } from "../../src/http/chunks.ts";
+import { ChunkList } from "../../src/http/body.ts";
 import { heldMegabytes } from "../../harness/processes/heap.ts";
 
 it("are joined to what came, in the order in which it came", () => {
