@@ -93,7 +93,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     knownIds: new KnownIds(),
     scannerKeys: null,
     worker: { leads: true, failing: new Set<string>() },
-    statusCache: { until: 0, answer: undefined },
+    statusCache: { until: 0, status: undefined },
     mutationCounts: newMutationCounts(),
     shutdown: new AbortController(),
   } satisfies Partial<Services> as Services; // what the domain alone never touches may be missing

@@ -96,7 +96,7 @@ export async function openInstance(
     touched: createTouched(),
     inFlight: new Set(),
     worker: { leads: false, failing: new Set() },
-    statusCache: { until: 0, answer: undefined },
+    statusCache: { until: 0, status: undefined },
     mutationCounts: newMutationCounts(),
     shutdown: new AbortController(),
     ...machineServices,

@@ -1,5 +1,5 @@
-// Secret keys resolved a moment ago, for the machine endpoints only (decision 144). A revocation in this process drops
-// its entry at once; other processes hear of it by notice, and at the latest when the entry's time is up.
+// Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict the
+// entry at once in this process and by notice in others; if a notice is lost, the entry expires. bench: parts/ratelimit-check
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
@@ -24,9 +24,9 @@ export class CredentialCache {
   readonly #store: Options["store"];
   readonly #log: Options["log"];
   readonly #entries = new BoundedMap<string, Entry>({ max: ENTRIES_MAX });
-  /** How often an actor was found here, and how often it was not. */
+  /** Cache hits and misses, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
-  /** Moves with every drop: a resolution that began before one must not be kept after it. */
+  /** Raised by every eviction: a resolution that began before one must not be cached after it. */
   #epoch = 0;
 
   constructor({ clock, ttlMs, store, log }: Options) {
@@ -34,7 +34,7 @@ export class CredentialCache {
     this.#ttlMs = ttlMs;
     this.#store = store;
     this.#log = log;
-    store.onNotice(TOPIC, (id) => this.#drop(id));
+    store.onNotice(TOPIC, (id) => this.#evict(id));
     store.onNotice("resync", () => this.#clear());
   }
 
@@ -69,14 +69,14 @@ export class CredentialCache {
   /** After a secret key was revoked, shortened or quarantined: evicts it here and in every other process. */
   async invalidate(id: string): Promise<void> {
     await this.#store.notify(TOPIC, id).catch((error: unknown) => {
-      this.#log.warn("other processes learn of this secret key only when their cache lapses", {
+      this.#log.warn("other processes keep this secret key until their cache entry expires", {
         id,
         error: String(error),
       });
     });
   }
 
-  #drop(id: string): void {
+  #evict(id: string): void {
     this.#epoch++;
     for (const [hash, { actor }] of this.#entries) if (actor.id === id) this.#entries.delete(hash);
   }

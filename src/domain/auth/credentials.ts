@@ -1,5 +1,5 @@
-// From the text of a bearer credential to the actor it stands for. A bad checksum is refused before any lookup, with
-// the same answer as an unknown credential.
+// Resolves a bearer credential to its actor. A credential with a bad checksum is rejected before any lookup, with the same
+// failure as an unknown one.
 import { BoundedMap } from "../../kernel/lru.ts";
 import { timingSafeEqual } from "node:crypto";
 import { fail, type FailureName } from "../../kernel/errors.ts";
@@ -18,8 +18,8 @@ import { sha256Hex } from "../../platform/crypto.ts";
 const TOUCH_EVERY_MS = 60_000;
 const TOUCHED_MAX = 100_000;
 
-/** What a refused credential of each kind is answered with; kinds that never authenticate a request are unknown. */
-const REFUSED: Partial<Record<CredentialKind, FailureName>> = {
+/** The failure for a rejected credential of each kind. Kinds that never authenticate a request are absent. */
+const REJECTED_AS: Partial<Record<CredentialKind, FailureName>> = {
   api_key: "invalid_key",
   secret_key: "invalid_key",
   session: "invalid_session",
@@ -31,10 +31,10 @@ export function resolveBearer(services: Services, bearer: string): MaybePromise<
   if (looksLikeJwt(bearer)) return resolveEmbedToken(services, bearer);
   if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer);
   if (kind === "session" && parseCredential(bearer)) return resolveSession(services, bearer);
-  throw fail((kind && REFUSED[kind]) ?? "unauthenticated");
+  throw fail((kind && REJECTED_AS[kind]) ?? "unauthenticated");
 }
 
-/** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
+/** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: parts/ratelimit-check */
 export function resolveCached(services: Services, bearer: string): MaybePromise<Actor> {
   const hash = sha256Hex(bearer);
   return services.credentialCache.get(hash) ?? resolveAndCache(services, bearer, hash);
@@ -51,13 +51,13 @@ function mayBeBootstrap(kind: CredentialKind | null): boolean {
   return kind === null || kind === "bootstrap";
 }
 
-/** A configured bootstrap token may be any text, but one that reads as another credential would never be looked at. */
+/** The kind that a configured bootstrap token would be taken for instead; null when it can be used. */
 export function otherCredentialKind(token: string): CredentialKind | null {
   const kind = guessCredentialKind(token);
   return mayBeBootstrap(kind) ? null : kind;
 }
 
-/** Both sides are hashed first, so the comparison takes the same time whatever was sent. */
+/** Both sides are hashed first, so the comparison takes the same time for any input. */
 function isBootstrap(services: Services, bearer: string): boolean {
   const want = services.bootstrapHash();
   if (!want) return false;
@@ -86,7 +86,7 @@ function secretKeyActor(services: Services, row: FoundSecretKey): SecretKeyActor
   };
 }
 
-/** The membership is read with the session: whoever was removed is in no workspace from the next request on. */
+/** Reads the membership with the session, so that removing a member takes effect with their next request. */
 async function resolveSession(services: Services, bearer: string): Promise<SessionActor> {
   const row = await sessionByHash.first(services.store.read, { lookup_hash: sha256Hex(bearer) });
   const now = services.clock.now();
@@ -104,7 +104,7 @@ export function createTouched(): Map<string, number> {
   return new BoundedMap({ max: TOUCHED_MAX, evictAtOnce: TOUCHED_MAX });
 }
 
-/** The last use is kept to the minute and written beside the request, never before it (decisions 50, 65). */
+/** Records the last use at most once a minute, off the request path: reads must not cost a write. */
 function touch(services: Services, id: string, stored: number, write: (tx: Tx) => Promise<unknown>): void {
   const now = services.clock.now();
   if (now - Math.max(stored, services.touched.get(id) ?? 0) < TOUCH_EVERY_MS) return;

@@ -1,4 +1,4 @@
-// Proving that an address is one's own. Only a token from the mailbox does.
+// E-mail verification. Only a token from the mailbox verifies an address.
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { markVerified } from "../../store/queries/users.ts";
@@ -14,17 +14,17 @@ import { liveUser } from "./users.ts";
 
 const VERIFICATION_MAILS = { name: "verification_mail", limit: 5, windowMs: 3_600_000 };
 
-/** Sends another link; nothing when the address is verified or five went out within the hour. */
+/** Sends another link. Responds the same, without sending, to a verified address or after five mails within an hour. */
 export async function requestVerification({ services, actor }: Ctx<SessionActor>) {
-  const answer = { object: "email_verification" as const, accepted: true as const };
+  const response = { object: "email_verification" as const, accepted: true as const };
   const user = await liveUser(services.store.read, actor.user_id);
-  if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id)) return answer;
+  if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id)) return response;
   await record(services, async (tx) => {
     const token = await issueToken(services, tx, user.id, "email_verification");
     await queueMail(services, tx, user.email, verificationMail(services, token.text), token.expires_at);
   });
   services.mail.wake();
-  return answer;
+  return response;
 }
 
 export async function consumeVerification(ctx: Ctx<AnonymousActor>, token: string) {
@@ -42,7 +42,7 @@ export async function consumeVerification(ctx: Ctx<AnonymousActor>, token: strin
   });
 }
 
-/** Marks the address verified and ends whatever verification tokens are about. Answers whether it was not yet. */
+/** Marks the address verified and ends its verification tokens. Returns whether it was unverified before. */
 export async function verifyAddress(tx: Tx, user_id: string, now: number): Promise<boolean> {
   await endTokens.run(tx, { user_id, purpose: "email_verification", now });
   return (await markVerified.run(tx, { id: user_id, now })) > 0;

@@ -1,5 +1,5 @@
-// The throttle before a password check (decision 72). Places are taken before the check and given back on success, so
-// that only failures count and a burst cannot slip through while the first ones are still being hashed.
+// The throttle in front of password checks, per address and network. Quota is taken before the check and refunded on
+// success: only failures count, and a burst cannot pass while the first attempts are still being hashed.
 import { fail } from "../../kernel/errors.ts";
 import {
   clearLoginFailures,
@@ -23,13 +23,13 @@ const PER_ADDRESS_SLOW: Throttle = { name: "login_address_slow", limit: 1, windo
 const PER_NETWORK: Throttle = { name: "login_network", limit: 100, windowMs: QUARTER_MS };
 const CONSECUTIVE: Throttle = { name: "login_consecutive", limit: CONSECUTIVE_FAILURES_MAX, windowMs: QUARTER_MS };
 
-/** One password check that has been let in. */
+/** One admitted password check. */
 export type LoginAttempt = {
-  /** The password was wrong: the places stay taken, and the run of failures grows by one. */
+  /** The password was wrong: keeps the quota and counts one more consecutive failure. */
   failed(): Promise<void>;
-  /** It was right, or never got to be checked: nothing of it counts. */
-  giveBack(): void;
-  /** In the transaction of a log-in that worked. */
+  /** The password was right, or was not checked: returns the quota. */
+  refund(): void;
+  /** Clears the failures, in the transaction of a successful log-in. */
   succeeded(tx: Tx): Promise<void>;
 };
 
@@ -42,20 +42,20 @@ export async function startLoginAttempt(
   const network_key = throttleKey(services, from?.network ?? "");
   const { read } = services.store;
   const since = services.clock.now() - KNOWN_NETWORK_MS;
-  // A network this account has logged in from has a bucket of its own: nobody elsewhere can lock its people out.
+  // A network with a recent log-in to this account has its own bucket, so attackers elsewhere cannot lock the person out.
   const known = (await loginNetwork.first(read, { address_key, network_key, since })) !== undefined;
   const bucket = known ? network_key : "";
-  const taken = takePlaces(services, address_key, network_key, known);
-  const giveBack = (): void => {
-    for (const [throttle, subject] of taken) services.throttles.giveBack(throttle, subject);
+  const taken = takeQuota(services, address_key, network_key, known);
+  const refund = (): void => {
+    for (const [throttle, subject] of taken) services.throttles.refund(throttle, subject);
   };
   const run = await loginFailures.first(read, { address_key, bucket });
   if (services.settings.throttle && (run?.consecutive ?? 0) >= CONSECUTIVE_FAILURES_MAX) {
-    giveBack();
+    refund();
     throw services.throttles.refusal(CONSECUTIVE, undefined, "login_disabled");
   }
   return {
-    giveBack,
+    refund,
     async failed() {
       await record(services, (tx) => countLoginFailure.run(tx, { address_key, bucket, now: services.clock.now() }));
     },
@@ -66,10 +66,10 @@ export async function startLoginAttempt(
   };
 }
 
-type Place = readonly [Throttle, string];
+type TakenQuota = readonly [Throttle, string];
 
-function takePlaces(services: Services, address_key: string, network_key: string, known: boolean): Place[] {
-  const taken: Place[] = [];
+function takeQuota(services: Services, address_key: string, network_key: string, known: boolean): TakenQuota[] {
+  const taken: TakenQuota[] = [];
   const tryTake = (throttle: Throttle, subject: string) => {
     const refusal = services.throttles.tryTake(throttle, subject);
     if (!refusal) taken.push([throttle, subject]);
@@ -79,34 +79,34 @@ function takePlaces(services: Services, address_key: string, network_key: string
   if (!refusal && !known && tryTake(PER_ADDRESS, address_key)) refusal = tryTake(PER_ADDRESS_SLOW, address_key);
   refusal ??= tryTake(PER_NETWORK, network_key);
   if (!refusal) return taken;
-  for (const [throttle, subject] of taken) services.throttles.giveBack(throttle, subject);
+  for (const [throttle, subject] of taken) services.throttles.refund(throttle, subject);
   throw refusal;
 }
 
-/** Checks a password under the guard; answers only when it was right. */
+/** Checks a password under the throttle; throws unless it is right. */
 export async function checkPasswordThrottled(
   services: Services,
   subject: { email_key: string; phc: string | null; password: string; from: RequestSource | undefined },
   wrong: "invalid_credentials" | "wrong_current_password",
 ): Promise<LoginAttempt> {
   const { email_key, from } = subject;
-  const who = { address: throttleKey(services, email_key).slice(0, 12), ...from }; // tells tries on one address apart, not whose
+  const subjectFields = { address: throttleKey(services, email_key).slice(0, 12), ...from }; // groups attempts by address without revealing it
   const attempt = await startLoginAttempt(services, email_key, from).catch((error: unknown) => {
-    services.log.warn("login throttled", who);
+    services.log.warn("login throttled", subjectFields);
     throw error;
   });
   let right: boolean;
   try {
     right = await services.passwords.verify(subject.phc, subject.password);
   } catch (error) {
-    attempt.giveBack();
+    attempt.refund();
     throw error;
   }
   if (!right) {
     await attempt.failed();
-    services.log.warn("login failed", who);
+    services.log.warn("login failed", subjectFields);
     throw fail(wrong);
   }
-  attempt.giveBack();
+  attempt.refund();
   return attempt;
 }

@@ -1,4 +1,5 @@
-// New credentials: the text is made here, returned once and never stored; what is stored is its hash and display prefix.
+// Mints credentials. The text is returned once and never stored; its hash and display prefix are stored
+// (docs/design/0003-key-format-and-digest.md).
 import { randomFillSync } from "node:crypto";
 import {
   displayPrefix,
@@ -10,39 +11,40 @@ import {
 } from "../../kernel/credentials.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
-const DRAWN = 32;
+const POOL_SECRETS = 32;
 
 /**
- * Random bytes that nobody had before, drawn for some secrets at a time: to ask for randomness costs more than the rest of
- * making a key. What is taken is wiped; what is not yet taken lies in memory, as does the generator's own state.
+ * Random bytes for one secret at a time, filled for 32 secrets at once: a call for randomness costs more than the rest of
+ * minting a key. Bytes are wiped as they are taken; unused ones stay in memory, like the generator's own state.
+ * bench: vendor/mint
  */
 export function createRandomPool(fill: (bytes: Uint8Array) => void): () => Uint8Array {
-  const drawn = new Uint8Array(DRAWN * RANDOM_BYTES);
-  let used = drawn.length;
+  const pool = new Uint8Array(POOL_SECRETS * RANDOM_BYTES);
+  let used = pool.length;
   return () => {
-    if (used === drawn.length) {
-      fill(drawn);
+    if (used === pool.length) {
+      fill(pool);
       used = 0;
     }
-    const taken = drawn.slice(used, used + RANDOM_BYTES);
-    drawn.fill(0, used, used + RANDOM_BYTES);
+    const taken = pool.slice(used, used + RANDOM_BYTES);
+    pool.fill(0, used, used + RANDOM_BYTES);
     used += RANDOM_BYTES;
     return taken;
   };
 }
 
-const fresh = createRandomPool((bytes) => randomFillSync(bytes));
+const randomSecret = createRandomPool((bytes) => randomFillSync(bytes));
 
 export type NewCredential = { text: string; stored: { lookup_hash: string; display_prefix: string } };
 
 export function mint(kind: CredentialKind, env: Env | null = null): NewCredential {
-  const text = formatCredential(kind, env, fresh());
+  const text = formatCredential(kind, env, randomSecret());
   return { text, stored: { lookup_hash: sha256Hex(text), display_prefix: displayPrefix(text) } };
 }
 
 const ATTEMPTS_MAX = 3;
 
-/** Two equal random keys are next to impossible; should it happen, a fresh one is made (decision 39). */
+/** Mints again when the hash of a new credential already exists. */
 export async function retryOnHashCollision<T>(make: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -55,14 +57,14 @@ export async function retryOnHashCollision<T>(make: () => Promise<T>): Promise<T
 
 export class HashCollision extends Error {}
 
-/** For `clash`: a violated unique index on a hash asks for fresh material, any other is not ours to name. */
+/** For `onConflict`: a violated unique index on a hash makes `retryOnHashCollision` mint again. */
 export function onHashConflict(target: string): undefined {
   if (target.includes("_hash")) throw new HashCollision();
   return undefined;
 }
 
-/** An invitation's token carries its workspace in front. */
+/** The token of an invitation starts with its workspace id. */
 export function mintInvite(workspace_id: string): { text: string; token_hash: string } {
-  const text = formatInviteToken(workspace_id, fresh());
+  const text = formatInviteToken(workspace_id, randomSecret());
   return { text, token_hash: sha256Hex(text) };
 }

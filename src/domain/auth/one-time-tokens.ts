@@ -1,5 +1,5 @@
-// Tokens that work once, sent by mail: `krev_` verifies an address, `krpr_` sets a password. A newer one of a purpose
-// ends the older ones.
+// One-time tokens, sent by mail: `krev_` verifies an address, `krpr_` sets a password. Issuing one ends older tokens of the
+// same purpose.
 import { fail } from "../../kernel/errors.ts";
 import { parseCredential } from "../../kernel/credentials.ts";
 import { endTokens, insertToken, tokenByHash } from "../../store/queries/one-time-tokens.ts";
@@ -37,7 +37,7 @@ export async function issueToken(
   return { text, expires_at };
 }
 
-/** The live token with this text. Unknown, used and expired ones are answered alike. */
+/** The live token with this text. Unknown, used and expired tokens get the same failure. */
 export async function liveToken(ctx: Ctx, on: Reader, text: string, purpose: TokenPurpose): Promise<OneTimeTokenRow> {
   if (parseCredential(text)?.kind !== purpose) throw fail("invalid_token");
   const row = await tokenByHash.first(on, { token_hash: sha256Hex(text), purpose });

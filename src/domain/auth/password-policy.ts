@@ -1,5 +1,5 @@
-// Which passwords may be chosen (decisions 26, 27): long enough, and nothing that a guesser tries first. No composition
-// rules. Never asked when a password is only presented: old ones must still log in.
+// Which passwords may be chosen: long enough, and nothing that an attacker guesses first. No composition rules.
+// Applies to new passwords only: existing ones must still log in.
 import { failField } from "../../kernel/errors.ts";
 import { readText } from "../../platform/packaged-files.ts";
 import type { Services } from "../core/context.ts";
@@ -7,28 +7,28 @@ import { normalizePassword } from "./password.ts";
 
 const CHARS_MAX = 256;
 const BYTES_MAX = 1_024;
-const REST_MIN = 8;
+const OTHER_CHARS_MIN = 8;
 const WORD_MIN = 4;
 const UNIT_MAX = 4;
 
-let listed: ReadonlySet<string> | undefined;
+let common: ReadonlySet<string> | undefined;
 
-/** Read when first needed: most processes never see a new password. */
+/** Loaded on first use: most processes never see a new password. */
 function commonPasswords(): ReadonlySet<string> {
   const lines = () => readText("data/common-passwords.txt").split("\n").slice(1);
-  return (listed ??= new Set(lines().filter((line) => line !== "")));
+  return (common ??= new Set(lines().filter((line) => line !== "")));
 }
 
-/** Words a guesser would take from the account itself: the local part of its address, its workspaces. */
+/** What an attacker would guess from the account itself: its address and its workspaces. */
 export type PasswordContext = { email: string; words?: readonly string[] };
 
-/** Refuses with the reason, as details of the field. */
+/** Rejects a weak password, with the reason in the details of the field. */
 export function checkNewPassword(services: Services, password: string, context: PasswordContext): void {
   const reason = passwordProblem(password, services.settings.password_min, context);
   if (reason) throw failField("invalid_body", "password", reason);
 }
 
-/** Why this password may not be chosen, or null. */
+/** The reason why this password may not be chosen, or null. */
 export function passwordProblem(password: string, min: number, { email, words = [] }: PasswordContext): string | null {
   const normal = normalizePassword(password);
   const length = [...normal].length;
@@ -44,7 +44,7 @@ export function passwordProblem(password: string, min: number, { email, words = 
   return word === undefined ? null : "is little more than a word that belongs to this account";
 }
 
-/** One unit of up to four characters over and over, the last one perhaps cut short. */
+/** A unit of up to four characters, repeated; the last repetition may be incomplete. */
 function isRepeated(text: string): boolean {
   const chars = [...text];
   for (let unit = 1; unit <= UNIT_MAX; unit++) {
@@ -66,17 +66,17 @@ const ROWS = [
   "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik,9ol.0p;/",
 ];
 
-/** A walk along the alphabet, the digits or a keyboard, either way, starting anywhere and going round. */
+/** A run along the alphabet, the digits or a keyboard row, in either direction, from any start, wrapping around. */
 function isSequence(text: string): boolean {
   return ROWS.some((row) => {
-    const round = row.repeat(Math.ceil(text.length / row.length) + 1);
-    return round.includes(text) || [...round].toReversed().join("").includes(text);
+    const cycle = row.repeat(Math.ceil(text.length / row.length) + 1);
+    return cycle.includes(text) || [...cycle].toReversed().join("").includes(text);
   });
 }
 
-/** Whether too little is left of the text without a word that anybody could know. */
+/** Whether fewer than eight characters remain once a guessable word is taken out. */
 function isMostly(text: string, word: string): boolean {
   const known = word.normalize("NFC").toLowerCase();
   if ([...known].length < WORD_MIN || !text.includes(known)) return false;
-  return [...text.replaceAll(known, "")].length < REST_MIN;
+  return [...text.replaceAll(known, "")].length < OTHER_CHARS_MIN;
 }

@@ -1,5 +1,5 @@
-// Resetting a forgotten password. Asking answers the same for every address; using the link ends all sessions, verifies
-// the address, lifts a disabled log-in, and logs nobody in.
+// Password resets. A request gets the same response for every address. Using the link ends all sessions, verifies the
+// address and re-enables a disabled log-in; it does not log the person in.
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { clearAllLoginFailures } from "../../store/queries/logins.ts";
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
@@ -22,9 +22,9 @@ import { liveUser } from "./users.ts";
 const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: 3_600_000 };
 
 export async function requestReset({ services, from }: Ctx<AnonymousActor>, email: string) {
-  const answer = { object: "password_reset" as const, accepted: true as const };
+  const response = { object: "password_reset" as const, accepted: true as const };
   const email_key = normalizeEmail(email);
-  if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key))) return answer;
+  if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key))) return response;
   await record(services, async (tx) => {
     const user = await userByEmailKey.first(tx, { email_key });
     if (!user) return queueDecoyMail(services, tx, email, resetMail(services, mint("password_reset").text));
@@ -32,8 +32,8 @@ export async function requestReset({ services, from }: Ctx<AnonymousActor>, emai
     await queueMail(services, tx, user.email, resetMail(services, token.text), token.expires_at);
   });
   services.mail.wake();
-  services.log.info("password reset asked for", { ...from });
-  return answer;
+  services.log.info("password reset requested", { ...from });
+  return response;
 }
 
 export type ResetConsume = { token: string; password: string };
@@ -57,7 +57,7 @@ export async function consumeReset(ctx: Ctx<AnonymousActor>, want: ResetConsume)
     const reset: Event = { action: "user.password_reset", target_id: user_id, payload: { revoked_sessions } };
     return { value: null, events: verified ? [reset, emailVerified(user_id)] : [reset] };
   });
-  services.throttles.forget(throttleKey(services, email_key));
+  services.throttles.reset(throttleKey(services, email_key));
   services.mail.wake();
   services.log.info("password reset", { user_id, ...from });
   return { object: "password_reset" as const, consumed: true as const };

@@ -1,5 +1,5 @@
-// Argon2id, and the gate before it: so many at once, so many waiting, so long, then 503. The trap: every verification
-// must cost the same whether or not the address has an account, so an unknown one is held against a fixed string.
+// Argon2id behind a concurrency limit: a bounded number runs, a bounded number waits up to two seconds, the rest gets 503.
+// Caution: a verification must take the same time whether or not the account exists, so unknown ones verify a dummy hash.
 import { availableParallelism } from "node:os";
 import { hash as argonHash, needsRehash, verify as argonVerify } from "argon2";
 import { fail } from "../../kernel/errors.ts";
@@ -12,11 +12,11 @@ export const PASSWORD_COST: PasswordCost = { memoryCost: 65_536, timeCost: 2, pa
 const AT_ONCE_MAX = 4;
 const QUEUE_MAX = 32;
 const WAIT_MS = 2_000;
-const NOBODYS_SALT = "a2V5cmFjay1ub2JvZHk";
+const DUMMY_SALT = "a2V5cmFjay1ub2JvZHk";
 
-type Waiting = { go: () => void; timer: NodeJS.Timeout };
+type Waiting = { start: () => void; timer: NodeJS.Timeout };
 
-/** Lets `atOnce` tasks run; the next 32 wait up to two seconds; everybody else is refused at once. */
+/** Runs up to `atOnce` tasks; the next 32 wait up to two seconds; further ones are rejected at once. */
 export class ConcurrencyLimit {
   readonly #atOnce: number;
   readonly #queue: Waiting[] = [];
@@ -46,12 +46,12 @@ export class ConcurrencyLimit {
         this.#queue.splice(this.#queue.indexOf(waiting), 1);
         reject(fail("overloaded"));
       }, WAIT_MS);
-      const waiting: Waiting = { go: resolve, timer };
+      const waiting: Waiting = { start: resolve, timer };
       this.#queue.push(waiting);
     });
   }
 
-  /** The place goes straight to whoever waits longest: nobody can slip in between. */
+  /** Hands the slot to the oldest waiting task, so that a new one cannot overtake it. */
   #leave(): void {
     const next = this.#queue.shift();
     if (!next) {
@@ -59,11 +59,11 @@ export class ConcurrencyLimit {
       return;
     }
     clearTimeout(next.timer);
-    next.go();
+    next.start();
   }
 }
 
-/** One reading of a password whatever keyboard it came from (RFC 8265 OpaqueString: NFC). */
+/** The same bytes for the same password on every keyboard (RFC 8265 OpaqueString: NFC). */
 export function normalizePassword(password: string): string {
   return password.normalize("NFC");
 }
@@ -71,28 +71,28 @@ export function normalizePassword(password: string): string {
 export class Passwords {
   readonly #cost: PasswordCost;
   readonly #gate: ConcurrencyLimit;
-  readonly #nobodys: string;
+  readonly #dummyHash: string;
 
   constructor(cost: PasswordCost = PASSWORD_COST, gate = new ConcurrencyLimit()) {
     this.#cost = cost;
     this.#gate = gate;
     const { memoryCost: m, timeCost: t, parallelism: p } = cost;
-    this.#nobodys = `$argon2id$v=19$m=${m},t=${t},p=${p}$${NOBODYS_SALT}$${"A".repeat(43)}`;
+    this.#dummyHash = `$argon2id$v=19$m=${m},t=${t},p=${p}$${DUMMY_SALT}$${"A".repeat(43)}`;
   }
 
   hash(password: string): Promise<string> {
     return this.#gate.run(() => argonHash(normalizePassword(password), this.#cost));
   }
 
-  /** `phc` is null for an address without an account: the same work, and never true. */
+  /** `phc` is null for an address without an account: takes the same time and returns false. */
   verify(phc: string | null, password: string): Promise<boolean> {
     return this.#gate.run(async () => {
-      const right = await argonVerify(phc ?? this.#nobodys, normalizePassword(password));
+      const right = await argonVerify(phc ?? this.#dummyHash, normalizePassword(password));
       return right && phc !== null;
     });
   }
 
-  /** Whether a stored hash was made with other parameters than today's. */
+  /** Whether a stored hash was made with other parameters than the current ones. */
   isStale(phc: string): boolean {
     return needsRehash(phc, this.#cost);
   }

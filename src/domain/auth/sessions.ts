@@ -1,5 +1,5 @@
-// Sessions: a signed-in person. The token is in the answer to the log-in and nowhere else; the workspace a session
-// acts in is part of it, never of a request.
+// Sessions: signed-in people (docs/design/0010-sessions-without-cookies.md). The token is returned by the log-in and never
+// again. The active workspace belongs to the session; requests do not name one.
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser, membershipOf } from "../../store/queries/memberships.ts";
@@ -29,26 +29,26 @@ export const SESSIONS_MAX = 50;
 
 export type LogIn = { email: string; password: string; workspace_id?: string | undefined };
 
-/** The stored hash changed between the check and the commit: somebody reset the password, or another log-in rehashIfStale it. */
+/** The stored hash changed between the check and the commit: by a reset, or because another log-in rehashed it. */
 class PasswordChanged extends Error {}
 
 export async function logIn(ctx: Ctx<AnonymousActor>, want: LogIn) {
   const { services, from } = ctx;
   const email_key = normalizeEmail(want.email);
-  for (let attempt = 1; ; attempt++) {
+  for (let tries = 1; ; tries++) {
     const user = await userByEmailKey.first(services.store.read, { email_key });
     const subject = { email_key, phc: user?.password_phc ?? null, password: want.password, from };
-    const entered = await checkPasswordThrottled(services, subject, "invalid_credentials");
+    const attempt = await checkPasswordThrottled(services, subject, "invalid_credentials");
     if (!user) throw fail("invalid_credentials");
     try {
-      return await openSession(ctx, user, want, entered);
+      return await openSession(ctx, user, want, attempt);
     } catch (error) {
-      if (!(error instanceof PasswordChanged) || attempt > 1) throw error;
+      if (!(error instanceof PasswordChanged) || tries > 1) throw error;
     }
   }
 }
 
-async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, want: LogIn, entered: LoginAttempt) {
+async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, want: LogIn, attempt: LoginAttempt) {
   const { services, from } = ctx;
   const password_phc = await rehashIfStale(services, user.password_phc, want.password);
   return retryOnHashCollision(async () => {
@@ -60,11 +60,11 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, want: LogIn,
       if (!current || current.password_phc !== user.password_phc) throw new PasswordChanged();
       const memberships = await membershipsOfUser.all(tx, { user_id: user.id });
       row.active_workspace_id = chooseWorkspace(memberships, want.workspace_id, current.last_workspace_id);
-      const ended = await endOldest(tx, user.id, row.created_at);
+      const ended = await endOldestSessions(tx, user.id, row.created_at);
       await insertSession.run(tx, row);
       const last_workspace_id = row.active_workspace_id ?? current.last_workspace_id;
       await noteLogin.run(tx, { id: user.id, last_workspace_id, password_phc, now: row.created_at });
-      await entered.succeeded(tx);
+      await attempt.succeeded(tx);
       const created: Event = {
         action: "session.created",
         target_id: row.id,
@@ -81,7 +81,7 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, want: LogIn,
   });
 }
 
-/** New parameters reach an old hash when its password is at hand. A busy gate is no reason to refuse the log-in. */
+/** Upgrades a hash with outdated parameters. At the concurrency limit the log-in continues with the old hash. */
 async function rehashIfStale(services: Services, phc: string, password: string): Promise<string> {
   if (!services.passwords.isStale(phc)) return phc;
   return services.passwords.hash(password).catch(() => phc);
@@ -106,19 +106,19 @@ function newSession(
   };
 }
 
-/** The one asked for; else the last active one if still a member; else the only one (decision 67). */
-function chooseWorkspace(memberships: Membership[], asked: string | undefined, last: string | null): string | null {
-  const isIn = (id: string | null): boolean => memberships.some(({ workspace_id }) => workspace_id === id);
-  if (asked !== undefined) {
-    if (!isIn(asked)) throw fail("not_a_member");
-    return asked;
+/** The requested one; else the last active one if still a member; else the only one. */
+function chooseWorkspace(memberships: Membership[], requested: string | undefined, last: string | null): string | null {
+  const isMember = (id: string | null): boolean => memberships.some(({ workspace_id }) => workspace_id === id);
+  if (requested !== undefined) {
+    if (!isMember(requested)) throw fail("not_a_member");
+    return requested;
   }
-  if (last !== null && isIn(last)) return last;
+  if (last !== null && isMember(last)) return last;
   return memberships.length === 1 ? (memberships[0]?.workspace_id ?? null) : null;
 }
 
-/** Makes room for one more: at most fifty live sessions a person. */
-async function endOldest(tx: Tx, user_id: string, now: number): Promise<Event[]> {
+/** Ends the oldest sessions so that one more fits: at most fifty live sessions per person. */
+async function endOldestSessions(tx: Tx, user_id: string, now: number): Promise<Event[]> {
   const live = await liveSessions.all(tx, { user_id, now });
   const surplus = live.slice(SESSIONS_MAX - 1);
   for (const { id } of surplus) await revokeSessionRow.run(tx, { id, now });
@@ -151,7 +151,7 @@ export async function revokeSession(ctx: Ctx<SessionActor>, id: string) {
   return { object: "session" as const, id, revoked: true as const };
 }
 
-/** Moves the session to another workspace; one the person is not in is simply not there. */
+/** Switches the active workspace. One the person is not a member of does not exist for them. */
 export async function switchWorkspace(ctx: Ctx<SessionActor>, workspace_id: string) {
   const { id, user_id } = ctx.actor;
   return record(ctx.services, async (tx) => {
@@ -161,7 +161,7 @@ export async function switchWorkspace(ctx: Ctx<SessionActor>, workspace_id: stri
   });
 }
 
-/** Makes a workspace the session's active one, and the one the next log-in starts in. */
+/** Makes a workspace active in this session, and the default of the next log-in. */
 export async function enterWorkspace(tx: Tx, actor: SessionActor, workspace_id: string): Promise<void> {
   await setActiveWorkspace.run(tx, { id: actor.id, workspace_id });
   await setLastWorkspace.run(tx, { id: actor.user_id, workspace_id });

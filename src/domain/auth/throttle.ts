@@ -1,5 +1,5 @@
-// Throttles: fixed windows in this process, keyed by what is throttled and whom. They slow abuse down; they are not
-// the customers' rate limits (those never over-admit and live in src/counter).
+// Throttles: per-process fixed windows, keyed by what is throttled and for whom. They slow abuse of Keyrack itself down;
+// the customers' rate limits, which never admit too much, are in src/ratelimit.
 import { BoundedMap } from "../../kernel/lru.ts";
 import { createHmac } from "node:crypto";
 import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
@@ -21,12 +21,13 @@ export class Throttles {
     this.#enabled = enabled;
   }
 
-  /** Counts one use and refuses it when the window is spent. */
+  /** Takes one unit; throws when the window has none left. */
   take(throttle: Throttle, subject: string): void {
     const refusal = this.tryTake(throttle, subject);
     if (refusal) throw refusal;
   }
 
+  /** Takes `cost` units; returns the refusal when the window has too few left. */
   tryTake(throttle: Throttle, subject: string, cost = 1): Failure | undefined {
     if (!this.#enabled || throttle.limit === 0) return undefined;
     const window = this.#window(throttle, subject);
@@ -35,18 +36,18 @@ export class Throttles {
     return undefined;
   }
 
-  /** Returns what was taken for something that is not to count after all. */
-  giveBack(throttle: Throttle, subject: string): void {
+  /** Returns a unit, for a use that must not count. */
+  refund(throttle: Throttle, subject: string): void {
     const window = this.#windows.get(`${throttle.name} ${subject}`);
     if (window && window.used > 0) window.used--;
   }
 
-  /** Opens every window whose subject holds this key. */
-  forget(key: string): void {
+  /** Resets every window whose subject contains this key. */
+  reset(key: string): void {
     for (const name of this.#windows.keys()) if (name.split(" ").includes(key)) this.#windows.delete(name);
   }
 
-  /** A 429 with the three headers of decision 175. */
+  /** A 429 with Retry-After, RateLimit and RateLimit-Policy. */
   refusal(
     throttle: Throttle,
     window: Window = { start: this.#clock.now(), used: throttle.limit },
@@ -75,7 +76,7 @@ export class Throttles {
   }
 }
 
-/** A keyed hash of the throttled address or network: nobody can read from memory or the database who tried to log in. */
+/** A keyed hash of a throttled address or network, so that memory and database do not reveal who tried to log in. */
 export function throttleKey({ vault }: { readonly vault: Vault }, text: string): string {
   return createHmac("sha256", vault.derive("throttle keys")).update(text).digest("hex");
 }

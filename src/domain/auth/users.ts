@@ -1,5 +1,5 @@
-// Accounts of people: signing up, their name, their password. Signing up answers the same for every address, and one
-// message goes out either way: what differs is only in the mailbox.
+// Accounts of people: sign-up, name, password. A sign-up gets the same response for every address, and one message is sent
+// either way: only the mailbox shows whether the address had an account.
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser } from "../../store/queries/memberships.ts";
@@ -40,7 +40,7 @@ export async function signUp(ctx: Ctx<AnonymousActor>, want: SignUp) {
   const { services } = ctx;
   checkNewPassword(services, want.password, { email: want.email });
   const email_key = normalizeEmail(want.email);
-  // Hashed whether or not it is needed: the time it takes must not tell.
+  // Hashed even when not needed: the response time must not reveal whether the account exists.
   const password_phc = await services.passwords.hash(want.password);
   const mailed = !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key));
   const known = await userByEmailKey.first(services.store.read, { email_key });
@@ -57,7 +57,7 @@ function onAddressConflict(target: string): undefined {
   return undefined;
 }
 
-/** False when somebody else took the address in between. */
+/** False when another request took the address in the meantime. */
 async function createUser(
   { services, from }: Ctx,
   want: SignUp & Pick<UserRow, "email_key" | "password_phc">,
@@ -92,7 +92,10 @@ async function createUser(
   }
 }
 
-/** The one message for an address that has an account. Unverified, it carries the way to own it (decision 70). */
+/**
+ * The message for an address that already has an account. An unverified one gets a reset link: its use ends the password of
+ * a stranger who signed up with the address first.
+ */
 async function mailAccountOwner(services: Services, email_key: string): Promise<void> {
   await record(services, async (tx) => {
     const user = await userByEmailKey.first(tx, { email_key });
@@ -124,7 +127,7 @@ export function renameMe(ctx: Ctx<SessionActor>, name: string | null) {
     if (row.name === name) return unchanged(viewUser(row));
     const now = services.clock.now();
     await renameUser.run(tx, { id: row.id, name, now });
-    // A name in the chain could never be erased: only that it changed is recorded.
+    // A name in the audit chain could never be erased, so only the fact of the change is recorded.
     const payload = { name: { changed: true } };
     return {
       value: viewUser({ ...row, name }),
@@ -135,7 +138,7 @@ export function renameMe(ctx: Ctx<SessionActor>, name: string | null) {
 
 export type PasswordChange = { current_password: string; password: string };
 
-/** Needs the current password; ends every other session of the person. */
+/** Requires the current password; ends all other sessions of the person. */
 export async function changePassword(ctx: Ctx<SessionActor>, want: PasswordChange) {
   const { services, actor, from } = ctx;
   const { read } = services.store;

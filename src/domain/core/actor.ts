@@ -1,4 +1,4 @@
-// Who is asking, as a value. It is an argument of everything that may happen, never ambient.
+// The authenticated caller as a value: always an argument of an operation, never ambient.
 import type { Env } from "../../kernel/credentials.ts";
 
 export const ROLES = ["owner", "admin", "member"] as const;
@@ -9,7 +9,7 @@ export type SecretKeyActor = {
   readonly id: string;
   readonly workspace_id: string;
   readonly env: Env;
-  /** Whether the key carries an owner's authority (decision 53). */
+  /** True when an owner or the bootstrap token minted it: an admin must not become an owner by minting a key. */
   readonly owner_scope: boolean;
   readonly expires_at: number | null;
 };
@@ -22,7 +22,7 @@ export type SessionActor = {
   readonly role: Role | null;
 };
 
-/** A person without a session: known by a password just given, or by a token from their mailbox. */
+/** A person without a session, authenticated by a password or by a one-time token. */
 export type UserActor = { readonly kind: "user"; readonly user_id: string };
 
 /** A person acting in a workspace. */
@@ -35,7 +35,7 @@ export type EmbedActor = {
   readonly tenant_id: string;
   readonly env: Env;
   readonly scopes: readonly string[];
-  /** Where it may be used from: its audience, as far as the workspace still registers it. */
+  /** Browser origins it may be used from: its audience, minus those the workspace no longer registers. */
   readonly origins: readonly string[];
   readonly jti: string;
   readonly expires_at: number;
@@ -60,7 +60,7 @@ export type Actor =
 export const ANONYMOUS: AnonymousActor = { kind: "anonymous" };
 export const SYSTEM: SystemActor = { kind: "system" };
 
-/** How an actor stands in an audit row (decision 97). */
+/** The actor as recorded in an audit row. Requests without a credential are recorded as the system. */
 export function actorColumns(actor: Actor): { actor_type: AuditActorType; actor_id: string | null } {
   if (actor.kind === "secret_key") return { actor_type: "secret_key", actor_id: actor.id };
   if (actor.kind === "session" || actor.kind === "user") return { actor_type: "user", actor_id: actor.user_id };
@@ -71,12 +71,12 @@ export function actorColumns(actor: Actor): { actor_type: AuditActorType; actor_
 
 type AuditActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system";
 
-/** The environment an actor is confined to, or null for both. */
+/** The environment an actor is confined to, or null when it may use both. */
 export function confinedTo(actor: Actor): Env | null {
   return actor.kind === "secret_key" && actor.env === "test" ? "test" : null;
 }
 
-/** Whether the actor may hand on an owner's authority by minting a secret key. */
+/** Whether secret keys minted by this actor get an owner's authority. */
 export function hasOwnerScope(actor: Actor): boolean {
   if (actor.kind === "secret_key") return actor.owner_scope;
   if (actor.kind === "session") return actor.role === "owner";

@@ -1,5 +1,5 @@
-// Time that never runs backwards in one process (decisions 177, 197): the wall clock at start plus monotonic time,
-// slewed toward the wall clock. A jump of the wall clock is followed slowly, never in one step back.
+// A clock that never runs backwards within a process: the wall clock at start plus monotonic time, slewed toward the wall
+// clock. When the wall clock is set back, this one runs at half speed until both agree.
 export type Clock = { now(): number };
 
 const JUMP_MS = 5_000;
@@ -11,11 +11,10 @@ export function createClock({ wall, monotonic, jumped }: Sources = systemSources
   let base = wall() - monotonic();
   let checked = monotonic();
   let last = 0;
-  let remaining = 0; // of an earlier jump, still to be slewed: no news
+  let remaining = 0; // the part of an earlier jump that is still being slewed: not reported again
   const slew = (at: number): void => {
     const drift = wall() - (base + at);
     if (Math.abs(drift - remaining) > JUMP_MS) jumped?.(Math.round(drift - remaining));
-    // Forward corrections are taken at once; backward ones let our clock run at half speed until they meet.
     const step = drift > 0 ? drift : Math.max(drift, -(at - checked) / 2);
     base += step;
     remaining = drift - step;

@@ -1,4 +1,5 @@
-// What every operation gets handed: the running instance, and who asks. Nothing here is global.
+// The arguments of every operation: the services of the running instance, and the caller. Nothing is global. Types only:
+// the classes named here must not import this file.
 import type { Settings } from "../../config/settings.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import type { Store } from "../../store/store.ts";
@@ -19,7 +20,7 @@ import type { MutationCounts } from "../health/mutation-counts.ts";
 import type { Throttles } from "../auth/throttle.ts";
 import type { Vault } from "../vault/vault.ts";
 
-/** The running instance. */
+/** Everything an instance offers to its operations, composed in src/server/instance.ts. */
 export type Services = {
   readonly store: Store;
   readonly clock: Clock;
@@ -27,34 +28,33 @@ export type Services = {
   readonly vault: Vault;
   readonly log: Log;
   newId(): string;
-  /** The address people and browsers use; the listening one unless set. */
+  /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */
   publicUrl: string;
   readonly throttles: Throttles;
   readonly passwords: Passwords;
   readonly mail: Mailer;
-  /** SHA-256 of the bootstrap token; null when the door is closed. */
+  /** SHA-256 of the bootstrap token; null when creating workspaces with it is disabled. */
   bootstrapHash(): string | null;
-  /** When a credential's last use was last written, by record id. */
+  /** When the last use of a credential was last written, by record id. */
   readonly touched: Map<string, number>;
-  /** Idempotency-Keys whose first request is still running in this process. */
+  /** Hashes of idempotency keys whose first request is still running in this process. */
   readonly inFlight: Set<string>;
-  /** Secret keys resolved a moment ago. */
+  /** Recently resolved secret keys. */
   readonly credentialCache: CredentialCache;
-  /** Heads, pages and waiting polls of the policy feed. */
+  /** Heads, cached pages and long polls of the policy feed. */
   readonly feed: Feed;
-  /** The nodes that poll it. */
+  /** The nodes that poll the feed, and what they have acknowledged. */
   readonly nodes: NodeRegistry;
-  /** Rate-limit counters. */
   readonly counters: Counters;
-  /** Where idempotency claims live. */
+  /** Idempotency claims of the vendor's API. */
   readonly claims: ClaimStore;
-  /** Projects, tenants and keys that ingest has already seen to belong to a workspace. */
+  /** Projects, tenants and keys already known to belong to a workspace, for ingest. */
   readonly knownIds: KnownIds;
   /** Public keys of the secret scanner; null when none is configured. */
   readonly scannerKeys: ScannerKeys | null;
-  /** How the jobs of this process fare; the worker writes it. */
+  /** Written by the scheduler. */
   readonly worker: WorkerState;
-  /** What is known of backups; absent where nothing makes any. */
+  /** Absent in instances that make no backups. */
   backups?: () => Promise<BackupState>;
   readonly statusCache: StatusCache;
   /** Committed mutations by audit action, for /metrics. */
@@ -63,12 +63,13 @@ export type Services = {
   readonly shutdown: AbortController;
 };
 
-/** One operation: the instance, the actor, and the retry protection of this request, if it asked for one. */
+/** The context of one operation. */
 export type Ctx<A extends Actor = Actor> = {
   readonly services: Services;
   readonly actor: A;
+  /** Set when the request carries an idempotency key. */
   readonly replay?: IdempotencyReplay | undefined;
-  /** Where the request came from, for throttles and the log; absent for what did not come over HTTP. */
+  /** For throttles and the log; absent for operations that did not come over HTTP. */
   readonly from?: RequestSource | undefined;
 };
 

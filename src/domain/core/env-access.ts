@@ -1,34 +1,34 @@
-// The boundaries every operation meets: the test environment, and records that are not there for this actor.
+// The live/test boundary (docs/design/0007-live-test-boundary.md): a test principal cannot see or touch live records.
 import { fail, failField, type FailureName } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { After } from "../../store/queries/page.ts";
 import { confinedTo, type Actor } from "./actor.ts";
 
-/** Refuses a test principal that names the live environment. */
+/** Rejects a test principal that names the live environment. */
 export function requireEnvAccess(actor: Actor, env: Env): void {
   if (confinedTo(actor) === "test" && env === "live") throw fail("test_cannot_live");
 }
 
-/** The environment a list shows: what was asked for, confined to what the actor may see. */
-export function visibleEnv(actor: Actor, asked: Env | undefined): Env | undefined {
-  if (asked) requireEnvAccess(actor, asked);
-  return asked ?? confinedTo(actor) ?? undefined;
+/** The environment to list: the requested one, or the one the actor is confined to. */
+export function visibleEnv(actor: Actor, requested: Env | undefined): Env | undefined {
+  if (requested) requireEnvAccess(actor, requested);
+  return requested ?? confinedTo(actor) ?? undefined;
 }
 
-/** A record as this actor may read it: another environment's is simply not there (decision 94). */
+/** The record, if this actor may read it. To a test principal a live record does not exist. */
 export function requireReadable<R extends { env: Env }>(actor: Actor, row: R | undefined, missing: FailureName): R {
   if (!row || (confinedTo(actor) === "test" && row.env === "live")) throw fail(missing);
   return row;
 }
 
-/** A record as this actor may manage it: another environment's is refused aloud. */
+/** The record, if this actor may change it. For a live record a test principal gets 403, not 404. */
 export function requireManageable<R extends { env: Env }>(actor: Actor, row: R | undefined, missing: FailureName): R {
   if (!row) throw fail(missing);
   requireEnvAccess(actor, row.env);
   return row;
 }
 
-/** The place in a list behind the record named by `after`; another environment's is not there (decision 94). */
+/** The list position after the record named by `after`. To a test principal a live record does not exist. */
 export function positionAfter(actor: Actor, row: (After & { env?: Env }) | undefined): After {
   if (!row || (confinedTo(actor) === "test" && row.env === "live"))
     throw failField("invalid_query", "after", "must be the id of a record in this list");

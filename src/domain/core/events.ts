@@ -1,5 +1,5 @@
-// The audit actions: a closed list (decisions 99, 100), each with the type of thing it is about.
-// Rows of a workspace go to its own chain; what people and operators do goes to the deployment's chain.
+// The audit actions: a closed list, each with the type of its target. Workspace actions go to the workspace's own chain;
+// actions of people and operators go to the deployment's chain, which only the operator can read.
 import type { Json } from "../../kernel/audit/canonical.ts";
 
 export const workspaceActions = {
@@ -48,14 +48,14 @@ export type WorkspaceAction = keyof typeof workspaceActions;
 export type DeploymentAction = keyof typeof deploymentActions;
 export type Action = WorkspaceAction | DeploymentAction;
 
-/** Something that happened, before it has its row. */
+/** An audit event, before it becomes an audit row. */
 export type Event = { action: Action; target_id: string | null; payload: Json };
 
 export function isDeploymentAction(action: Action): action is DeploymentAction {
   return action in deploymentActions;
 }
 
-/** Target types whose payload a test principal may read (decision 102); every other is served as {}. */
+/** Target types whose payload a test principal may read; for all others it gets {}. */
 export const PRODUCT_STATE: ReadonlySet<string> = new Set(["workspace", "project", "tenant", "api_key", "secret_key"]);
 
 /** `{field: {old, new}}` for the fields that differ; null when none does. */

@@ -1,5 +1,5 @@
-// The one write path. `mutate` locks the audit heads, does the work, appends its audit rows, bumps policy, commits.
-// A callback must return at least one event, or `unchanged(value)`, which rolls its writes back.
+// The one write path of the control plane: `mutate` locks the audit heads, runs the callback, appends its audit rows,
+// raises policy versions and commits. A callback returns at least one event, or `unchanged(value)`, which rolls back.
 import type { Failure } from "../../kernel/errors.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
@@ -16,19 +16,19 @@ export type Changed<T> = { value: T; events: readonly [Event, ...Event[]] };
 export type Unchanged<T> = { value: T; events: null };
 export type MutationResult<T> = Changed<T> | Unchanged<T>;
 
-/** Nothing was changed: no audit row, no version, and whatever the callback wrote is rolled back. */
+/** The callback changed nothing: no audit row, no policy version, and its writes are rolled back. */
 export function unchanged<T>(value: T): Unchanged<T> {
   return { value, events: null };
 }
 
 export type MutationScope = {
-  /** The workspace whose chain records it; null for what only the deployment's chain records. */
+  /** The workspace whose audit chain records the events; null when only the deployment's chain does. */
   workspace_id: string | null;
-  /** True when deployment actions are recorded too. */
+  /** True when the events include deployment actions beside those of the workspace. */
   deployment?: boolean;
-  /** May run beside others of its kind: it decides on nothing that they write. */
+  /** May share a batch with jobs of its kind: it reads nothing that they write. */
   batch?: boolean;
-  /** Which refusal a violated unique index stands for; undefined = an error of ours. */
+  /** The failure that a violated unique index means to the caller; undefined for an internal error. */
   onConflict?: (target: string) => Failure | undefined;
 };
 

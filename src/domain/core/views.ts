@@ -1,4 +1,4 @@
-// The wire shapes of records, field by field: what is not named here never leaves the process.
+// The wire shapes of records, field by field: a column that is not named here never leaves the process.
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -99,7 +99,7 @@ export function viewSecretKey(row: SecretKeyRow) {
   };
 }
 
-/** A person as a part of another record; a record of its own says what it is. */
+/** A person embedded in another record, without `object`. */
 export function viewUserFields(row: UserRow) {
   return {
     id: row.id,
@@ -168,14 +168,14 @@ export type SecretKey = ReturnType<typeof viewSecretKey>;
 export type WithKey<T> = T & { key: string; key_shown_once: true };
 export type Rotated<T> = WithKey<T> & { previous_key: T };
 
-/** A record together with the credential that is shown this once. */
+/** A record together with its credential, which is returned only this once. */
 export function withKey<T extends object>(view: T, text: string): WithKey<T> {
   return { ...view, key: text, key_shown_once: true };
 }
 
 export type List<T> = { object: "list"; data: T[]; has_more?: true };
 
-/** `rows` holds one more than `max` when there are more. */
+/** `rows` holds `max` + 1 rows when there are more. */
 export function listOf<R, T>(rows: R[], max: number, view: (row: R) => T): List<T> {
   const data = rows.slice(0, max).map((row) => view(row));
   return rows.length > max ? { object: "list", data, has_more: true } : { object: "list", data };

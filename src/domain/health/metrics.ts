@@ -1,5 +1,5 @@
-// What /metrics tells of an instance beside its requests. Most of it is read from memory; what stands in the database
-// is left out while that is away, and keyrack_database_up says so.
+// The metrics of an instance, except those of its HTTP requests. Most are read from memory; those from the database are
+// absent while it is unreachable, and keyrack_database_up is 0.
 import { FallbackCounter } from "../../ratelimit/fallback.ts";
 import { counter, gauge, type Family, type Sample } from "../../kernel/exposition.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
@@ -11,7 +11,7 @@ import { backupState } from "./status.ts";
 
 export async function collectMetrics(services: Services): Promise<Family[]> {
   const stored = await storedFamilies(services).catch(() => []);
-  const up = gauge("keyrack_database_up", "1 when the database answered this scrape.", stored.length > 0 ? 1 : 0);
+  const up = gauge("keyrack_database_up", "1 when the database responded to this scrape.", stored.length > 0 ? 1 : 0);
   return [
     ...writeFamilies(services),
     ...limiterFamilies(services),
@@ -31,10 +31,10 @@ function writeFamilies({ store, mutationCounts }: Services): Family[] {
     {
       name: "keyrack_commit_size",
       type: "histogram",
-      help: "Jobs that shared one commit.",
+      help: "Jobs per commit.",
       samples: store.stats.sizes.samples(),
     },
-    gauge("keyrack_write_backlog", "Writes that wait for a commit.", store.backlog),
+    gauge("keyrack_write_backlog", "Writes waiting for a commit.", store.backlog),
   ];
 }
 
@@ -45,22 +45,22 @@ function limiterFamilies({ counters }: Services): Family[] {
   const active = configured && ready ? "redis" : "memory";
   const stores = ["redis", "memory"].map((store) => ({ labels: { store }, value: store === active ? 1 : 0 }));
   return [
-    gauge("keyrack_ratelimit_store", "1 for the store that counts now.", stores),
-    gauge("keyrack_redis_up", "1 when Redis is configured and answers.", configured && ready ? 1 : 0),
+    gauge("keyrack_ratelimit_store", "1 for the counter store in use.", stores),
+    gauge("keyrack_redis_up", "1 when Redis is configured and responds.", configured && ready ? 1 : 0),
     counter(
       "keyrack_ratelimit_fallbacks",
-      "Checks answered without Redis though it is configured.",
+      "Checks served by the in-process counters although Redis is configured.",
       fallback?.fallbacks_total ?? 0,
     ),
     counter(
       "keyrack_redis_circuit_opened",
-      "Times Redis was given up for a while.",
+      "Times the circuit breaker for Redis opened.",
       fallback?.circuit_opened_total ?? 0,
     ),
-    gauge("keyrack_ratelimit_counters", "Counters held in this process.", memory.counters),
-    gauge("keyrack_ratelimit_overflow_counters", "Counters shared at a cap.", memory.overflow_counters),
-    counter("keyrack_ratelimit_overflowed", "Lookups that ended on a shared counter.", memory.overflowed_total),
-    counter("keyrack_ratelimit_refused", "Lookups that found no counter at all.", memory.refused_total),
+    gauge("keyrack_ratelimit_counters", "Counters in this process.", memory.counters),
+    gauge("keyrack_ratelimit_overflow_counters", "Counters shared because a cap was reached.", memory.overflow_counters),
+    counter("keyrack_ratelimit_overflowed", "Lookups that used a shared counter.", memory.overflowed_total),
+    counter("keyrack_ratelimit_refused", "Lookups rejected because no counter was free.", memory.refused_total),
   ];
 }
 
@@ -69,16 +69,16 @@ function cacheFamilies({ credentialCache, feed }: Services): Family[] {
   const of = (name: "hits" | "misses"): Sample[] =>
     Object.entries(caches).map(([cache, reads]) => ({ labels: { cache }, value: reads[name] }));
   return [
-    counter("keyrack_cache_hits", "Answers out of memory, by cache.", of("hits")),
-    counter("keyrack_cache_misses", "Answers that had to be looked up or built, by cache.", of("misses")),
-    gauge("keyrack_policy_pages_bytes", "Bytes of policy answers kept ready.", feed.pages.bytes),
-    gauge("keyrack_policy_polls_waiting", "Long polls that wait for a change.", feed.waiting),
+    counter("keyrack_cache_hits", "Cache hits, by cache.", of("hits")),
+    counter("keyrack_cache_misses", "Cache misses, by cache.", of("misses")),
+    gauge("keyrack_policy_pages_bytes", "Bytes of cached policy pages.", feed.pages.bytes),
+    gauge("keyrack_policy_polls_waiting", "Long polls waiting for a change.", feed.waiting),
   ];
 }
 
 function workerFamilies({ worker }: Services): Family[] {
   return [
-    gauge("keyrack_leader", "1 when this process runs the jobs.", worker.leads ? 1 : 0),
+    gauge("keyrack_leader", "1 when this process is the leader and runs the scheduled jobs.", worker.leads ? 1 : 0),
     gauge("keyrack_jobs_failing", "Jobs whose last run failed.", worker.failing.size),
   ];
 }
@@ -90,9 +90,9 @@ async function backupFamilies(services: Services): Promise<Family[]> {
     at === null || at === undefined ? [] : [{ value: (now - at) / 1_000 }];
   const passed = restoreTest?.pass === null || restoreTest === undefined ? [] : [{ value: restoreTest.pass ? 1 : 0 }];
   return [
-    gauge("keyrack_backup_age_seconds", "Since the last good backup; absent before the first.", age(lastSuccessAt)),
-    gauge("keyrack_restore_test_age_seconds", "Since a backup was restored for a test.", age(restoreTest?.lastRunAt)),
-    gauge("keyrack_restore_test_passed", "1 when that test passed.", passed),
+    gauge("keyrack_backup_age_seconds", "Seconds since the last successful backup; absent before the first.", age(lastSuccessAt)),
+    gauge("keyrack_restore_test_age_seconds", "Seconds since the last restore test.", age(restoreTest?.lastRunAt)),
+    gauge("keyrack_restore_test_passed", "1 when the last restore test passed.", passed),
   ];
 }
 
@@ -105,11 +105,11 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),
   ]);
   return [
-    gauge("keyrack_outbox_queued", "Messages that wait to be sent.", mail.queued),
-    gauge("keyrack_outbox_dead", "Messages of the last day that could not be delivered.", mail.dead),
-    gauge("keyrack_nodes_live", "Library nodes seen lately.", nodes?.n ?? 0),
-    gauge("keyrack_audit_chains", "Audit chains: one a workspace, and the deployment's.", audit?.chains ?? 0),
+    gauge("keyrack_outbox_queued", "Messages waiting to be sent.", mail.queued),
+    gauge("keyrack_outbox_dead", "Messages that became undeliverable within the last day.", mail.dead),
+    gauge("keyrack_nodes_live", "Nodes seen recently.", nodes?.n ?? 0),
+    gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),
     gauge("keyrack_audit_rows", "Audit rows in all chains.", audit?.rows ?? 0),
-    gauge("keyrack_audit_head_seq", "The newest row of the deployment's chain.", head?.seq ?? 0),
+    gauge("keyrack_audit_head_seq", "Sequence number of the newest row of the deployment's chain.", head?.seq ?? 0),
   ];
 }

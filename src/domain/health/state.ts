@@ -3,10 +3,10 @@
 export const HEALTHS = ["ok", "degraded", "down", "disabled", "unknown"] as const;
 export type Health = (typeof HEALTHS)[number];
 
-/** What is known of backups, as times in milliseconds; null = never. Whoever makes backups answers it. */
+/** Times in milliseconds; null = never. Provided by the backup schedule. */
 export type BackupState = {
   readonly lastSuccessAt: number | null;
-  /** The last try failed. */
+  /** The last attempt failed. */
   readonly failing?: boolean;
   readonly restoreTest: {
     readonly lastRunAt: number | null;
@@ -26,8 +26,8 @@ export type Status = {
   restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
 };
 
-/** The last answer, kept by the instance. */
-export type StatusCache = { until: number; answer: Promise<Status> | undefined };
+/** The last computed status. */
+export type StatusCache = { until: number; status: Promise<Status> | undefined };
 
 /** `leads`: this process is the leader and runs the scheduled jobs. `failing`: the jobs whose last run failed. */
 export type WorkerState = { leads: boolean; readonly failing: Set<string> };

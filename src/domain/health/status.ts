@@ -1,25 +1,25 @@
-// What /status shows (decisions 165, 166): each component in one word, and the worst of them. It always answers, and looks
-// at the database at most once in five seconds, however often it is asked.
+// The health of each component and the worst of them, for /status. Never fails, and reads the database at most once in
+// five seconds, at any request rate.
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Services } from "../core/context.ts";
 import { mailState } from "../mail/outbox.ts";
 import { NO_BACKUPS, type BackupState, type Health, type Status } from "./state.ts";
 
-const KEPT_MS = 5_000;
+const CACHE_MS = 5_000;
 const DATABASE_WAIT_MS = 3_000;
 const BACKLOG_HIGH = 1_000;
 const RESTORE_TEST_AGE_MAX_MS = 8 * 86_400_000;
 
 export function showStatus(services: Services): Promise<Status> {
   const { statusCache: cache, clock } = services;
-  if (!cache.answer || clock.now() >= cache.until) {
-    cache.answer = lookAround(services);
-    cache.until = clock.now() + KEPT_MS;
+  if (!cache.status || clock.now() >= cache.until) {
+    cache.status = computeStatus(services);
+    cache.until = clock.now() + CACHE_MS;
   }
-  return cache.answer;
+  return cache.status;
 }
 
-async function lookAround(services: Services): Promise<Status> {
+async function computeStatus(services: Services): Promise<Status> {
   const database = await databaseHealth(services);
   const backups = await backupState(services);
   const components = {
@@ -47,7 +47,7 @@ async function databaseHealth({ store }: Services): Promise<Health> {
   }
 }
 
-/** Where the counters in this process step in, the service goes on; where they may not, rate limits are refused. */
+/** Without Redis the in-process counters take over (degraded), unless the settings forbid it (down). */
 function redisHealth({ counters, settings }: Services): Health {
   const { configured, ready } = counters.redisState();
   if (!configured) return "disabled";
@@ -63,7 +63,7 @@ async function workerHealth(services: Services): Promise<Health> {
   }
 }
 
-/** Undefined when it cannot be told. */
+/** Undefined when it cannot be determined. */
 export async function backupState(services: Services): Promise<BackupState | undefined> {
   try {
     return services.backups ? await services.backups() : NO_BACKUPS;
@@ -72,7 +72,7 @@ export async function backupState(services: Services): Promise<BackupState | und
   }
 }
 
-/** A backup is only what has been restored: without a good test of this week it does not count as one. */
+/** A backup counts only while a restore test of the last eight days has passed. */
 export function backupHealth(
   { settings, clock }: Services,
   { lastSuccessAt, restoreTest, failing }: BackupState,

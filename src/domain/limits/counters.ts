@@ -5,7 +5,7 @@ import { MemoryCounter } from "../../ratelimit/memory/counter.ts";
 
 const REDIS_READY_WITHIN_MS = 1_000;
 
-/** The counters of this process: Redis first where it is configured, and always the ones in memory. */
+/** `counter` is the one to ask; `memory` is always present, since it is also the fallback for Redis. */
 export type Counters = {
   readonly counter: Counter;
   readonly memory: MemoryCounter;
@@ -16,15 +16,15 @@ export type CountersOptions = {
   now: () => number;
   redisUrls: readonly string[] | null;
   onRedisFailure: "local" | "error";
-  /** Tests only: Redis counts by `now` instead of its own clock. */
+  /** Tests only: Redis uses `now` instead of its own clock. */
   redisByNow?: boolean;
 };
 
-/** Opens the counters; a Redis that does not answer yet is taken up when it does. */
+/** A Redis that does not respond in time is used as soon as it does. */
 export async function openCounters({ now, redisUrls, onRedisFailure, redisByNow }: CountersOptions): Promise<Counters> {
   const memory = new MemoryCounter({ now });
   if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
-  const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // most instances never load ioredis
+  const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // lazy: most instances never load ioredis
   const redis = new RedisCounter({ urls: redisUrls, ...(redisByNow && { now }) });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
   await redis.ready(REDIS_READY_WITHIN_MS);

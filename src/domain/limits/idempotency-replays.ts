@@ -1,5 +1,6 @@
-// Retry protection of our own POSTs (decision 143): the answer is kept in the transaction that made it, encrypted under
-// the caller's own token, so a retried mint gives the first key again and nobody else can ever read it.
+// Idempotency replays for our own POST endpoints: the response is stored in the transaction of the change, encrypted under
+// the caller's own token. A retried mint returns the first key again, and only that caller can decrypt it
+// (docs/design/0006-idempotency-fencing.md).
 import { fail } from "../../kernel/errors.ts";
 import { insertKeptAnswer, keptAnswer } from "../../store/queries/idempotency-replays.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -8,7 +9,7 @@ import { sha256Hex } from "../../platform/crypto.ts";
 
 const REPLAY_MS = 24 * 60 * 60 * 1000;
 
-/** The retry protection of one request. `replayed` turns true when the kept answer was used. */
+/** The idempotency key of one request. `replayed` becomes true when the stored response is used. */
 export type IdempotencyReplay = {
   readonly key_hash: string;
   readonly fingerprint: string;
@@ -33,11 +34,11 @@ export function createReplay(input: {
 }
 
 /** Keyed by the caller's own token, so that only that caller can read the stored response. */
-function answerKey(replay: IdempotencyReplay): Buffer {
-  return deriveKey(replay.bearer, replay.key_hash, "keyrack kept answer");
+function replayKey(replay: IdempotencyReplay): Buffer {
+  return deriveKey(replay.bearer, replay.key_hash, "keyrack kept answer"); // part of the stored format: never change it
 }
 
-/** The first answer to this key, if there was one; another request under the same key is refused. */
+/** The stored response for this key, if any. Rejects another request with the same key. */
 export async function findReplay(
   tx: Tx,
   replay: IdempotencyReplay,
@@ -47,7 +48,7 @@ export async function findReplay(
   if (!row) return undefined;
   if (row.fingerprint !== replay.fingerprint) throw fail("idempotency_mismatch");
   replay.replayed = true;
-  return { value: JSON.parse(decrypt(answerKey(replay), row.sealed_body).toString("utf8")) };
+  return { value: JSON.parse(decrypt(replayKey(replay), row.sealed_body).toString("utf8")) };
 }
 
 export async function storeReplay(tx: Tx, replay: IdempotencyReplay, value: unknown, now: number): Promise<void> {
@@ -55,7 +56,7 @@ export async function storeReplay(tx: Tx, replay: IdempotencyReplay, value: unkn
     key_hash: replay.key_hash,
     fingerprint: replay.fingerprint,
     status: replay.status,
-    sealed_body: encrypt(answerKey(replay), Buffer.from(JSON.stringify(value), "utf8")),
+    sealed_body: encrypt(replayKey(replay), Buffer.from(JSON.stringify(value), "utf8")),
     created_at: now,
     expires_at: now + REPLAY_MS,
   });

@@ -1,5 +1,6 @@
-// Idempotency coordination (decisions 135 to 142): one caller executes, the others wait, replay or are told apart.
-// The trap: an answer of `execute` is a promise that nobody else got one, so whatever cannot be decided is a 503.
+// Idempotency claims for the vendor's API (docs/design/0006-idempotency-fencing.md): one caller executes; others wait, get
+// the stored response, or are rejected for another payload. Caution: `execute` promises that no other caller got it, so an
+// undecided claim must be a 503.
 import { randomBytes } from "node:crypto";
 import {
   BODY_BYTES_MAX,
@@ -30,9 +31,9 @@ const REAP_ROWS = 1_000;
 const TABLE = "idempotency_records";
 
 type Machine = Ctx<SecretKeyActor>;
-type Named = { scope_hash: string; env: Env };
+type RecordName = { scope_hash: string; env: Env };
 
-/** Claims in the relational database: concurrent ones share a durable group commit. */
+/** Claims in the database: concurrent ones share a group commit. */
 export function databaseClaims(services: Pick<Services, "store" | "clock">): ClaimStore {
   const now = (): number => services.clock.now();
   const batch = { batch: true };
@@ -45,28 +46,28 @@ export function databaseClaims(services: Pick<Services, "store" | "clock">): Cla
   };
 }
 
-/** Deletes what has expired, a thousand at a time, so that no claim waits behind a long transaction. */
+/** Deletes expired records in small transactions, so that claims do not wait behind a long one. */
 export async function reapIdempotency(services: Services): Promise<number> {
   for (let total = 0; ; ) {
-    const gone = await record(services, (tx) => reapRecords(tx, services.clock.now(), REAP_ROWS));
-    total += gone;
-    if (gone < REAP_ROWS) return total;
+    const deleted = await record(services, (tx) => reapRecords(tx, services.clock.now(), REAP_ROWS));
+    total += deleted;
+    if (deleted < REAP_ROWS) return total;
   }
 }
 
-function scopeOf({ actor }: Machine, { env, scope_hash }: Named): ClaimScope {
+function scopeOf({ actor }: Machine, { env, scope_hash }: RecordName): ClaimScope {
   requireEnvAccess(actor, env);
   return { workspace_id: actor.workspace_id, env, scope_hash };
 }
 
-export type NewClaim = Named & { fingerprint: string; ttl_ms?: number | undefined };
+export type NewClaim = RecordName & { fingerprint: string; ttl_ms?: number | undefined };
 
 export async function claim(ctx: Machine, want: NewClaim) {
   const scope = scopeOf(ctx, want);
   const lock_token = randomBytes(TOKEN_BYTES).toString("base64url");
   const { fingerprint, ttl_ms = TTL_MS_DEFAULT } = want;
   const claimed = await ctx.services.claims.claim(scope, { fingerprint, ttl_ms, token_hash: sha256Hex(lock_token) });
-  const answer = {
+  const base = {
     object: "idempotency_claim" as const,
     state: claimed.state,
     lock_token: null as string | null,
@@ -76,21 +77,21 @@ export async function claim(ctx: Machine, want: NewClaim) {
     response: null as StoredResponse | null,
     max_body_bytes: BODY_BYTES_MAX,
   };
-  if (claimed.state === "execute") return { ...answer, lock_token, stolen: claimed.stolen };
+  if (claimed.state === "execute") return { ...base, lock_token, stolen: claimed.stolen };
   if (claimed.state === "in_progress") {
-    return { ...answer, retry_after_ms: Math.min(LOCK_MS, Math.max(RETRY_MS_MIN, claimed.lease_left_ms)) };
+    return { ...base, retry_after_ms: Math.min(LOCK_MS, Math.max(RETRY_MS_MIN, claimed.lease_left_ms)) };
   }
-  if (claimed.state === "mismatch") return answer;
+  if (claimed.state === "mismatch") return base;
   const { status, body_stored } = claimed;
-  const kept = claimed.sealed ? unsealResponse(ctx.services.vault, scope, claimed.sealed) : { headers: {}, body: null };
-  const body = body_stored && kept.body ? kept.body.toString("base64") : null;
-  return { ...answer, response: { status, headers: kept.headers, body, body_stored } };
+  const stored = claimed.sealed ? unsealResponse(ctx.services.vault, scope, claimed.sealed) : { headers: {}, body: null };
+  const body = body_stored && stored.body ? stored.body.toString("base64") : null;
+  return { ...base, response: { status, headers: stored.headers, body, body_stored } };
 }
 
 type Headers = Record<string, string>;
 export type StoredResponse = { status: number; headers: Headers; body: string | null; body_stored: boolean };
 
-export type Completing = Named & {
+export type NewCompletion = RecordName & {
   lock_token: string;
   status: number;
   headers: Headers;
@@ -98,9 +99,9 @@ export type Completing = Named & {
   ttl_ms?: number | undefined;
 };
 
-export async function complete(ctx: Machine, want: Completing) {
+export async function complete(ctx: Machine, want: NewCompletion) {
   const scope = scopeOf(ctx, want);
-  const headers = keptHeaders(want.headers);
+  const headers = replayableHeaders(want.headers);
   const body = want.body === null ? null : Buffer.from(want.body, "base64");
   const fits = body !== null && body.length <= BODY_BYTES_MAX;
   const { outcome, body_stored } = await ctx.services.claims.complete(scope, {
@@ -113,22 +114,22 @@ export async function complete(ctx: Machine, want: Completing) {
   return { object: "idempotency_record" as const, outcome, body_stored };
 }
 
-type Held = Named & { lock_token: string };
+type HeldClaim = RecordName & { lock_token: string };
 
-export async function release(ctx: Machine, want: Held) {
-  return recordAnswer(await ctx.services.claims.release(scopeOf(ctx, want), sha256Hex(want.lock_token)));
+export async function release(ctx: Machine, want: HeldClaim) {
+  return recordResult(await ctx.services.claims.release(scopeOf(ctx, want), sha256Hex(want.lock_token)));
 }
 
-export async function heartbeat(ctx: Machine, want: Held) {
-  return recordAnswer(await ctx.services.claims.heartbeat(scopeOf(ctx, want), sha256Hex(want.lock_token)));
+export async function heartbeat(ctx: Machine, want: HeldClaim) {
+  return recordResult(await ctx.services.claims.heartbeat(scopeOf(ctx, want), sha256Hex(want.lock_token)));
 }
 
-function recordAnswer(outcome: RecordOutcome) {
+function recordResult(outcome: RecordOutcome) {
   return { object: "idempotency_record" as const, outcome };
 }
 
-/** Headers of one connection, and cookies, must not be replayed to another. */
-const DROPPED = new Set([
+/** Hop-by-hop headers and cookies: must not be replayed on another connection. */
+const NOT_REPLAYED = new Set([
   "connection",
   "keep-alive",
   "proxy-authenticate",
@@ -142,17 +143,17 @@ const DROPPED = new Set([
   "upgrade",
 ]);
 
-function keptHeaders(headers: Headers): Headers {
+function replayableHeaders(headers: Headers): Headers {
   const entries = Object.entries(headers);
   const named = entries
     .filter(([name]) => name.toLowerCase() === "connection")
     .flatMap(([, value]) => value.split(","));
-  const dropped = new Set([...DROPPED, ...named.map((name) => name.trim().toLowerCase())]);
+  const dropped = new Set([...NOT_REPLAYED, ...named.map((name) => name.trim().toLowerCase())]);
   return Object.fromEntries(entries.filter(([name]) => !dropped.has(name.toLowerCase())));
 }
 
-// A sealed answer in the clear: 4 bytes big endian length of the headers, the headers as JSON, the body. A stored empty
-// body and a body that was not stored differ in the record's body_stored.
+// Plaintext of a sealed response: 4 bytes big-endian length of the headers, the headers as JSON, the body. The record's
+// body_stored tells a stored empty body from a body that was not stored.
 function sealResponse(vault: Vault, scope: ClaimScope, headers: Headers, body: Buffer | null): Uint8Array {
   const head = Buffer.from(JSON.stringify(headers));
   const length = Buffer.alloc(4);

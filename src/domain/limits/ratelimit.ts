@@ -1,5 +1,5 @@
-// Rate-limit checks and leases. The counters answer without a relational read; what this file adds is the environment
-// rule, and keeping the in-process counters with windows of a minute and more over a restart (decision 133).
+// Rate-limit checks and leases. The counters need no database read; this file adds the live/test boundary, and saves
+// in-process counters with windows of a minute and more, so that a restart does not reset quotas.
 import type { CheckRequest, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
@@ -11,10 +11,10 @@ const FLUSH_ROWS_MAX = 5_000;
 
 type Machine = Ctx<SecretKeyActor>;
 
-/** Not an async function: counters in this process answer at once, and a promise for that costs as much as the check. */
+/** Returns without a promise when the counters are in process. bench: ratelimit */
 export function checkLimits({ services, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
   requireEnvAccess(actor, want.env);
-  const { project_id, env, key_id, tenant_id, cost, limits } = want; // field by field: a spread costs more than the check
+  const { project_id, env, key_id, tenant_id, cost, limits } = want; // a spread costs more than the check
   const { workspace_id } = actor;
   const verdict = services.counters.counter.check({ workspace_id, project_id, env, key_id, tenant_id, cost, limits });
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
@@ -38,7 +38,7 @@ export async function returnLease({ services, actor }: Machine, want: { lease_id
   return { object: "ratelimit_return" as const, returned };
 }
 
-/** Saves one pass of what changed; answers how many counters that were. */
+/** Saves up to 5,000 changed counters; returns how many. */
 export async function flushCounters(services: Pick<Services, "store" | "counters">): Promise<number> {
   const { memory } = services.counters;
   const rows = memory.dirtyRows(FLUSH_ROWS_MAX);
@@ -52,12 +52,12 @@ export async function flushCounters(services: Pick<Services, "store" | "counters
   return rows.length;
 }
 
-/** Everything that changed: at shutdown. */
+/** Saves all changed counters, at shutdown. */
 export async function flushAllCounters(services: Pick<Services, "store" | "counters">): Promise<void> {
   while ((await flushCounters(services)) > 0);
 }
 
-/** Takes up what an earlier process saved; once, before the first check. */
+/** Loads what an earlier process saved. Call once, before the first check. */
 export async function loadCounters({ store, clock, counters }: Pick<Services, "store" | "clock" | "counters">) {
   let key = "";
   for (;;) {

@@ -1,5 +1,5 @@
-// One .eml a message, readable by its owner only, gone after a week. This folder is a mailbox: it alone may hold a
-// live link in the clear.
+// Writes each message to an .eml file, readable by its owner only and deleted after a week. Caution: this folder is a
+// mailbox, and the only place where live links are stored in plain text.
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { MailTransport } from "./message.ts";
@@ -11,7 +11,7 @@ export function fileTransport(dir: string, from: string): MailTransport {
   return {
     async deliver(mail) {
       await mkdir(dir, { recursive: true, mode: 0o700 });
-      // The name is the message's own, so that a second delivery replaces the first.
+      // Named by the message, so that a second delivery replaces the first.
       const name = `${new Date(mail.date).toISOString().replace(/[:.]/g, "-")}-${mail.id}`;
       const draft = join(dir, `.${name}.tmp`);
       await writeFile(draft, await toBytes(mail, from), { mode: 0o600 });
@@ -21,7 +21,7 @@ export function fileTransport(dir: string, from: string): MailTransport {
       const names = await readdir(dir).catch(() => []);
       for (const name of names.filter((each) => /\.(eml|tmp)$/.test(each))) {
         const file = join(dir, name);
-        // The file's own clock, not ours: both sides of this comparison come from the machine.
+        // Date.now() and not our clock: mtime comes from the wall clock.
         const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
         if (Date.now() - mtimeMs > KEEP_MS) await rm(file, { force: true });
       }

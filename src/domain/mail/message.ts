@@ -1,11 +1,11 @@
-// A message on its way out, and what a transport is. The domain queues messages; this room only carries them.
+// Outgoing mail, and the interface of a mail transport. The outbox queues messages; a transport delivers them.
 
-/** A message as a transport gets it. `date` is when it was queued. */
+/** `date` is when it was queued. */
 export type Mail = { id: string; message_id: string; to: string; subject: string; text: string; date: number };
 
 export interface MailTransport {
   deliver(mail: Mail): Promise<void>;
-  /** Removes what has been kept long enough. */
+  /** Deletes messages past their retention. */
   tidy(): Promise<void>;
   close(): void;
 }
@@ -13,5 +13,5 @@ export interface MailTransport {
 /** The transport, and `wake`, which makes the worker deliver the outbox now. */
 export type Mailer = { readonly transport: MailTransport; wake: () => void };
 
-/** The other side said no for good: trying again would only annoy it. */
+/** Permanently rejected by the receiving server: do not retry. */
 export class MailRefused extends Error {}

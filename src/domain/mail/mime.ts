@@ -1,5 +1,4 @@
-// A message in the form nodemailer takes, the same for SMTP and for files: plain text, header values on one line and
-// encoded (RFC 2047), our own Message-ID.
+// Converts mail for nodemailer, the same for SMTP and files: plain text, single-line header values, our own Message-ID.
 import type { Mail } from "./message.ts";
 
 export function toMessage({ to, subject, text, message_id, date }: Mail, from: string) {
@@ -21,7 +20,7 @@ function oneLine(value: string): string {
   return value.replace(/[\r\n]+/g, " ");
 }
 
-/** The message as it goes over the wire (RFC 5322). Most days an instance sends no mail, and never loads nodemailer. */
+/** The message as RFC 5322 bytes. nodemailer is loaded lazily: most instances send no mail on most days. */
 export async function toBytes(mail: Mail, from: string): Promise<Buffer> {
   const { createTransport } = await import("nodemailer");
   const composer = createTransport({ streamTransport: true, buffer: true, newline: "windows" });

@@ -1,5 +1,5 @@
-// Mail on its way out. A message is queued in the transaction that causes it, sealed, and sent afterwards; a crash
-// between sending and saying so sends it twice under one Message-ID, never not at all.
+// The outbox: a message is sealed and queued in the transaction that causes it, and sent after the commit. Delivery is at
+// least once: after a crash between sending and recording it, the message is sent again with the same Message-ID.
 import { randomInt } from "node:crypto";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -37,17 +37,17 @@ const KEEP_SENT_MS = 7 * DAY_MS;
 const KEEP_DEAD_MS = 30 * DAY_MS;
 const ERROR_CHARS = 200;
 
-/** Queues one message. `until` is when its token expires: a dead link is not worth sending. */
+/** `until` is when its token expires: an expired link is not worth sending. */
 export async function queueMail(
   services: Services,
   tx: Tx,
   to: string,
-  letter: MailMessage,
+  message: MailMessage,
   until?: number,
 ): Promise<string> {
   const now = services.clock.now();
   const id = services.newId();
-  const { kind, subject, text } = letter;
+  const { kind, subject, text } = message;
   const message_id = `<${id}@${new URL(services.publicUrl || "http://localhost").hostname}>`;
   await insertMail.run(tx, {
     id,
@@ -66,12 +66,12 @@ export async function queueMail(
   return id;
 }
 
-/** The work of queueing and nothing to show for it: an address without an account must not answer faster. */
-export async function queueDecoyMail(services: Services, tx: Tx, to: string, letter: MailMessage): Promise<void> {
-  await deleteMail.run(tx, { id: await queueMail(services, tx, to, letter) });
+/** Takes as long as `queueMail` and queues nothing: an address without an account must not respond faster. */
+export async function queueDecoyMail(services: Services, tx: Tx, to: string, message: MailMessage): Promise<void> {
+  await deleteMail.run(tx, { id: await queueMail(services, tx, to, message) });
 }
 
-/** Sends what is due until nothing is. Runs beside requests; several processes may run it at once. */
+/** Sends all due messages. Safe to run in several processes at once. */
 export async function deliverDue(services: Services): Promise<void> {
   for (;;) {
     const rows = await dueMail.all(services.store.read, { now: services.clock.now(), limit: AT_ONCE });
@@ -83,14 +83,14 @@ export async function deliverDue(services: Services): Promise<void> {
 async function deliverOne(services: Services, row: OutboxRow): Promise<void> {
   const { id } = row;
   const now = services.clock.now();
-  if (now >= row.give_up_at) return bury(services, row, row.last_error ?? "it was too late to send");
+  if (now >= row.give_up_at) return giveUp(services, row, row.last_error ?? "it could not be sent in time");
   const claimed = await record(services, (tx) => claimMail.run(tx, { id, now, until: now + LEASE_MS }));
   if (claimed === 0) return;
   try {
     await services.mail.transport.deliver(openMail(services, row));
   } catch (error) {
     const reason = oneLine((error as Error).message);
-    if (error instanceof MailRefused) return bury(services, row, reason);
+    if (error instanceof MailRefused) return giveUp(services, row, reason);
     return postpone(services, row, reason);
   }
   await record(services, (tx) => markMailSent.run(tx, { id, now: services.clock.now() }));
@@ -99,7 +99,7 @@ async function deliverOne(services: Services, row: OutboxRow): Promise<void> {
 
 function openMail(services: Services, row: OutboxRow): Mail {
   const { id, message_id, recipient: to, created_at: date } = row;
-  if (!row.sealed_message) throw new MailRefused("the message is gone");
+  if (!row.sealed_message) throw new MailRefused("the message was already deleted");
   const plain = Buffer.from(services.vault.open("outbox", id, row.sealed_message)).toString("utf8");
   return { id, message_id, to, date, ...(JSON.parse(plain) as { subject: string; text: string }) };
 }
@@ -112,7 +112,7 @@ async function postpone(services: Services, row: OutboxRow, last_error: string):
   await record(services, (tx) => delayMail.run(tx, { id: row.id, next_at, last_error }));
 }
 
-async function bury(services: Services, row: OutboxRow, last_error: string): Promise<void> {
+async function giveUp(services: Services, row: OutboxRow, last_error: string): Promise<void> {
   services.log.error("mail given up; see keyrack mail list --state dead", {
     mail_id: row.id,
     kind: row.kind,
@@ -121,12 +121,12 @@ async function bury(services: Services, row: OutboxRow, last_error: string): Pro
   await record(services, (tx) => markMailDead.run(tx, { id: row.id, now: services.clock.now(), last_error }));
 }
 
-/** What a server says may be long, and may hold anything. */
+/** Error texts of mail servers may be long and contain control characters. */
 function oneLine(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f]+/g, " ").slice(0, ERROR_CHARS);
 }
 
-/** House-keeping: what went out is forgotten after a week, what could not after a month. */
+/** Deletes sent messages after a week and undeliverable ones after 30 days. */
 export async function reapOutbox(services: Services): Promise<void> {
   const now = services.clock.now();
   await record(services, async (tx) => {
@@ -136,7 +136,7 @@ export async function reapOutbox(services: Services): Promise<void> {
   await services.mail.transport.tidy();
 }
 
-/** For /status: the worker is degraded while a message of the last day could not be delivered. */
+/** Queued messages, and those that became undeliverable within the last day. */
 export async function mailState(services: Services): Promise<{ queued: number; dead: number }> {
   const { read } = services.store;
   const [queued, dead] = await Promise.all([
@@ -168,7 +168,7 @@ export async function listMail(services: Services, query: { state?: OutboxState 
   return listOf(await listMailRows(services.store.read, query.state ?? null), LIST_MAX, viewMail);
 }
 
-/** The body holds a live link: it is opened only when asked for. */
+/** The body contains a live link, so it is decrypted only on request. */
 export async function showMail(services: Services, id: string, withBody: boolean): Promise<MailView> {
   const row = await mailById.first(services.store.read, { id });
   if (!row) throw fail("mail_not_found");

@@ -1,11 +1,11 @@
-// SMTP. A refusal for good (5xx for the recipient or the message) is told apart from a server that is away or busy:
-// only the latter is worth another try.
+// SMTP transport. A permanent rejection (5xx for the recipient or the message) is not retried; an unreachable or busy
+// server is.
 import { createTransport } from "nodemailer";
 import { MailRefused, type MailTransport } from "./message.ts";
 import { toMessage } from "./mime.ts";
 
 const CONNECT_MS = 10_000;
-const SILENCE_MS = 30_000;
+const IDLE_MS = 30_000;
 
 type SmtpError = Error & { responseCode?: number; command?: string };
 
@@ -14,14 +14,14 @@ export function smtpTransport(url: string, from: string): MailTransport {
     url,
     connectionTimeout: CONNECT_MS,
     greetingTimeout: CONNECT_MS,
-    socketTimeout: SILENCE_MS,
+    socketTimeout: IDLE_MS,
   });
   return {
     async deliver(mail) {
       try {
         await transport.sendMail(toMessage(mail, from));
       } catch (error) {
-        throw isFinal(error as SmtpError) ? new MailRefused((error as Error).message) : error;
+        throw isPermanent(error as SmtpError) ? new MailRefused((error as Error).message) : error;
       }
     },
     async tidy() {},
@@ -29,7 +29,7 @@ export function smtpTransport(url: string, from: string): MailTransport {
   };
 }
 
-/** 5xx to MAIL, RCPT or DATA is about this message; a 5xx to EHLO or AUTH is about the set-up, which can be mended. */
-function isFinal({ responseCode = 0, command = "" }: SmtpError): boolean {
+/** A 5xx to MAIL, RCPT or DATA is about this message; to EHLO or AUTH it is about the set-up, which can be fixed. */
+function isPermanent({ responseCode = 0, command = "" }: SmtpError): boolean {
   return responseCode >= 500 && responseCode < 600 && /^(MAIL FROM|RCPT TO|DATA)$/.test(command);
 }

@@ -1,5 +1,5 @@
-// The words of every message: plain text, short, one link. Tokens stand behind the #, which no server and no proxy
-// ever sees. Nothing a stranger typed goes in but the name of a workspace, on one line.
+// The text of every e-mail: plain text, short, one link. Tokens are in the URL fragment, which servers and proxies never
+// see. The only user input is the name of a workspace, on one line.
 import type { Services } from "../core/context.ts";
 
 export type MailKind =
@@ -18,13 +18,13 @@ export function pageLink(services: Services, page: "verify" | "reset" | "invite"
   return `${services.publicUrl}/#/${page}?token=${token}`;
 }
 
-/** Where a person has a link sent to choose a new password. There is no page to log in on: programs do that. */
+/** The page where a person requests a reset link. */
 function forgotPage(services: Services): string {
   return `${services.publicUrl}/#/forgot`;
 }
 
-function letter(kind: MailKind, subject: string, lines: readonly string[]): MailMessage {
-  return { kind, subject: onOneLine(subject), text: `${lines.join("\n\n")}\n` };
+function message(kind: MailKind, subject: string, paragraphs: readonly string[]): MailMessage {
+  return { kind, subject: onOneLine(subject), text: `${paragraphs.join("\n\n")}\n` };
 }
 
 function onOneLine(text: string): string {
@@ -35,71 +35,71 @@ function onOneLine(text: string): string {
 }
 
 export function verificationMail(services: Services, token: string): MailMessage {
-  return letter("email_verification", "Verify your e-mail address", [
-    "Please confirm that this is your e-mail address:",
+  return message("email_verification", "Verify your e-mail address", [
+    "Click the link below to verify your e-mail address:",
     pageLink(services, "verify", token),
-    "The link works once, for 24 hours. If you did not ask for it, ignore this message.",
+    "This link can be used once and expires in 24 hours. If you did not request it, you can ignore this e-mail.",
   ]);
 }
 
 export function existingAccountMail(services: Services): MailMessage {
-  return letter("existing_account", "You already have an account", [
-    "Somebody, perhaps you, tried to sign up with this e-mail address. It has an account already, and nothing was changed.",
-    `If this was you, log in with the password you have. If you have forgotten it, choose a new one:\n${forgotPage(services)}`,
+  return message("existing_account", "You already have an account", [
+    "Someone tried to sign up with this e-mail address, but it already has an account. Nothing was changed.",
+    `If this was you, log in with your existing password. If you forgot it, reset it here:\n${forgotPage(services)}`,
   ]);
 }
 
 export function unfinishedAccountMail(services: Services, token: string): MailMessage {
-  return letter("unfinished_account", "Finish signing up", [
-    "An account for this e-mail address was begun and never confirmed. Choose a password to make it yours:",
+  return message("unfinished_account", "Finish signing up", [
+    "An account was created for this e-mail address but never verified. Choose a password to finish signing up:",
     pageLink(services, "reset", token),
-    "Whatever password was set before stops working. The link works once, for 30 minutes.",
+    "Any password set before will stop working. This link can be used once and expires in 30 minutes.",
   ]);
 }
 
 export function resetMail(services: Services, token: string): MailMessage {
-  return letter("password_reset", "Reset your password", [
-    "Choose a new password here:",
+  return message("password_reset", "Reset your password", [
+    "Click the link below to choose a new password:",
     pageLink(services, "reset", token),
-    "The link works once, for 30 minutes. If you did not ask for it, ignore this message: nothing has changed.",
+    "This link can be used once and expires in 30 minutes. If you did not request it, you can ignore this e-mail: your password has not changed.",
   ]);
 }
 
 export function passwordChangedMail(services: Services): MailMessage {
-  return letter("password_changed", "Your password was changed", [
-    "The password of your account was changed, and every other session was ended.",
-    `If this was not you, reset your password at once:\n${forgotPage(services)}`,
+  return message("password_changed", "Your password was changed", [
+    "The password of your account was changed, and all other sessions were signed out.",
+    `If you did not do this, reset your password now:\n${forgotPage(services)}`,
   ]);
 }
 
 export function passwordWasResetMail(services: Services): MailMessage {
-  return letter("password_was_reset", "Your password was reset", [
-    "The password of your account was reset by a link from this mailbox, and every session was ended.",
-    `If this was not you, reset it again at once and look after your mailbox:\n${forgotPage(services)}`,
+  return message("password_was_reset", "Your password was reset", [
+    "The password of your account was reset with a link sent to this address, and all sessions were signed out.",
+    `If you did not do this, someone may have access to your e-mail. Secure your e-mail account, then reset your password again:\n${forgotPage(services)}`,
   ]);
 }
 
 export function inviteMail(services: Services, workspace: string, role: string, token: string): MailMessage {
   const name = onOneLine(workspace);
-  return letter("workspace_invite", `You are invited to ${name}`, [
-    `You are invited to join the workspace "${name}" as ${role}:`,
+  return message("workspace_invite", `You are invited to ${name}`, [
+    `You have been invited to join the workspace "${name}" as ${role}. Accept the invitation here:`,
     pageLink(services, "invite", token),
-    "The link works once, for 7 days. If you do not know this workspace, ignore this message.",
+    "This link can be used once and expires in 7 days. If you do not know this workspace, you can ignore this e-mail.",
   ]);
 }
 
-/** `where` is what the scanner says of the place: masked, on one line, and empty where it said nothing. */
+/** `where` is the location reported by the scanner: masked, on one line, empty if not reported. */
 export function leakMail(
   services: Services,
   workspace: string,
   leak: { key: string; live: boolean; where: string },
 ): MailMessage {
   const found = leak.where === "" ? "" : ` Where: ${leak.where}`;
-  return letter("key_quarantined", `A leaked key was reported: ${leak.key}`, [
+  return message("key_quarantined", `Leaked key found: ${leak.key}`, [
     `A secret scanner found the key ${leak.key}… of the workspace "${onOneLine(workspace)}" in a public place.${found}`,
     leak.live
-      ? "It is quarantined: it stops working within one hour, and that hour cannot be extended. Rotate it now, and use the new key."
-      : "It is a test key, so nothing was changed. Rotate it when you can, and take it out of that place.",
-    `Your programs and the keyrack command manage its keys, on this server:\n${services.publicUrl}/`,
+      ? "The key has been quarantined: it stops working within one hour, and this cannot be extended. Rotate it now and switch to the new key."
+      : "This is a test key, so nothing was changed. Rotate it when you can, and remove it from that place.",
+    `Manage your keys with the keyrack command or the API of this server:\n${services.publicUrl}/`,
   ]);
 }

@@ -1,4 +1,4 @@
-// How mail leaves this machine, by the setting KEYRACK_MAIL_URL.
+// Opens the mail transport chosen by KEYRACK_MAIL_URL.
 import { fileTransport } from "./file.ts";
 import type { Mail, MailTransport } from "./message.ts";
 

@@ -42,7 +42,7 @@ export async function unlockUser(services: Services, email: string) {
     const payload = { login_unlocked: true, buckets: cleared };
     return { value: null, events: [{ action: "user.updated", target_id: user.id, payload }] };
   });
-  services.throttles.forget(address_key);
+  services.throttles.reset(address_key);
   return { object: "user" as const, id: user.id, email: user.email, unlocked: true as const };
 }
 
