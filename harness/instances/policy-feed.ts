@@ -31,7 +31,7 @@ export function policyFeed(back: Backend) {
   const revoke = (id: string, more = ""): Promise<Reply> => w.call("sk_owner", `POST /v1/keys/${id}/revoke${more}`, {});
   const nodes = (): Promise<Body[]> =>
     r.app.services.nodes
-      .settled()
+      .flushed()
       .then(() => r.sql("select * from policy_nodes where project_id = $1", [w.project_id]));
   return { now: () => ({ r, w }), snapshot, delta, version, ids, revoke, nodes };
 }

@@ -185,7 +185,7 @@ function stopper({ server, connections, metrics, jobs, door, services, lock }: P
     metrics?.closeAllConnections();
     await door.close();
     await jobs.stop();
-    await services.nodes.settled();
+    await services.nodes.flushed();
     services.mail.transport.close();
     await services.counters.counter.close();
     services.claims.close();

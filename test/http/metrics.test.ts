@@ -72,7 +72,7 @@ for (const back of backends) {
       await w.call("sk_owner", "POST /v1/keys", { env: "nonsense" });
       const poll = `GET /v1/policy/delta?project_id=${w.project_id}&since=0&node=n1`;
       for (let i = 0; i < 4; i++) expect((await w.call("sk_owner", poll)).status).toBe(200);
-      await r.app.services.nodes.settled();
+      await r.app.services.nodes.flushed();
       const after = await scrape();
       const grew = (name: string): number => (after.get(name) ?? 0) - (before.get(name) ?? 0);
       const keys = 'method="POST",route="/v1/keys"';

@@ -1,4 +1,4 @@
-// The audit log as it is read: the list, filtered for test principals, and the verdict on the whole chain.
+// Reads the audit log: lists rows, filtered for test principals, and verifies whole chains.
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE, type BreakReason } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -20,7 +20,7 @@ export type AuditLog = {
   occurred_at: string;
   actor_type: AuditLogRow["actor_type"];
   actor_id: string | null;
-  /** Not there at all for a test principal. */
+  /** Absent for a test principal. */
   actor?: AuditActor | null;
   action: string;
   target_type: string;
@@ -42,7 +42,7 @@ export async function listAudit(ctx: Ctx<Vendor>, query: AuditQuery): Promise<Li
   return listOf(rows, query.limit, (row) => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null }));
 }
 
-/** The people behind the `user` rows, by id. */
+/** The people who acted, by id. */
 async function resolveActors(services: Services, rows: AuditLogRow[]): Promise<Map<string, AuditActor>> {
   const ids = rows.flatMap(({ actor_type, actor_id }) => (actor_type === "user" && actor_id ? [actor_id] : []));
   const people = await usersByIds(services.store.read, [...new Set(ids)]);
@@ -54,7 +54,7 @@ async function resolveActors(services: Services, rows: AuditLogRow[]): Promise<M
   );
 }
 
-/** The deployment's own chain: what people and operators did. For the operator's eyes only (decision 100). */
+/** The deployment's chain: what people and operators did. For the operator only: it names people's accounts. */
 export async function listDeploymentAudit(services: Services, query: AuditQuery): Promise<List<AuditLog>> {
   const after_seq = query.after_seq ?? 0;
   const filter = { workspace_id: NIL_WORKSPACE, after_seq, limit: query.limit, env: null };
@@ -95,9 +95,9 @@ export type AuditChain = {
   reason: BreakReason | null;
 };
 
-/** Recomputes every hash of a chain, off the main thread, and holds it against the newest signed checkpoint. */
+/** Recomputes every hash of a chain, off the main thread, and compares it with the newest checkpoint. */
 export async function verifyChain(services: Services, workspace_id: string): Promise<AuditChain> {
-  // The checkpoint is read before the chain: read after it, rows added in between would look like missing ones.
+  // Read the checkpoint first: read after the chain, it could cover rows that the chain did not have yet.
   const expected = await expectedByCheckpoint(services, workspace_id);
   const { checked, head_seq, head_hash, broken_seq, reason } = await services.store.verify(workspace_id, expected);
   await services.store.durable();

@@ -1,5 +1,5 @@
-// Signed checkpoints of the audit chains (docs/audit-format.md): what shows that newest rows were taken away.
-// The trap: a smaller or different tree must never be signed after a larger one, whatever stands in the database.
+// Signed checkpoints of the audit chains (docs/audit-format.md): they reveal that the newest rows were removed.
+// Caution: never sign a smaller or different tree after a larger one, whatever the database contains.
 import { fromBase64, fromHex, toBase64, utf8 } from "../../kernel/crypto/bytes.ts";
 import { GENESIS_HASH, type ChainHead } from "../../kernel/audit/chain.ts";
 import { MerkleTree } from "../../kernel/crypto/merkle.ts";
@@ -27,10 +27,10 @@ const PAGE = 1_000;
 
 export type SignedCheckpoint = { size: number; note: string; vkey: string };
 
-/** The chain in the database does not extend what was signed; nothing is signed any more until a person has looked. */
+/** The chain in the database does not extend the signed one. Nothing is signed until an operator has resolved it. */
 export class BrokenChain extends Error {}
 
-/** `<host>/audit/<workspace_id>`. The host is fixed at first use: a renamed server still extends its old checkpoints. */
+/** `<host>/audit/<workspace_id>`. The host is fixed at first use, so that a renamed server extends its old checkpoints. */
 export async function checkpointOrigin(services: Services, workspace_id: string): Promise<string> {
   return `${await originHost(services)}/audit/${workspace_id}`;
 }
@@ -45,32 +45,32 @@ async function originHost(services: Services): Promise<string> {
   return (await readFact.first(services.store.read, { name }))?.value ?? value;
 }
 
-/** Signs the chain as it stands and keeps the note. */
+/** Signs the current chain and stores the note. */
 export async function createCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
   const signer = await loadCheckpointSigner(services);
   const origin = await checkpointOrigin(services, workspace_id);
-  // The checkpoint is read before the head: another process may add both in between.
+  // Read the checkpoint before the head: another process may add both in between.
   const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
   const head = (await headOf.first(services.store.read, { workspace_id })) ?? { seq: 0, hash: GENESIS_HASH };
   const signed = newest ? openCheckpoint(newest, origin, signer) : null;
   if (newest && newest.seq > head.seq)
-    throw new BrokenChain(`the chain has ${head.seq} rows, and ${newest.seq} were signed`);
+    throw new BrokenChain(`the chain has ${head.seq} rows, but ${newest.seq} were signed`);
   const tree = await growTree(services, workspace_id, head, restoreTree(newest, signed), signed);
   const text = formatCheckpoint(origin, tree.size, tree.root());
   const note = formatNote(text, origin, computeKeyId(origin, signer.publicKey, sha256Bytes), signer.sign(utf8(text)));
-  await keepCheckpoint(services, workspace_id, note, head, tree);
+  await saveCheckpoint(services, workspace_id, note, head, tree);
   return { size: tree.size, note, vkey: formatVkey(origin, signer.publicKey, sha256Bytes) };
 }
 
-/** What a stored note says, or null unless our key signed it for this chain and this size. */
+/** The checkpoint in a stored note; null unless our key signed it for this chain and size. */
 function openCheckpoint(row: AuditCheckpointRow, origin: string, signer: Signer): Checkpoint | null {
   const key = { name: origin, keyId: computeKeyId(origin, signer.publicKey, sha256Bytes), publicKey: signer.publicKey };
   const text = openNote(row.note, key, verifyEd25519);
-  const said = text === null ? null : parseCheckpoint(text);
-  return said && said.origin === origin && said.size === row.seq ? said : null;
+  const checkpoint = text === null ? null : parseCheckpoint(text);
+  return checkpoint && checkpoint.origin === origin && checkpoint.size === row.seq ? checkpoint : null;
 }
 
-/** The tree of the newest checkpoint, so that only new rows cost; an empty one where the kept frontier is not what was signed. */
+/** The tree of the newest checkpoint, so that only new rows are read; empty if its frontier is not the signed one. */
 function restoreTree(newest: AuditCheckpointRow | undefined, signed: Checkpoint | null): MerkleTree {
   if (newest && signed) {
     try {
@@ -78,7 +78,7 @@ function restoreTree(newest: AuditCheckpointRow | undefined, signed: Checkpoint 
       const tree = new MerkleTree(sha256Bytes, { size: newest.seq, frontier });
       if (toBase64(tree.root()) === toBase64(signed.root)) return tree;
     } catch {
-      // Not a frontier at all: the rows are read again from the first.
+      // Malformed frontier: rebuild from the first row.
     }
   }
   return new MerkleTree(sha256Bytes);
@@ -107,13 +107,13 @@ async function growTree(
         throw new BrokenChain(`the first ${tree.size} rows are not those that were signed`);
     }
     if (rows.at(-1)?.seq !== tree.size) throw new BrokenChain(`row ${tree.size + 1} is missing`);
-    await new Promise((resolve) => setImmediate(resolve)); // a first checkpoint of a long chain must not stop requests
+    await new Promise((resolve) => setImmediate(resolve)); // yield: the first checkpoint of a long chain must not block requests
   }
   if (hash !== head.hash) throw new BrokenChain(`row ${head.seq} is not the head`);
   return tree;
 }
 
-async function keepCheckpoint(
+async function saveCheckpoint(
   services: Services,
   workspace_id: string,
   note: string,
@@ -122,21 +122,21 @@ async function keepCheckpoint(
 ): Promise<void> {
   const frontier = JSON.stringify(tree.frontier().map((root) => toBase64(root)));
   const row = { workspace_id, seq: tree.size, note, frontier, created_at: services.clock.now() };
-  // Whatever was read is durable once this commit is: one log, in order.
+  // Once this commit is durable, so is everything read before it: the log is written in order.
   const stored = await record(services, (tx) => storeCheckpoint.run(tx, row));
   if (stored === 0) return;
   await appendCheckpoint(services, workspace_id, note);
   services.log.info("audit_checkpoint", { workspace_id, head_seq: head.seq, head_hash: head.hash });
 }
 
-/** The newest note, made now when none is as new as the head. */
+/** The newest note; creates one if the chain has grown since. */
 export async function latestCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
   const signer = await loadCheckpointSigner(services);
   const origin = await checkpointOrigin(services, workspace_id);
   const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
   const head = await headOf.first(services.store.read, { workspace_id });
   const signed = newest ? openCheckpoint(newest, origin, signer) : null;
-  // A chain shorter than what was signed has no newer truth to tell: the signed note is the evidence.
+  // If the chain is shorter than the signed one, rows were removed: return the note as evidence.
   if (newest && signed && signed.size >= (head?.seq ?? 0)) {
     await services.store.durable();
     return { size: signed.size, note: newest.note, vkey: formatVkey(origin, signer.publicKey, sha256Bytes) };
@@ -144,21 +144,21 @@ export async function latestCheckpoint(services: Services, workspace_id: string)
   return createCheckpoint(services, workspace_id);
 }
 
-/** For the job loop: signs every chain that has at least so many rows which no checkpoint stands for. */
+/** Scheduled job: signs every chain with at least `rows` rows after its newest checkpoint. */
 export async function runCheckpoints(services: Services, { rows = 1 }: { rows?: number } = {}): Promise<number> {
-  let made = 0;
+  let created = 0;
   for (const { workspace_id } of await chainsAhead.all(services.store.read, { rows })) {
     try {
       await createCheckpoint(services, workspace_id);
-      made++;
+      created++;
     } catch (error) {
       services.log.error("audit_checkpoint_failed", { workspace_id, error: (error as Error).message });
     }
   }
-  return made;
+  return created;
 }
 
-/** What the newest stored checkpoint lets a verifier expect; one that we did not sign is met by no chain. */
+/** What the newest checkpoint requires of the chain. With a null root, for a note we did not sign, no chain passes. */
 export async function expectedByCheckpoint(services: Services, workspace_id: string): Promise<Expected[]> {
   const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
   if (!newest) return [];

@@ -1,5 +1,5 @@
-// What a tenant's browser may do with its own keys (decisions 156-158). Project, tenant and environment come from the
-// token alone. Every answer has `meta: {}`: the vendor's notes are not for the customer's browser.
+// Key management by a tenant's browser. Project, tenant and environment come from the token alone. Responses have `meta: {}`:
+// the vendor's metadata is not for the customer's browser.
 import { fail, Failure } from "../../kernel/errors.ts";
 import { normalizeOrigin } from "../../kernel/origins.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -14,7 +14,7 @@ import { liveTenant } from "../workspaces/tenants.ts";
 import { usageOf } from "../usage/usage.ts";
 import { listOf, viewKey, type ApiKey } from "../core/views.ts";
 
-/** Whether any workspace registers this origin: all that can be known before a token is seen. */
+/** Whether any workspace registers this origin: a CORS preflight carries no token to tell which. */
 export async function isRegisteredOrigin(services: Services, origin: string | undefined): Promise<boolean> {
   const normal = origin === undefined ? null : normalizeOrigin(origin);
   return normal !== null && (await findEmbedOrigin.first(services.store.read, { origin: normal })) !== undefined;
@@ -23,7 +23,7 @@ export async function isRegisteredOrigin(services: Services, origin: string | un
 export async function embedSession(ctx: Ctx<EmbedActor>) {
   const { services, actor } = ctx;
   const { read } = services.store;
-  const [project, tenant] = await stillThere(() =>
+  const [project, tenant] = await orInvalidToken(() =>
     Promise.all([
       liveProject(read, actor.workspace_id, actor.project_id),
       liveTenant(read, actor.workspace_id, actor.tenant_id),
@@ -49,11 +49,11 @@ export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revok
 
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
 
-/** A key of the token's project, tenant and environment: no expiry, the project's limits, at most the granted scopes. */
+/** No expiry, the default limits of the project, and at most the scopes that the token grants. */
 export async function createEmbedKey(ctx: Ctx<EmbedActor>, want: NewEmbedKey) {
   const { project_id, tenant_id, env } = ctx.actor;
   requireGrantable(ctx.actor, want.scopes ?? []);
-  return withoutMeta(await stillThere(() => createKey(ctx, { ...want, project_id, tenant_id, env })));
+  return withoutMeta(await orInvalidToken(() => createKey(ctx, { ...want, project_id, tenant_id, env })));
 }
 
 export async function rotateEmbedKey(ctx: Ctx<EmbedActor>, id: string, overlap_hours: number) {
@@ -75,8 +75,8 @@ function withoutMeta<T extends ApiKey>(view: T): T {
   return { ...view, meta: {} };
 }
 
-/** A tenant or project that went away under a request is a token that no longer stands. */
-async function stillThere<T>(work: () => Promise<T>): Promise<T> {
+/** A project or tenant deleted during the request makes the token invalid. */
+async function orInvalidToken<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

@@ -1,6 +1,6 @@
-// The keys that sign embed tokens (decision 163). One signs, one waits: the standby is published long before it is
-// needed, so a compromised key can be dropped at once. Life of a row: published_at → active_from → retired_at →
-// removed_at; a removed key has no private part, and that, not the clock, is what takes it out of every process.
+// The keys that sign embed tokens: one signs, one is on standby. The standby is published long before it is needed, so a
+// compromised key can be dropped at once. Life of a row: published_at → active_from → retired_at → removed_at. Caution: a
+// key is out of use in every process once its private part is wiped, not when the clock says so.
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
@@ -21,7 +21,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { newSigningKeyRow, openPrivateKey } from "../vault/signing-keys.ts";
 
-/** RFC 9864 prefers "Ed25519"; the contract says EdDSA. This is the only place that spells it. */
+/** RFC 9864 prefers "Ed25519"; the contract says EdDSA. Named here only. */
 export const EMBED_ALG = "EdDSA";
 
 const EMBED = { purpose: "embed" } as const;
@@ -32,7 +32,7 @@ export const ROTATE_EVERY_MS = 90 * 24 * 60 * MINUTE_MS;
 /** How far the clocks of two processes may be apart. */
 const SKEW_MS = 5_000;
 
-/** Makes the first two keys, unless this database has them: whoever claims first makes both. */
+/** Creates the first two keys, unless this database has them. The first process to claim the fact creates both. */
 export async function ensureEmbedKeys(services: Services): Promise<void> {
   if (await readFact.first(services.store.read, { name: "embed_keys_made" })) return;
   const active = newSigningKeyRow(services, "embed", services.clock.now());
@@ -50,7 +50,7 @@ const isPublished = (row: SigningKeyRow, now: number): boolean =>
 const isSigning = (row: SigningKeyRow, now: number): boolean =>
   row.active_from !== null && row.active_from <= now && (row.retired_at === null || row.retired_at > now);
 
-/** The one that signs now; where clocks differ by a moment, the one that is about to. */
+/** The key that signs now or, if clocks differ slightly, the one about to. */
 function signingRow(rows: readonly SigningKeyRow[], now: number): SigningKeyRow | undefined {
   const live = rows.filter((row) => isPublished(row, now));
   return live.find((row) => isSigning(row, now)) ?? live.find((row) => row.active_from !== null && !row.retired_at);
@@ -65,14 +65,14 @@ export async function loadEmbedSigner(services: Services): Promise<EmbedSigner |
 
 type Jwk = { kty: "OKP"; crv: "Ed25519"; x: string; use: "sig"; alg: typeof EMBED_ALG; kid: string };
 
-/** What the JWKS ownsKey: public parts only. */
+/** The content of the JWKS. */
 export async function publishedKeys(services: Services): Promise<Jwk[]> {
   const now = services.clock.now();
   const rows = (await usableSigningKeys.all(services.store.read, EMBED)).filter((row) => isPublished(row, now));
   return rows.map(({ public_key: x, kid }) => ({ kty: "OKP", crv: "Ed25519", x, use: "sig", alg: EMBED_ALG, kid }));
 }
 
-/** The public key of this name, if it is still published and was in use at `issuedAt`: a standby never signed anything. */
+/** The public key with this id, if it is still published and was signing at `issuedAt`. */
 export async function embedKeyAt(services: Services, kid: string, issuedAt: number): Promise<KeyObject | undefined> {
   const row = await embedKeyByKid.first(services.store.read, { kid });
   if (!row || !isPublished(row, services.clock.now()) || row.active_from === null) return undefined;
@@ -81,7 +81,7 @@ export async function embedKeyAt(services: Services, kid: string, issuedAt: numb
   return createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x: row.public_key }, format: "jwk" });
 }
 
-/** For the job loop: makes the keys where there are none, rotates when it is time, wipes what was removed. */
+/** Scheduled job: creates missing keys, rotates when due, wipes removed keys. */
 export async function maintainEmbedKeys(services: Services): Promise<void> {
   await ensureEmbedKeys(services);
   const now = services.clock.now();
@@ -94,49 +94,49 @@ export async function maintainEmbedKeys(services: Services): Promise<void> {
 }
 
 export type Rotation = {
-  /** The key to replace; when it no longer signs, somebody else has rotated and nothing is done. Default: the present one. */
+  /** The key to replace; if it no longer signs, another process has rotated and nothing is done. Default: the current one. */
   kid?: string | undefined;
-  /** Its private part is known to others: drop it now, at the price of ending every outstanding token. */
+  /** The private key has leaked: remove it now, which invalidates all outstanding tokens. */
   compromised?: boolean | undefined;
 };
 
-/** Hands signing over to the standby and publishes a new one. */
+/** Promotes the standby and publishes a new one. */
 export async function rotateSigningKey(ctx: Ctx, want: Rotation = {}): Promise<SigningKeyView[]> {
   const { services } = ctx;
   const replace =
     want.kid ?? signingRow(await usableSigningKeys.all(services.store.read, EMBED), services.clock.now())?.kid;
-  const fresh = newSigningKeyRow(services, "embed", null);
+  const newStandby = newSigningKeyRow(services, "embed", null);
   await mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = services.clock.now();
     const rows = await usableSigningKeys.all(tx, EMBED);
     const old = signingRow(rows, now);
     const next = rows.find((row) => row.active_from !== null && row.active_from > now && row.id !== old?.id);
     const standby = rows.find((row) => row.active_from === null);
-    const heir = next ?? standby;
-    if (!old || !heir || old.kid !== replace || (next && !want.compromised)) return unchanged(undefined);
-    const active_from = want.compromised ? now : Math.max(now, heir.published_at + PUBLISH_MS);
-    await moveSigningKey.run(tx, { ...heir, active_from, retired_at: null, removed_at: null });
-    if (want.compromised) await dropAllBut(tx, rows, [heir.id, standby?.id], now);
+    const successor = next ?? standby;
+    if (!old || !successor || old.kid !== replace || (next && !want.compromised)) return unchanged(undefined);
+    const active_from = want.compromised ? now : Math.max(now, successor.published_at + PUBLISH_MS);
+    await moveSigningKey.run(tx, { ...successor, active_from, retired_at: null, removed_at: null });
+    if (want.compromised) await removeAllExcept(tx, rows, [successor.id, standby?.id], now);
     else await moveSigningKey.run(tx, { ...old, retired_at: active_from, removed_at: active_from + PUBLISH_MS });
-    if (heir === standby) await insertSigningKey.run(tx, fresh);
+    if (successor === standby) await insertSigningKey.run(tx, newStandby);
     const payload = {
-      kid: heir.kid,
+      kid: successor.kid,
       previous_kid: old.kid,
       compromised: want.compromised === true,
       active_from: formatTimestamp(active_from),
     };
-    return { value: undefined, events: [{ action: "signing_key.rotated", target_id: heir.id, payload }] };
+    return { value: undefined, events: [{ action: "signing_key.rotated", target_id: successor.id, payload }] };
   });
   return listSigningKeys(services);
 }
 
-/** For a restored database whose master key is gone: nothing can be opened any more, so both keys are made anew. */
+/** For a restored database without its master key: no private key can be decrypted, so both are replaced. */
 export async function recreateEmbedKeys(ctx: Ctx): Promise<void> {
   const { services } = ctx;
   const now = services.clock.now();
   const [active, standby] = [newSigningKeyRow(services, "embed", now), newSigningKeyRow(services, "embed", null)];
   await mutate(ctx, { workspace_id: null }, async (tx) => {
-    await dropAllBut(tx, await usableSigningKeys.all(tx, EMBED), [], now);
+    await removeAllExcept(tx, await usableSigningKeys.all(tx, EMBED), [], now);
     await claimFact.run(tx, { name: "embed_keys_made", value: active.id });
     await insertSigningKey.run(tx, active);
     await insertSigningKey.run(tx, standby);
@@ -145,8 +145,8 @@ export async function recreateEmbedKeys(ctx: Ctx): Promise<void> {
   });
 }
 
-/** A thief may hold any key that has signed, so those that only wait for their removal go too. */
-async function dropAllBut(
+/** Includes retired keys: any key that has signed may have leaked. */
+async function removeAllExcept(
   tx: Tx,
   rows: readonly SigningKeyRow[],
   kept: (string | undefined)[],
@@ -171,7 +171,7 @@ export type SigningKeyView = {
   removed_at: string | null;
 };
 
-/** Every embed key there ever was, oldest first. */
+/** All embed keys ever created, oldest first. */
 export async function listSigningKeys(services: Services): Promise<SigningKeyView[]> {
   const rows = await signingKeyHistory.all(services.store.read, EMBED);
   const now = services.clock.now();

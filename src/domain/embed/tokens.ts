@@ -1,5 +1,5 @@
-// Embed tokens: five-minute JWTs that let a tenant's browser manage its own keys (decisions 159-161). Nothing of a
-// token is stored, so every request asks the database anew whether tenant, project, epoch and origins still stand.
+// Embed tokens: five-minute JWTs that let a tenant's browser manage its own keys. Tokens are not stored, so every request
+// checks in the database that tenant, project, epoch and origins are still valid.
 import type { KeyObject } from "node:crypto";
 import { compactVerify, decodeProtectedHeader, SignJWT } from "jose";
 import { fail, failField } from "../../kernel/errors.ts";
@@ -22,7 +22,7 @@ export const EMBED_TYP = "keyrack-embed+jwt";
 const LIFE_S = 300;
 const REFRESH_AFTER_S = 240;
 const NBF_LEEWAY_S = 5;
-/** A request's headers hold 16 KiB in all: a longer token could be minted but never presented. */
+/** Request headers are limited to 16 KiB: a longer token could be minted but never sent. */
 const TOKEN_CHARS_MAX = 12 * 1024;
 
 export type NewEmbedToken = {
@@ -33,7 +33,7 @@ export type NewEmbedToken = {
   origins?: string[] | undefined;
 };
 
-/** Signs a token. It writes nothing: no audit row, no lock. */
+/** Writes nothing: no audit row, no lock. */
 export async function mintEmbedToken(ctx: Ctx<SecretKeyActor>, want: NewEmbedToken) {
   const { services, actor } = ctx;
   requireEnvAccess(actor, want.env);
@@ -86,15 +86,19 @@ function viewToken(token: string, kid: string, claims: Claims) {
   };
 }
 
-/** The origins asked for, all of them registered; every registered one when none was named. Never none. */
-async function audienceFor(services: Services, workspace_id: string, asked: string[] | undefined): Promise<string[]> {
+/** The requested origins, which must be registered, or all registered ones. Never empty. */
+async function audienceFor(
+  services: Services,
+  workspace_id: string,
+  requested: string[] | undefined,
+): Promise<string[]> {
   const row = await workspaceById.first(services.store.read, { id: workspace_id });
   if (!row) throw fail("workspace_not_found");
   const registered = originsOf(row);
   if (registered.length === 0)
     throw failField("invalid_body", "origins", "need at least one origin registered on the workspace (embed_origins)");
-  if (!asked) return registered;
-  const audience = asked.map((origin) => normalizeOrigin(origin));
+  if (!requested) return registered;
+  const audience = requested.map((origin) => normalizeOrigin(origin));
   if (audience.length === 0 || !audience.every((origin) => origin !== null && registered.includes(origin)))
     throw failField("invalid_body", "origins", "must be origins registered on the workspace");
   return [...new Set(audience as string[])];
@@ -116,39 +120,39 @@ type Claims = {
   scopes: string[];
 };
 
-/** Whether a bearer set out to be a JWT; anything else is no embed token at all. */
+/** Whether a bearer has the form of a JWT. */
 export function looksLikeJwt(text: string): boolean {
   return /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*$/.test(text);
 }
 
-/** The actor a token stands for. Every refusal is the same one: which check failed is nobody's business. */
+/** Every rejection is the same failure: it must not reveal which check failed. */
 export async function resolveEmbedToken(services: Services, token: string): Promise<EmbedActor> {
-  const claims = token.length <= TOKEN_CHARS_MAX ? await verified(services, token) : null;
-  const actor = claims && (await standing(services, claims));
+  const claims = token.length <= TOKEN_CHARS_MAX ? await verifiedClaims(services, token) : null;
+  const actor = claims && (await currentActor(services, claims));
   if (!actor) throw fail("invalid_embed_token");
   return actor;
 }
 
-const HEADER = ["alg", "kid", "typ"];
+const HEADER_FIELDS = ["alg", "kid", "typ"];
 
-/** The claims of a token that we signed, that says it is an embed token, and whose time is now. */
-async function verified(services: Services, token: string): Promise<Claims | null> {
-  const unproven = readUnproven(token);
-  if (!unproven) return null;
-  const key = await embedKeyAt(services, unproven.kid, unproven.claims.iat * 1000 + 999);
+/** The claims of a token that is an embed token, signed by us, and within its validity period. */
+async function verifiedClaims(services: Services, token: string): Promise<Claims | null> {
+  const unverified = readUnverified(token);
+  if (!unverified) return null;
+  const key = await embedKeyAt(services, unverified.kid, unverified.claims.iat * 1000 + 999);
   if (!key || !(await isSignedBy(key, token))) return null;
-  const { claims } = unproven;
+  const { claims } = unverified;
   const now = Math.floor(services.clock.now() / 1000);
   if (claims.iss !== services.publicUrl || claims.exp <= now || claims.nbf > now + NBF_LEEWAY_S) return null;
   return claims;
 }
 
-/** Reads the parts of a token that has exactly our own header: a key or its address (jwk, jku, x5u) is never taken from one. */
-function readUnproven(token: string): { kid: string; claims: Claims } | null {
+/** Rejects any other header than ours: keys or key URLs in a token (jwk, jku, x5u) are never used. */
+function readUnverified(token: string): { kid: string; claims: Claims } | null {
   try {
     const header = decodeProtectedHeader(token);
     if (header.typ !== EMBED_TYP || header.alg !== EMBED_ALG || typeof header.kid !== "string") return null;
-    if (Object.keys(header).some((name) => !HEADER.includes(name))) return null;
+    if (Object.keys(header).some((name) => !HEADER_FIELDS.includes(name))) return null;
     const claims = readClaims(Buffer.from(token.split(".")[1] ?? "", "base64url"));
     return claims && { kid: header.kid, claims };
   } catch {
@@ -171,15 +175,15 @@ function readClaims(payload: Uint8Array): Claims | null {
   const { aud, scopes, env } = claims;
   const ids = [claims.sub, claims.wid, claims.pid, claims.jti].every((id) => typeof id === "string" && parseUuid(id));
   const numbers = [claims.iat, claims.nbf, claims.exp, claims.epoch].every((n) => Number.isSafeInteger(n));
-  return ids && numbers && isTexts(aud) && isTexts(scopes) && ENVS.includes(env) ? claims : null;
+  return ids && numbers && isStringArray(aud) && isStringArray(scopes) && ENVS.includes(env) ? claims : null;
 }
 
-function isTexts(value: unknown): value is string[] {
+function isStringArray(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((item) => typeof item === "string");
 }
 
-/** What the token speaks of, as it is now: alive, and of the epoch the token was minted in. */
-async function standing(services: Services, claims: Claims): Promise<EmbedActor | null> {
+/** The actor, if tenant and project still exist and the epoch has not been raised since. */
+async function currentActor(services: Services, claims: Claims): Promise<EmbedActor | null> {
   const { read } = services.store;
   const workspace_id = claims.wid;
   const [workspace, project, tenant] = await Promise.all([

@@ -58,7 +58,11 @@ function limiterFamilies({ counters }: Services): Family[] {
       fallback?.circuit_opened_total ?? 0,
     ),
     gauge("keyrack_ratelimit_counters", "Counters in this process.", memory.counters),
-    gauge("keyrack_ratelimit_overflow_counters", "Counters shared because a cap was reached.", memory.overflow_counters),
+    gauge(
+      "keyrack_ratelimit_overflow_counters",
+      "Counters shared because a cap was reached.",
+      memory.overflow_counters,
+    ),
     counter("keyrack_ratelimit_overflowed", "Lookups that used a shared counter.", memory.overflowed_total),
     counter("keyrack_ratelimit_refused", "Lookups rejected because no counter was free.", memory.refused_total),
   ];
@@ -90,7 +94,11 @@ async function backupFamilies(services: Services): Promise<Family[]> {
     at === null || at === undefined ? [] : [{ value: (now - at) / 1_000 }];
   const passed = restoreTest?.pass === null || restoreTest === undefined ? [] : [{ value: restoreTest.pass ? 1 : 0 }];
   return [
-    gauge("keyrack_backup_age_seconds", "Seconds since the last successful backup; absent before the first.", age(lastSuccessAt)),
+    gauge(
+      "keyrack_backup_age_seconds",
+      "Seconds since the last successful backup; absent before the first.",
+      age(lastSuccessAt),
+    ),
     gauge("keyrack_restore_test_age_seconds", "Seconds since the last restore test.", age(restoreTest?.lastRunAt)),
     gauge("keyrack_restore_test_passed", "1 when the last restore test passed.", passed),
   ];

@@ -1,4 +1,4 @@
-// API keys: what the vendor's customers present. The text of a key is returned once, at creation or rotation.
+// API keys, which tenants present to the vendor's API. The text of a key is returned once, at creation or rotation.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -35,17 +35,16 @@ export type NewKey = {
   expires_at?: number | undefined;
 };
 
-type Holder = Ctx<Vendor | EmbedActor>;
+type KeyManager = Ctx<Vendor | EmbedActor>;
 
-/** Mints a key. Its text is returned this once; afterwards only its hash exists. */
-export function createKey(ctx: Holder, want: NewKey): Promise<WithKey<ApiKey>> {
+export function createKey(ctx: KeyManager, want: NewKey): Promise<WithKey<ApiKey>> {
   requireEnvAccess(ctx.actor, want.env);
-  mustBeFuture(ctx, want.expires_at);
+  requireFuture(ctx, want.expires_at);
   const { actor } = ctx;
   const { workspace_id } = actor;
   const embed = actor.kind === "embed_token" ? actor : null;
   return retryOnHashCollision(() => {
-    const minted = mint("api_key", want.env); // before the transaction: it ownsKey the only writer
+    const minted = mint("api_key", want.env); // before the transaction, which occupies the only writer
     return mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
       const [project, tenant] = await Promise.all([
         liveProject(tx, workspace_id, want.project_id),
@@ -60,14 +59,14 @@ export function createKey(ctx: Holder, want: NewKey): Promise<WithKey<ApiKey>> {
   });
 }
 
-type Place = { project: { id: string }; tenant: { id: string }; policy_version: number };
+type KeyOwner = { project: { id: string }; tenant: { id: string }; policy_version: number };
 
-function newKeyRow(ctx: Holder, key: NewKey, stored: NewCredential["stored"], place: Place): ApiKeyRow {
+function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["stored"], owner: KeyOwner): ApiKeyRow {
   return {
     id: ctx.services.newId(),
     workspace_id: ctx.actor.workspace_id,
-    project_id: place.project.id,
-    tenant_id: place.tenant.id,
+    project_id: owner.project.id,
+    tenant_id: owner.tenant.id,
     env: key.env,
     lookup_hash: stored.lookup_hash,
     display_prefix: stored.display_prefix,
@@ -85,7 +84,7 @@ function newKeyRow(ctx: Holder, key: NewKey, stored: NewCredential["stored"], pl
     rotated_from: null,
     created_at: ctx.services.clock.now(),
     last_used_at: null,
-    policy_version: place.policy_version,
+    policy_version: owner.policy_version,
   };
 }
 
@@ -95,7 +94,7 @@ function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
   return { action: "api_key.created", target_id: row.id, payload };
 }
 
-function mustBeFuture(ctx: Ctx, expires_at: number | null | undefined): void {
+function requireFuture(ctx: Ctx, expires_at: number | null | undefined): void {
   if (typeof expires_at === "number" && expires_at <= ctx.services.clock.now()) {
     throw failField("invalid_body", "expires_at", "must be in the future");
   }
@@ -134,7 +133,7 @@ export type KeyEdit = {
 };
 
 export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<ApiKey> {
-  mustBeFuture(ctx, edit.expires_at);
+  requireFuture(ctx, edit.expires_at);
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = requireManageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");
@@ -151,7 +150,7 @@ export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Ap
   });
 }
 
-/** Quarantine pulled the expiry in; nothing moves it out again. */
+/** Quarantine shortened the expiry; nothing may extend it again. */
 function extendsQuarantine(row: ApiKeyRow, expires_at: number | null | undefined): boolean {
   if (row.quarantined_at === null || expires_at === undefined || row.expires_at === null) return false;
   return expires_at === null || expires_at > row.expires_at;
@@ -175,16 +174,16 @@ function auditable(row: ApiKeyRow) {
   return { name, scopes, rate_limits, expires_at };
 }
 
-/** A key that this actor may manage; somebody else's is simply not there. */
-function held({ actor }: Holder, row: ApiKeyRow | undefined): ApiKeyRow {
+/** A key that this actor may manage. Keys of other tenants do not exist for it. */
+function requireManagedKey({ actor }: KeyManager, row: ApiKeyRow | undefined): ApiKeyRow {
   return requireManageable(actor, row && ownsKey(actor, row) ? row : undefined, "key_not_found");
 }
 
-export function rotateKey(ctx: Holder, id: string, overlap_hours: number): Promise<Rotated<ApiKey>> {
+export function rotateKey(ctx: KeyManager, id: string, overlap_hours: number): Promise<Rotated<ApiKey>> {
   const { workspace_id } = ctx.actor;
   return retryOnHashCollision(() =>
     mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
-      const row = held(ctx, await keyById.first(tx, { workspace_id, id }));
+      const row = requireManagedKey(ctx, await keyById.first(tx, { workspace_id, id }));
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       const now = ctx.services.clock.now();
       if (ctx.actor.kind === "embed_token") await requireRotatable(tx, ctx.actor, row, now);
@@ -206,11 +205,11 @@ export function rotateKey(ctx: Holder, id: string, overlap_hours: number): Promi
 
 export type Revoked = { key: ApiKey; project_id: string; version: number };
 
-/** Ends a key. Doing it again changes nothing and says so by writing nothing. */
-export function revokeKey(ctx: Holder, id: string, reason: string | undefined): Promise<Revoked> {
+/** Idempotent: revoking a revoked key changes nothing and writes no audit row. */
+export function revokeKey(ctx: KeyManager, id: string, reason: string | undefined): Promise<Revoked> {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
-    const row = held(ctx, await keyById.first(tx, { workspace_id, id }));
+    const row = requireManagedKey(ctx, await keyById.first(tx, { workspace_id, id }));
     const { project_id } = row;
     if (row.revoked_at !== null) return unchanged({ key: viewKey(row), project_id, version: row.policy_version });
     const now = ctx.services.clock.now();

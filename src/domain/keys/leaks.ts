@@ -1,6 +1,6 @@
-// Leaked credentials, as a secret scanner reports them (decisions 168, 169, 188). Every token has a transaction of its
-// own and every action may be repeated, so a report that failed half-way is simply sent again. What the scanner says of
-// the place goes into a reason and a letter, and may hold the key itself: it is masked first.
+// Leaked credentials reported by a secret scanner. Each token has its own transaction and each action is idempotent, so the
+// scanner can resend a report that failed half-way. Caution: the reported location goes into the quarantine reason and the
+// mail and may contain the key itself, so credentials in it are masked.
 import { fail, failField } from "../../kernel/errors.ts";
 import { parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
 import { endTokens, tokenByHash } from "../../store/queries/one-time-tokens.ts";
@@ -15,13 +15,13 @@ import { sessionRevoked } from "../auth/sessions.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
 const TOKENS_MAX = 1_000;
-const AT_ONCE = 50;
+const CONCURRENCY = 50;
 
 type Scanner = Ctx<ScannerActor>;
-export type LeakReport = { token: string; type: string; place: string };
+export type LeakReport = { token: string; type: string; location: string };
 export type Label = { token_hash: string; token_type: string; label: "true_positive" | "false_positive" };
 
-/** The sender is another's program: fields we do not know are left alone, and only the token must be there. */
+/** Lenient, since the sender is third-party software: unknown fields are ignored, only `token` is required. */
 export function parseReports(bytes: Uint8Array): LeakReport[] {
   let value: unknown;
   try {
@@ -34,15 +34,15 @@ export function parseReports(bytes: Uint8Array): LeakReport[] {
   return value.map((one: Record<string, unknown> | null, i) => {
     if (typeof one?.token !== "string") throw failField("invalid_body", `[${i}].token`, "must be of type string");
     const { token, type } = one;
-    return { token, type: typeof type === "string" ? type : "", place: placeOf(one) };
+    return { token, type: typeof type === "string" ? type : "", location: locationOf(one) };
   });
 }
 
 const CREDENTIAL = /(kr(?:sk|ses|boot|ev|pr)?_(?:live_|test_)?[A-Za-z0-9_-]{6})[A-Za-z0-9_-]{20,}/g;
 
-function placeOf({ source, url }: Record<string, unknown>): string {
-  const words = [source, url].filter((word) => typeof word === "string").map((word) => word.trim());
-  return words
+function locationOf({ source, url }: Record<string, unknown>): string {
+  const parts = [source, url].filter((part) => typeof part === "string").map((part) => part.trim());
+  return parts
     .filter(Boolean)
     .join(" ")
     .toWellFormed()
@@ -51,13 +51,13 @@ function placeOf({ source, url }: Record<string, unknown>): string {
     .trim();
 }
 
-/** Labels every token, in the order it came in. One that could not be dealt with fails the whole answer, never the others. */
+/** Labels all tokens, in order. If one fails, the others are still processed, but the response is an error. */
 export async function reportLeaks(ctx: Scanner, reports: readonly LeakReport[]): Promise<Label[]> {
   const labels: Label[] = [];
   const failed: unknown[] = [];
-  for (let at = 0; at < reports.length; at += AT_ONCE) {
-    const some = reports.slice(at, at + AT_ONCE);
-    for (const result of await Promise.allSettled(some.map((report) => labelOne(ctx, report)))) {
+  for (let at = 0; at < reports.length; at += CONCURRENCY) {
+    const slice = reports.slice(at, at + CONCURRENCY);
+    for (const result of await Promise.allSettled(slice.map((report) => labelOne(ctx, report)))) {
       if (result.status === "fulfilled") labels.push(result.value);
       else failed.push(result.reason);
     }
@@ -73,38 +73,38 @@ async function labelOne(ctx: Scanner, report: LeakReport): Promise<Label> {
   return { token_hash, token_type: report.type, label: known ? "true_positive" : "false_positive" };
 }
 
-type Stop = (ctx: Scanner, hash: string, place: string) => Promise<boolean>;
+type LeakHandler = (ctx: Scanner, hash: string, location: string) => Promise<boolean>;
 
-const stops: Record<CredentialKind, Stop> = {
-  api_key: (ctx, hash, place) => stopKey(ctx, "api_key", hash, place),
-  secret_key: (ctx, hash, place) => stopKey(ctx, "secret_key", hash, place),
+const handlers: Record<CredentialKind, LeakHandler> = {
+  api_key: (ctx, hash, location) => stopKey(ctx, "api_key", hash, location),
+  secret_key: (ctx, hash, location) => stopKey(ctx, "secret_key", hash, location),
   session: stopSession,
-  bootstrap: async () => false, // it may have any form: looked at before the others
+  bootstrap: async () => false, // checked before parsing, since it may have any form
   email_verification: (ctx, hash) => stopOneTimeToken(ctx, hash, "email_verification"),
   password_reset: (ctx, hash) => stopOneTimeToken(ctx, hash, "password_reset"),
 };
 
-/** True when the token is, or was, a credential of ours. */
+/** True when the token is or was a Keyrack credential. */
 function stopLeak(ctx: Scanner, report: LeakReport, hash: string): Promise<boolean> {
   if (hash === ctx.services.bootstrapHash()) {
-    logLeak(ctx, "bootstrap", { hint: "replace it: this server cannot" });
+    logLeak(ctx, "bootstrap", { hint: "replace the bootstrap token: the server cannot revoke it" });
     return Promise.resolve(true);
   }
   const parsed = parseCredential(report.token);
-  return parsed ? stops[parsed.kind](ctx, hash, report.place) : Promise.resolve(false);
+  return parsed ? handlers[parsed.kind](ctx, hash, report.location) : Promise.resolve(false);
 }
 
 function logLeak({ services, from }: Scanner, kind: CredentialKind, fields: Record<string, string | undefined>): void {
   services.log.warn("a leaked credential was reported", { kind, ...fields, ...from });
 }
 
-async function stopKey(ctx: Scanner, kind: "api_key" | "secret_key", hash: string, place: string): Promise<boolean> {
-  const found = await quarantine(ctx, kind, hash, place);
+async function stopKey(ctx: Scanner, kind: "api_key" | "secret_key", hash: string, location: string): Promise<boolean> {
+  const found = await quarantine(ctx, kind, hash, location);
   if (found) logLeak(ctx, kind, { workspace_id: found.workspace_id, id: found.id, env: found.env });
   return found !== undefined;
 }
 
-/** A session is usable at once, so it ends at once. */
+/** A leaked session can be used at once, so it is revoked without a grace period. */
 async function stopSession(ctx: Scanner, lookup_hash: string): Promise<boolean> {
   const { services } = ctx;
   const found = await sessionByHash.first(services.store.read, { lookup_hash });
@@ -121,7 +121,7 @@ async function stopSession(ctx: Scanner, lookup_hash: string): Promise<boolean> 
   return true;
 }
 
-/** A leaked link must not be used by whoever finds it; its person asks for another. */
+/** Ends a leaked link; the person can request another. */
 async function stopOneTimeToken(ctx: Scanner, token_hash: string, purpose: TokenPurpose): Promise<boolean> {
   const { services } = ctx;
   const found = await tokenByHash.first(services.store.read, { token_hash, purpose });

@@ -1,5 +1,5 @@
-// Quarantine: a live key that leaked stops within the hour, and nothing moves that hour out again. A test key is left as
-// it is, and its owners are told once. A key already revoked, or in quarantine already, stays as it is.
+// Quarantine: a leaked live key expires within one hour, and this cannot be extended. A leaked test key is not changed; its
+// owners get one notice. A key that is already revoked or quarantined is left as it is.
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { keyById } from "../../store/queries/keys.ts";
@@ -24,70 +24,70 @@ import { queueMail } from "../mail/outbox.ts";
 
 const QUARANTINE_MS = 3_600_000;
 const REASON_CHARS = 500;
-const PLACE_CHARS = 300;
+const LOCATION_CHARS = 300;
 
 type Scanner = Ctx<ScannerActor>;
 type Kind = "api_key" | "secret_key";
 type Found = { id: string; workspace_id: string; env: Env };
 
-/** Finds the key by its hash and stops it. Undefined when there is no such key. */
+/** Undefined when there is no key with this hash. */
 export async function quarantine(
   ctx: Scanner,
   kind: Kind,
   lookup_hash: string,
-  place: string,
+  location: string,
 ): Promise<Found | undefined> {
   const lookup = kind === "api_key" ? leakedKey : leakedSecretKey;
   const found = await lookup.first(ctx.services.store.read, { lookup_hash });
   if (!found) return undefined;
-  if (found.env === "test") await noticeTestKey(ctx, kind, found, place);
-  else if (kind === "api_key") await quarantineKey(ctx, found, place);
-  else await quarantineSecretKey(ctx, found, place);
+  if (found.env === "test") await notifyAboutTestKey(ctx, kind, found, location);
+  else if (kind === "api_key") await quarantineKey(ctx, found, location);
+  else await quarantineSecretKey(ctx, found, location);
   return found;
 }
 
-function quarantineKey(ctx: Scanner, { id, workspace_id }: Found, place: string): Promise<null> {
+function quarantineKey(ctx: Scanner, { id, workspace_id }: Found, location: string): Promise<null> {
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await keyById.first(tx, { workspace_id, id });
-    if (!row || isSettled(row)) return unchanged(null);
+    if (!row || isAlreadyStopped(row)) return unchanged(null);
     const policy_version = await tx.bump(row.project_id);
-    const after = { ...quarantined(row, place, ctx.services.clock.now()), policy_version };
+    const after = { ...quarantined(row, location, ctx.services.clock.now()), policy_version };
     await quarantineKeyRow.run(tx, after);
-    await notifyOwners(ctx, tx, after, place);
+    await notifyOwners(ctx, tx, after, location);
     return { value: null, events: [{ action: "api_key.quarantined", target_id: id, payload: payloadOf(after) }] };
   });
 }
 
-async function quarantineSecretKey(ctx: Scanner, { id, workspace_id }: Found, place: string): Promise<void> {
+async function quarantineSecretKey(ctx: Scanner, { id, workspace_id }: Found, location: string): Promise<void> {
   await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await secretKeyById.first(tx, { workspace_id, id });
-    if (!row || isSettled(row)) return unchanged(null);
-    const after = quarantined(row, place, ctx.services.clock.now());
+    if (!row || isAlreadyStopped(row)) return unchanged(null);
+    const after = quarantined(row, location, ctx.services.clock.now());
     await quarantineSecretKeyRow.run(tx, after);
-    await notifyOwners(ctx, tx, after, place);
+    await notifyOwners(ctx, tx, after, location);
     return { value: null, events: [{ action: "secret_key.quarantined", target_id: id, payload: payloadOf(after) }] };
   });
   await ctx.services.credentialCache.invalidate(id);
 }
 
-function noticeTestKey({ services, ...rest }: Scanner, kind: Kind, found: Found, place: string): Promise<void> {
+function notifyAboutTestKey({ services, ...rest }: Scanner, kind: Kind, found: Found, location: string): Promise<void> {
   const { id, workspace_id } = found;
   return record(services, async (tx) => {
     const row = await (kind === "api_key" ? keyById : secretKeyById).first(tx, { workspace_id, id });
     if (!row || row.revoked_at !== null) return;
-    const first = await noteLeak.run(tx, { credential_id: id, workspace_id, noticed_at: services.clock.now() });
-    if (first > 0) await notifyOwners({ services, ...rest }, tx, row, place);
+    const inserted = await noteLeak.run(tx, { credential_id: id, workspace_id, noticed_at: services.clock.now() });
+    if (inserted > 0) await notifyOwners({ services, ...rest }, tx, row, location);
   });
 }
 
-function isSettled({ revoked_at, quarantined_at }: ApiKeyRow | SecretKeyRow): boolean {
+function isAlreadyStopped({ revoked_at, quarantined_at }: ApiKeyRow | SecretKeyRow): boolean {
   return revoked_at !== null || quarantined_at !== null;
 }
 
-/** An hour from now, or when it would have ended anyway. */
-function quarantined<R extends ApiKeyRow | SecretKeyRow>(row: R, place: string, now: number): R {
+/** Expires in one hour, or earlier if it would have anyway. */
+function quarantined<R extends ApiKeyRow | SecretKeyRow>(row: R, location: string, now: number): R {
   const expires_at = Math.min(row.expires_at ?? Number.MAX_SAFE_INTEGER, now + QUARANTINE_MS);
-  const quarantine_reason = `secret_scanning: ${place}`.trim().slice(0, REASON_CHARS).toWellFormed();
+  const quarantine_reason = `secret_scanning: ${location}`.trim().slice(0, REASON_CHARS).toWellFormed();
   return { ...row, expires_at, quarantined_at: now, quarantine_reason };
 }
 
@@ -95,12 +95,12 @@ function payloadOf({ env, quarantine_reason, expires_at }: ApiKeyRow | SecretKey
   return { env, reason: quarantine_reason, expires_at: expires_at === null ? null : formatTimestamp(expires_at) };
 }
 
-/** Every owner, else the billing address, else only the log (decision 173). */
+/** Mails every owner, else the billing address; a workspace with neither only gets a log line. */
 async function notifyOwners(
   { services }: Scanner,
   tx: Tx,
   row: ApiKeyRow | SecretKeyRow,
-  place: string,
+  location: string,
 ): Promise<void> {
   const { workspace_id } = row;
   const workspace = await workspaceById.first(tx, { id: workspace_id });
@@ -109,11 +109,15 @@ async function notifyOwners(
   const billing = workspace?.billing_email ? [workspace.billing_email] : [];
   const addresses = owners.length > 0 ? owners : billing;
   if (addresses.length === 0) {
-    services.log.warn("nobody can be told of a leaked key: the workspace has no owner and no billing address", {
+    services.log.warn("no address to notify of a leaked key: the workspace has no owner and no billing address", {
       workspace_id,
       key_id: row.id,
     });
   }
-  const leak = { key: row.display_prefix, live: row.env === "live", where: place.slice(0, PLACE_CHARS).toWellFormed() };
+  const leak = {
+    key: row.display_prefix,
+    live: row.env === "live",
+    where: location.slice(0, LOCATION_CHARS).toWellFormed(),
+  };
   for (const to of addresses) await queueMail(services, tx, to, leakMail(services, workspace?.name ?? "", leak));
 }

@@ -1,13 +1,15 @@
-// What every rotation has in common, whatever kind of key it is (decisions 46 to 49).
+// Rotation rules shared by API keys and secret keys.
 const HOUR_MS = 3_600_000;
 
 type Rotatable = { id: string; expires_at: number | null; requested_expires_at: number | null };
 
-/** The columns in which a successor differs from its predecessor, beside its material. An expiry that a person set is
- * copied while it is in the future; one that rotation or quarantine set is not. */
+/**
+ * The columns in which a successor differs from its predecessor, except its credential. A requested expiry is copied while
+ * it is in the future; one that rotation or quarantine set is not.
+ */
 export function successorColumns(row: Rotatable, id: string, now: number) {
-  const { requested_expires_at: asked } = row;
-  const bounded = asked !== null && asked > now ? asked : null;
+  const { requested_expires_at: requested } = row;
+  const bounded = requested !== null && requested > now ? requested : null;
   return {
     id,
     expires_at: bounded,
@@ -20,7 +22,7 @@ export function successorColumns(row: Rotatable, id: string, now: number) {
   };
 }
 
-/** When the old key ends: after the overlap, but never later than it already would. Whole milliseconds. */
+/** When the old key expires: after the overlap, but never later than it already would. Whole milliseconds. */
 export function overlapEnd(row: Rotatable, now: number, overlap_hours: number): number {
   const at = now + overlap_hours * HOUR_MS;
   return Math.floor(row.expires_at === null ? at : Math.min(row.expires_at, at));

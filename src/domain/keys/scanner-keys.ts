@@ -1,6 +1,6 @@
-// The public keys a secret scanner signs with (decision 170), out of a file or from an https address, both in GitHub's
-// form, and the check of a signature: ECDSA P-256 with SHA-256 over the raw bytes, DER in base64. An address that does
-// not answer is our fault, not the sender's: 503, and the sender tries again.
+// The public keys of the secret scanner, from a file or an https URL in GitHub's format, and the check of its signatures:
+// ECDSA P-256 with SHA-256 over the raw bytes, DER in base64. If the URL does not respond, reports get 503, so that the
+// sender retries.
 import { createPublicKey, verify, type KeyObject } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
@@ -10,8 +10,8 @@ import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../core/clock.ts";
 
 const FRESH_MS = 3_600_000;
-const TRY_EVERY_MS = 60_000;
-const ANSWER_MAX_MS = 5_000;
+const RELOAD_EVERY_MS = 60_000;
+const RESPONSE_MAX_MS = 5_000;
 const LIST_BYTES_MAX = 1 << 20;
 
 export type KeyList = ReadonlyMap<string, KeyObject>;
@@ -36,7 +36,7 @@ export class ScannerKeys {
 
   /** Whether the key with this identifier signed these bytes. */
   async verify(identifier: string, signature: string, body: Uint8Array): Promise<boolean> {
-    const key = this.#fresh?.get(identifier) ?? (await this.#lookAgain(identifier));
+    const key = this.#fresh?.get(identifier) ?? (await this.#reloadAndFind(identifier));
     return key !== undefined && isSignedBy(key, signature, body);
   }
 
@@ -44,13 +44,13 @@ export class ScannerKeys {
     return this.#clock.now() - this.#loadedAt < FRESH_MS ? this.#keys : undefined;
   }
 
-  /** At most once a minute, however many reports name a key that nobody knows. */
-  async #lookAgain(identifier: string): Promise<KeyObject | undefined> {
-    const due = this.#triedAt === undefined || this.#clock.now() - this.#triedAt >= TRY_EVERY_MS;
+  /** Reloads at most once a minute, however many reports name an unknown key. */
+  async #reloadAndFind(identifier: string): Promise<KeyObject | undefined> {
+    const due = this.#triedAt === undefined || this.#clock.now() - this.#triedAt >= RELOAD_EVERY_MS;
     if (due) this.#loading ??= this.#reload();
     await this.#loading;
     const keys = this.#fresh;
-    if (this.#failed || !keys) throw fail("unavailable", { retryAfterSeconds: TRY_EVERY_MS / 1000 });
+    if (this.#failed || !keys) throw fail("unavailable", { retryAfterSeconds: RELOAD_EVERY_MS / 1000 });
     return keys.get(identifier);
   }
 
@@ -62,7 +62,7 @@ export class ScannerKeys {
       this.#failed = false;
     } catch (error) {
       this.#failed = true;
-      this.#log.error("the secret scanner's public keys cannot be had", { error: (error as Error).message });
+      this.#log.error("the secret scanner's public keys cannot be loaded", { error: (error as Error).message });
     } finally {
       this.#loading = undefined;
     }
@@ -78,16 +78,16 @@ function isSignedBy(key: KeyObject, signature: string, body: Uint8Array): boolea
   }
 }
 
-/** `{public_keys: [{key_identifier, key, is_current}]}`. Keys of another kind are left out: we could not use them. */
+/** `{public_keys: [{key_identifier, key, is_current}]}`. Keys of other types are ignored. */
 export function parseKeyList(text: string): KeyList {
   const { public_keys: listed } = (JSON.parse(text) ?? {}) as { public_keys?: unknown };
-  if (!Array.isArray(listed)) throw new Error("it has no list public_keys");
+  if (!Array.isArray(listed)) throw new Error("it has no public_keys list");
   const keys = new Map<string, KeyObject>();
   for (const one of listed as ({ key_identifier?: unknown; key?: unknown } | null)[]) {
     const key = typeof one?.key === "string" ? toP256(one.key) : undefined;
     if (key && typeof one?.key_identifier === "string") keys.set(one.key_identifier, key);
   }
-  if (keys.size === 0) throw new Error("it ownsKey no ECDSA P-256 key");
+  if (keys.size === 0) throw new Error("it holds no ECDSA P-256 key");
   return keys;
 }
 
@@ -104,8 +104,8 @@ export function keysInFile(file: string): Load {
   return async () => parseKeyList(await readFile(file, "utf8"));
 }
 
-/** Addresses of the machine itself and of its own network: no public list of keys is there (security 8). */
-const INSIDE = new BlockList();
+/** Loopback, link-local and private ranges: fetching from them would be server-side request forgery. */
+const PRIVATE_RANGES = new BlockList();
 for (const [net, bits] of [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
@@ -115,22 +115,22 @@ for (const [net, bits] of [
   ["172.16.0.0", 12],
   ["192.168.0.0", 16],
 ] as const)
-  INSIDE.addSubnet(net, bits, "ipv4");
+  PRIVATE_RANGES.addSubnet(net, bits, "ipv4");
 for (const [net, bits] of [
   ["::", 127],
   ["fc00::", 7],
   ["fe80::", 10],
 ] as const)
-  INSIDE.addSubnet(net, bits, "ipv6");
+  PRIVATE_RANGES.addSubnet(net, bits, "ipv6");
 
 type Resolve = (host: string) => Promise<{ address: string; family: number }[]>;
 const resolveAll: Resolve = (host) => lookup(host, { all: true });
 
-/** Refuses a name that leads inside, in whatever spelling: `localhost`, `[::1]`, a name of the inner DNS. */
-async function mustLeadOut(url: string, resolve: Resolve): Promise<void> {
+/** Rejects names that resolve to a private address, such as `localhost`, `[::1]` or a name of the internal DNS. */
+async function requirePublicAddress(url: string, resolve: Resolve): Promise<void> {
   const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
   for (const { address, family } of await resolve(host)) {
-    if (INSIDE.check(address, family === 6 ? "ipv6" : "ipv4")) throw new Error("its address is a private one");
+    if (PRIVATE_RANGES.check(address, family === 6 ? "ipv6" : "ipv4")) throw new Error("its address is private");
   }
 }
 
@@ -142,20 +142,20 @@ function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-export function fetchedKeys(url: string, ask: typeof fetch = fetch, resolve: Resolve = resolveAll): Load {
+export function fetchedKeys(url: string, request: typeof fetch = fetch, resolve: Resolve = resolveAll): Load {
   return async () => {
-    const signal = AbortSignal.timeout(ANSWER_MAX_MS);
-    await Promise.race([mustLeadOut(url, resolve), aborted(signal)]); // a name server may take longer than we may
+    const signal = AbortSignal.timeout(RESPONSE_MAX_MS);
+    await Promise.race([requirePublicAddress(url, resolve), aborted(signal)]); // DNS may take longer than the timeout
     const headers = { accept: "application/json", "user-agent": "keyrack" };
-    const answer = await ask(url, { redirect: "error", signal, headers });
-    if (!answer.ok) throw new Error(`it answered ${answer.status}`);
-    const pieces: Uint8Array[] = [];
+    const response = await request(url, { redirect: "error", signal, headers });
+    if (!response.ok) throw new Error(`it responded with ${response.status}`);
+    const chunks: Uint8Array[] = [];
     let size = 0;
-    for await (const piece of answer.body ?? []) {
-      size += piece.length;
+    for await (const chunk of response.body ?? []) {
+      size += chunk.length;
       if (size > LIST_BYTES_MAX) throw new Error("the list is too long");
-      pieces.push(piece);
+      chunks.push(chunk);
     }
-    return parseKeyList(Buffer.concat(pieces).toString("utf8"));
+    return parseKeyList(Buffer.concat(chunks).toString("utf8"));
   };
 }

@@ -1,4 +1,4 @@
-// Secret keys: the vendor's own credentials against this service.
+// Secret keys: the credentials of the vendor's own software.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
@@ -126,7 +126,7 @@ export async function rotateSecretKey(
         ...row,
         ...successorColumns(row, ctx.services.newId(), now),
         ...minted.stored,
-        // Rotation hands out material, so it hands out no more authority than the actor or the old key has.
+        // The new key must not have more authority than the actor or the old key.
         owner_scope: row.owner_scope === 1 && hasOwnerScope(ctx.actor) ? 1 : 0,
       };
       const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours) };

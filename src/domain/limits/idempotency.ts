@@ -83,7 +83,9 @@ export async function claim(ctx: Machine, want: NewClaim) {
   }
   if (claimed.state === "mismatch") return base;
   const { status, body_stored } = claimed;
-  const stored = claimed.sealed ? unsealResponse(ctx.services.vault, scope, claimed.sealed) : { headers: {}, body: null };
+  const stored = claimed.sealed
+    ? unsealResponse(ctx.services.vault, scope, claimed.sealed)
+    : { headers: {}, body: null };
   const body = body_stored && stored.body ? stored.body.toString("base64") : null;
   return { ...base, response: { status, headers: stored.headers, body, body_stored } };
 }

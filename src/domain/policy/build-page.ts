@@ -15,12 +15,12 @@ export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;
 /** Keys per read: blocks the event loop for about two milliseconds, not for a whole page. */
 const CHUNK_KEYS = 2_000;
 
-function narrowing(head: Head, { env, tenants }: Filter): PolicySelection {
+function selectionOf(head: Head, { env, tenants }: Filter): PolicySelection {
   return { project_id: head.project_id, env, tenants, defaults: head.default_rate_limits };
 }
 
-/** The fields before the list, as open JSON. */
-function opening(ctx: Ctx, head: Head, filter: Filter, object: string, versions: Record<string, number>): string {
+/** The JSON up to the list, without the closing brace. */
+function jsonHead(ctx: Ctx, head: Head, filter: Filter, object: string, versions: Record<string, number>): string {
   const fields = {
     object,
     workspace_id: head.workspace_id,
@@ -43,7 +43,7 @@ function pageOf(
   return { tag, chunks, encoded: {}, bytes, last, staleAt };
 }
 
-/** Stands for a delta that cannot be told: above the ceiling, or of changes too long ago. */
+/** Sentinel: there is no delta, because it has too many changes or its versions are too old. */
 export const NO_DELTA = pageOf("", []);
 
 export async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: number, limit: number): Promise<Page> {
@@ -55,21 +55,27 @@ export async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: nu
   return deltaPage(ctx, head, filter, { since, ...changes }, next.changed_at + DELTA_AGE_MAX_MS + 1);
 }
 
-type Told = { version: number; changes: Change[] };
+type Changes = { version: number; changes: Change[] };
 
-/** Whole versions only, up to `limit` changes; null when a single one is above the ceiling. */
-async function changesWithin(ctx: Ctx, head: Head, filter: Filter, since: number, limit: number): Promise<Told | null> {
-  const wanted = { ...narrowing(head, filter), since, upTo: head.version };
-  const changes = await changesSince(ctx.services.store.read, { ...wanted, limit: limit + 1 });
+/** Up to `limit` changes, whole versions only; null when a single version exceeds the ceiling. */
+async function changesWithin(
+  ctx: Ctx,
+  head: Head,
+  filter: Filter,
+  since: number,
+  limit: number,
+): Promise<Changes | null> {
+  const selection = { ...selectionOf(head, filter), since, upTo: head.version };
+  const changes = await changesSince(ctx.services.store.read, { ...selection, limit: limit + 1 });
   const first = changes[limit];
   if (!first) return { version: head.version, changes };
-  // Cut between versions: half of one must never look like the whole of it.
+  // Cut between versions: a partial version must never look complete.
   const cut = first.policy_version;
   const whole = changes.filter(({ policy_version }) => policy_version < cut);
   const last = whole.at(-1);
   if (last) return { version: last.policy_version, changes: whole };
   const ceiling = ctx.services.settings.snapshot_max_keys;
-  const one = await changesSince(ctx.services.store.read, { ...wanted, upTo: cut, limit: ceiling + 1 });
+  const one = await changesSince(ctx.services.store.read, { ...selection, upTo: cut, limit: ceiling + 1 });
   return one.length > ceiling ? null : { version: cut, changes: one };
 }
 
@@ -77,25 +83,25 @@ function deltaPage(
   ctx: Ctx,
   head: Head,
   filter: Filter,
-  { since, version, changes }: Told & { since: number },
+  { since, version, changes }: Changes & { since: number },
   staleAt: number,
 ): Page {
   const entries = changes.map(({ entry }) => entry).join(",");
-  const text = `${opening(ctx, head, filter, "policy_delta", { since, version })},"changes":[${entries}]}`;
+  const text = `${jsonHead(ctx, head, filter, "policy_delta", { since, version })},"changes":[${entries}]}`;
   return pageOf(tagOf("delta", head, filter, version), [Buffer.from(text)], staleAt);
 }
 
 export async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start: Cursor, limit: number): Promise<Page> {
   const { services } = ctx;
   const tag = tagOf("snap", head, filter, start.version);
-  const open = opening(ctx, head, filter, "policy_snapshot", { version: start.version });
+  const open = jsonHead(ctx, head, filter, "policy_snapshot", { version: start.version });
   const entries = head.deleted ? NO_KEYS : await readKeys(ctx, head, filter, start.after, limit);
   const next = entries.more
     ? writeCursor(services, head.project_id, filter.segment, { ...start, after: entries.last })
     : null;
   const chunks = [Buffer.from(`${open},"keys":[`), ...entries.chunks];
   chunks.push(Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));
-  // The cursor in it grows old with the page.
+  // The cursor in the page ages with it.
   const staleAt = Math.min(entries.staleAt, entries.more ? services.clock.now() + KEEP_EXPIRED_MS : entries.staleAt);
   return pageOf(tag, chunks, staleAt, entries.more ? entries.last : null);
 }
@@ -107,11 +113,11 @@ const COMMA = Buffer.from(",");
 
 async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, limit: number): Promise<Keys> {
   const { store, clock } = ctx.services;
-  const wanted = { ...narrowing(head, filter), expiredBefore: clock.now() - KEEP_EXPIRED_MS };
+  const selection = { ...selectionOf(head, filter), expiredBefore: clock.now() - KEEP_EXPIRED_MS };
   const keys: Keys = { ...NO_KEYS, chunks: [], last: after };
   for (let left = limit; left > 0; ) {
     const size = Math.min(left, CHUNK_KEYS);
-    const chunk = await snapshotChunk(store.read, { ...wanted, after: keys.last, limit: size });
+    const chunk = await snapshotChunk(store.read, { ...selection, after: keys.last, limit: size });
     if (chunk.n > 0) {
       if (keys.chunks.length > 0) keys.chunks.push(COMMA);
       keys.chunks.push(chunk.entries);
@@ -122,6 +128,6 @@ async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, lim
     left -= chunk.n;
     await new Promise((resolve) => setImmediate(resolve));
   }
-  const beyond = await snapshotChunk(store.read, { ...wanted, after: keys.last, limit: 1 });
-  return { ...keys, more: beyond.n > 0 };
+  const following = await snapshotChunk(store.read, { ...selection, after: keys.last, limit: 1 });
+  return { ...keys, more: following.n > 0 };
 }

@@ -1,5 +1,5 @@
-// Where a paged snapshot goes on. The text is base64url of JSON {v, p, f, n, k, t} followed by 16 bytes of
-// HMAC-SHA-256: project, filter, the first page's version, the last key told, and when the cursor was made.
+// The cursor of a paged snapshot: base64url of JSON {v, p, f, n, k, t} followed by 16 bytes of HMAC-SHA-256. The fields are
+// format version, project, filter, policy version of the first page, last key id sent, and creation time.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { failField, type Failure } from "../../kernel/errors.ts";
 import type { Services } from "../core/context.ts";
@@ -12,11 +12,11 @@ export type Cursor = { version: number; after: string };
 
 type Wire = { v: number; p: string; f: string; n: number; k: string; t: number };
 
-const keys = new WeakMap<Services["vault"], Uint8Array>();
+const macKeys = new WeakMap<Services["vault"], Uint8Array>();
 
 function macOf(services: Services, text: Uint8Array): Buffer {
-  const key = keys.get(services.vault) ?? services.vault.derive("cursor");
-  keys.set(services.vault, key);
+  const key = macKeys.get(services.vault) ?? services.vault.derive("cursor");
+  macKeys.set(services.vault, key);
   return createHmac("sha256", key).update(text).digest().subarray(0, MAC_BYTES);
 }
 
@@ -33,19 +33,19 @@ export function writeCursor(services: Services, project_id: string, filter: stri
   return Buffer.concat([text, macOf(services, text)]).toString("base64url");
 }
 
-/** Bad, foreign, of another filter or too old: one refusal for all, so that nothing can be learnt by trying. */
+/** Malformed, forged, outdated and foreign cursors all get the same failure, so that probing reveals nothing. */
 export function readCursor(services: Services, project_id: string, filter: string, text: string): Cursor {
   const bytes = Buffer.from(text, "base64url");
   const body = bytes.subarray(0, Math.max(0, bytes.length - MAC_BYTES));
   const mac = bytes.subarray(body.length);
-  if (mac.length !== MAC_BYTES || !timingSafeEqual(mac, macOf(services, body))) throw refusal();
-  if (bytes.toString("base64url") !== text) throw refusal(); // one spelling a cursor
+  if (mac.length !== MAC_BYTES || !timingSafeEqual(mac, macOf(services, body))) throw invalidCursor();
+  if (bytes.toString("base64url") !== text) throw invalidCursor(); // only the canonical encoding
   const { v, p, f, n, k, t } = JSON.parse(body.toString()) as Wire;
-  if (v !== VERSION || p !== project_id || f !== filter || services.clock.now() - t > AGE_MAX_MS) throw refusal();
+  if (v !== VERSION || p !== project_id || f !== filter || services.clock.now() - t > AGE_MAX_MS) throw invalidCursor();
   return { version: n, after: k };
 }
 
-function refusal(): Failure {
+function invalidCursor(): Failure {
   return failField(
     "invalid_query",
     "cursor",

@@ -1,6 +1,6 @@
-// The feed's memory in this process: each project's head, the pages, and the polls that wait for a version to move.
-// A head may be remembered only where every change passes through this process (SQLite); on PostgreSQL another process
-// may have moved it, and a poll after a revocation must see it, so there the head is always read.
+// In-process state of the policy feed: project heads, cached pages and long polls. Caution: heads are cached only on SQLite,
+// where every change passes through this process. On PostgreSQL another process may have changed the policy, and a poll
+// after a revocation must see it, so the head is always read. bench: parts/policy-delta
 import { BoundedMap } from "../../kernel/lru.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { Store } from "../../store/store.ts";
@@ -22,14 +22,14 @@ const SUBSCRIPTIONS_MAX = 10_000;
 
 export class Feed {
   readonly pages = new PageCache();
-  /** How often a head was found in memory, and how often it was read. */
+  /** Cache hits and misses of heads, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
   readonly #store: Store;
   readonly #heads = new BoundedMap<string, Head>({ max: HEADS_MAX });
   readonly #subscriptions = new Map<string, Set<Subscription>>();
-  /** Reads that began after the project's last wake: those woken by it share one. */
+  /** One read per project and change, shared by all polls that the change has woken. */
   readonly #rereads = new Map<string, Promise<Head>>();
-  /** Moves with every change: a head read before it must not be kept after it. */
+  /** Raised by every change: a head read before one must not be cached after it. */
   #epoch = 0;
   #waiting = 0;
   #stopped = false;
@@ -50,6 +50,7 @@ export class Feed {
     });
   }
 
+  /** Open subscriptions, for /metrics. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -58,10 +59,10 @@ export class Feed {
     const known = this.#heads.get(project_id);
     if (!known) return this.#readHead(workspace_id, project_id);
     this.reads.hits++;
-    return owned(known, workspace_id);
+    return requireOwner(known, workspace_id);
   }
 
-  /** For somebody who was just woken: a thousand of them read the head once. */
+  /** The head for a poll that was just woken: all polls of the project share one read. */
   async headAfterChange(workspace_id: string, project_id: string): Promise<Head> {
     let reread = this.#rereads.get(project_id);
     if (!reread) {
@@ -71,7 +72,7 @@ export class Feed {
       });
       this.#rereads.set(project_id, reread);
     }
-    return owned(await reread, workspace_id);
+    return requireOwner(await reread, workspace_id);
   }
 
   async #readHead(workspace_id: string, project_id: string): Promise<Head> {
@@ -90,10 +91,10 @@ export class Feed {
     if (this.#store.dialect === "sqlite" && epoch === this.#epoch) {
       this.#heads.set(project_id, head);
     }
-    return owned(head, workspace_id);
+    return requireOwner(head, workspace_id);
   }
 
-  /** Joins those who wait for this project; undefined when there are too many, or the service is stopping. */
+  /** Undefined when there are too many subscriptions, or the service is stopping. */
   subscribe(project_id: string, waitMs: number, onDisconnect: OnDisconnect): Subscription | undefined {
     if (this.#stopped || this.#waiting >= SUBSCRIPTIONS_MAX) return undefined;
     const set = this.#subscriptions.get(project_id) ?? new Set();
@@ -108,7 +109,7 @@ export class Feed {
     return subscription;
   }
 
-  /** Answers everybody who waits, and lets nobody wait any more. */
+  /** Ends all subscriptions and rejects new ones. */
   stop(): void {
     this.#stopped = true;
     for (const set of this.#subscriptions.values()) for (const subscription of set) subscription.end();
@@ -120,7 +121,7 @@ export class Feed {
   }
 }
 
-function owned(head: Head, workspace_id: string): Head {
+function requireOwner(head: Head, workspace_id: string): Head {
   if (head.workspace_id !== workspace_id) throw fail("project_not_found");
   return head;
 }

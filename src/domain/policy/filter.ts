@@ -1,4 +1,4 @@
-// Which part of a project's policy a poll asks for, and the tag that names its content at one version.
+// The part of a project's policy that a poll requests, and the tag (ETag) that names its content at one version.
 import { hash } from "node:crypto";
 import type { Env } from "../../kernel/credentials.ts";
 import type { Ctx } from "../core/context.ts";
@@ -7,15 +7,15 @@ import type { Head } from "./feed.ts";
 
 export type Filter = { env: Env | null; tenants: readonly string[]; segment: string };
 
-const whole = (env: Env | null): Filter => Object.freeze({ env, tenants: [], segment: `${env ?? "all"}:all` });
-const WHOLE = { live: whole("live"), test: whole("test"), all: whole(null) };
+const unfiltered = (env: Env | null): Filter => Object.freeze({ env, tenants: [], segment: `${env ?? "all"}:all` });
+const UNFILTERED = { live: unfiltered("live"), test: unfiltered("test"), all: unfiltered(null) };
 
 export function filterOf(
   ctx: Ctx,
   query: { env?: Env | undefined; tenant_id?: readonly string[] | undefined },
 ): Filter {
   const env = visibleEnv(ctx.actor, query.env) ?? null;
-  if (!query.tenant_id) return WHOLE[env ?? "all"];
+  if (!query.tenant_id) return UNFILTERED[env ?? "all"];
   const tenants = [...new Set(query.tenant_id)].toSorted();
   return { env, tenants, segment: `${env ?? "all"}:t-${hash("sha256", tenants.join(",")).slice(0, 16)}` };
 }

@@ -1,80 +1,80 @@
-// Answers of the policy feed, kept serialised: a fleet asks for the same page a thousand times. Bounded by bytes, the
-// least recently used goes first; whoever asks for a page that is being built waits for that one. A large page is kept
-// compressed only: a hundred thousand keys then take five megabytes instead of thirty.
+// LRU cache of serialised policy pages, bounded by bytes: all nodes of a fleet request the same pages. Concurrent requests
+// for one page share one build. Large pages are kept compressed only (100,000 keys: 5 MB instead of 30).
+// bench: feed/snapshot, feed/delta
 import { promisify } from "node:util";
 import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
 
 export type Encoding = "zstd" | "gzip";
 
 export type Page = {
-  /** Names the content: equal tags, equal policy. */
+  /** Names the content: equal tags mean equal policy. */
   readonly tag: string;
-  /** Null once the page is kept compressed only. */
+  /** Null once only the compressed form is kept. */
   chunks: readonly Uint8Array[] | null;
   readonly encoded: Partial<Record<Encoding, Promise<Uint8Array>>>;
   readonly bytes: number;
-  /** The last key told, when more were left out: `next_cursor` leads on from it. */
+  /** The last key id in it, when there are more: `next_cursor` continues after it. */
   readonly last: string | null;
-  /** From then on a key in it has been expired for too long to be told of. */
+  /** When to rebuild it: a key in it will then have been expired for too long. */
   readonly staleAt: number;
 };
 
 const BYTES_MAX = 64 * 1024 * 1024;
-/** Compressing less than this saves nothing on the wire. */
+/** Smaller pages are sent uncompressed. */
 const COMPRESS_MIN = 1_024;
 const LARGE = 256 * 1024;
-/** Large pages are compressed when none was built for so long: before, it would hold up whoever waits for the next one. */
-const QUIET_MS = 100;
-/** So many bytes wait for that. The oldest of more are let go, and built again then: all at once would be the snapshot's size. */
-const WAITING_BYTES_MAX = 4 * 1024 * 1024;
-/** So many pages wait for that, built or not. */
-const WAITING_MAX = 32;
-/** What a kept page takes besides its bytes and its key: the answer made of it, its place in the lists. Measured. */
-const BESIDES = 2 * 1024;
+/** Large pages are compressed after this long without a build: earlier, it would delay the next page. */
+const IDLE_MS = 100;
+/** Uncompressed bytes that may wait for that. Beyond it the oldest are evicted and rebuilt later. */
+const UNCOMPRESSED_BYTES_MAX = 4 * 1024 * 1024;
+/** Pages that may wait for that, evicted ones included. */
+const UNCOMPRESSED_MAX = 32;
+/** Memory of an entry beside its bytes and key, measured. */
+const ENTRY_OVERHEAD = 2 * 1024;
 
-/** Bytes that a compressor hands over at a time: each piece costs a turn of the event loop. */
-const PIECE = 64 * 1024;
+/** Output chunk of the compressors: each chunk costs a turn of the event loop. */
+const OUTPUT_CHUNK = 64 * 1024;
 
 const compressors: Record<Encoding, (bytes: number) => Gzip | ZstdCompress> = {
   zstd: (bytes) =>
     createZstdCompress({
-      chunkSize: PIECE,
+      chunkSize: OUTPUT_CHUNK,
       pledgedSrcSize: bytes,
       params: { [constants.ZSTD_c_compressionLevel]: 1 },
     }),
-  gzip: () => createGzip({ chunkSize: PIECE, level: 1 }),
+  gzip: () => createGzip({ chunkSize: OUTPUT_CHUNK, level: 1 }),
 };
 
-/** Chunk by chunk: joined first, a page would be in memory twice. */
-async function squeeze(chunks: readonly Uint8Array[], bytes: number, encoding: Encoding): Promise<Uint8Array> {
+/** Chunk by chunk: concatenated first, a page would be in memory twice. */
+async function compress(chunks: readonly Uint8Array[], bytes: number, encoding: Encoding): Promise<Uint8Array> {
   const compressor = compressors[encoding](bytes);
   for (const chunk of chunks) compressor.write(chunk);
   compressor.end();
-  const pieces: Uint8Array[] = [];
-  for await (const piece of compressor) pieces.push(piece as Uint8Array);
-  return owned(Buffer.concat(pieces));
+  const compressed: Uint8Array[] = [];
+  for await (const chunk of compressor) compressed.push(chunk as Uint8Array);
+  return detach(Buffer.concat(compressed));
 }
 
-/** A short Buffer is a view of a slab that it shares with others: kept, it would keep all of that. */
-function owned(bytes: Uint8Array): Uint8Array {
+/** Copies a view of a shared pool buffer, which would otherwise keep the whole pool alive. */
+function detach(bytes: Uint8Array): Uint8Array {
   return bytes.buffer.byteLength === bytes.length ? bytes : new Uint8Array(bytes);
 }
 
-type Kept = { page: Page; bytes: number };
+type Entry = { page: Page; bytes: number };
 type Build = () => Promise<Page>;
 
 export class PageCache {
-  readonly #kept = new Map<string, Kept>();
-  /** How often a page was ready, and how often it was not. */
+  readonly #entries = new Map<string, Entry>();
+  /** Cache hits and misses, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
   readonly #building = new Map<string, Promise<Page>>();
-  /** The pages that are counted: what happens to a page that was dropped is nobody's to count. */
-  readonly #counted = new WeakMap<Page, Kept>();
-  /** Large pages not compressed yet, oldest first; null stands for one that was let go. */
-  readonly #waiting = new Map<string, { page: Page | null; build: Build }>();
+  /** Pages whose bytes are counted. An evicted page may still be compressed, but no longer counts. */
+  readonly #counted = new WeakMap<Page, Entry>();
+  /** Large pages still to be compressed, oldest first; `page` is null once it was evicted. */
+  readonly #uncompressed = new Map<string, { page: Page | null; build: Build }>();
   readonly #bytesMax: number;
   #bytes = 0;
-  #quiet: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | undefined;
   #compressing = false;
 
   constructor(bytesMax = BYTES_MAX) {
@@ -85,147 +85,146 @@ export class PageCache {
     return this.#bytes;
   }
 
-  /** The page known by this key, built if it must be. */
+  /** The page with this key, built if it is not cached. */
   get(key: string, now: number, build: Build): Page | Promise<Page> {
-    const kept = this.#kept.get(key);
-    if (kept && now < kept.page.staleAt) {
-      this.#kept.delete(key);
-      this.#kept.set(key, kept);
+    const entry = this.#entries.get(key);
+    if (entry && now < entry.page.staleAt) {
+      this.#entries.delete(key);
+      this.#entries.set(key, entry);
       this.reads.hits++;
-      return kept.page;
+      return entry.page;
     }
     this.reads.misses++;
     return this.#building.get(key) ?? this.#build(key, build);
   }
 
-  /** Builds the page for somebody who will ask for it soon, once those who wait now have been answered. */
-  prepare(key: string, now: number, build: Build): void {
+  /** Builds a page that will be requested soon, after the current requests were served. */
+  prefetch(key: string, now: number, build: Build): void {
     setImmediate(() => {
-      const kept = this.#kept.get(key);
-      if ((kept && now < kept.page.staleAt) || this.#building.has(key)) return;
-      this.#build(key, build).catch(() => {}); // whoever asks for it meets what is wrong
+      const entry = this.#entries.get(key);
+      if ((entry && now < entry.page.staleAt) || this.#building.has(key)) return;
+      this.#build(key, build).catch(() => {}); // a request for the page reports the error
     });
   }
 
-  /** `soon`: a large one is compressed when it is quiet. */
-  #build(key: string, build: Build, soon = true): Promise<Page> {
+  #build(key: string, build: Build, compressLater = true): Promise<Page> {
     const building = build()
-      .then((page) => this.#keep(key, page, soon ? build : null))
+      .then((page) => this.#insert(key, page, compressLater ? build : null))
       .finally(() => this.#building.delete(key));
     this.#building.set(key, building);
     return building;
   }
 
-  /** Whether it is sent as it is, whatever the caller takes. */
+  /** Whether it is always sent uncompressed. */
   isSmall(page: Page): boolean {
     return page.bytes < COMPRESS_MIN;
   }
 
-  /** The page's bytes in this encoding, made once; undefined when it is better sent as it is. */
+  /** The page in this encoding, compressed once; undefined when it is sent uncompressed. */
   encoded(page: Page, encoding: Encoding): Promise<Uint8Array> | undefined {
     if (this.isSmall(page)) return undefined;
     const known = page.encoded[encoding];
     if (known) return known;
-    const work = this.plain(page).then((chunks) => squeeze(chunks, page.bytes, encoding));
+    const work = this.plain(page).then((chunks) => compress(chunks, page.bytes, encoding));
     page.encoded[encoding] = work;
     work.then(
       ({ length }) => {
         this.#grow(page, length);
-        if (encoding === "zstd" && page.bytes >= LARGE) this.#dropPlain(page);
+        if (encoding === "zstd" && page.bytes >= LARGE) this.#dropChunks(page);
       },
       () => delete page.encoded[encoding],
     );
     return work;
   }
 
-  /** The page's bytes as they are. */
+  /** The uncompressed page. */
   async plain(page: Page): Promise<readonly Uint8Array[]> {
     if (page.chunks) return page.chunks;
-    return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? NOTHING, { chunkSize: page.bytes })];
+    return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? EMPTY, { chunkSize: page.bytes })];
   }
 
-  #keep(key: string, page: Page, build: Build | null): Page {
-    this.#drop(key);
-    page.chunks = page.chunks?.map(owned) ?? null;
-    const kept: Kept = { page, bytes: 0 };
-    this.#kept.set(key, kept);
-    this.#counted.set(page, kept);
-    this.#grow(page, page.bytes + key.length + BESIDES);
-    if (build && page.bytes >= LARGE) this.#compressSoon(key, page, build);
+  #insert(key: string, page: Page, build: Build | null): Page {
+    this.#evict(key);
+    page.chunks = page.chunks?.map(detach) ?? null;
+    const entry: Entry = { page, bytes: 0 };
+    this.#entries.set(key, entry);
+    this.#counted.set(page, entry);
+    this.#grow(page, page.bytes + key.length + ENTRY_OVERHEAD);
+    if (build && page.bytes >= LARGE) this.#compressLater(key, page, build);
     return page;
   }
 
-  #compressSoon(key: string, page: Page, build: Build): void {
-    // Let go, and asked for again before there was a quiet moment: it is wanted by many.
-    if (this.#waiting.delete(key)) {
+  #compressLater(key: string, page: Page, build: Build): void {
+    // Evicted and requested again before the cache was idle: in demand, so compress it now.
+    if (this.#uncompressed.delete(key)) {
       this.encoded(page, "zstd")?.catch(() => {});
       return;
     }
-    this.#waiting.set(key, { page, build });
-    this.#letGo(key);
-    this.#quiet ??= setTimeout(() => void this.#compressWaiting(), QUIET_MS).unref();
-    this.#quiet.refresh();
+    this.#uncompressed.set(key, { page, build });
+    this.#trimUncompressed(key);
+    this.#idleTimer ??= setTimeout(() => void this.#compressPending(), IDLE_MS).unref();
+    this.#idleTimer.refresh();
   }
 
-  /** All but the newest, as far as there are too many. */
-  #letGo(newest: string): void {
+  /** Evicts the oldest uncompressed pages beyond the bounds, but never the newest. */
+  #trimUncompressed(newest: string): void {
     let bytes = 0;
-    for (const [key, { page }] of this.#waiting) {
+    for (const [key, { page }] of this.#uncompressed) {
       if (page?.encoded.zstd)
-        this.#waiting.delete(key); // somebody took it compressed
+        this.#uncompressed.delete(key); // compressed by a request meanwhile
       else bytes += page?.bytes ?? 0;
     }
-    for (const [key, waiting] of this.#waiting) {
+    for (const [key, candidate] of this.#uncompressed) {
       if (key === newest) return;
-      if (bytes > WAITING_BYTES_MAX && waiting.page) {
-        bytes -= waiting.page.bytes;
-        waiting.page = null;
-        this.#drop(key);
+      if (bytes > UNCOMPRESSED_BYTES_MAX && candidate.page) {
+        bytes -= candidate.page.bytes;
+        candidate.page = null;
+        this.#evict(key);
       }
-      if (this.#waiting.size > WAITING_MAX) this.#waiting.delete(key);
+      if (this.#uncompressed.size > UNCOMPRESSED_MAX) this.#uncompressed.delete(key);
     }
   }
 
-  /** One after the other. Should one fail, it stays as it is, or is built for whoever asks for it next. */
-  async #compressWaiting(): Promise<void> {
+  /** One after the other. A page that fails stays uncompressed, or is rebuilt by the next request. */
+  async #compressPending(): Promise<void> {
     if (this.#compressing) return;
     this.#compressing = true;
-    for (const [key, { page, build }] of this.#waiting) {
-      this.#waiting.delete(key);
+    for (const [key, { page, build }] of this.#uncompressed) {
+      this.#uncompressed.delete(key);
       try {
-        const whole = page ?? (await (this.#building.get(key) ?? this.#build(key, build, false)));
-        if (this.#counted.has(whole)) await this.encoded(whole, "zstd");
+        const current = page ?? (await (this.#building.get(key) ?? this.#build(key, build, false)));
+        if (this.#counted.has(current)) await this.encoded(current, "zstd");
       } catch {
-        // As it was.
+        // See above.
       }
     }
     this.#compressing = false;
   }
 
-  #dropPlain(page: Page): void {
+  #dropChunks(page: Page): void {
     if (!page.chunks) return;
     page.chunks = null;
     this.#grow(page, -page.bytes);
   }
 
   #grow(page: Page, by: number): void {
-    const kept = this.#counted.get(page);
-    if (!kept) return;
-    kept.bytes += by;
+    const entry = this.#counted.get(page);
+    if (!entry) return;
+    entry.bytes += by;
     this.#bytes += by;
-    for (const key of this.#kept.keys()) {
+    for (const key of this.#entries.keys()) {
       if (this.#bytes <= this.#bytesMax) return;
-      this.#drop(key);
+      this.#evict(key);
     }
   }
 
-  #drop(key: string): void {
-    const kept = this.#kept.get(key);
-    if (!kept) return;
-    this.#kept.delete(key);
-    this.#counted.delete(kept.page);
-    this.#bytes -= kept.bytes;
+  #evict(key: string): void {
+    const entry = this.#entries.get(key);
+    if (!entry) return;
+    this.#entries.delete(key);
+    this.#counted.delete(entry.page);
+    this.#bytes -= entry.bytes;
   }
 }
 
-const NOTHING = new Uint8Array();
+const EMPTY = new Uint8Array();

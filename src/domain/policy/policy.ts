@@ -1,5 +1,6 @@
-// The policy feed: whole policy in pages, then what changed. List-then-watch: every page reports the first page's
-// version and may already show later changes; the delta since that version tells them again, so a node converges.
+// The policy feed: a snapshot in pages, then deltas (docs/design/0004-policy-feed-and-versions.md). List-then-watch: every
+// page carries the version of the first page and may already contain later changes; the delta since that version repeats
+// them, so nodes converge.
 import { fail } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
@@ -23,25 +24,24 @@ export type FeedQuery = {
 export type SnapshotQuery = FeedQuery & { cursor?: string | undefined };
 export type DeltaQuery = FeedQuery & { since: number; wait_ms: number; leaving: "true" | "false" };
 
-/** What to answer: the content's tag, and the page unless the caller has it already. */
+/** `page` is null when the caller already has the content with this tag. */
 export type FeedResponse = { tag: string; page: Page | null };
 
-/** A page, and how to have the next one ready for whoever is sent this one. */
-type Found = { tag: string; page: Page; prepareNext?: () => void };
+type FoundPage = { tag: string; page: Page; prefetchNext?: () => void };
 
-/** Whoever takes a page takes the next one too: it is made while this one is on its way. */
-function told({ tag, page, prepareNext }: Found): FeedResponse {
-  prepareNext?.();
+/** Prefetches the next page while this one is being sent. bench: feed/snapshot */
+function sendAndPrefetch({ tag, page, prefetchNext }: FoundPage): FeedResponse {
+  prefetchNext?.();
   return { tag, page };
 }
 
-/** Whether the caller already holds what this tag names. */
+/** Whether the caller already has the content with this tag. */
 export type HasTag = (tag: string) => boolean;
 
 export async function policySnapshot(
   ctx: Ctx<SecretKeyActor>,
   query: SnapshotQuery,
-  holds: HasTag,
+  hasTag: HasTag,
 ): Promise<FeedResponse> {
   const { services } = ctx;
   const filter = filterOf(ctx, query);
@@ -50,23 +50,23 @@ export async function policySnapshot(
     query.cursor === undefined ? null : readCursor(services, head.project_id, filter.segment, query.cursor);
   if (query.node) services.nodes.seen(head, query.node, filter.env ?? "all");
   const tag = tagOf("snap", head, filter, head.version);
-  // All pages of a version share its tag, so only a whole answer may be spared.
-  if (!cursor && holds(tag)) return { tag, page: null };
-  return told(await wholePolicy(ctx, head, filter, query.max_keys, cursor));
+  // All pages of a version share its tag, so a 304 is possible for the first page only.
+  if (!cursor && hasTag(tag)) return { tag, page: null };
+  return sendAndPrefetch(await findSnapshot(ctx, head, filter, query.max_keys, cursor));
 }
 
-/** Answers without a promise where it can: most polls of a fleet bring no news and meet a remembered head. */
+/** Returns without a promise in the common case: no change, and the head is cached. bench: parts/policy-delta */
 export function policyDelta(
   ctx: Ctx<SecretKeyActor>,
   query: DeltaQuery,
-  holds: HasTag,
+  hasTag: HasTag,
   onDisconnect: OnDisconnect,
 ): FeedResponse | Promise<FeedResponse> {
   const { services, actor } = ctx;
   const filter = filterOf(ctx, query);
   const head = services.feed.head(actor.workspace_id, query.project_id);
-  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, holds, onDisconnect));
-  return deltaAt(ctx, head, filter, query, holds, onDisconnect);
+  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, hasTag, onDisconnect));
+  return deltaAt(ctx, head, filter, query, hasTag, onDisconnect);
 }
 
 function deltaAt(
@@ -74,28 +74,28 @@ function deltaAt(
   head: Head,
   filter: Filter,
   query: DeltaQuery,
-  holds: HasTag,
+  hasTag: HasTag,
   onDisconnect: OnDisconnect,
 ): FeedResponse | Promise<FeedResponse> {
   if (query.node) acknowledge(ctx, head, filter, query, query.node);
   const waits = query.wait_ms > 0 && query.leaving === "false";
   if (query.since === head.version && !waits) return { tag: tagOf("delta", head, filter, head.version), page: null };
-  return newsOrNothing(ctx, head, filter, query, holds, onDisconnect);
+  return awaitDelta(ctx, head, filter, query, hasTag, onDisconnect);
 }
 
-async function newsOrNothing(
+async function awaitDelta(
   ctx: Ctx<SecretKeyActor>,
-  then: Head,
+  current: Head,
   filter: Filter,
   query: DeltaQuery,
-  holds: HasTag,
+  hasTag: HasTag,
   onDisconnect: OnDisconnect,
 ): Promise<FeedResponse> {
   const { since } = query;
-  const head = since === then.version ? await moved(ctx, then, query, onDisconnect) : then;
+  const head = since === current.version ? await awaitChange(ctx, current, query, onDisconnect) : current;
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
-  const fed = await newsSince(ctx, head, filter, query);
-  return holds(fed.tag) ? { tag: fed.tag, page: null } : told(fed);
+  const found = await deltaSince(ctx, head, filter, query);
+  return hasTag(found.tag) ? { tag: found.tag, page: null } : sendAndPrefetch(found);
 }
 
 function acknowledge(ctx: Ctx, head: Head, filter: Filter, { since, leaving }: DeltaQuery, node: string): void {
@@ -104,8 +104,8 @@ function acknowledge(ctx: Ctx, head: Head, filter: Filter, { since, leaving }: D
   else if (since <= head.version) ctx.services.nodes.acknowledge(head, node, scope, since);
 }
 
-/** The head once it has moved on from `since`, or as it is when the time is up or the caller is gone. */
-async function moved(
+/** The head once it differs from `since`, or the current one when the time is up or the caller has disconnected. */
+async function awaitChange(
   ctx: Ctx<SecretKeyActor>,
   head: Head,
   query: DeltaQuery,
@@ -115,7 +115,7 @@ async function moved(
   const subscription = feed.subscribe(head.project_id, query.wait_ms, onDisconnect);
   if (!subscription) return head;
   try {
-    // Looked at again after joining: a change between the first look and then has woken nobody.
+    // Read again after subscribing: a change in between was not notified.
     let now = await feed.head(ctx.actor.workspace_id, head.project_id);
     while (now.version === query.since && !subscription.ended) {
       await subscription.changed();
@@ -127,17 +127,17 @@ async function moved(
   }
 }
 
-async function newsSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<Found> {
+async function deltaSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<FoundPage> {
   const { feed, clock } = ctx.services;
   const { since, max_keys } = query;
-  if (head.deleted || isTooFarBehind(head, since)) return wholePolicy(ctx, head, filter, max_keys, null);
+  if (head.deleted || needsSnapshot(head, since)) return findSnapshot(ctx, head, filter, max_keys, null);
   const limit = pageLimit(ctx, max_keys);
   const key = `delta:${head.project_id}:${filter.segment}:${since}:${head.version}:${limit}`;
   const page = await feed.pages.get(key, clock.now(), () => buildDelta(ctx, head, filter, since, limit));
-  return page === NO_DELTA ? wholePolicy(ctx, head, filter, max_keys, null) : { tag: page.tag, page };
+  return page === NO_DELTA ? findSnapshot(ctx, head, filter, max_keys, null) : { tag: page.tag, page };
 }
 
-function isTooFarBehind(head: Head, since: number): boolean {
+function needsSnapshot(head: Head, since: number): boolean {
   if (since === 0 || since > head.version || since < head.min_delta_version) return true;
   return head.version - since > DELTA_VERSIONS_MAX;
 }
@@ -147,13 +147,13 @@ function pageLimit(ctx: Ctx, max_keys: number | undefined): number {
   return Math.min(max_keys ?? ceiling, ceiling);
 }
 
-async function wholePolicy(
+async function findSnapshot(
   ctx: Ctx,
   head: Head,
   filter: Filter,
   max_keys: number | undefined,
   cursor: Cursor | null,
-): Promise<Found> {
+): Promise<FoundPage> {
   const { pages } = ctx.services.feed;
   const now = ctx.services.clock.now();
   const limit = pageLimit(ctx, max_keys);
@@ -165,5 +165,5 @@ async function wholePolicy(
   if (page.last === null) return { tag: page.tag, page };
   if (max_keys === undefined && !cursor) throw fail("snapshot_too_large");
   const next = { ...start, after: page.last };
-  return { tag: page.tag, page, prepareNext: () => pages.prepare(key(next), now, build(next)) };
+  return { tag: page.tag, page, prefetchNext: () => pages.prefetch(key(next), now, build(next)) };
 }

@@ -6,8 +6,8 @@ import type { Ctx } from "../core/context.ts";
 import { NEVER_DISCONNECTS } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
 
-/** How often a waiting revocation reads acknowledgements that another process wrote. */
-const LOOK_EVERY_MS = 100;
+/** How often to read acknowledgements that other processes may have written. */
+const REREAD_MS = 100;
 
 export type Propagation = {
   version: number;
@@ -24,25 +24,25 @@ export type Propagation = {
   }[];
 };
 
-/** Waits until every live node that holds keys of this environment has the revocation, or the time is up. */
+/** Waits until all live nodes with keys of this environment have acknowledged the revocation, or the time is up. */
 export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Propagation> {
   const { clock, settings, nodes, feed, store } = ctx.services;
   const start = clock.now();
   const subscription = feed.subscribe(revoked.project_id, settings.revoke_wait_ms, NEVER_DISCONNECTS);
-  const silence = nodes.onWritten(() => subscription?.notify());
-  const look = store.dialect === "postgres" ? setInterval(() => subscription?.notify(), LOOK_EVERY_MS) : undefined;
+  const unsubscribe = nodes.onWritten(() => subscription?.notify());
+  const rereading = store.dialect === "postgres" ? setInterval(() => subscription?.notify(), REREAD_MS) : undefined;
   try {
     for (;;) {
       const rows = await nodesHolding(ctx, revoked);
       const acked = rows.filter(({ version }) => version >= revoked.version).length;
       const complete = acked === rows.length;
       if (complete || !subscription || subscription.ended)
-        return report(rows, revoked.version, complete, clock.now() - start);
+        return receipt(rows, revoked.version, complete, clock.now() - start);
       await subscription.changed();
     }
   } finally {
-    silence();
-    clearInterval(look);
+    unsubscribe();
+    clearInterval(rereading);
     subscription?.close();
   }
 }
@@ -53,7 +53,7 @@ async function nodesHolding(ctx: Ctx, { project_id, key }: Revoked): Promise<Pol
   return rows.filter(({ env_scope }) => env_scope === "all" || env_scope === key.env);
 }
 
-function report(rows: PolicyNodeRow[], version: number, complete: boolean, waited_ms: number): Propagation {
+function receipt(rows: PolicyNodeRow[], version: number, complete: boolean, waited_ms: number): Propagation {
   const nodes = rows.map((row) => ({
     node_id: row.node_id,
     env_scope: row.env_scope,

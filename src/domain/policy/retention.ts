@@ -1,31 +1,31 @@
-// What the feed keeps only for a while: the delta log (7 days and 10 000 versions) and nodes that fell silent (24 h).
+// Retention of the policy feed: the delta log (7 days and 10,000 versions) and silent nodes (24 hours).
 import { dropVersions, oldestVersion, projectsAfter } from "../../store/queries/policy.ts";
 import { reapNodes } from "../../store/queries/nodes.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { NODE_KEPT_MS } from "./node-registry.ts";
+import { NODE_RETENTION_MS } from "./node-registry.ts";
 import { DELTA_VERSIONS_MAX } from "./policy.ts";
 import { DELTA_AGE_MAX_MS } from "./build-page.ts";
 
-const PROJECTS_AT_A_TIME = 200;
+const PROJECTS_PER_PAGE = 200;
 
 export function reapSilentNodes(services: Services): Promise<number> {
-  return record(services, (tx) => reapNodes.run(tx, { seenBefore: services.clock.now() - NODE_KEPT_MS }));
+  return record(services, (tx) => reapNodes.run(tx, { seenBefore: services.clock.now() - NODE_RETENTION_MS }));
 }
 
-/** One small transaction a project that has something to forget; the others cost one point read. */
+/** One small transaction per project with outdated versions; other projects cost one point read. */
 export async function reapDeltaLog(services: Services): Promise<void> {
   const { store, clock } = services;
   const changedBefore = clock.now() - DELTA_AGE_MAX_MS;
   for (let after = ""; ; ) {
-    const projects = await projectsAfter.all(store.read, { after, limit: PROJECTS_AT_A_TIME });
+    const projects = await projectsAfter.all(store.read, { after, limit: PROJECTS_PER_PAGE });
     for (const { id, policy_version } of projects) {
       const upTo = policy_version - DELTA_VERSIONS_MAX;
       const oldest = await oldestVersion.first(store.read, { project_id: id });
       if (!oldest || (oldest.version > upTo && oldest.changed_at >= changedBefore)) continue;
       await record(services, (tx) => dropVersions.run(tx, { project_id: id, upTo, changedBefore }));
     }
-    if (projects.length < PROJECTS_AT_A_TIME) return;
+    if (projects.length < PROJECTS_PER_PAGE) return;
     after = projects.at(-1)?.id ?? "";
   }
 }

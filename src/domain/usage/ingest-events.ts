@@ -1,16 +1,16 @@
-// The validator of telemetry events, by hand: a schema library costs more than parsing the batch does. Unknown fields
-// pass (decision 10); every failure is named by its path, and no message echoes a value.
+// Hand-written validator of telemetry events: a schema library takes longer than parsing the batch. Unknown fields are
+// allowed; every problem is named by its path, and no message echoes a value. bench: ingest
 import type { Detail } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { parseTimestamp } from "../../kernel/timestamps.ts";
 import type { KeyPlace } from "../../store/queries/ingest.ts";
-import type { Known, Missing } from "./known-ids.ts";
+import type { KnownOwners, MissingIds } from "./known-ids.ts";
 
 export const DETAILS_MAX = 20;
 const SAMPLE_RATE_MIN = 0.0001;
 
-/** An event that passed, as far as the figures need it. */
+/** The fields of a valid event that the totals need. */
 export type WireEvent = {
   ts: string;
   project_id: string;
@@ -25,16 +25,16 @@ export type WireEvent = {
 
 export type Batch = { events: WireEvent[]; sample_rate: number; events_dropped: number };
 
-/** What one pass over the events found out. */
-export type Findings = {
+/** The result of one pass over the events. */
+export type CheckedEvents = {
   problems: Detail[];
   /** Milliseconds of each event's ts. */
   times: Float64Array;
-  /** The key of each event, where it is known already. */
-  places: (KeyPlace | undefined)[];
-  /** The events that are not simply of a known key, in its project and environment: whose they are must be looked at. */
-  doubtful: number[];
-  missing: Missing;
+  /** The owner of each event's key, where it is already known. */
+  keys: (KeyPlace | undefined)[];
+  /** Indexes of the events whose ids do not match a known key and still need an ownership check. */
+  unresolved: number[];
+  missing: MissingIds;
   live: boolean;
 };
 
@@ -44,7 +44,7 @@ function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Text of min to max code points; code units bound them, so most texts need no walk. */
+/** A string of min to max code points. The number of code units decides most cases without iterating. */
 function isText(value: unknown, min: number, max: number): boolean {
   if (typeof value !== "string" || value.length < min) return false;
   return value.length <= max || (value.length <= 2 * max && [...value].length <= max);
@@ -65,13 +65,13 @@ function isCount(value: unknown): value is number {
 class Problems {
   readonly list: Detail[] = [];
 
-  say(path: string, value: unknown, message: string): void {
+  add(path: string, value: unknown, message: string): void {
     if (this.list.length >= DETAILS_MAX) return;
     this.list.push({ path, message: value === undefined ? "is required" : message });
   }
 
-  at(i: number, name: string, value: unknown, message: string): void {
-    this.say(`events[${i}].${name}`, value, message);
+  addAt(i: number, name: string, value: unknown, message: string): void {
+    this.add(`events[${i}].${name}`, value, message);
   }
 
   get full(): boolean {
@@ -79,108 +79,108 @@ class Problems {
   }
 }
 
-/** The batch around the events. `eventsMax` is what one batch may hold. */
+/** Checks the batch except its events. */
 export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | null; problems: Detail[] } {
   const problems = new Problems();
   if (!isObject(value)) return { batch: null, problems: [{ path: "", message: "must be an object" }] };
   const { object, protocol_version, node_id, sdk, events, events_dropped = 0, sample_rate = 1 } = value;
-  const say = problems.say.bind(problems);
-  if (object !== "ingest_batch") say("object", object, "must be ingest_batch");
-  if (protocol_version !== 1) say("protocol_version", protocol_version, "must be 1");
+  const add = problems.add.bind(problems);
+  if (object !== "ingest_batch") add("object", object, "must be ingest_batch");
+  if (protocol_version !== 1) add("protocol_version", protocol_version, "must be 1");
   if (typeof node_id !== "string" || !/^[A-Za-z0-9._:-]{1,128}$/.test(node_id)) {
-    say("node_id", node_id, "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
+    add("node_id", node_id, "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
   }
-  if (!isObject(sdk)) say("sdk", sdk, "must be an object");
+  if (!isObject(sdk)) add("sdk", sdk, "must be an object");
   else {
-    if (!isText(sdk.name, 1, 64)) say("sdk.name", sdk.name, "must have 1 to 64 characters");
-    if (!isText(sdk.version, 1, 64)) say("sdk.version", sdk.version, "must have 1 to 64 characters");
+    if (!isText(sdk.name, 1, 64)) add("sdk.name", sdk.name, "must have 1 to 64 characters");
+    if (!isText(sdk.version, 1, 64)) add("sdk.version", sdk.version, "must have 1 to 64 characters");
   }
-  if (!Array.isArray(events)) say("events", events, "must be an array");
-  else if (events.length > eventsMax) say("events", events, `must have at most ${eventsMax} entries`);
-  if (!isCount(events_dropped)) say("events_dropped", events_dropped, "must be a whole number from 0");
-  if (!isSampleRate(sample_rate)) say("sample_rate", sample_rate, "must be from 0.0001 to 1");
+  if (!Array.isArray(events)) add("events", events, "must be an array");
+  else if (events.length > eventsMax) add("events", events, `must have at most ${eventsMax} entries`);
+  if (!isCount(events_dropped)) add("events_dropped", events_dropped, "must be a whole number from 0");
+  if (!isSampleRate(sample_rate)) add("sample_rate", sample_rate, "must be from 0.0001 to 1");
   const batch = { events, sample_rate, events_dropped } as Batch;
   return { batch: Array.isArray(events) && events.length <= eventsMax ? batch : null, problems: problems.list };
 }
 
-/** Checks the shape of every event, and which of its ids still have to be looked up. */
-export function checkEvents(events: readonly unknown[], known: Known): Findings {
+/** Checks the shape of every event, and collects the ids that still have to be looked up. */
+export function checkEvents(events: readonly unknown[], known: KnownOwners): CheckedEvents {
   const problems = new Problems();
-  const findings: Findings = {
+  const checked: CheckedEvents = {
     problems: problems.list,
     times: new Float64Array(events.length),
-    places: [],
-    doubtful: [],
+    keys: [],
+    unresolved: [],
     missing: { keys: new Set(), projects: new Set(), tenants: new Set() },
     live: false,
   };
   for (let i = 0; i < events.length && !problems.full; i++) {
     const event = events[i];
     if (!isObject(event)) {
-      problems.say(`events[${i}]`, event, "must be an object");
+      problems.add(`events[${i}]`, event, "must be an object");
       continue;
     }
-    const time = typeof event.ts === "string" ? timeOf(event.ts) : null;
-    if (time === null) problems.at(i, "ts", event.ts, "must be an ISO 8601 date-time");
-    else findings.times[i] = time;
+    const time = typeof event.ts === "string" ? parseEventTime(event.ts) : null;
+    if (time === null) problems.addAt(i, "ts", event.ts, "must be an ISO 8601 date-time");
+    else checked.times[i] = time;
     checkRequest(event, i, problems);
     checkContext(event, i, problems);
-    checkIds(event, i, problems, findings, known);
-    if (event.env === "live") findings.live = true;
+    checkIds(event, i, problems, checked, known);
+    if (event.env === "live") checked.live = true;
   }
-  return findings;
+  return checked;
 }
 
 function checkRequest(event: Fields, i: number, problems: Problems): void {
   const { method, path, route, status, duration_ms, request_id } = event;
-  if (!isText(method, 1, 16)) problems.at(i, "method", method, "must have 1 to 16 characters");
-  if (!isText(path, 0, 2048)) problems.at(i, "path", path, "must have at most 2048 characters");
+  if (!isText(method, 1, 16)) problems.addAt(i, "method", method, "must have 1 to 16 characters");
+  if (!isText(path, 0, 2048)) problems.addAt(i, "path", path, "must have at most 2048 characters");
   if (route !== null && !isText(route, 0, 512))
-    problems.at(i, "route", route, "must be null or have at most 512 characters");
+    problems.addAt(i, "route", route, "must be null or have at most 512 characters");
   if (!(Number.isInteger(status) && (status as number) >= 100 && (status as number) <= 599)) {
-    problems.at(i, "status", status, "must be a whole number from 100 to 599");
+    problems.addAt(i, "status", status, "must be a whole number from 100 to 599");
   }
   if (!(typeof duration_ms === "number" && duration_ms >= 0 && duration_ms < Infinity)) {
-    problems.at(i, "duration_ms", duration_ms, "must be a number from 0");
+    problems.addAt(i, "duration_ms", duration_ms, "must be a number from 0");
   }
-  if (!isText(request_id, 1, 128)) problems.at(i, "request_id", request_id, "must have 1 to 128 characters");
+  if (!isText(request_id, 1, 128)) problems.addAt(i, "request_id", request_id, "must have 1 to 128 characters");
 }
 
 function checkContext(event: Fields, i: number, problems: Problems): void {
   const { env, degraded, display_prefix, denial_reason, sample_rate } = event;
-  if (env !== "live" && env !== "test") problems.at(i, "env", env, "must be one of live, test");
-  if (typeof degraded !== "boolean") problems.at(i, "degraded", degraded, "must be true or false");
+  if (env !== "live" && env !== "test") problems.addAt(i, "env", env, "must be one of live, test");
+  if (typeof degraded !== "boolean") problems.addAt(i, "degraded", degraded, "must be true or false");
   if (!isTextOrNull(display_prefix, 128))
-    problems.at(i, "display_prefix", display_prefix, "must be null or have at most 128 characters");
+    problems.addAt(i, "display_prefix", display_prefix, "must be null or have at most 128 characters");
   if (!isTextOrNull(denial_reason, 64))
-    problems.at(i, "denial_reason", denial_reason, "must be null or have at most 64 characters");
-  if (!isSampleRate(sample_rate)) problems.at(i, "sample_rate", sample_rate, "must be from 0.0001 to 1");
+    problems.addAt(i, "denial_reason", denial_reason, "must be null or have at most 64 characters");
+  if (!isSampleRate(sample_rate)) problems.addAt(i, "sample_rate", sample_rate, "must be from 0.0001 to 1");
 }
 
-/** An event need not name its key's tenant. */
-export function isOf(place: KeyPlace, tenant_id: unknown): boolean {
-  return tenant_id === place.tenant_id || tenant_id === null || tenant_id === undefined;
+/** An event may omit the tenant of its key. */
+export function matchesTenant(key: KeyPlace, tenant_id: unknown): boolean {
+  return tenant_id === key.tenant_id || tenant_id === null || tenant_id === undefined;
 }
 
-/** An id that is known is well formed: only others are read. They are put in lower case for the lookup. */
-function checkIds(event: Fields, i: number, problems: Problems, findings: Findings, known: Known): void {
+/** Known ids are well-formed, so only the others are parsed, and put in lower case for the lookup. */
+function checkIds(event: Fields, i: number, problems: Problems, checked: CheckedEvents, known: KnownOwners): void {
   const { key_id, project_id, tenant_id, env } = event;
-  const place = typeof key_id === "string" ? known.keys.get(key_id) : undefined;
-  findings.places[i] = place;
-  if (place && place.project_id === project_id && place.env === env && isOf(place, tenant_id)) return;
-  findings.doubtful.push(i);
-  if (!place && key_id !== null && key_id !== undefined) need(event, "key_id", i, problems, findings.missing.keys);
-  if (place?.project_id !== project_id && !known.projects.has(project_id as string)) {
-    need(event, "project_id", i, problems, findings.missing.projects);
+  const key = typeof key_id === "string" ? known.keys.get(key_id) : undefined;
+  checked.keys[i] = key;
+  if (key && key.project_id === project_id && key.env === env && matchesTenant(key, tenant_id)) return;
+  checked.unresolved.push(i);
+  if (!key && key_id !== null && key_id !== undefined) requireId(event, "key_id", i, problems, checked.missing.keys);
+  if (key?.project_id !== project_id && !known.projects.has(project_id as string)) {
+    requireId(event, "project_id", i, problems, checked.missing.projects);
   }
-  if (tenant_id === null || tenant_id === undefined || place?.tenant_id === tenant_id) return;
-  if (!known.tenants.has(tenant_id as string)) need(event, "tenant_id", i, problems, findings.missing.tenants);
+  if (tenant_id === null || tenant_id === undefined || key?.tenant_id === tenant_id) return;
+  if (!known.tenants.has(tenant_id as string)) requireId(event, "tenant_id", i, problems, checked.missing.tenants);
 }
 
-function need(event: Fields, name: string, i: number, problems: Problems, missing: Set<string>): void {
+function requireId(event: Fields, name: string, i: number, problems: Problems, missing: Set<string>): void {
   const value = event[name];
   const id = typeof value === "string" ? parseUuid(value) : null;
-  if (id === null) problems.at(i, name, value, "must be a UUID");
+  if (id === null) problems.addAt(i, name, value, "must be a UUID");
   else {
     event[name] = id;
     missing.add(id);
@@ -190,10 +190,10 @@ function need(event: Fields, name: string, i: number, problems: Problems, missin
 let dayText = "";
 let dayStart = 0;
 
-/** Most timestamps are `YYYY-MM-DDTHH:MM:SS.sssZ` of one day: its date is parsed once, its time by hand. */
-export function timeOf(text: string): number | null {
+/** Fast path for `YYYY-MM-DDTHH:MM:SS.sssZ`: the date is parsed once per day, the time by hand. bench: ingest */
+export function parseEventTime(text: string): number | null {
   if (text.length === 24 && text.charCodeAt(23) === 90 && dayText !== "" && text.startsWith(dayText)) {
-    const ms = clockOf(text);
+    const ms = parseTimeOfDay(text);
     if (ms >= 0) return dayStart + ms;
   }
   const time = parseTimestamp(text);
@@ -204,8 +204,8 @@ export function timeOf(text: string): number | null {
   return time;
 }
 
-/** Milliseconds of HH:MM:SS.sss from the 12th character on; negative when it is anything else. */
-function clockOf(text: string): number {
+/** Milliseconds of HH:MM:SS.sss from the 12th character on; negative if malformed. */
+function parseTimeOfDay(text: string): number {
   if (text.charCodeAt(13) !== 58 || text.charCodeAt(16) !== 58 || text.charCodeAt(19) !== 46) return -1;
   const hours = twoDigits(text, 11);
   const minutes = twoDigits(text, 14);
@@ -216,7 +216,7 @@ function clockOf(text: string): number {
   return ((hours * 60 + minutes) * 60 + seconds) * 1000 + hundredths * 10 + last;
 }
 
-/** 100 or more when it is not two digits. */
+/** At least 100 if these are not two digits. */
 function twoDigits(text: string, at: number): number {
   const tens = text.charCodeAt(at) - 48;
   const ones = text.charCodeAt(at + 1) - 48;

@@ -1,16 +1,16 @@
-// Adds the events of one batch up: per key and day, and per tenant, project, environment and month. A figure is the
-// sum of 1/sample_rate, so that a sampled fleet is not under-reported.
+// Sums the events of one batch per key and day, and per tenant, project, environment and month. Each event counts as
+// 1/sample_rate, so that a fleet that samples is not under-reported.
 import type { Detail } from "../../kernel/errors.ts";
 import type { KeyPlace } from "../../store/queries/ingest.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../../store/schema/tables.ts";
-import { DETAILS_MAX, isOf, type Batch, type Findings, type WireEvent } from "./ingest-events.ts";
-import type { Known } from "./known-ids.ts";
+import { DETAILS_MAX, matchesTenant, type Batch, type CheckedEvents, type WireEvent } from "./ingest-events.ts";
+import type { KnownOwners } from "./known-ids.ts";
 
 export const DAY_MS = 86_400_000;
 const AHEAD_MS = 5 * 60_000;
 const AGE_MAX_MS = 7 * DAY_MS;
 
-/** `first` and `last` are of the admitted events; `used` is of all of them. */
+/** `first` and `last` cover the admitted events; `used` is the newest of all events. */
 type DaySum = UsageDayRow & { admitted: number; first: number; last: number; used: number };
 
 export type IngestTotals = {
@@ -31,31 +31,31 @@ export function monthOf(ms: number): number {
   return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth();
 }
 
-/** Every id must be the workspace's, and a key must be of the project, tenant and environment the event names. */
-export function checkOwnership(batch: Batch, findings: Findings, known: Known): Detail[] {
+/** Every id must belong to the workspace, and a key to the project, tenant and environment of its event. */
+export function checkOwnership(batch: Batch, checked: CheckedEvents, known: KnownOwners): Detail[] {
   const problems: Detail[] = [];
-  for (const i of findings.doubtful) {
+  for (const i of checked.unresolved) {
     if (problems.length >= DETAILS_MAX) break;
     const event = batch.events[i] as WireEvent;
     const { key_id, project_id, env } = event;
     const tenant_id = event.tenant_id ?? null;
-    const place = (findings.places[i] ??= typeof key_id === "string" ? known.keys.get(key_id) : undefined);
-    if (place?.project_id === project_id && place.env === env && isOf(place, tenant_id)) continue;
-    const say = (name: string, message: string): number => problems.push({ path: `events[${i}].${name}`, message });
-    if (!known.projects.has(project_id) && place?.project_id !== project_id) {
-      say("project_id", "is not a project of this workspace");
-    } else if (tenant_id !== null && place?.tenant_id !== tenant_id && !known.tenants.has(tenant_id)) {
-      say("tenant_id", "is not a tenant of this workspace");
-    } else if (place) say("key_id", "is not a key of that project, tenant and environment");
-    else if (typeof key_id === "string") say("key_id", "is not a key of this workspace");
+    const key = (checked.keys[i] ??= typeof key_id === "string" ? known.keys.get(key_id) : undefined);
+    if (key?.project_id === project_id && key.env === env && matchesTenant(key, tenant_id)) continue;
+    const add = (name: string, message: string): number => problems.push({ path: `events[${i}].${name}`, message });
+    if (!known.projects.has(project_id) && key?.project_id !== project_id) {
+      add("project_id", "is not a project of this workspace");
+    } else if (tenant_id !== null && key?.tenant_id !== tenant_id && !known.tenants.has(tenant_id)) {
+      add("tenant_id", "is not a tenant of this workspace");
+    } else if (key) add("key_id", "is not a key of that project, tenant and environment");
+    else if (typeof key_id === "string") add("key_id", "is not a key of this workspace");
   }
   return problems;
 }
 
-/** One pass; repeated request ids and events older than seven days are left out. */
-export function sumEvents(workspace_id: string, batch: Batch, findings: Findings, now: number): IngestTotals {
+/** One pass. Skips repeated request ids and events older than seven days. bench: ingest */
+export function sumEvents(workspace_id: string, batch: Batch, checked: CheckedEvents, now: number): IngestTotals {
   const { events, sample_rate } = batch;
-  const { times, places } = findings;
+  const { times, keys } = checked;
   const seen = new Set<string>();
   const byDay = new Map<number, Map<KeyPlace, DaySum>>();
   const months: Months = new Map();
@@ -68,15 +68,15 @@ export function sumEvents(workspace_id: string, batch: Batch, findings: Findings
     const at = sent > now + AHEAD_MS ? now : sent;
     const weight = 1 / (event.sample_rate ?? sample_rate);
     const admitted = (event.denial_reason ?? null) === null && (event.tenant_id ?? null) !== null;
-    const place = places[i];
-    if (place) {
+    const key = keys[i];
+    if (key) {
       if (dayOf(at) !== day) {
         day = dayOf(at);
         today = byDay.get(day) ?? new Map<KeyPlace, DaySum>();
         byDay.set(day, today);
       }
-      let sum = today.get(place);
-      if (!sum) today.set(place, (sum = emptyDay(workspace_id, place.id, day)));
+      let sum = today.get(key);
+      if (!sum) today.set(key, (sum = emptyDay(workspace_id, key.id, day)));
       addToDay(sum, at, weight, admitted, event.status >= 400);
     } else if (admitted) {
       const { env, tenant_id, project_id } = event as WireEvent & { tenant_id: string };
@@ -100,23 +100,23 @@ function addToDay(sum: DaySum, at: number, weight: number, admitted: boolean, fa
   if (at > sum.last) sum.last = at;
 }
 
-type Whose = Pick<UsageTenantMonthRow, "workspace_id" | "env" | "tenant_id" | "project_id">;
+type MonthOwner = Pick<UsageTenantMonthRow, "workspace_id" | "env" | "tenant_id" | "project_id">;
 
-/** By tenant: it rarely has more than one project, environment and month in a batch, so its rows are simply looked at. */
+/** By tenant: a batch rarely has more than one row per tenant, so its rows are searched linearly. */
 type Months = Map<string, UsageTenantMonthRow[]>;
 
 function addToMonth(
   months: Months,
-  whose: Whose,
+  owner: MonthOwner,
   { requests, first, last }: { requests: number; first: number; last: number },
 ): void {
   const month = monthOf(last);
-  const { env, tenant_id, project_id } = whose;
+  const { env, tenant_id, project_id } = owner;
   const rows = months.get(tenant_id) ?? [];
   if (rows.length === 0) months.set(tenant_id, rows);
   const row = rows.find((each) => each.month === month && each.env === env && each.project_id === project_id);
   if (!row) {
-    rows.push({ ...whose, month, requests, first_seen_at: first, last_seen_at: last });
+    rows.push({ ...owner, month, requests, first_seen_at: first, last_seen_at: last });
     return;
   }
   row.requests += requests;
@@ -128,13 +128,13 @@ function collect(byDay: Map<number, Map<KeyPlace, DaySum>>, months: Months) {
   const days: UsageDayRow[] = [];
   const lastUsed = new Map<KeyPlace, number>();
   for (const sums of byDay.values()) {
-    for (const [place, sum] of sums) {
+    for (const [key, sum] of sums) {
       days.push(sum);
-      lastUsed.set(place, Math.max(lastUsed.get(place) ?? 0, sum.used));
+      lastUsed.set(key, Math.max(lastUsed.get(key) ?? 0, sum.used));
       if (sum.admitted === 0) continue;
-      const { env, tenant_id, project_id } = place;
-      const whose = { workspace_id: sum.workspace_id, env, tenant_id, project_id };
-      addToMonth(months, whose, { requests: sum.admitted, first: sum.first, last: sum.last });
+      const { env, tenant_id, project_id } = key;
+      const owner = { workspace_id: sum.workspace_id, env, tenant_id, project_id };
+      addToMonth(months, owner, { requests: sum.admitted, first: sum.first, last: sum.last });
     }
   }
   return { days, months: [...months.values()].flat(), lastUsed };

@@ -1,5 +1,5 @@
-// Telemetry ingest, in the order of decision 145: an exhausted budget is refused unread, then the body is read, parsed
-// and charged (that commit stands whatever follows), then validated, then its ids are checked, then it is counted.
+// Telemetry ingest, in a fixed order: reject an exhausted budget before reading the body; read, parse and charge the batch
+// (an invalid batch is charged too); validate it; check the ownership of its ids; add it to the usage totals.
 import { isAscii, isUtf8 } from "node:buffer";
 import { hash, subtle } from "node:crypto";
 import { fail, type Failure } from "../../kernel/errors.ts";
@@ -11,80 +11,79 @@ import { confinedTo, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { sumEvents, checkOwnership, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
-import type { Known } from "./known-ids.ts";
+import type { KnownOwners } from "./known-ids.ts";
 import { record } from "../core/record.ts";
 
 const MINUTE_MS = 60_000;
 const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = 60_000;
 const DEPTH_MAX = 32;
-/** Below this, handing it to another thread takes longer than hashing it. */
-const HASH_BESIDE_MIN = 64 * 1024;
+/** Smaller bodies are hashed faster than they are handed to another thread. */
+const ASYNC_HASH_MIN_BYTES = 64 * 1024;
 
 type Machine = Ctx<SecretKeyActor>;
 
-/** `events_dropped_reported` echoes what the sender says it dropped itself. */
+/** `events_dropped_reported` echoes the number of events that the sender itself has dropped. */
 export type Receipt = { object: "ingest_receipt"; accepted: number; events_dropped_reported: number };
 export type Ingested = { receipt: Receipt; headers: Record<string, string> };
 
 export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise<Ingested> {
   const { services, actor } = ctx;
-  await refuseExhausted(services, actor.workspace_id);
-  const { charged, tally } = begin(ctx, await read());
+  await rejectExhausted(services, actor.workspace_id);
+  const { charged, sum } = begin(ctx, await read());
   const headers = budgetHeaders(services, await charged);
-  return { receipt: await count(services, actor.workspace_id, await tally()), headers };
+  return { receipt: await saveTotals(services, actor.workspace_id, await sum()), headers };
 }
 
 /**
- * All that needs no waiting, in one go: while the charge is being committed the batch is checked and added up, and the
- * parsed events are garbage before anything is awaited. Nothing is said of the batch before the charge stands.
+ * Checks and sums the batch synchronously while its charge is being committed, so that the parsed events are garbage before
+ * the first await. Its result is reported only after the charge. bench: ingest
  */
-function begin(ctx: Machine, bytes: Buffer): { charged: Promise<Budget>; tally: () => Tally | Promise<Tally> } {
+function begin(ctx: Machine, bytes: Buffer): { charged: Promise<Budget>; sum: () => MaybePromise<BatchSum> } {
   const value = parse(bytes);
   const charged = charge(ctx.services, ctx.actor.workspace_id, costOf(value, eventsMax(ctx.services)));
-  const tallied = attempt(() => tallyOf(ctx, value, bytes));
-  return { charged, tally: () => tallied()() };
+  const summed = capture(() => sumBatch(ctx, value, bytes));
+  return { charged, sum: () => summed()() };
 }
 
-/** What a batch comes to. */
-type Tally = { body_hash: MaybePromise<string>; events_dropped: number; figures: IngestTotals };
+type BatchSum = { body_hash: MaybePromise<string>; events_dropped: number; totals: IngestTotals };
 
-function tallyOf(ctx: Machine, value: unknown, bytes: Buffer): () => Tally | Promise<Tally> {
+function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): () => MaybePromise<BatchSum> {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
-  // Held to the end: what is forgotten meanwhile, this batch still knows.
+  // Keep this reference until the end: the cache may be cleared meanwhile.
   const known = services.knownIds.of(workspace_id);
-  const { batch, findings } = check(ctx, value, known);
+  const { batch, checked } = check(ctx, value, known);
   const body_hash = hashOf(bytes);
-  const sum = (): Tally => {
-    const problems = checkOwnership(batch, findings, known);
+  const sum = (): BatchSum => {
+    const problems = checkOwnership(batch, checked, known);
     if (problems.length > 0) throw fail("invalid_body", { details: problems });
-    const figures = sumEvents(workspace_id, batch, findings, services.clock.now());
-    return { body_hash, events_dropped: batch.events_dropped, figures };
+    const totals = sumEvents(workspace_id, batch, checked, services.clock.now());
+    return { body_hash, events_dropped: batch.events_dropped, totals };
   };
-  const { missing } = findings;
+  const { missing } = checked;
   if (missing.keys.size + missing.projects.size + missing.tenants.size > 0) {
     return async () => {
       await services.knownIds.resolve(services.store.read, workspace_id, known, missing);
       return sum();
     };
   }
-  const tally = sum();
-  return () => tally;
+  const result = sum();
+  return () => result;
 }
 
-/** A large batch is hashed beside the event loop, while it is checked and its charge is committed. */
+/** A large batch is hashed on another thread while it is checked and its charge is committed. bench: ingest */
 function hashOf(bytes: Buffer): MaybePromise<string> {
-  if (bytes.length < HASH_BESIDE_MIN) return hash("sha256", bytes);
+  if (bytes.length < ASYNC_HASH_MIN_BYTES) return hash("sha256", bytes);
   const digest = subtle
     .digest("SHA-256", bytes as Uint8Array<ArrayBuffer>)
     .then((sum) => Buffer.from(sum).toString("hex"));
-  digest.catch(() => {}); // whoever needs it is told; a batch that is refused needs it no more
+  digest.catch(() => {}); // handled by the awaiting caller; a rejected batch never awaits it
   return digest;
 }
 
-/** Runs the work now and gives its result, or throws its error, when asked. */
-function attempt<T>(work: () => T): () => T {
+/** Runs `work` now; the returned function returns its result or throws its error. */
+function capture<T>(work: () => T): () => T {
   try {
     const value = work();
     return () => value;
@@ -99,12 +98,12 @@ function eventsMax(services: Services): number {
   return Math.min(EVENTS_MAX, services.settings.ingest_events_per_minute);
 }
 
-/** Undefined for what is not JSON, or too deep: it costs 1 like any other batch that cannot be counted. */
+/** Undefined for invalid JSON or excessive depth: such a batch costs 1. */
 function parse(bytes: Buffer): unknown {
   const ascii = isAscii(bytes);
   if (!ascii && !isUtf8(bytes)) return undefined;
   try {
-    const text = bytes.toString(ascii ? "latin1" : "utf8"); // plain ASCII needs no decoding
+    const text = bytes.toString(ascii ? "latin1" : "utf8"); // ASCII needs no decoding. bench: ingest
     const value: unknown = JSON.parse(text);
     return mayBeDeep(text, value) && isDeeper(value, DEPTH_MAX) ? undefined : value;
   } catch {
@@ -112,7 +111,7 @@ function parse(bytes: Buffer): unknown {
   }
 }
 
-/** Unknown fields pass, so depth can hide in them; without brackets to spare beyond one an event it cannot. */
+/** Unknown fields may nest deeply. A text with few brackets beside one per event cannot, so it is not walked. */
 function mayBeDeep(text: string, value: unknown): boolean {
   const { events } = (value ?? {}) as { events?: unknown };
   let spare = DEPTH_MAX - 1 + (Array.isArray(events) ? events.length : 0);
@@ -132,22 +131,22 @@ function costOf(value: unknown, max: number): number {
   return Array.isArray(events) && events.length <= max ? Math.max(1, events.length) : 1;
 }
 
-/** Shape, then environment: a test key reports test events only. */
-function check({ services, actor }: Machine, value: unknown, known: Known) {
+/** Shape first, then environment: a test key may report test events only. */
+function check({ services, actor }: Machine, value: unknown, known: KnownOwners) {
   if (value === undefined) throw fail("invalid_body");
   const { batch, problems } = checkBatch(value, eventsMax(services));
-  const findings = checkEvents(batch?.events ?? [], known);
-  const details = [...problems, ...findings.problems].slice(0, 20);
+  const checked = checkEvents(batch?.events ?? [], known);
+  const details = [...problems, ...checked.problems].slice(0, 20);
   if (!batch || details.length > 0) throw fail("invalid_body", details[0]?.path === "" ? {} : { details });
-  if (findings.live && confinedTo(actor) === "test") throw fail("test_cannot_live");
-  return { batch, findings };
+  if (checked.live && confinedTo(actor) === "test") throw fail("test_cannot_live");
+  return { batch, checked };
 }
 
-// The budget: so many events a workspace and UTC minute.
+// The budget: events per workspace and UTC minute.
 
 type Budget = { used: number; minute: number };
 
-async function refuseExhausted(services: Services, workspace_id: string): Promise<void> {
+async function rejectExhausted(services: Services, workspace_id: string): Promise<void> {
   const row = await budgetRow.first(services.store.read, { workspace_id });
   if (row && row.minute >= minuteOf(services) && row.used >= services.settings.ingest_events_per_minute) {
     throw overBudget(services, row);
@@ -158,19 +157,19 @@ function minuteOf(services: Services): number {
   return Math.floor(services.clock.now() / MINUTE_MS);
 }
 
-/** In a transaction of its own: a batch that is refused afterwards has paid. */
+/** In its own transaction, so that a batch rejected later is charged too. */
 async function charge(services: Services, workspace_id: string, cost: number): Promise<Budget> {
   const max = services.settings.ingest_events_per_minute;
   const minute = minuteOf(services);
-  const { row, standing } = await record(
+  const { row, current } = await record(
     services,
     async (tx) => {
       const charged = await chargeBudget.first(tx, { workspace_id, minute, cost, max });
-      return { row: charged, standing: charged ? undefined : await budgetRow.first(tx, { workspace_id }) };
+      return { row: charged, current: charged ? undefined : await budgetRow.first(tx, { workspace_id }) };
     },
     { batch: true },
   );
-  if (!row) throw overBudget(services, standing ?? { used: max, minute });
+  if (!row) throw overBudget(services, current ?? { used: max, minute });
   return { used: row.used, minute };
 }
 
@@ -191,27 +190,27 @@ function budgetHeaders(services: Services, { used }: Budget): Record<string, str
   };
 }
 
-// The figures.
+// The totals.
 
-async function count(services: Services, workspace_id: string, { events_dropped, figures, ...tally }: Tally) {
-  const body_hash = await tally.body_hash;
-  const { accepted } = figures;
+async function saveTotals(services: Services, workspace_id: string, { events_dropped, totals, ...sum }: BatchSum) {
+  const body_hash = await sum.body_hash;
+  const { accepted } = totals;
   const now = services.clock.now();
-  const touched = [...figures.lastUsed].filter(([place, at]) => at - (place.last_used_at ?? 0) >= TOUCH_EVERY_MS);
-  const kept = await record(
+  const touched = [...totals.lastUsed].filter(([key, at]) => at - (key.last_used_at ?? 0) >= TOUCH_EVERY_MS);
+  const earlier = await record(
     services,
     async (tx: Tx) => {
       const row = { workspace_id, body_hash, accepted, events_dropped, created_at: now, since: now - DAY_MS };
       if (!(await insertBatch.first(tx, row))) return batchReceipt.first(tx, { workspace_id, body_hash });
-      await tx.upsertAdditive(usageDayUpsert, figures.days);
-      await tx.upsertAdditive(tenantMonthUpsert, figures.months);
+      await tx.upsertAdditive(usageDayUpsert, totals.days);
+      await tx.upsertAdditive(tenantMonthUpsert, totals.months);
       for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });
       return undefined;
     },
     { batch: true },
   );
-  if (!kept) for (const [place, at] of touched) place.last_used_at = at;
-  return receiptOf(kept ?? { accepted, events_dropped });
+  if (!earlier) for (const [key, at] of touched) key.last_used_at = at;
+  return receiptOf(earlier ?? { accepted, events_dropped });
 }
 
 function receiptOf({ accepted, events_dropped }: { accepted: number; events_dropped: number }): Receipt {

@@ -1,5 +1,5 @@
-// Usage and billing figures (decisions 151 to 155). Days and months are UTC; lists are filled with zeros so that a
-// chart has no gaps. Sums have fractions where a fleet samples and are rounded here, once.
+// Usage and billing reports. Days and months are UTC; lists are filled with zeros so that charts have no gaps. Sums are
+// fractional when a fleet samples, and are rounded here, once.
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { keyById } from "../../store/queries/keys.ts";
@@ -34,7 +34,7 @@ export async function keyUsage(ctx: Ctx<Vendor>, key_id: string, days: number) {
   return usageOf(ctx, key_id, days);
 }
 
-/** The figures alone, for a caller that has already seen that the key is theirs. */
+/** Caution: the caller must have checked access to the key. */
 export async function usageOf({ services, actor }: Ctx<Vendor | EmbedActor>, key_id: string, days: number) {
   const { workspace_id } = actor;
   const to = dayOf(services.clock.now());
@@ -86,7 +86,7 @@ function viewTenantMonth(row: UsageTenantMonthRow) {
   };
 }
 
-/** Daily figures are kept for 400 days, months for ever. */
+/** Days are kept for 400 days, months forever. */
 export function reapUsage(services: Services): Promise<number> {
   return record(services, (tx) => reapDays.run(tx, { before: dayOf(services.clock.now()) - DAYS_KEPT }));
 }

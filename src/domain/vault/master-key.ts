@@ -1,5 +1,5 @@
-// Another master key: everything sealed under the old one is sealed anew, in one transaction with the fingerprint that
-// the database knows its key by (decision 192). Cut short, all of it is under the one key or under the other.
+// Changes the master key: reseals everything in one transaction, together with the fingerprint by which the database
+// recognises its key. After a crash everything is sealed by the old key or everything by the new one.
 import { writeFact } from "../../store/queries/deployment.ts";
 import { sealedTables, type SealedTable } from "../../store/queries/sealed-values.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -11,21 +11,21 @@ const PAGE = 500;
 
 export type Resealed = Record<SealedTable["table"], number>;
 
-export function reseal(services: Pick<Services, "store" | "vault">, fresh: Vault): Promise<Resealed> {
+export function reseal(services: Pick<Services, "store" | "vault">, next: Vault): Promise<Resealed> {
   return record(services, async (tx) => {
     const done: Resealed = { signing_keys: 0, outbox: 0, idempotency_records: 0 };
-    for (const table of sealedTables) done[table.table] = await resealTable(tx, table, services.vault, fresh);
-    await writeFact.run(tx, { name: "master_key_fingerprint", value: fresh.fingerprint });
+    for (const table of sealedTables) done[table.table] = await resealTable(tx, table, services.vault, next);
+    await writeFact.run(tx, { name: "master_key_fingerprint", value: next.fingerprint });
     return done;
   });
 }
 
-async function resealTable(tx: Tx, { table, page, put }: SealedTable, old: Vault, fresh: Vault): Promise<number> {
+async function resealTable(tx: Tx, { table, page, put }: SealedTable, old: Vault, next: Vault): Promise<number> {
   let done = 0;
   for (let after = ""; ; ) {
     const rows = await page(tx, after, PAGE);
     for (const { id, sealed } of rows) {
-      await put(tx, { id, sealed: fresh.seal(table, id, old.open(table, id, sealed)) });
+      await put(tx, { id, sealed: next.seal(table, id, old.open(table, id, sealed)) });
       done++;
     }
     after = rows.at(-1)?.id ?? "";

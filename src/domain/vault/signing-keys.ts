@@ -1,5 +1,5 @@
-// Ed25519 signing keys, the private part sealed by the master key. The checkpoint key is made once for a database:
-// two processes that start together on one must end up with the same one.
+// Ed25519 signing keys, with the private key sealed by the master key. Caution: the checkpoint key is created once per
+// database; two processes that start at the same time must end up with the same one.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, type KeyObject } from "node:crypto";
 import { canonicalize } from "../../kernel/audit/canonical.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
@@ -18,7 +18,7 @@ export type Signer = {
   sign(message: Uint8Array): Uint8Array;
 };
 
-/** A new pair as its row, not yet stored. It may sign from `active_from` on (null = it is a standby). */
+/** A new key pair as a row, not yet stored. It may sign from `active_from` on; null for a standby. */
 export function newSigningKeyRow(
   services: Services,
   purpose: SigningKeyRow["purpose"],
@@ -42,18 +42,18 @@ export function newSigningKeyRow(
   };
 }
 
-/** RFC 7638 of an Ed25519 key, in base64url. */
+/** RFC 7638 thumbprint of an Ed25519 key, in base64url. */
 export function thumbprint(x: string): string {
   return Buffer.from(sha256Hex(canonicalize({ crv: "Ed25519", kty: "OKP", x })), "hex").toString("base64url");
 }
 
 export function openPrivateKey(services: Services, row: SigningKeyRow): KeyObject {
-  if (!row.sealed_private_key) throw new Error(`signing key ${row.kid} has no private part any more`);
+  if (!row.sealed_private_key) throw new Error(`signing key ${row.kid} has no private key any more`);
   const der = services.vault.open(TABLE, row.id, row.sealed_private_key);
   return createPrivateKey({ key: Buffer.from(der), format: "der", type: "pkcs8" });
 }
 
-/** The public key is taken from the opened private one: the column beside it is for those who hold no master key. */
+/** Derives the public key from the private one: the public_key column could have been changed without the master key. */
 export function openSigner(services: Services, row: SigningKeyRow): Signer {
   const key = openPrivateKey(services, row);
   const publicKey = rawPublicKey(createPublicKey(key));
@@ -64,12 +64,12 @@ function rawPublicKey(key: KeyObject): Uint8Array {
   return new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(ED25519_SPKI_PREFIX.length));
 }
 
-/** Makes the key that signs audit checkpoints, unless this database has one. */
+/** Creates the key that signs audit checkpoints, unless this database has one. */
 export async function ensureCheckpointKey(services: Services): Promise<void> {
   if (await readFact.first(services.store.read, { name: "checkpoint_key_id" })) return;
   const row = newSigningKeyRow(services, "checkpoint", services.clock.now());
   await record(services, async (tx) => {
-    // Whoever names the key first has made it; the other's pair is dropped unused.
+    // The first process to claim the fact stores its key; the others discard theirs.
     const claimed = await claimFact.run(tx, { name: "checkpoint_key_id", value: row.id });
     if (claimed === 1) await insertSigningKey.run(tx, row);
   });

@@ -1,5 +1,5 @@
-// Invitations. One has two tokens: the API's answer carries one, the mail the other. Either lets a verified person in,
-// whatever their address; only the mailed one proves the mailbox it was sent to (decision 61).
+// Invitations. Each has two tokens: one in the API response, one in the e-mail. A verified person can join with either;
+// only the e-mailed one also verifies the address it was sent to, because only it proves control of the mailbox.
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { parseInviteToken } from "../../kernel/credentials.ts";
@@ -83,7 +83,7 @@ export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
   return made;
 }
 
-/** Exactly one live credential for an address (decision 59), and no more than so many in all. */
+/** At most one pending invitation per address, and 500 per workspace. */
 async function checkInvitable(tx: Tx, { workspace_id, email_key, created_at: now }: WorkspaceInviteRow): Promise<void> {
   if (await memberByEmailKey.first(tx, { workspace_id, email_key })) throw fail("already_member");
   if (await pendingInviteFor.first(tx, { workspace_id, email_key, now })) throw fail("already_invited");
@@ -116,7 +116,7 @@ export function revokeInvite(ctx: Ctx<Vendor>, id: string) {
   });
 }
 
-/** The live invitation with this token; accepted, revoked, expired and unknown ones are answered alike. */
+/** The live invitation with this token. Accepted, revoked, expired and unknown ones get the same failure. */
 async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<WorkspaceInviteRow & { mailed: boolean }> {
   const parsed = parseInviteToken(token);
   if (!parsed) throw fail("invalid_token");
@@ -133,13 +133,13 @@ async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<Workspac
 export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
   const { services, actor } = ctx;
   const { user_id } = actor;
-  // Looked up before anything is locked: a made-up token touches no workspace.
+  // Looked up before anything is locked: an invented token must not lock a workspace.
   const { workspace_id } = await liveInvite(ctx, services.store.read, token);
   const joined = await mutate(ctx, { workspace_id, deployment: true }, async (tx) => {
     const invite = await liveInvite(ctx, tx, token);
     const user = await liveUser(tx, user_id);
     const now = services.clock.now();
-    const verified = await proveAddress(tx, user, invite, now);
+    const verified = await requireVerified(tx, user, invite, now);
     if (await membershipOf.first(tx, { workspace_id, user_id })) throw fail("already_member");
     const members = await countMembers.first(tx, { workspace_id });
     if ((members?.n ?? 0) >= MEMBERS_MAX) throw fail("quota_reached");
@@ -162,8 +162,8 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
   return joined;
 }
 
-/** Only a verified person gets in; the mailed token itself verifies the address it was sent to. */
-async function proveAddress(
+/** Requires a verified address; the e-mailed token verifies the one it was sent to. */
+async function requireVerified(
   tx: Tx,
   user: UserRow,
   invite: WorkspaceInviteRow & { mailed: boolean },

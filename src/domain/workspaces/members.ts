@@ -1,5 +1,5 @@
-// Members of a workspace. All changes run under the lock on its audit head, so that two owners who demote each other
-// at once are served one after the other, and the second is refused.
+// Members of a workspace. All changes take the lock on its audit head: when two owners demote each other at the same time,
+// they run one after the other and the second is rejected.
 import { fail } from "../../kernel/errors.ts";
 import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../../store/queries/memberships.ts";
 import { leaveWorkspace } from "../../store/queries/sessions.ts";
@@ -22,7 +22,7 @@ async function liveMember(tx: Tx, workspace_id: string, user_id: string): Promis
   return row;
 }
 
-async function keepAnOwner(tx: Tx, workspace_id: string, leaving: MemberRow): Promise<void> {
+async function requireOtherOwner(tx: Tx, workspace_id: string, leaving: MemberRow): Promise<void> {
   if (leaving.role !== "owner") return;
   const owners = await countOwners.first(tx, { workspace_id });
   if ((owners?.n ?? 0) <= 1) throw fail("last_owner");
@@ -34,7 +34,7 @@ export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) 
   const { member, changed } = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveMember(tx, workspace_id, user_id);
     if (row.role === role) return unchanged({ member: viewMember(row), changed: false });
-    await keepAnOwner(tx, workspace_id, row);
+    await requireOtherOwner(tx, workspace_id, row);
     const now = services.clock.now();
     await setRole.run(tx, { workspace_id, user_id, role, now });
     const payload = { role: { old: row.role, new: role } };
@@ -47,17 +47,17 @@ export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) 
   return member;
 }
 
-/** A new owner is worth a line in the log, whichever way they became one (decision 198: not a message). */
+/** Logged however a person became an owner; no mail is sent. */
 export function logNewOwner({ services, from }: Ctx, workspace_id: string, user_id: string): void {
   services.log.info("owner role granted", { workspace_id, user_id, ...from });
 }
 
-/** Takes effect with the person's next request. */
+/** Takes effect with the next request of the person. */
 export function removeMember(ctx: Ctx<Vendor>, user_id: string) {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveMember(tx, workspace_id, user_id);
-    await keepAnOwner(tx, workspace_id, row);
+    await requireOtherOwner(tx, workspace_id, row);
     await deleteMembership.run(tx, { workspace_id, user_id });
     await leaveWorkspace.run(tx, { workspace_id, user_id });
     return {

@@ -1,4 +1,4 @@
-// What the operator of a deployment may do for its people, from the command line: nobody else can call this.
+// Operator commands for people: list accounts, unlock log-ins, issue reset links. Not reachable through the API.
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -33,7 +33,7 @@ async function findUserByEmail(services: Services, email: string): Promise<UserR
   return row;
 }
 
-/** Forgets the failed log-ins of an account. */
+/** Clears the failed log-ins of an account. */
 export async function unlockUser(services: Services, email: string) {
   const user = await findUserByEmail(services, email);
   const address_key = throttleKey(services, user.email_key);
@@ -46,7 +46,7 @@ export async function unlockUser(services: Services, email: string) {
   return { object: "user" as const, id: user.id, email: user.email, unlocked: true as const };
 }
 
-/** A link that sets a new password, for a person whose mail does not arrive. It is in this answer and nowhere else. */
+/** A reset link for a person who gets no mail. It is returned here and stored nowhere. */
 export async function createResetLink(services: Services, email: string) {
   const user = await findUserByEmail(services, email);
   return mutate(asOperator(services), { workspace_id: null }, async (tx) => {

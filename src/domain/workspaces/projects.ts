@@ -1,4 +1,4 @@
-// A project: one API the vendor protects. Its policy_version counts every change that verifiers must learn of.
+// Projects: the APIs that the vendor protects. Every change that verifiers must learn of raises policy_version.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { revokeKeysOfProject } from "../../store/queries/keys.ts";
@@ -23,7 +23,7 @@ import { listOf, viewProject } from "../core/views.ts";
 
 export const PROJECTS_MAX = 1_000;
 
-/** No job of a batch changes a project that another could know. */
+/** Memoized within a transaction: the jobs that share one never change projects. bench: vendor/mint */
 export async function liveProject(on: Reader, workspace_id: string, id: string): Promise<ProjectRow> {
   const row = await liveProjectById.firstMemoized(on, { workspace_id, id });
   if (!row) throw fail("project_not_found");
@@ -85,7 +85,7 @@ export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
     };
     const payload = changes(auditable(row), auditable(after));
     if (!payload) return unchanged(viewProject(row));
-    // New defaults change every key that inherits them: the next poll of each node must be a whole snapshot.
+    // New defaults change every key that inherits them, so each node must take a new snapshot.
     if ("default_rate_limits" in payload) after.policy_version = await tx.bump(id, { forgetDeltas: true });
     await updateProject.run(tx, after);
     return { value: viewProject(after), events: [{ action: "project.updated", target_id: id, payload }] };

@@ -1,4 +1,4 @@
-// A tenant: one customer organisation of the vendor.
+// Tenants: the customer organisations of the vendor.
 import { fail, failField } from "../../kernel/errors.ts";
 import { projectsOfTenant, revokeKeysOfTenant } from "../../store/queries/keys.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
@@ -22,7 +22,7 @@ import { listOf, viewTenant, type Meta } from "../core/views.ts";
 
 export const TENANTS_MAX = 1_000_000;
 
-/** No job of a batch changes a tenant that another could know. */
+/** Memoized within a transaction: the jobs that share one create tenants but never change them. bench: vendor/mint */
 export async function liveTenant(on: Reader, workspace_id: string, id: string): Promise<TenantRow> {
   const row = await liveTenantById.firstMemoized(on, { workspace_id, id });
   if (!row) throw fail("tenant_not_found");
@@ -88,7 +88,7 @@ export function editTenant(ctx: Ctx<Vendor>, id: string, edit: TenantEdit) {
   });
 }
 
-/** Refuses every outstanding embed token of the tenant from its next request on. */
+/** Invalidates all embed tokens of the tenant issued so far, from their next request on. */
 export function revokeEmbedTokens(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
@@ -108,7 +108,7 @@ export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   return mutate(ctx, { workspace_id }, async (tx) => {
     await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
-    const revoked_keys = await revokeAllOf(tx, workspace_id, id, now);
+    const revoked_keys = await revokeTenantKeys(tx, workspace_id, id, now);
     await markTenantDeleted.run(tx, { workspace_id, id, now });
     await giveTenantPlaceBack.run(tx, { id: workspace_id });
     return {
@@ -118,7 +118,7 @@ export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   });
 }
 
-async function revokeAllOf(tx: Tx, workspace_id: string, tenant_id: string, now: number): Promise<number> {
+async function revokeTenantKeys(tx: Tx, workspace_id: string, tenant_id: string, now: number): Promise<number> {
   let revoked = 0;
   for (const { project_id } of await projectsOfTenant.all(tx, { workspace_id, tenant_id })) {
     const policy_version = await tx.bump(project_id);

@@ -1,4 +1,4 @@
-// The vendor's account.
+// Workspaces: the vendor's account in an instance, with its registered embed origins.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { insertMembership } from "../../store/queries/memberships.ts";
@@ -20,7 +20,7 @@ import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
 
 export type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
 
-/** Makes a workspace and its first secret key. With the bootstrap token it has no members. */
+/** Creates a workspace and its first secret key. Created with the bootstrap token, it has no members. */
 export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, want: NewWorkspace) {
   return retryOnHashCollision(async () => {
     const minted = mint("secret_key", want.env);
@@ -54,7 +54,7 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, want: N
   });
 }
 
-/** The person who makes a workspace owns it, and is moved there only from nowhere. */
+/** The creator becomes owner. It becomes their active workspace only if they had none. */
 async function joinAsOwner(tx: Tx, actor: SessionActor, { id: workspace_id, created_at }: WorkspaceRow) {
   const { user_id } = actor;
   const role = "owner" as const;
@@ -84,7 +84,7 @@ export type WorkspaceEdit = {
 export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
   const { workspace_id } = ctx.actor;
   for (const origin of edit.embed_origins?.filter(isInsecureRemote) ?? [])
-    ctx.services.log.warn("an embed origin is plain http: anyone on its network can read what it shows", { origin });
+    ctx.services.log.warn("an embed origin uses plain http: anyone on its network can read embed tokens", { origin });
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await workspaceById.first(tx, { id: workspace_id });
     if (!row) throw fail("workspace_not_found");
@@ -100,7 +100,7 @@ export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
     if (!differing && !emailChanged) return unchanged(viewWorkspace(row));
     await updateWorkspace.run(tx, after);
     if (row.embed_origins !== after.embed_origins) await registerOrigins(tx, workspace_id, originsOf(after));
-    // An address in the chain could never be erased: only that it changed is recorded.
+    // An address in the audit chain could never be erased, so only the fact of the change is recorded.
     const payload = { ...differing, ...(emailChanged && { billing_email: { changed: true } }) };
     return { value: viewWorkspace(after), events: [{ action: "workspace.updated", target_id: row.id, payload }] };
   });
@@ -110,7 +110,7 @@ function auditable(row: WorkspaceRow) {
   return { name: row.name, embed_origins: JSON.parse(row.embed_origins) as string[] };
 }
 
-/** The workspace's origins in the spelling browsers send. */
+/** The registered origins, as browsers send them. */
 export function originsOf(row: Pick<WorkspaceRow, "embed_origins">): string[] {
   const listed = JSON.parse(row.embed_origins) as string[];
   return listed.map((origin) => normalizeOrigin(origin)).filter((origin) => origin !== null);

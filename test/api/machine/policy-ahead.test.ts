@@ -16,7 +16,7 @@ for (const back of backends) {
       const ask = (path: string, headers = {}) =>
         w.call("sk_owner", `GET /v1/policy/${path}&project_id=${w.project_id}`, undefined, { headers });
 
-      const prepare = vi.spyOn(pages, "prepare");
+      const prepare = vi.spyOn(pages, "prefetch");
       const spared = await ask("delta?since=0&max_keys=2", { "if-none-match": "*" });
       expect([spared.status, prepare.mock.calls.length]).toEqual([304, 0]);
       const { bytes } = pages;

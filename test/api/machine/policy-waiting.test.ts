@@ -208,7 +208,7 @@ for (const back of backends) {
       const w = await r.workspace();
       const key = await w.mint();
       await w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=2&node=silent`);
-      await r.app.services.nodes.settled();
+      await r.app.services.nodes.flushed();
       const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`, {});
       expect(body.propagation).toMatchObject({ complete: false, acked_nodes: 0, total_nodes: 1, version: 3 });
       expect(body.revoked_at).not.toBeNull();

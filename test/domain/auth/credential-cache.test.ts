@@ -200,7 +200,7 @@ describe.runIf(backends.includes("postgres"))("two processes on one PostgreSQL",
       b.call(w.keys.sk_owner, `GET /v1/policy/delta?project_id=${w.project_id}&since=${since}&node=n${more}`);
     const waiting = ask(2, "&wait_ms=25000");
     while (b.app.services.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
-    await b.app.services.nodes.settled();
+    await b.app.services.nodes.flushed();
     const revoked = w.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`, {});
     const { status, body } = await waiting;
     expect([status, body.version, body.changes[0].reason]).toEqual([200, 3, "revoked"]);

@@ -36,12 +36,12 @@ describe("PageCache", () => {
     const pages = new PageCache();
     let built = 0;
     const build = async (): Promise<Page> => page(`a${++built}`, 10);
-    pages.prepare("k", 0, build);
-    pages.prepare("k", 0, build);
+    pages.prefetch("k", 0, build);
+    pages.prefetch("k", 0, build);
     expect(built).toBe(0);
     await new Promise((resolve) => setImmediate(resolve));
     expect([(await pages.get("k", 0, build)).tag, built]).toEqual(["a1", 1]);
-    pages.prepare("k", 0, build);
+    pages.prefetch("k", 0, build);
     await new Promise((resolve) => setImmediate(resolve));
     expect(built).toBe(1);
     expect((await pages.get("k", 0, build)).tag).toBe("a1");
@@ -50,7 +50,7 @@ describe("PageCache", () => {
 
   it("leaves a failed preparation to whoever asks", async () => {
     const pages = new PageCache();
-    pages.prepare("k", 0, () => Promise.reject(new Error("no")));
+    pages.prefetch("k", 0, () => Promise.reject(new Error("no")));
     await new Promise((resolve) => setImmediate(resolve));
     expect((await pages.get("k", 0, async () => page("a", 10))).tag).toBe("a");
   });
