@@ -1,5 +1,5 @@
 // Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict the
-// entry at once in this process and by notice in others; if a notice is lost, the entry expires. bench: parts/ratelimit-check
+// entry at once in this process and by notice in others; if a notice is lost, the entry expires. bench: ratelimit/check
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";

@@ -34,7 +34,7 @@ export function resolveBearer(services: Services, bearer: string): MaybePromise<
   throw fail((kind && REJECTED_AS[kind]) ?? "unauthenticated");
 }
 
-/** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: parts/ratelimit-check */
+/** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
 export function resolveCached(services: Services, bearer: string): MaybePromise<Actor> {
   const hash = sha256Hex(bearer);
   return services.credentialCache.get(hash) ?? resolveAndCache(services, bearer, hash);

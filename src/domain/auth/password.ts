@@ -1,4 +1,4 @@
-// Argon2id behind a concurrency limit: a bounded number runs, a bounded number waits up to two seconds, the rest gets 503.
+// Argon2id behind a concurrency limit: a bounded number runs, a bounded number waits up to two seconds, others get 503.
 // Caution: a verification must take the same time whether or not the account exists, so unknown ones verify a dummy hash.
 import { availableParallelism } from "node:os";
 import { hash as argonHash, needsRehash, verify as argonVerify } from "argon2";

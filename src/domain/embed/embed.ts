@@ -14,7 +14,7 @@ import { liveTenant } from "../workspaces/tenants.ts";
 import { usageOf } from "../usage/usage.ts";
 import { listOf, viewKey, type ApiKey } from "../core/views.ts";
 
-/** Whether any workspace registers this origin: a CORS preflight carries no token to tell which. */
+/** Whether any workspace registers this origin: a CORS preflight carries no token. */
 export async function isRegisteredOrigin(services: Services, origin: string | undefined): Promise<boolean> {
   const normal = origin === undefined ? null : normalizeOrigin(origin);
   return normal !== null && (await findEmbedOrigin.first(services.store.read, { origin: normal })) !== undefined;

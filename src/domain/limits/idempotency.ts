@@ -154,8 +154,8 @@ function replayableHeaders(headers: Headers): Headers {
   return Object.fromEntries(entries.filter(([name]) => !dropped.has(name.toLowerCase())));
 }
 
-// Plaintext of a sealed response: 4 bytes big-endian length of the headers, the headers as JSON, the body. The record's
-// body_stored tells a stored empty body from a body that was not stored.
+// Plaintext of a sealed response: 4 bytes big-endian length of the headers, the headers as JSON, the body. For an empty
+// body, body_stored of the record says whether it was stored.
 function sealResponse(vault: Vault, scope: ClaimScope, headers: Headers, body: Buffer | null): Uint8Array {
   const head = Buffer.from(JSON.stringify(headers));
   const length = Buffer.alloc(4);

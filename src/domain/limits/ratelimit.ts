@@ -11,7 +11,7 @@ const FLUSH_ROWS_MAX = 5_000;
 
 type Machine = Ctx<SecretKeyActor>;
 
-/** Returns without a promise when the counters are in process. bench: ratelimit */
+/** Returns without a promise when the counters are in process. bench: ratelimit/check */
 export function checkLimits({ services, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
   requireEnvAccess(actor, want.env);
   const { project_id, env, key_id, tenant_id, cost, limits } = want; // a spread costs more than the check

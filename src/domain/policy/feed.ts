@@ -1,6 +1,6 @@
 // In-process state of the policy feed: project heads, cached pages and long polls. Caution: heads are cached only on SQLite,
 // where every change passes through this process. On PostgreSQL another process may have changed the policy, and a poll
-// after a revocation must see it, so the head is always read. bench: parts/policy-delta
+// after a revocation must see it, so the head is always read. bench: feed/unchanged-poll
 import { BoundedMap } from "../../kernel/lru.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { Store } from "../../store/store.ts";

@@ -55,7 +55,7 @@ export async function policySnapshot(
   return sendAndPrefetch(await findSnapshot(ctx, head, filter, query.max_keys, cursor));
 }
 
-/** Returns without a promise in the common case: no change, and the head is cached. bench: parts/policy-delta */
+/** Returns without a promise in the common case: no change, and the head is cached. bench: feed/unchanged-poll */
 export function policyDelta(
   ctx: Ctx<SecretKeyActor>,
   query: DeltaQuery,

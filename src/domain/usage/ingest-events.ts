@@ -1,5 +1,5 @@
 // Hand-written validator of telemetry events: a schema library takes longer than parsing the batch. Unknown fields are
-// allowed; every problem is named by its path, and no message echoes a value. bench: ingest
+// allowed; every problem is named by its path, and no message echoes a value. bench: ingest/batch
 import type { Detail } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -190,7 +190,7 @@ function requireId(event: Fields, name: string, i: number, problems: Problems, m
 let dayText = "";
 let dayStart = 0;
 
-/** Fast path for `YYYY-MM-DDTHH:MM:SS.sssZ`: the date is parsed once per day, the time by hand. bench: ingest */
+/** Fast path for `YYYY-MM-DDTHH:MM:SS.sssZ`: the date is parsed once per day, the time by hand. bench: ingest/batch */
 export function parseEventTime(text: string): number | null {
   if (text.length === 24 && text.charCodeAt(23) === 90 && dayText !== "" && text.startsWith(dayText)) {
     const ms = parseTimeOfDay(text);

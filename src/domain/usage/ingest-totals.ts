@@ -52,7 +52,7 @@ export function checkOwnership(batch: Batch, checked: CheckedEvents, known: Know
   return problems;
 }
 
-/** One pass. Skips repeated request ids and events older than seven days. bench: ingest */
+/** One pass. Skips repeated request ids and events older than seven days. bench: ingest/batch */
 export function sumEvents(workspace_id: string, batch: Batch, checked: CheckedEvents, now: number): IngestTotals {
   const { events, sample_rate } = batch;
   const { times, keys } = checked;

@@ -37,7 +37,7 @@ export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise
 
 /**
  * Checks and sums the batch synchronously while its charge is being committed, so that the parsed events are garbage before
- * the first await. Its result is reported only after the charge. bench: ingest
+ * the first await. Its result is reported only after the charge. bench: ingest/batch
  */
 function begin(ctx: Machine, bytes: Buffer): { charged: Promise<Budget>; sum: () => MaybePromise<BatchSum> } {
   const value = parse(bytes);
@@ -72,7 +72,7 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): () => MaybePromi
   return () => result;
 }
 
-/** A large batch is hashed on another thread while it is checked and its charge is committed. bench: ingest */
+/** A large batch is hashed on another thread while it is checked and its charge is committed. bench: ingest/batch */
 function hashOf(bytes: Buffer): MaybePromise<string> {
   if (bytes.length < ASYNC_HASH_MIN_BYTES) return hash("sha256", bytes);
   const digest = subtle
@@ -103,7 +103,7 @@ function parse(bytes: Buffer): unknown {
   const ascii = isAscii(bytes);
   if (!ascii && !isUtf8(bytes)) return undefined;
   try {
-    const text = bytes.toString(ascii ? "latin1" : "utf8"); // ASCII needs no decoding. bench: ingest
+    const text = bytes.toString(ascii ? "latin1" : "utf8"); // ASCII needs no decoding. bench: ingest/batch
     const value: unknown = JSON.parse(text);
     return mayBeDeep(text, value) && isDeeper(value, DEPTH_MAX) ? undefined : value;
   } catch {

@@ -1,5 +1,5 @@
 // Caches which ids belong to a workspace, so that ingest looks up new ids only. Ids are never reused and never change their
-// owner, so entries never become invalid; the cache is only bounded. bench: ingest
+// owner, so entries never become invalid; the cache is only bounded. bench: ingest/batch
 import type { Reader } from "../../store/engine/statement.ts";
 import { keyPlaces, ownIds, type KeyPlace } from "../../store/queries/ingest.ts";
 

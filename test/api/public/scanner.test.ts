@@ -87,13 +87,17 @@ for (const back of backends) {
         },
       ]);
       for (const owner of [t.owner, second]) {
-        const mine = (await receivedMail(r, owner.email)).filter(({ subject }) => subject.includes("leaked"));
+        const mine = (await receivedMail(r, owner.email)).filter(({ subject }) =>
+          subject.startsWith("Leaked key found"),
+        );
         expect(mine).toHaveLength(1);
         expect(mine[0]?.text).toContain(key.display_prefix);
         expect(mine[0]?.text).toContain(WHERE.url);
         expect(mine[0]?.text).not.toContain(key.key);
       }
-      expect((await receivedMail(r, admin.email)).filter(({ subject }) => subject.includes("leaked"))).toEqual([]);
+      expect(
+        (await receivedMail(r, admin.email)).filter(({ subject }) => subject.startsWith("Leaked key found")),
+      ).toEqual([]);
     });
 
     it("does nothing twice: no second row, version or mail, and the hour does not move", async () => {

@@ -183,7 +183,7 @@ for (const back of backends) {
       await createTenant(ctx, { external_id: "t" });
       const before = await latestCheckpoint(lite.services, workspace_id);
       await truncate(lite, workspace_id, 2);
-      await expect(createCheckpoint(lite.services, workspace_id)).rejects.toThrow("2 rows, and 3 were signed");
+      await expect(createCheckpoint(lite.services, workspace_id)).rejects.toThrow("2 rows, but 3 were signed");
       expect(await latestCheckpoint(lite.services, workspace_id)).toEqual(before);
       const found = { verified: false, checked: 2, broken_seq: 3, reason: "checkpoint_mismatch" };
       expect(await verifyChain(lite.services, workspace_id)).toMatchObject(found);
