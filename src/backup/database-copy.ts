@@ -2,7 +2,7 @@
 // row is there, every value is equal and every audit chain verifies; until then it is marked or named as unfinished.
 import { statSync } from "node:fs";
 import { openStore } from "../store/database.ts";
-import { appliedMigrations } from "../store/offline/chains.ts";
+import { appliedMigrations } from "../store/offline/audit-chains.ts";
 import { copyRows, sumDifferences, sumRows, type Sums } from "../store/offline/copy.ts";
 import { openCopySink, openCopySource, type CopySource } from "../store/offline/copy-ends.ts";
 import { inspect, type Inspection } from "../store/offline/inspect.ts";

@@ -12,7 +12,7 @@ import type { PostgresDriver } from "./postgres/driver.ts";
 import { SqliteDriver } from "./sqlite/driver.ts";
 import { ReadOnlyDriver } from "./sqlite/readonly.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
-import { Verifier, type ChainCheck, type Expected } from "./offline/verifier.ts";
+import { Verifier, type ChainCheck, type Expected } from "./offline/verify-pool.ts";
 import type { Bumped } from "./engine/policy-versions.ts";
 import type { Store, StoreEvents } from "./store.ts";
 import type { DatabaseTarget } from "./target.ts";

@@ -2,9 +2,9 @@
 // a restored copy is held against it; read inside one transaction it is one moment of a database in use.
 import { toBase64 } from "../../kernel/crypto/bytes.ts";
 import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
-import { appliedMigrations, checkpointKey, newestNote, type StoredNote } from "./chains.ts";
+import { appliedMigrations, checkpointKey, newestNote, type StoredNote } from "./audit-chains.ts";
 import type { Source } from "./source.ts";
-import type { Expected } from "./verifier.ts";
+import type { Expected } from "./verify-pool.ts";
 import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 
 export type HeadAt = { workspace_id: string; seq: number; hash: string };

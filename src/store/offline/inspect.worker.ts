@@ -20,7 +20,7 @@ function stepBack(): void {
 
 async function main(): Promise<unknown> {
   if (task.op !== "quick") stepBack(); // a start waits for the quick check
-  const { perform } = await import("./inspection.ts");
+  const { perform } = await import("./inspect-tasks.ts");
   return perform(task, tell);
 }
 

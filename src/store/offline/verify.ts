@@ -14,7 +14,7 @@ import { MerkleTree } from "../../kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Source } from "./source.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
-import type { ChainCheck, Expected } from "./verifier.ts";
+import type { ChainCheck, Expected } from "./verify-pool.ts";
 import { sha256Bytes } from "../../platform/crypto.ts";
 
 const PAGE = 1_000;

@@ -1,7 +1,7 @@
 // Verifies one audit chain on a thread and a read connection of its own, then ends.
 import { parentPort, workerData } from "node:worker_threads";
 import { openSource } from "./source.ts";
-import type { ChainCheck, VerifyTask } from "./verifier.ts";
+import type { ChainCheck, VerifyTask } from "./verify-pool.ts";
 import { verifyRows } from "./verify.ts";
 
 const task = workerData as VerifyTask;

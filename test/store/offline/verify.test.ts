@@ -8,7 +8,7 @@ import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
 import type { Source } from "../../../src/store/offline/source.ts";
 import type { AuditLogRow } from "../../../src/store/schema/tables.ts";
-import type { Expected } from "../../../src/store/offline/verifier.ts";
+import type { Expected } from "../../../src/store/offline/verify-pool.ts";
 import { verifyRows } from "../../../src/store/offline/verify.ts";
 
 const START = Date.UTC(2026, 10, 15);

@@ -101,7 +101,7 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding> {
   const { databaseOf, withSource } = await import("../audit/offline.ts");
   try {
     const target = await databaseOf(options);
-    const { appliedMigrations } = await import("../../../store/offline/chains.ts");
+    const { appliedMigrations } = await import("../../../store/offline/audit-chains.ts");
     const applied = await withSource(target, appliedMigrations);
     return ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
   } catch (error) {

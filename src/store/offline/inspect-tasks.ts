@@ -1,6 +1,6 @@
 // Long looks at a database: copying a SQLite file, checking all of it, verifying every chain. Runs on a thread of its own.
 import { fsyncFile } from "../../platform/fsync.ts";
-import { integrityFindings, listChains } from "./chains.ts";
+import { integrityFindings, listChains } from "./audit-chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
 import { expectedOf, readContents } from "./contents.ts";
 import type { DatabaseTarget } from "../target.ts";
