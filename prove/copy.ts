@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { copyOffline } from "../src/server/offline.ts";
-import { sumDifferences, sumRows, type Sums } from "../src/store/offline/copy.ts";
+import { checksumDifferences, checksumRows, type TableChecksums } from "../src/store/offline/copy.ts";
 import { openCopySource } from "../src/store/offline/copy-ends.ts";
 import type { DatabaseTarget } from "../src/store/target.ts";
 import { settingsFor, withDir } from "./backup.ts";
@@ -22,10 +22,10 @@ export type CopyReport = {
 
 const quiet = (): void => {};
 
-async function sumsOf(target: DatabaseTarget): Promise<Sums> {
+async function sumsOf(target: DatabaseTarget): Promise<TableChecksums> {
   const source = await openCopySource(target);
   try {
-    return await sumRows(source, quiet);
+    return await checksumRows(source, quiet);
   } finally {
     await source.close();
   }
@@ -58,7 +58,7 @@ export function copyBothWays({ keys, say }: { keys: number; say: (line: string) 
         sqliteBytes: statSync(file).size,
         toPostgresMs: there.took_ms,
         toSqliteMs: home.took_ms,
-        problems: sumDifferences(first, last),
+        problems: checksumDifferences(first, last),
       };
     }),
   );

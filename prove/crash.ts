@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openSource } from "../src/store/offline/source.ts";
 import type { ChainCheck } from "../src/store/offline/verify-pool.ts";
-import { verifyRows } from "../src/store/offline/verify.ts";
+import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { openRaw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
@@ -61,7 +61,7 @@ export async function auditServer(
 async function verifyOutside({ target }: RunOptions["scratch"], { workspace_id }: World): Promise<ChainCheck> {
   const source = await openSource(target);
   try {
-    return await verifyRows(source, workspace_id, []);
+    return await verifyStoredChain(source, workspace_id, []);
   } finally {
     await source.close();
   }

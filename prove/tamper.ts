@@ -9,8 +9,8 @@ import { createTenant } from "../src/domain/workspaces/tenants.ts";
 import { auditPreimage, GENESIS_HASH, type AuditRow } from "../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../src/kernel/timestamps.ts";
 import { openSource } from "../src/store/offline/source.ts";
-import type { Expected } from "../src/store/offline/verify-pool.ts";
-import { verifyRows } from "../src/store/offline/verify.ts";
+import type { ExpectedCheckpoint } from "../src/store/offline/verify-pool.ts";
+import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { rounds, type Campaign } from "./campaign.ts";
 import { openTestServices, testClock, vendorOf } from "../harness/instances/services.ts";
 import { seeded, type Random } from "../harness/random.ts";
@@ -227,10 +227,10 @@ export const tamper: Campaign = {
     await dropAppendOnly(scratch.target);
     const raw = await openRaw(scratch.target);
     const source = await openSource(scratch.target);
-    const verified = async (seed: number, expected: Expected[]): Promise<boolean> =>
+    const verified = async (seed: number, expected: ExpectedCheckpoint[]): Promise<boolean> =>
       seed % WHOLE_WAY_EVERY === 0 && expected.length > 0
         ? (await verifyChain(lite.services, workspace_id)).verified
-        : (await verifyRows(source, workspace_id, expected)).reason === null;
+        : (await verifyStoredChain(source, workspace_id, expected)).reason === null;
     const intact = await readChain(raw, workspace_id);
     try {
       for (const seed of rounds(options, tally)) {

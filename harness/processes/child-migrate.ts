@@ -14,7 +14,7 @@ async function migrateAndDie(text: string): Promise<void> {
   const driver = target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
   await driver.open();
   const script = async (sql: string): Promise<void> => {
-    await driver.script(sql);
+    await driver.execScript(sql);
     if (sql.includes(text)) process.kill(process.pid, "SIGKILL");
   };
   await migrate(driver, script, Date.now(), [

@@ -11,7 +11,7 @@ import { fsyncDir } from "../platform/fsync.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import { inspect } from "../store/offline/inspect.ts";
-import { BackupBusy, dumpPostgres, listDump, toolVersion } from "../store/postgres/tools.ts";
+import { BackupBusy, dumpPostgres, assertReadableDump, toolVersion } from "../store/postgres/tools.ts";
 import { withSignal, type OnProgress } from "../store/progress.ts";
 import { writeFact } from "../store/queries/deployment.ts";
 import {
@@ -114,7 +114,7 @@ async function dump({ store }: Services, partial: string, onProgress: OnProgress
   const file = "keyrack.dump";
   const tool = await toolVersion("pg_dump");
   const contents = await dumpPostgres(store.target.url, join(partial, file), onProgress);
-  await listDump(join(partial, file));
+  await assertReadableDump(join(partial, file));
   return { file, tool, contents };
 }
 

@@ -2,12 +2,12 @@
 // row is there, every value is equal and every audit chain verifies; until then it is marked or named as unfinished.
 import { statSync } from "node:fs";
 import { openStore } from "../store/database.ts";
-import { appliedMigrations } from "../store/offline/audit-chains.ts";
-import { copyRows, sumDifferences, sumRows, type Sums } from "../store/offline/copy.ts";
+import { readAppliedMigrations } from "../store/offline/audit-chains.ts";
+import { copyRows, checksumDifferences, checksumRows, type TableChecksums } from "../store/offline/copy.ts";
 import { openCopySink, openCopySource, type CopySource } from "../store/offline/copy-ends.ts";
 import { inspect, type Inspection } from "../store/offline/inspect.ts";
-import { clearUnfinished, dropUnfinished, markUnfinished, sinkState } from "../store/postgres/copy-target.ts";
-import { assertUnused } from "../store/postgres/restore.ts";
+import { clearUnfinished, dropUnfinished, markUnfinished, copyTargetState } from "../store/postgres/copy-target.ts";
+import { assertNotInUse } from "../store/postgres/restore.ts";
 import { withoutPassword } from "../store/postgres/tools.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
@@ -75,7 +75,7 @@ async function assertSource(from: DatabaseTarget, to: DatabaseTarget): Promise<v
       `Both databases are ${from.kind === "sqlite" ? "SQLite" : "PostgreSQL"}. Use keyrack backup and keyrack restore.`,
       2,
     );
-  if (from.kind === "postgres") return assertUnused(from);
+  if (from.kind === "postgres") return assertNotInUse(from);
   if (!statSync(from.file, { throwIfNoEntry: false }))
     throw new BackupRefused(`There is no database at ${from.file}. Name its data dir with --data-dir.`, 2);
 }
@@ -87,12 +87,12 @@ async function assertDestination(to: DatabaseTarget): Promise<void> {
       throw new BackupRefused(`There is a file at ${to.file} already. Move it away first.`);
     return;
   }
-  if ((await sinkState(to.url)) === "in use")
+  if ((await copyTargetState(to.url)) === "in use")
     throw new BackupRefused(`The database ${nameOf(to)} is not empty. Name an empty one.`);
 }
 
 async function assertCurrentSchema({ source }: CopySource, from: DatabaseTarget): Promise<void> {
-  const applied = (await appliedMigrations(source)).map(({ version, checksum }) => `${version} ${checksum}`);
+  const applied = (await readAppliedMigrations(source)).map(({ version, checksum }) => `${version} ${checksum}`);
   const known = loadMigrations(from.kind).map(({ version, checksum }) => `${version} ${checksum}`);
   if (applied.join() !== known.join())
     throw new BackupRefused("The database is not at the schema of this version. Run keyrack db migrate first.", 2);
@@ -107,7 +107,7 @@ async function createSchema(to: DatabaseTarget): Promise<void> {
   await store.close();
 }
 
-async function copyAllRows(source: CopySource, to: DatabaseTarget, onProgress: OnProgress): Promise<Sums> {
+async function copyAllRows(source: CopySource, to: DatabaseTarget, onProgress: OnProgress): Promise<TableChecksums> {
   const sink = await openCopySink(to);
   try {
     const sums = await copyRows(source, sink, onProgress);
@@ -120,11 +120,11 @@ async function copyAllRows(source: CopySource, to: DatabaseTarget, onProgress: O
 }
 
 /** Reads the copy back, compares every value with what was read from the source, and inspects it as a database. */
-async function verifyCopy(to: DatabaseTarget, sums: Sums, onProgress: OnProgress): Promise<Inspection> {
+async function verifyCopy(to: DatabaseTarget, sums: TableChecksums, onProgress: OnProgress): Promise<Inspection> {
   const written = await openCopySource(to);
   let differences: string[];
   try {
-    differences = sumDifferences(sums, await sumRows(written, onProgress));
+    differences = checksumDifferences(sums, await checksumRows(written, onProgress));
   } finally {
     await written.close();
   }

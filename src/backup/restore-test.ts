@@ -3,13 +3,13 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { differences } from "../store/offline/contents.ts";
+import { contentDifferences } from "../store/offline/contents.ts";
 import { openStore } from "../store/database.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { writeFact } from "../store/queries/deployment.ts";
 import { inspect } from "../store/offline/inspect.ts";
 import { withSignal, type OnProgress } from "../store/progress.ts";
-import { NoScratch, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
+import { ScratchUnavailable, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
 import { restoreDump } from "../store/postgres/restore.ts";
 import { assertChecksum, backupDir, extract, findBackup, writeTestResult, type Backup } from "./files.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -83,7 +83,7 @@ function isScratchProblem(error: unknown): boolean {
 /** Compares the restored database with the manifest, then opens it as this version would, migrations included. */
 async function inspectRestored(target: DatabaseTarget, { manifest }: Backup, onProgress: OnProgress): Promise<Outcome> {
   const { contents, findings, chains, audit_rows } = await inspect(target, onProgress);
-  const problems = [...findings, ...differences(manifest, contents)];
+  const problems = [...findings, ...contentDifferences(manifest, contents)];
   if (problems.length === 0) {
     const store = await openStore(target, { now: Date.now, fatal: () => {} });
     await store.close();
@@ -109,7 +109,7 @@ async function testInScratchDatabase(services: Services, backup: Backup, onProgr
   const { target } = services.store;
   const { restore_test_database_url: scratch } = services.settings;
   if (target.kind !== "postgres")
-    throw new NoScratch(
+    throw new ScratchUnavailable(
       `Backup ${backup.id} is of PostgreSQL and this instance uses SQLite: it cannot be tested here.`,
     );
   return withScratchDatabase(target.url, scratch.kind === "postgres" ? scratch.url : null, async (url) => {

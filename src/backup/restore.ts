@@ -7,7 +7,7 @@ import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
 import { inspect } from "../store/offline/inspect.ts";
 import { openSource } from "../store/offline/source.ts";
-import { assertUnused, holdsTables, pendingWords, restoreDump, undoRestore } from "../store/postgres/restore.ts";
+import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
 import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "../store/queries/restore.ts";
@@ -124,11 +124,11 @@ async function restoreSqlite(job: Job, file: string): Promise<Restored> {
 
 async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restored> {
   const { options, backup } = job;
-  const replaced = (await holdsTables(target)) ? `keyrack_replaced_${timestampNow().toLowerCase()}` : null;
+  const replaced = (await hasTables(target)) ? `keyrack_replaced_${timestampNow().toLowerCase()}` : null;
   if (replaced) assertForced(job, "there", `schema ${replaced}`);
-  await assertUnused(target);
+  await assertNotInUse(target);
   const before = replaced ? await readReplaced(job) : null;
-  const after = pendingWords(JSON.stringify(pendingOf(job, before)), options.newMasterKey);
+  const after = restorePendingSql(JSON.stringify(pendingOf(job, before)), options.newMasterKey);
   await assertChecksum(backup, options.onProgress);
   await restoreDump(target.url, backup, { replaced, after }, options.onProgress);
   try {

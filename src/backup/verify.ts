@@ -1,8 +1,8 @@
 // Checks a backup against its manifest: every byte by its checksum, and a SQLite copy also as a database.
 import { join } from "node:path";
-import { differences } from "../store/offline/contents.ts";
+import { contentDifferences } from "../store/offline/contents.ts";
 import { inspect } from "../store/offline/inspect.ts";
-import { listDump } from "../store/postgres/tools.ts";
+import { assertReadableDump } from "../store/postgres/tools.ts";
 import type { OnProgress } from "../store/progress.ts";
 import {
   backupDir,
@@ -38,9 +38,9 @@ async function findProblems(backup: Backup, onProgress: OnProgress): Promise<str
   if (problem) return [problem];
   if ((await sha256File(file, onProgress)) !== manifest.sha256) return [`${manifest.file} does not match its checksum`];
   if (manifest.dialect === "postgres") {
-    await listDump(file);
+    await assertReadableDump(file);
     return [];
   }
   const { contents, findings } = await inspect({ kind: "sqlite", file }, onProgress);
-  return [...findings, ...differences(manifest, contents)];
+  return [...findings, ...contentDifferences(manifest, contents)];
 }

@@ -10,7 +10,7 @@ import type { Services } from "../domain/core/context.ts";
 import { reseal, type Resealed } from "../domain/vault/master-key.ts";
 import type { Log } from "../platform/log.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
-import { assertUnused } from "../store/postgres/restore.ts";
+import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
@@ -118,7 +118,7 @@ export function rotateMasterKey(settings: Settings, log: Log): Promise<Rotated> 
     if (settings.idempotency_store !== "database")
       throw new BadSetting("Values sealed in Redis cannot be resealed: use KEYRACK_IDEMPOTENCY_STORE=database first.");
     const target = databaseTarget(settings, dir);
-    if (target.kind === "postgres") await assertUnused(target);
+    if (target.kind === "postgres") await assertNotInUse(target);
     const offline = await openOffline({ settings, log });
     try {
       const next = createNextMasterKey(settings, dir);

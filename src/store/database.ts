@@ -1,23 +1,23 @@
-// Opens a database, brings its schema up to date and hands out its two doors: reads, and the group commit.
+// Opens a database, migrates its schema and provides the Store: reads on a reader, writes through the group commit.
 import { statSync } from "node:fs";
 import { fail } from "../kernel/errors.ts";
 import { Histogram } from "../kernel/exposition.ts";
 import type { Driver } from "./engine/driver.ts";
-import { copySqlite } from "./offline/inspect.ts";
-import type { OnProgress } from "./progress.ts";
 import { GroupCommit } from "./engine/group-commit.ts";
 import type { Job } from "./engine/job.ts";
-import { assertMigrated, migrate } from "./schema/migrate.ts";
+import type { PolicyChange } from "./engine/policy-versions.ts";
+import type { Dialect, Reader } from "./engine/statement.ts";
+import { copySqlite } from "./offline/inspect.ts";
+import { VerifyPool, type ChainCheck, type ExpectedCheckpoint } from "./offline/verify-pool.ts";
 import type { PostgresDriver } from "./postgres/driver.ts";
+import type { OnProgress } from "./progress.ts";
+import { assertMigrated, migrate } from "./schema/migrate.ts";
 import { SqliteDriver } from "./sqlite/driver.ts";
 import { ReadOnlyDriver } from "./sqlite/readonly.ts";
-import type { Dialect, Reader } from "./engine/statement.ts";
-import { Verifier, type ChainCheck, type Expected } from "./offline/verify-pool.ts";
-import type { Bumped } from "./engine/policy-versions.ts";
 import type { Store, StoreEvents } from "./store.ts";
 import type { DatabaseTarget } from "./target.ts";
 
-/** Above this VACUUM would hold its read transaction, and the -wal with it, for too long: pages are copied instead. */
+/** Larger files are copied page by page: VACUUM would hold a read transaction too long, and the -wal would grow. */
 const LARGE_BYTES = 5 * 1024 ** 3;
 
 class OpenStore implements Store {
@@ -30,14 +30,14 @@ class OpenStore implements Store {
   warnings: string[] = [];
   readonly #driver: Driver;
   readonly #group: GroupCommit;
-  readonly #verifier: Verifier;
+  readonly #verifyPool: VerifyPool;
   readonly #events: StoreEvents;
   #closing: Promise<void> | undefined;
-  readonly #bumpListeners: ((bumped: Bumped[]) => void)[] = [];
+  readonly #policyListeners: ((changes: PolicyChange[]) => void)[] = [];
   readonly #noticeListeners = new Map<string, ((payload: string) => void)[]>();
 
   constructor(target: DatabaseTarget, driver: Driver, events: StoreEvents) {
-    this.#verifier = new Verifier(target);
+    this.#verifyPool = new VerifyPool(target);
     this.#driver = driver;
     this.#events = events;
     this.target = target;
@@ -47,9 +47,9 @@ class OpenStore implements Store {
     this.#group = new GroupCommit(driver, {
       now: events.now,
       fatal: events.fatal,
-      committed: (bumped, size) => this.#committed(bumped, size),
+      committed: (changes, jobs) => this.#committed(changes, jobs),
     });
-    driver.onNotice((text) => this.#heard(text));
+    driver.onNotice((text) => this.#receiveNotice(text));
   }
 
   write<T>(job: Job<T>): Promise<T> {
@@ -58,15 +58,15 @@ class OpenStore implements Store {
   }
 
   durable(): Promise<void> | undefined {
-    return this.#driver.unsynced();
+    return this.#driver.pendingSync();
   }
 
-  onBump(listener: (bumped: Bumped[]) => void): void {
-    this.#bumpListeners.push(listener);
+  onPolicyChange(listener: (changes: PolicyChange[]) => void): void {
+    this.#policyListeners.push(listener);
   }
 
   async notify(topic: string, payload: string): Promise<void> {
-    this.#tell(topic, payload);
+    this.#deliverNotice(topic, payload);
     if (this.dialect === "postgres") {
       await this.#group.submit({
         chains: [],
@@ -82,15 +82,15 @@ class OpenStore implements Store {
     this.#noticeListeners.set(topic, [...(this.#noticeListeners.get(topic) ?? []), listener]);
   }
 
-  verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck> {
-    return this.#verifier.check(workspace_id, expected);
+  verify(workspace_id: string, expected: ExpectedCheckpoint[]): Promise<ChainCheck> {
+    return this.#verifyPool.check(workspace_id, expected);
   }
 
-  async copyTo(file: string, tell: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {
+  async copyTo(file: string, onProgress: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {
     const { target } = this;
-    if (target.kind !== "sqlite") throw new Error("only SQLite is copied as a file");
-    if (statSync(target.file).size > largeBytes) await this.#driver.copyTo(file, tell);
-    else await copySqlite(target.file, file, tell);
+    if (target.kind !== "sqlite") throw new Error("only a SQLite database can be copied as a file");
+    if (statSync(target.file).size > largeBytes) await this.#driver.copyTo(file, onProgress);
+    else await copySqlite(target.file, file, onProgress);
   }
 
   get backlog(): number {
@@ -116,43 +116,43 @@ class OpenStore implements Store {
 
   async #close(): Promise<void> {
     await this.#group.close();
-    await this.#verifier.close();
+    await this.#verifyPool.close();
     await this.#driver.close();
   }
 
-  #committed(bumped: Bumped[], size: number): void {
+  #committed(changes: PolicyChange[], jobs: number): void {
     this.stats.commits++;
-    this.stats.jobs += size;
-    this.stats.largest = Math.max(this.stats.largest, size);
-    this.stats.sizes.observe(size);
-    if (bumped.length > 0) this.#call(this.#bumpListeners, bumped);
+    this.stats.jobs += jobs;
+    this.stats.largest = Math.max(this.stats.largest, jobs);
+    this.stats.sizes.observe(jobs);
+    if (changes.length > 0) this.#call(this.#policyListeners, changes);
   }
 
-  #call<T>(listeners: readonly ((word: T) => void)[], word: T): void {
+  #call<T>(listeners: readonly ((value: T) => void)[], value: T): void {
     for (const listener of listeners) {
       try {
-        listener(word);
+        listener(value);
       } catch (error) {
         this.#events.listenerFailed?.(error);
       }
     }
   }
 
-  /** Words from other processes (and the echo of our own, which does no harm). */
-  #heard(text: string): void {
-    const [topic = "", ...rest] = text.split(" ");
+  /** Notices of other processes, and the harmless echo of our own. */
+  #receiveNotice(text: string): void {
+    const [topic = "", ...parts] = text.split(" ");
     if (topic === "policy") {
-      const [project_id = "", version] = rest;
-      this.#call(this.#bumpListeners, [{ project_id, version: Number(version) }]);
-    } else this.#tell(topic, rest.join(" "));
+      const [project_id = "", version] = parts;
+      this.#call(this.#policyListeners, [{ project_id, version: Number(version) }]);
+    } else this.#deliverNotice(topic, parts.join(" "));
   }
 
-  #tell(topic: string, payload: string): void {
+  #deliverNotice(topic: string, payload: string): void {
     this.#call(this.#noticeListeners.get(topic) ?? [], payload);
   }
 }
 
-/** A store that writes nothing, on a SQLite database of this very schema: for looking at one that is damaged. */
+/** Opens a SQLite database of the current schema without ever writing to it: for reading a damaged one. */
 export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, events: StoreEvents): Promise<Store> {
   const driver = new ReadOnlyDriver(target.file);
   try {
@@ -165,7 +165,7 @@ export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, 
   }
 }
 
-/** Most instances never load pg. */
+/** Loads pg only when it is needed. */
 async function driverFor(target: DatabaseTarget, { fatal }: StoreEvents): Promise<SqliteDriver | PostgresDriver> {
   if (target.kind === "sqlite") return new SqliteDriver(target.file, fatal);
   const { PostgresDriver } = await import("./postgres/driver.ts");
@@ -178,7 +178,7 @@ export async function openStore(target: DatabaseTarget, events: StoreEvents): Pr
     const warnings = await driver.open();
     const store = new OpenStore(target, driver, events);
     store.warnings = warnings;
-    store.applied = await migrate(driver, (sql) => driver.script(sql), events.now());
+    store.applied = await migrate(driver, (sql) => driver.execScript(sql), events.now());
     await driver.sync();
     return store;
   } catch (error) {

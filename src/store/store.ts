@@ -1,47 +1,47 @@
 // The database as the rest of Keyrack sees it.
 import type { Histogram } from "../kernel/exposition.ts";
 import type { Job } from "./engine/job.ts";
-import type { Bumped } from "./engine/policy-versions.ts";
+import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
-import type { ChainCheck, Expected } from "./offline/verify-pool.ts";
+import type { ChainCheck, ExpectedCheckpoint } from "./offline/verify-pool.ts";
 import type { OnProgress } from "./progress.ts";
 import type { DatabaseTarget } from "./target.ts";
 
 export type StoreEvents = {
   now: () => number;
   fatal: (error: unknown) => void;
-  /** Somebody who listens here threw; the write itself is done. */
+  /** A listener threw. The write that it was notified of is committed. */
   listenerFailed?: (error: unknown) => void;
 };
 
-/** What every part of Keyrack sees of the database. */
 export interface Store {
   readonly dialect: Dialect;
   readonly target: DatabaseTarget;
   readonly read: Reader;
   write<T>(job: Job<T>): Promise<T>;
-  /** Await before telling what a read showed: on SQLite a commit is visible a moment before it is durable. */
+  /** Await before responding with data that was read: on SQLite a commit is visible before it is durable. */
   durable(): Promise<void> | undefined;
-  /** Called after each durable commit, here and (on PostgreSQL) in other processes, with the projects that moved. */
-  onBump(listener: (bumped: Bumped[]) => void): void;
-  /** Sends a word to every process on this database, this one included; used to drop cached credentials. */
+  /** Called after each durable commit, here and (on PostgreSQL) in other processes, with the changed projects. */
+  onPolicyChange(listener: (changes: PolicyChange[]) => void): void;
+  /** Sends a notice to every process on this database, this one included; used to drop cached credentials. */
   notify(topic: string, payload: string): Promise<void>;
   onNotice(topic: string, listener: (payload: string) => void): void;
-  /** Verifies a chain off the main thread; callers for the same workspace share one run. */
-  verify(workspace_id: string, expected: Expected[]): Promise<ChainCheck>;
-  /** A consistent copy of a SQLite database in a new file, made while it is in use and on disk when this resolves. */
-  copyTo(file: string, tell: OnProgress, options?: { largeBytes?: number }): Promise<void>;
-  /** Every write is refused. */
+  /** Verifies an audit chain off the main thread; concurrent callers for the same workspace share one run. */
+  verify(workspace_id: string, expected: ExpectedCheckpoint[]): Promise<ChainCheck>;
+  /** Copies a SQLite database in use to a new file. Consistent, and durable when this resolves. */
+  copyTo(file: string, onProgress: OnProgress, options?: { largeBytes?: number }): Promise<void>;
+  /** Rejects every write. */
   readonly readOnly: boolean;
-  /** Commits since the start, the jobs in them, and how many jobs shared one. */
+  /** Since the start: commits, jobs, the most jobs of one commit, and the distribution. */
   readonly stats: { commits: number; jobs: number; largest: number; readonly sizes: Histogram };
   readonly backlog: number;
-  /** Whether this process leads: of all on one database, the one that runs the jobs there should be only one of. */
+  /** Whether this process is the leader: the one process on the database that runs the scheduled jobs. */
   tryBecomeLeader(): Promise<boolean>;
-  /** House-keeping of a quiet moment: on SQLite, moves the -wal into the database. */
+  /** Moves SQLite's write-ahead log into the database if no write is queued. */
   checkpointIfIdle(): Promise<void>;
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
+  /** Migrations that were applied when the store was opened. */
   readonly applied: string[];
   readonly warnings: string[];
 }

@@ -13,7 +13,7 @@ import type { Services } from "../../src/domain/core/context.ts";
 import { backupHealth } from "../../src/domain/health/status.ts";
 import { createTenant } from "../../src/domain/workspaces/tenants.ts";
 import { testBackup } from "../../src/backup/restore-test.ts";
-import { connection, dumpPostgres } from "../../src/store/postgres/tools.ts";
+import { dumpPostgres, toolConnection } from "../../src/store/postgres/tools.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { testServices, vendorOf, type TestServices } from "../../harness/instances/test-services.ts";
@@ -217,7 +217,7 @@ for (const back of backends) {
 describe.runIf(backends.includes("postgres"))("PostgreSQL's own tools", () => {
   it("get a password where no other user of the machine reads it, wherever the address has it", () => {
     for (const url of ["postgres://u:s%20x@h/d?sslmode=require", "postgres://u@h/d?password=s+x&sslmode=require"]) {
-      const { dbname, env } = connection(url);
+      const { dbname, env } = toolConnection(url);
       expect([dbname, env.PGPASSWORD]).toEqual(["postgres://u@h/d?sslmode=require", "s x"]);
     }
   });

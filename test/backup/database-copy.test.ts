@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { copyOffline } from "../../src/server/offline.ts";
 import { createClient } from "../../src/client.ts";
-import { copyOrder, sumDifferences, sumRows } from "../../src/store/offline/copy.ts";
+import { copyOrder, checksumDifferences, checksumRows } from "../../src/store/offline/copy.ts";
 import { openCopySource } from "../../src/store/offline/copy-ends.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
@@ -18,7 +18,7 @@ const quiet = (): void => {};
 async function sums(target: DatabaseTarget) {
   const source = await openCopySource(target);
   try {
-    return await sumRows(source, quiet);
+    return await checksumRows(source, quiet);
   } finally {
     await source.close();
   }
@@ -58,7 +58,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     const copied = await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
     expect(copied).toMatchObject({ chains: 2, dry_run: false });
     expect(copied.tables.find(({ name }) => name === "users")).toEqual({ name: "users", rows: 1 });
-    expect(sumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
+    expect(checksumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
     const url = there.target.url;
     const app = await d.start({ database_url: url });
     const client = createClient({ url: app.url, bearer: secretKey });
@@ -73,7 +73,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
       dryRun: false,
       onProgress: quiet,
     });
-    expect(sumDifferences(await sums(there.target), await sums({ kind: "sqlite", file: back }))).toEqual([]);
+    expect(checksumDifferences(await sums(there.target), await sums({ kind: "sqlite", file: back }))).toEqual([]);
     expect(existsSync(`${back}.copying`)).toBe(false);
     const again = await d.start({ database_url: `sqlite:${back}` });
     const here = createClient({ url: again.url, bearer: secretKey });
@@ -133,7 +133,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await markUnfinished(there.target.url);
     await expect(openStore(there.target, events)).rejects.toThrow("copy that was not finished");
     await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
-    expect(sumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
+    expect(checksumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
     await (await openStore(there.target, events)).close();
     await there.dispose();
   });

@@ -100,7 +100,7 @@ async function check(options: OperatorOptions): Promise<void> {
   const target = await databaseOf(options);
   const known = loadMigrations(target.kind);
   const findings = await withSource(target, async (source) => {
-    const applied = await chains.appliedMigrations(source);
+    const applied = await chains.readAppliedMigrations(source);
     const unknown = applied.filter(
       ({ version, checksum }) => known.find((one) => one.version === version)?.checksum !== checksum,
     );
@@ -108,7 +108,7 @@ async function check(options: OperatorOptions): Promise<void> {
     return [
       ...unknown.map(({ name }) => `migration ${name} is unknown to this version`),
       ...pending.map(({ name }) => `migration ${name} is pending: run keyrack db migrate, or start the server`),
-      ...(await chains.integrityFindings(source, target.kind === "sqlite")),
+      ...(await chains.checkIntegrity(source, target.kind === "sqlite")),
     ];
   });
   const verdicts = await verifyOffline(options, async () => undefined);

@@ -16,7 +16,7 @@ import { hashesBetween, headOf } from "../../store/queries/audit.ts";
 import { chainsAhead, newestCheckpoint, storeCheckpoint } from "../../store/queries/checkpoints.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import type { AuditCheckpointRow } from "../../store/schema/tables.ts";
-import type { Expected } from "../../store/offline/verify-pool.ts";
+import type { ExpectedCheckpoint } from "../../store/offline/verify-pool.ts";
 import { appendCheckpoint } from "./checkpoint-files.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
@@ -159,7 +159,7 @@ export async function runCheckpoints(services: Services, { rows = 1 }: { rows?: 
 }
 
 /** What the newest checkpoint requires of the chain. With a null root, for a note we did not sign, no chain passes. */
-export async function expectedByCheckpoint(services: Services, workspace_id: string): Promise<Expected[]> {
+export async function expectedByCheckpoint(services: Services, workspace_id: string): Promise<ExpectedCheckpoint[]> {
   const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
   if (!newest) return [];
   const origin = await checkpointOrigin(services, workspace_id);

@@ -4,7 +4,7 @@ import type { Failure } from "../../kernel/errors.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
 import type { Outcome } from "../../store/engine/job.ts";
-import type { Entry } from "../../store/engine/audit-ledger.ts";
+import type { AuditEntry } from "../../store/engine/audit-ledger.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { actorColumns } from "./actor.ts";
 import type { Ctx } from "./context.ts";
@@ -63,7 +63,7 @@ export async function mutate<T>(
   }
 }
 
-function toEntry(ctx: Ctx, scope: MutationScope, event: Event): Entry {
+function toEntry(ctx: Ctx, scope: MutationScope, event: Event): AuditEntry {
   const workspace_id = isDeploymentAction(event.action) ? NIL_WORKSPACE : scope.workspace_id;
   if (workspace_id === null) throw new Error(`${event.action} needs a workspace`);
   return {

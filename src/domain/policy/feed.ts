@@ -36,7 +36,7 @@ export class Feed {
 
   constructor(store: Store) {
     this.#store = store;
-    store.onBump((bumped) => {
+    store.onPolicyChange((bumped) => {
       this.#epoch++;
       for (const { project_id } of bumped) {
         this.#heads.delete(project_id);

@@ -1,30 +1,30 @@
-// Rows that are added to what stands there already. The jobs of one batch often add to the same ones: each is then
-// written once, with what all of them bring.
-import type { Runner, AdditiveUpsert } from "./tx.ts";
+// Additive upserts: rows that add to stored rows. The jobs of one batch often add to the same ones, so they are summed
+// in memory and each is written once. bench: ingest
+import type { AdditiveUpsert, Runner } from "./tx.ts";
 
-/** Writes them in the order of their keys: two processes with the same rows then wait for each other, not in a circle. */
-export class Summed<R> {
-  readonly #sums: AdditiveUpsert<R>;
+export class SummedRows<R> {
+  readonly #upsert: AdditiveUpsert<R>;
   readonly #rows = new Map<string, R>();
 
-  constructor(sums: AdditiveUpsert<R>) {
-    this.#sums = sums;
+  constructor(upsert: AdditiveUpsert<R>) {
+    this.#upsert = upsert;
   }
 
   add(rows: readonly R[]): this {
     for (const row of rows) {
-      const key = this.#sums.keyOf(row);
+      const key = this.#upsert.keyOf(row);
       const before = this.#rows.get(key);
-      this.#rows.set(key, before === undefined ? row : this.#sums.plus(before, row));
+      this.#rows.set(key, before === undefined ? row : this.#upsert.plus(before, row));
     }
     return this;
   }
 
+  /** Writes in key order, so that two processes with the same rows cannot deadlock. */
   write(on: Runner): Promise<void> {
-    const ordered = [...this.#rows.keys()].toSorted();
-    return this.#sums.write(
+    const keys = [...this.#rows.keys()].toSorted();
+    return this.#upsert.write(
       on,
-      ordered.map((key) => this.#rows.get(key) as R),
+      keys.map((key) => this.#rows.get(key) as R),
     );
   }
 }

@@ -1,5 +1,5 @@
-// The end of every mutation: audit rows appended to their chains, heads moved, policy versions written.
-// The heads are locked before any work starts, so a chain can neither fork nor skip.
+// Appends audit rows to their chains and advances the heads, at the end of every mutation. The heads are locked before
+// any job runs, so a chain can neither fork nor skip a number (docs/design/0002-audit-chain-format.md).
 import { hash as digest } from "node:crypto";
 import { sql } from "kysely";
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
@@ -8,8 +8,8 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { statement, type Tx } from "./statement.ts";
 import type { ActorType, AuditHeadRow, AuditLogRow } from "../schema/tables.ts";
 
-/** An audit row before it has its place in the chain. */
-export type Entry = {
+/** An audit row before it has its sequence number and hashes. */
+export type AuditEntry = {
   workspace_id: string;
   id: string;
   actor_type: ActorType;
@@ -20,16 +20,16 @@ export type Entry = {
   payload: Json;
 };
 
-/** An entry that surely can be written: its payload has a canonical text and its chain is locked. */
-export type PreparedEntry = Entry & { payload_text: string };
+/** An entry that cannot fail to be written any more: its payload is canonical JSON and its chain is locked. */
+export type PreparedEntry = AuditEntry & { payload_text: string };
 
-export type Heads = Map<string, AuditHeadRow>;
+export type AuditHeads = Map<string, AuditHeadRow>;
 
 const readHead = statement<{ workspace_id: string }>()((db, p) =>
   db.selectFrom("audit_heads").selectAll().where("workspace_id", "=", p.workspace_id),
 );
 
-// An upsert that changes nothing: a row lock on PostgreSQL, the head made on first use.
+// An upsert that changes nothing: creates the head on first use and locks its row on PostgreSQL.
 const lockHead = statement<{ workspace_id: string; hash: string }>()((db, p) =>
   db
     .insertInto("audit_heads")
@@ -66,31 +66,31 @@ const insertAudit = statement<AuditLogRow>()((db, p) =>
   }),
 );
 
-/** Takes the heads in ascending order: every process locks in the same order, so none waits in a circle. */
-export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>, exclusive: boolean): Promise<Heads> {
+/** Locks the heads in ascending order: the same order in every process prevents deadlocks. */
+export async function lockHeads(tx: Tx, workspaceIds: Iterable<string>, exclusive: boolean): Promise<AuditHeads> {
   const ids = [...new Set(workspaceIds)].toSorted();
-  // Sent in this order on one connection, so taken in this order too, without a round trip each.
+  // One connection keeps the order of pipelined statements, so this needs no round trip per head.
   const rows = await Promise.all(ids.map((workspace_id) => takeHead(tx, workspace_id, exclusive)));
   return new Map(rows.filter((row) => row !== undefined).map((row) => [row.workspace_id, row]));
 }
 
-/** Where nobody else writes, a head is only read, unless it must be made. */
+/** Where the transaction excludes other writers, an existing head is only read. */
 async function takeHead(tx: Tx, workspace_id: string, exclusive: boolean): Promise<AuditHeadRow | undefined> {
-  const there = exclusive ? await readHead.first(tx, { workspace_id }) : undefined;
-  return there ?? lockHead.first(tx, { workspace_id, hash: GENESIS_HASH });
+  const existing = exclusive ? await readHead.first(tx, { workspace_id }) : undefined;
+  return existing ?? lockHead.first(tx, { workspace_id, hash: GENESIS_HASH });
 }
 
-export function prepareEntries(heads: Heads, entries: readonly Entry[]): PreparedEntry[] {
+export function prepareEntries(heads: AuditHeads, entries: readonly AuditEntry[]): PreparedEntry[] {
   return entries.map((entry) => {
     if (!heads.has(entry.workspace_id)) throw new Error(`no audit head is locked for ${entry.workspace_id}`);
     return { ...entry, payload_text: canonicalize(entry.payload) };
   });
 }
 
-/** Places the entries behind their heads and writes them. */
+/** Chains the entries to their heads and writes both. */
 export async function appendEntries(
   tx: Tx,
-  heads: Heads,
+  heads: AuditHeads,
   entries: readonly PreparedEntry[],
   now: number,
 ): Promise<void> {
@@ -98,20 +98,20 @@ export async function appendEntries(
   const moved = new Set<AuditHeadRow>();
   for (const entry of entries) {
     const head = heads.get(entry.workspace_id) as AuditHeadRow;
-    const row = placeEntry(entry, head, now);
+    const row = chainEntry(entry, head, now);
     moved.add(Object.assign(head, { seq: row.seq, hash: row.hash, occurred_at: row.occurred_at }));
     rows.push(row);
   }
   await Promise.all([insertAudit.insertMany(tx, rows), ...[...moved].map((head) => moveHead.run(tx, head))]);
 }
 
-/** A head that was made for a mutation which then wrote nothing would stand for a chain that does not exist. */
-export async function dropEmptyHeads(tx: Tx, heads: Heads): Promise<void> {
+/** Deletes heads that were created for jobs that then wrote nothing: they would announce chains that do not exist. */
+export async function dropEmptyHeads(tx: Tx, heads: AuditHeads): Promise<void> {
   for (const [workspace_id, head] of heads) if (head.seq === 0) await dropEmptyHead.run(tx, { workspace_id });
 }
 
-/** Field by field: three copies of every entry were felt in a mint. */
-function placeEntry(entry: PreparedEntry, head: AuditHeadRow, now: number): AuditLogRow {
+/** Copies field by field instead of spreading. bench: vendor/mint */
+function chainEntry(entry: PreparedEntry, head: AuditHeadRow, now: number): AuditLogRow {
   const row: AuditLogRow = {
     workspace_id: entry.workspace_id,
     seq: head.seq + 1,
@@ -126,7 +126,7 @@ function placeEntry(entry: PreparedEntry, head: AuditHeadRow, now: number): Audi
     prev_hash: head.hash,
     hash: "",
   };
-  const told = { ...row, occurred_at: formatTimestamp(row.occurred_at) };
-  row.hash = digest("sha256", auditPreimage(told, row.payload));
+  const hashed = { ...row, occurred_at: formatTimestamp(row.occurred_at) };
+  row.hash = digest("sha256", auditPreimage(hashed, row.payload));
   return row;
 }

@@ -1,27 +1,27 @@
-// Inserts of many rows with few statements.
+// Multi-row inserts built from a few prepared statements. bench: ingest, vendor/mint (PostgreSQL)
 import type { Compilable } from "kysely";
 import { statement, type Builder } from "./statement.ts";
 import type { Dialect, Runner } from "./tx.ts";
 
 const ROWS_MAX = 64;
 
-/** So many rows in pieces of a few sizes, for each is a statement of its own: 64 rows, 32, 16 … 1. */
-export function pieces(rows: number): { from: number; to: number }[] {
-  const result: { from: number; to: number }[] = [];
+/** Splits rows into chunks of 64, 32, 16 … 1: each chunk size is a statement of its own, so there are only seven. */
+export function chunkRows(rows: number): { from: number; to: number }[] {
+  const chunks: { from: number; to: number }[] = [];
   for (let from = 0, size = ROWS_MAX; from < rows; from += size) {
     while (size > rows - from) size /= 2;
-    result.push({ from, to: from + size });
+    chunks.push({ from, to: from + size });
   }
-  return result;
+  return chunks;
 }
 
 type Cells = Record<string, string | number>;
 
 /**
- * Runs `insert … values (…), (…)` for any number of rows out of a few prepared statements. The values are laid out by
- * hand, row after row in the order of `names`: named holes would cost more than the insert.
+ * Returns a function that runs `insert … values (…), (…)` for any number of rows. Values are bound by position, row
+ * after row in the order of `names`: binding them by name costs more than the insert.
  */
-export function insertMany<R extends Cells>(
+export function bulkInsert<R extends Cells>(
   names: readonly (keyof R & string)[],
   build: (db: Builder, rows: R[]) => Compilable,
 ) {
@@ -37,7 +37,7 @@ export function insertMany<R extends Cells>(
     return sql;
   };
   return async (on: Runner, rows: readonly R[]): Promise<void> => {
-    for (const { from, to } of pieces(rows.length)) {
+    for (const { from, to } of chunkRows(rows.length)) {
       const values: (string | number)[] = [];
       for (let i = from; i < to; i++) for (const name of names) values.push((rows[i] as R)[name] as string | number);
       await on.run({ sql: sqlOf(on.dialect, to - from), values });

@@ -1,14 +1,13 @@
-// The durable group commit. Mutations queue; the writer drains the queue into one transaction and answers all of them
-// only after it is durable. A failing one rolls back alone; a lone one waits for no more company than its turn brings.
+// Durable group commit: queued mutations run in one transaction, each in its own savepoint, and resolve only after it is
+// durable. A failing job rolls back alone. Sequence and reasons: docs/design/0001-durable-group-commit.md.
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
+import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
-import { refusalFor, segments, settle, settled, type Job, type Pending } from "./job.ts";
-import { Batch, JobTransaction } from "./transaction.ts";
-import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries } from "./audit-ledger.ts";
-import type { Heads } from "./audit-ledger.ts";
+import { segmentsOf, settle, settleGroup, toFailure, type Job, type Pending } from "./job.ts";
+import { PolicyVersions, type PolicyChange } from "./policy-versions.ts";
 import { statement, type Tx } from "./statement.ts";
-import { PolicyVersions, type Bumped } from "./policy-versions.ts";
+import { Batch, JobTransaction } from "./transaction.ts";
 
 const GROUP_MAX = 200;
 const BACKLOG_MAX = 10_000;
@@ -17,17 +16,17 @@ const ATTEMPTS_MAX = 3;
 
 export type GroupCommitEvents = {
   now: () => number;
-  /** After the commit is durable: what moved, so that caches and waiting polls learn of it. */
-  committed: (bumped: Bumped[], size: number) => void;
-  /** The storage cannot be trusted any more: the process must end. */
+  /** Called after a commit is durable. */
+  committed: (changes: PolicyChange[], jobs: number) => void;
+  /** The storage can no longer be trusted: the process must end. */
   fatal: (error: unknown) => void;
 };
 
-/** What the jobs of one transaction share. */
-type Shared = { heads: Heads; versions: PolicyVersions };
+/** State that the jobs of one transaction share. */
+type GroupState = { heads: AuditHeads; versions: PolicyVersions };
 
 type RunOne = (pending: Pending, i: number) => Promise<void>;
-type Spoils = (result: PromiseSettledResult<void>, i: number) => boolean;
+type RequiresRollback = (result: PromiseSettledResult<void>, i: number) => boolean;
 
 const auditById = statement<{ id: string }>()((db, p) =>
   db.selectFrom("audit_log").select("seq").where("id", "=", p.id),
@@ -38,7 +37,7 @@ export class GroupCommit {
   readonly #events: GroupCommitEvents;
   #queue: Pending[] = [];
   #draining: Promise<void> | undefined;
-  #breathedAt = 0;
+  #yieldedAt = 0;
   #closed = false;
   #broken = false;
 
@@ -61,16 +60,16 @@ export class GroupCommit {
     return this.#queue.length;
   }
 
-  /** House-keeping between two groups, for a moment in which nothing is asked. */
+  /** Checkpoints the write-ahead log between two groups, unless new jobs have arrived. */
   async checkpointIfIdle(): Promise<void> {
     await this.#draining;
-    if (this.#draining || this.#closed || this.#broken) return; // somebody was quicker: the store does not rest now
-    const rested = this.#driver.checkpointIfDue(true);
-    this.#draining = rested.catch((error) => this.#stop(error)).then(() => this.#drain());
-    await rested;
+    if (this.#draining || this.#closed || this.#broken) return; // not idle any more
+    const checkpoint = this.#driver.checkpointIfDue(true);
+    this.#draining = checkpoint.catch((error) => this.#failStorage(error)).then(() => this.#drain());
+    await checkpoint;
   }
 
-  /** Refuses new work and resolves when everything accepted has been answered. */
+  /** Rejects new jobs and resolves when every accepted job is settled. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#draining;
@@ -78,19 +77,19 @@ export class GroupCommit {
 
   async #drain(): Promise<void> {
     try {
-      await new Promise((resolve) => setImmediate(resolve)); // what this turn of the event loop still brings comes along
+      await new Promise((resolve) => setImmediate(resolve)); // collect the jobs that this event loop turn still submits
       while (this.#queue.length > 0) {
         const group = this.#queue.splice(0, GROUP_MAX);
         await this.#commit(group);
-        await this.#driver.checkpointIfDue().catch((error) => this.#stop(error));
+        await this.#driver.checkpointIfDue().catch((error) => this.#failStorage(error));
       }
     } finally {
       this.#draining = undefined;
     }
   }
 
-  /** The storage broke a promise: nothing is written any more, and those who wait are told so. */
-  #stop(error: unknown): void {
+  /** Storage failed: reject queued and future writes. */
+  #failStorage(error: unknown): void {
     this.#broken = true;
     this.#events.fatal(error);
     for (const pending of this.#queue.splice(0)) pending.reject(fail("unavailable", { retryAfterSeconds: 1 }));
@@ -99,16 +98,16 @@ export class GroupCommit {
   async #commit(group: Pending[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
-        const bumped = await this.#transact(group);
-        if (bumped) {
+        const changes = await this.#transact(group);
+        if (changes) {
           await this.#sync();
-          this.#events.committed(bumped, group.length);
+          this.#events.committed(changes, group.length);
         }
-        return settle(group);
+        return settleGroup(group);
       } catch (error) {
-        // Another process held the lock or closed a circle: nothing was committed, so the same work may run again.
+        // Busy means that nothing was committed, so the same jobs may run again.
         if (this.#driver.classifyError(error) !== "busy" || attempt === ATTEMPTS_MAX)
-          return this.#abandon(group, error);
+          return this.#failGroup(group, error);
         await this.#driver.writer.exec("rollback").catch(() => {});
         await new Promise((resolve) => setTimeout(resolve, randomInt(5, 50) * attempt));
       }
@@ -119,13 +118,13 @@ export class GroupCommit {
     try {
       await this.#driver.sync();
     } catch (error) {
-      this.#stop(error);
+      this.#failStorage(error);
       throw fail("unavailable", { retryAfterSeconds: 1 });
     }
   }
 
-  /** Answers what moved, or undefined when nothing was written and there is nothing to make durable. */
-  async #transact(group: Pending[]): Promise<Bumped[] | undefined> {
+  /** Returns the policy changes, or undefined when nothing was written, so that nothing needs a sync. */
+  async #transact(group: Pending[]): Promise<PolicyChange[] | undefined> {
     const driver = this.#driver;
     for (const pending of group) pending.outcome = pending.error = undefined;
     await driver.begin();
@@ -136,11 +135,11 @@ export class GroupCommit {
       group.flatMap((pending) => pending.job.chains),
       driver.exclusive,
     );
-    const bumped: Bumped[] = [];
-    this.#breathedAt = performance.now();
-    for (const segment of segments(group)) {
+    const changes: PolicyChange[] = [];
+    this.#yieldedAt = performance.now();
+    for (const segment of segmentsOf(group)) {
       await this.#runSegment(segment, { heads, versions });
-      bumped.push(...(await this.#seal(tx, segment, { heads, versions })));
+      changes.push(...(await this.#recordSegment(tx, segment, { heads, versions })));
     }
     if (!group.some(({ outcome }) => outcome && !outcome.unchanged)) {
       await driver.writer.exec("rollback");
@@ -148,140 +147,147 @@ export class GroupCommit {
     }
     await dropEmptyHeads(tx, heads);
     await driver.writer.exec("commit");
-    return bumped;
+    return changes;
   }
 
-  async #runSegment(segment: Pending[], shared: Shared): Promise<void> {
-    if (segment.length > 1 && (await this.#runTogether(segment, shared))) return;
+  async #runSegment(segment: Pending[], state: GroupState): Promise<void> {
+    if (segment.length > 1 && (await this.#runBatch(segment, state))) return;
     for (const pending of segment) {
-      await this.#runAlone(pending, shared);
-      await this.#breathe();
+      await this.#runInSavepoint(pending, state);
+      await this.#yieldToEventLoop();
     }
   }
 
-  /** Requests that only read must not wait for a whole group. */
-  async #breathe(): Promise<void> {
-    if (performance.now() - this.#breathedAt <= HOLD_LOOP_MS) return;
+  /** Yields between jobs so that reads are not blocked by a large group. */
+  async #yieldToEventLoop(): Promise<void> {
+    if (performance.now() - this.#yieldedAt <= HOLD_LOOP_MS) return;
     await new Promise((resolve) => setImmediate(resolve));
-    this.#breathedAt = performance.now();
+    this.#yieldedAt = performance.now();
   }
 
-  /** The job's own part, up to audit rows that surely can be written: whatever it does wrong is its own failure. */
-  async #runJob(pending: Pending, tx: JobTransaction, { heads }: Shared): Promise<void> {
+  /** Runs the job and prepares its audit rows: every failure that one job alone can cause happens in here. */
+  async #runJob(pending: Pending, tx: JobTransaction, { heads }: GroupState): Promise<void> {
     try {
       const outcome = await pending.job.work(tx.branded);
       pending.entries = outcome.unchanged ? [] : prepareEntries(heads, outcome.entries);
       pending.outcome = outcome;
     } finally {
-      tx.end();
+      tx.close();
     }
   }
 
-  async #runAlone(pending: Pending, shared: Shared): Promise<void> {
+  async #runInSavepoint(pending: Pending, state: GroupState): Promise<void> {
     const { writer } = this.#driver;
-    const tx = new JobTransaction(this.#driver, shared.versions);
+    const tx = new JobTransaction(this.#driver, state.versions);
     const rollBack = async (): Promise<void> => {
-      shared.versions.undo(tx.undo);
+      state.versions.undo(tx.undo);
       if (!tx.wrote) return;
       await writer.exec("rollback to savepoint job");
     };
-    writer.post("savepoint job");
+    writer.execNoWait("savepoint job");
     try {
-      await this.#runJob(pending, tx, shared);
+      await this.#runJob(pending, tx, state);
       if (pending.outcome?.unchanged) await rollBack();
     } catch (error) {
-      if (this.#isGrave(error)) throw error;
-      tx.wrote = true; // the statement itself may have failed half-way: PostgreSQL goes on only after a roll-back
+      if (this.#endsTransaction(error)) throw error;
+      tx.wrote = true; // PostgreSQL accepts no statement after a failed one until a rollback
       await rollBack();
-      pending.error = refusalFor(this.#driver.classifyError(error), error);
+      pending.error = toFailure(this.#driver.classifyError(error), error);
     }
-    writer.post("release savepoint job");
+    writer.execNoWait("release savepoint job");
   }
 
-  /** Not the job's own: the transaction is gone with it. */
-  #isGrave(error: unknown): boolean {
+  /** Whether the error ended the whole transaction, not only the job's savepoint. */
+  #endsTransaction(error: unknown): boolean {
     return ["full", "fatal", "lost", "busy"].includes(this.#driver.classifyError(error));
   }
 
-  /** All jobs without a savepoint each. False: one must be undone, so all were. */
-  async #runTogether(segment: Pending[], shared: Shared): Promise<boolean> {
+  /** Runs all jobs in one savepoint. Returns false if one needs a rollback; then all are rolled back. bench: vendor/mint */
+  async #runBatch(segment: Pending[], state: GroupState): Promise<boolean> {
     const { writer } = this.#driver;
-    writer.post("savepoint jobs");
+    writer.execNoWait("savepoint jobs");
     const batch = new Batch();
-    const txs = segment.map(() => new JobTransaction(this.#driver, shared.versions, batch));
-    const run = (pending: Pending, i: number): Promise<void> => this.#runJob(pending, txs[i] as JobTransaction, shared);
-    const spoils = (result: PromiseSettledResult<void>, i: number): boolean => {
+    const txs = segment.map(() => new JobTransaction(this.#driver, state.versions, batch));
+    const run = (pending: Pending, i: number): Promise<void> => this.#runJob(pending, txs[i] as JobTransaction, state);
+    const requiresRollback = (result: PromiseSettledResult<void>, i: number): boolean => {
       if (result.status === "fulfilled") return Boolean(segment[i]?.outcome?.unchanged && txs[i]?.wrote);
       return Boolean(txs[i]?.wrote) || !(result.reason instanceof Failure);
     };
-    const results = await (this.#driver.sideBySide ? this.#atOnce(segment, run) : this.#inTurn(segment, run, spoils));
-    const spoilt = results.some(spoils);
-    // One by one, the jobs then learn whose insert it was.
-    const inserted = !spoilt && (await this.#insertAll(batch));
-    if (!inserted) {
+    const results = await (this.#driver.concurrentJobs
+      ? this.#runConcurrently(segment, run)
+      : this.#runSequentially(segment, run, requiresRollback));
+    // A rejected deferred insert also falls back to one savepoint per job, which shows whose insert it was.
+    const flushed = !results.some(requiresRollback) && (await this.#flush(batch));
+    if (!flushed) {
       for (const pending of segment) pending.outcome = undefined;
-      await shared.versions.forgetUnwritten();
+      await state.versions.discardUnwritten();
       await writer.exec("rollback to savepoint jobs");
       return false;
     }
     for (const [i, result] of results.entries())
       if (result.status === "rejected") (segment[i] as Pending).error = result.reason;
-    writer.post("release savepoint jobs");
+    writer.execNoWait("release savepoint jobs");
     return true;
   }
 
-  async #atOnce(segment: readonly Pending[], run: RunOne): Promise<PromiseSettledResult<void>[]> {
+  async #runConcurrently(segment: readonly Pending[], run: RunOne): Promise<PromiseSettledResult<void>[]> {
     const results = await Promise.allSettled(segment.map(run));
-    for (const result of results) if (result.status === "rejected" && this.#isGrave(result.reason)) throw result.reason;
+    for (const result of results)
+      if (result.status === "rejected" && this.#endsTransaction(result.reason)) throw result.reason;
     return results;
   }
 
-  /** On SQLite a job has the event loop to itself: others are served between two of them. Ends with a job that spoils. */
-  async #inTurn(segment: readonly Pending[], run: RunOne, spoils: Spoils): Promise<PromiseSettledResult<void>[]> {
+  /** On SQLite a job blocks the event loop, so this yields between jobs. Stops at a job that requires a rollback. */
+  async #runSequentially(
+    segment: readonly Pending[],
+    run: RunOne,
+    requiresRollback: RequiresRollback,
+  ): Promise<PromiseSettledResult<void>[]> {
     const results: PromiseSettledResult<void>[] = [];
     for (const [i, pending] of segment.entries()) {
-      const result = await settled(run(pending, i));
-      if (result.status === "rejected" && this.#isGrave(result.reason)) throw result.reason;
+      const result = await settle(run(pending, i));
+      if (result.status === "rejected" && this.#endsTransaction(result.reason)) throw result.reason;
       results.push(result);
-      if (spoils(result, i)) break;
-      await this.#breathe();
+      if (requiresRollback(result, i)) break;
+      await this.#yieldToEventLoop();
     }
     return results;
   }
 
-  async #insertAll(batch: Batch): Promise<boolean> {
+  async #flush(batch: Batch): Promise<boolean> {
     try {
-      await batch.insert(this.#driver);
+      await batch.flush(this.#driver);
       return true;
     } catch (error) {
-      if (this.#isGrave(error)) throw error;
+      if (this.#endsTransaction(error)) throw error;
       return false;
     }
   }
 
-  async #seal(tx: Tx, segment: Pending[], { heads, versions }: Shared): Promise<Bumped[]> {
+  /** Writes the audit rows and policy versions of a segment's jobs. */
+  async #recordSegment(tx: Tx, segment: Pending[], { heads, versions }: GroupState): Promise<PolicyChange[]> {
     const now = this.#events.now();
     const entries = segment.flatMap((pending) => (pending.outcome ? (pending.entries ?? []) : []));
-    const [, bumped] = await Promise.all([appendEntries(tx, heads, entries, now), versions.write(tx, now)]);
-    await Promise.all(bumped.map(({ project_id, version }) => this.#driver.notify(`policy ${project_id} ${version}`)));
-    return bumped;
+    const [, changes] = await Promise.all([appendEntries(tx, heads, entries, now), versions.write(tx, now)]);
+    await Promise.all(changes.map(({ project_id, version }) => this.#driver.notify(`policy ${project_id} ${version}`)));
+    return changes;
   }
 
-  /** The transaction failed as a whole: nobody gets an answer that is not true. */
-  async #abandon(group: Pending[], error: unknown): Promise<void> {
-    const trouble = this.#driver.classifyError(error);
-    if (trouble === "fatal") this.#stop(error);
-    if (trouble === "lost" && (await this.#landed(group))) {
+  /** The transaction failed as a whole. Jobs are reported as done only if it is certain that the commit took effect. */
+  async #failGroup(group: Pending[], error: unknown): Promise<void> {
+    const errorClass = this.#driver.classifyError(error);
+    if (errorClass === "fatal") this.#failStorage(error);
+    if (errorClass === "lost" && (await this.#wasCommitted(group))) {
       this.#events.committed([], group.length);
-      return settle(group);
+      return settleGroup(group);
     }
-    if (trouble !== "lost") await this.#driver.writer.exec("rollback").catch(() => {});
-    const refusal = refusalFor(trouble, error);
-    for (const pending of group) pending.reject(refusal);
+    if (errorClass !== "lost") await this.#driver.writer.exec("rollback").catch(() => {});
+    const failure = toFailure(errorClass, error);
+    for (const pending of group) pending.reject(failure);
   }
 
-  /** The connection broke at COMMIT: the ids of our audit rows tell whether it took effect. Never a blind retry. */
-  async #landed(group: Pending[]): Promise<boolean> {
+  /** After a connection lost at COMMIT: the group was committed if its audit rows exist. Never retried blindly. */
+  async #wasCommitted(group: Pending[]): Promise<boolean> {
     const entry = group.flatMap(({ outcome }) => outcome?.entries ?? [])[0];
     try {
       await this.#driver.reconnect();

@@ -1,15 +1,16 @@
-// A job of the group commit from its queueing to its answer: what it asks for, what it left behind, whom to tell.
+// Jobs of the group commit, from queueing to their response.
 import { fail, Failure } from "../../kernel/errors.ts";
-import type { Entry, PreparedEntry } from "./audit-ledger.ts";
-import type { Tx } from "./statement.ts";
+import type { AuditEntry, PreparedEntry } from "./audit-ledger.ts";
+import type { ErrorClass } from "./driver.ts";
+import type { Tx } from "./tx.ts";
 
-/** What a job leaves behind: its answer, and the audit rows that record it. `unchanged` rolls its writes back. */
-export type Outcome<T> = { value: T; entries: readonly Entry[]; unchanged?: boolean };
+/** A job's result and the audit entries that record it. `unchanged` rolls its writes back. */
+export type Outcome<T> = { value: T; entries: readonly AuditEntry[]; unchanged?: boolean };
 
 export type Job<T> = {
-  /** The chains this job appends to; their heads are locked before any work. */
+  /** The audit chains this job appends to; their heads are locked before any job runs. */
   chains: readonly string[];
-  /** True when the job may run beside others of its kind: it decides on nothing that they write. */
+  /** True when the job may run in a batch: none of its decisions depend on rows that other batch jobs write. */
   batch?: boolean;
   work(tx: Tx): Promise<Outcome<T>>;
 };
@@ -23,22 +24,23 @@ export type Pending = {
   error?: unknown;
 };
 
-export function refusalFor(trouble: string, error: unknown): unknown {
+/** The error that a job's caller receives for a database error. */
+export function toFailure(errorClass: ErrorClass, error: unknown): unknown {
   if (error instanceof Failure) return error;
-  if (trouble === "full") return fail("storage_full", { retryAfterSeconds: 5 });
-  if (["lost", "busy", "slow", "fatal"].includes(trouble)) return fail("unavailable", { retryAfterSeconds: 1 });
+  if (errorClass === "full") return fail("storage_full", { retryAfterSeconds: 5 });
+  if (["lost", "busy", "slow", "fatal"].includes(errorClass)) return fail("unavailable", { retryAfterSeconds: 1 });
   return error;
 }
 
-export function settle(group: Pending[]): void {
+export function settleGroup(group: Pending[]): void {
   for (const { outcome, error, resolve, reject } of group) {
     if (error === undefined && outcome) resolve(outcome.value);
     else reject(error);
   }
 }
 
-/** Neighbours that may run together form one segment; every other job is a segment of its own. */
-export function segments(group: Pending[]): Pending[][] {
+/** Splits a group: adjacent batch jobs form one segment, every other job is a segment of its own. */
+export function segmentsOf(group: Pending[]): Pending[][] {
   const result: Pending[][] = [];
   for (const pending of group) {
     const last = result.at(-1);
@@ -48,8 +50,8 @@ export function segments(group: Pending[]): Pending[][] {
   return result;
 }
 
-/** `Promise.allSettled` for one, which costs every job of a group less. */
-export async function settled(work: Promise<void>): Promise<PromiseSettledResult<void>> {
+/** `Promise.allSettled` for one promise, without its arrays. bench: vendor/mint */
+export async function settle(work: Promise<void>): Promise<PromiseSettledResult<void>> {
   try {
     return { status: "fulfilled", value: await work };
   } catch (reason) {

@@ -1,10 +1,10 @@
-// Policy versions inside one group: each bump gets the next number at once, the project row is written once at the end.
-// A job that rolls back takes its bumps with it, so versions have no gaps.
+// Policy versions within one group: each bump returns the next number at once, and the project row is written once per
+// segment (bench: vendor/mint). A job that rolls back returns its numbers, so versions have no gaps.
 import { sql } from "kysely";
 import { statement, type Tx } from "./statement.ts";
 
 type Counter = { version: number; written: number; forgetAt: number | null };
-type Undo = { counter: Counter; version: number; forgetAt: number | null };
+export type Undo = { counter: Counter; version: number; forgetAt: number | null };
 
 const readVersion = statement<{ id: string }>()((db, p) =>
   db.selectFrom("projects").select("policy_version").where("id", "=", p.id),
@@ -18,10 +18,10 @@ const forgetDeltas = statement<{ id: string; version: number }>()((db, p) =>
   db.updateTable("projects").set({ min_delta_version: p.version }).where("id", "=", p.id),
 );
 
-type Logged = { project_id: string; first: number; last: number; changed_at: number };
+type VersionRange = { project_id: string; first: number; last: number; changed_at: number };
 
-/** All from the first to the last by one statement: a row each would cost every mint of a group one. */
-const logVersions = statement<Logged>()((db, p) =>
+/** Inserts all versions of the range with one statement instead of one per bump. */
+const logVersions = statement<VersionRange>()((db, p) =>
   db
     .withRecursive("made(version)", (made) =>
       made
@@ -41,7 +41,8 @@ const logVersions = statement<Logged>()((db, p) =>
     ),
 );
 
-export type Bumped = { project_id: string; version: number };
+/** A project's new policy version. */
+export type PolicyChange = { project_id: string; version: number };
 
 export class PolicyVersions {
   readonly #counters = new Map<string, Promise<Counter>>();
@@ -51,7 +52,7 @@ export class PolicyVersions {
     if (!loading) {
       loading = loadCounter(tx, project_id);
       this.#counters.set(project_id, loading);
-      // A read that failed (another job may have spoilt the segment) must not fail everyone who asks later.
+      // A failed read must not fail later bumps: the error may be that of another job of the segment.
       loading.catch(() => this.#counters.delete(project_id));
     }
     const counter = await loading;
@@ -66,8 +67,8 @@ export class PolicyVersions {
       Object.assign(counter, { version, forgetAt });
   }
 
-  /** Takes back every bump since the last `write`. Jobs that ran side by side cannot be undone one by one: they mixed. */
-  async forgetUnwritten(): Promise<void> {
+  /** Undoes every bump since the last `write`. Bumps of concurrent jobs interleave, so they cannot be undone job by job. */
+  async discardUnwritten(): Promise<void> {
     for (const loaded of await Promise.allSettled(this.#counters.values())) {
       if (loaded.status !== "fulfilled") continue;
       loaded.value.version = loaded.value.written;
@@ -75,9 +76,9 @@ export class PolicyVersions {
     }
   }
 
-  /** Writes what was bumped since the last call; answers the projects that moved. */
-  async write(tx: Tx, now: number): Promise<Bumped[]> {
-    const moved: Bumped[] = [];
+  /** Writes the bumps since the last call; returns the new version of each changed project. */
+  async write(tx: Tx, now: number): Promise<PolicyChange[]> {
+    const changes: PolicyChange[] = [];
     const writes: Promise<unknown>[] = [];
     for (const [project_id, loading] of this.#counters) {
       const counter = await loading;
@@ -88,14 +89,12 @@ export class PolicyVersions {
       if (counter.forgetAt !== null) writes.push(forgetDeltas.run(tx, { id: project_id, version: counter.forgetAt }));
       counter.written = counter.version;
       counter.forgetAt = null;
-      moved.push({ project_id, version: counter.version });
+      changes.push({ project_id, version: counter.version });
     }
     await Promise.all(writes);
-    return moved;
+    return changes;
   }
 }
-
-export type { Undo };
 
 async function loadCounter(tx: Tx, project_id: string): Promise<Counter> {
   const row = await readVersion.first(tx, { id: project_id });

@@ -1,28 +1,29 @@
-// What was found in one transaction and need not be looked for again: where nothing in it writes there, it is the same.
-import type { Query } from "./statement.ts";
+// Query memo: memoizes reads within one transaction, by SQL text and bound values. Only for rows that nothing in the
+// transaction writes. Undefined results are not memoized. bench: vendor/mint, vendor/get-by-id
+import type { Query } from "./tx.ts";
 
 type Level = Map<unknown, unknown>;
 
 export class QueryMemo {
-  /** By the statement, then by one value after the other. */
-  readonly #answers: Level = new Map();
+  /** A trie: the SQL text, then one level per bound value. */
+  readonly #results: Level = new Map();
 
-  once<T>({ sql, values }: Query, ask: () => T): T {
-    let level = below(this.#answers, sql);
+  getOrRun<T>({ sql, values }: Query, run: () => T): T {
+    let level = childOf(this.#results, sql);
     const last = values.length - 1;
-    for (let i = 0; i < last; i++) level = below(level, values[i]);
-    let answer = level.get(values[last]) as T | undefined;
-    if (answer === undefined) level.set(values[last], (answer = ask()));
-    return answer;
+    for (let i = 0; i < last; i++) level = childOf(level, values[i]);
+    let result = level.get(values[last]) as T | undefined;
+    if (result === undefined) level.set(values[last], (result = run()));
+    return result;
   }
 
   clear(): void {
-    this.#answers.clear();
+    this.#results.clear();
   }
 }
 
-function below(level: Level, name: unknown): Level {
-  let next = level.get(name) as Level | undefined;
-  if (!next) level.set(name, (next = new Map()));
-  return next;
+function childOf(level: Level, key: unknown): Level {
+  let child = level.get(key) as Level | undefined;
+  if (!child) level.set(key, (child = new Map()));
+  return child;
 }

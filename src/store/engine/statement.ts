@@ -1,5 +1,17 @@
-// Kysely gives the types and the SQL text; a statement is compiled once per dialect and run by our own executor,
-// which keeps it prepared. Compiling and preparing at every call would cost three to eight times as much.
+// Statements. Kysely provides types and SQL text; a statement is compiled once per dialect, and the drivers keep it
+// prepared by its text (bench: vendor/mint, vendor/get-by-id).
+//
+// | method         | use it for                                                                                       |
+// |----------------|--------------------------------------------------------------------------------------------------|
+// | all            | every matching row                                                                               |
+// | first          | one row or undefined                                                                             |
+// | firstMemoized  | as first, on hot paths: rows that concurrent requests or the jobs of a batch read and none writes |
+// | run            | a write; returns the number of changed rows                                                      |
+// | insertMany     | the same insert for several rows                                                                 |
+// | insertDeferred | an insert that nothing later in the job reads                                                    |
+// | sql            | the SQL text, for tests and EXPLAIN                                                              |
+//
+// A query whose shape depends on its arguments is built with compileQuery() and run with Reader.all().
 import {
   DummyDriver,
   Kysely,
@@ -18,6 +30,7 @@ import type { Dialect, Query, Reader, Tx, Value } from "./tx.ts";
 export type { Dialect, Query, Reader, Row, Tx, Value } from "./tx.ts";
 
 export type Builder = Kysely<Tables>;
+
 const builders: Record<Dialect, Builder> = {
   sqlite: new Kysely<Tables>({
     dialect: {
@@ -37,17 +50,17 @@ const builders: Record<Dialect, Builder> = {
   }),
 };
 
-/** A named hole in a statement: kysely carries it through as a value, we put the real one in at each call. */
-class Hole {
+/** A named parameter: kysely carries it through compilation as a value; each call replaces it with the real one. */
+class Param {
   readonly name: string;
   constructor(name: string) {
     this.name = name;
   }
 }
 
-export type Holes<P> = { readonly [K in keyof P]-?: P[K] };
+export type Params<P> = { readonly [K in keyof P]-?: P[K] };
 
-const holes = new Proxy({}, { get: (_target, name) => new Hole(String(name)) });
+const namedParams = new Proxy({}, { get: (_target, name) => new Param(String(name)) });
 
 export type Statement<P, R> = {
   all(on: Reader, params: P): Promise<R[]>;
@@ -56,31 +69,30 @@ export type Statement<P, R> = {
   run(on: Tx, params: P): Promise<number>;
   insertMany(on: Tx, rows: readonly P[]): Promise<void>;
   insertDeferred(on: Tx, params: P): Promise<void>;
-  /** The SQL text of one dialect, for tests and EXPLAIN. */
   sql(dialect: Dialect): string;
 };
 
-/** The named holes as an object, for `values()` and `set()`. */
-export function columns<P, K extends keyof P>(p: Holes<P>, names: readonly K[]): Pick<P, K> {
+/** The named parameters as an object, for `values()` and `set()`. */
+export function columns<P, K extends keyof P>(p: Params<P>, names: readonly K[]): Pick<P, K> {
   return Object.fromEntries(names.map((name) => [name, p[name]])) as Pick<P, K>;
 }
 
-/** `values` has null where a hole is; `names` has the hole's name there. */
+/** For each parameter, `values` has null and `names` its name; for each constant, the reverse. */
 type Compiled = { sql: string; values: readonly Value[]; names: readonly (string | null)[] };
 
 function compile(built: Compilable<unknown>): Compiled {
   const { sql: text, parameters } = built.compile();
-  // SQLite plans a statement anew at every call that binds a bare `limit ?`; a sum it does not look into.
+  // SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression.
   const sql = text.replaceAll(" limit ?", " limit (? + 0)");
-  const parts = parameters as readonly (Value | Hole)[];
+  const parts = parameters as readonly (Value | Param)[];
   return {
     sql,
-    values: parts.map((part) => (part instanceof Hole ? null : part)),
-    names: parts.map((part) => (part instanceof Hole ? part.name : null)),
+    values: parts.map((part) => (part instanceof Param ? null : part)),
+    names: parts.map((part) => (part instanceof Param ? part.name : null)),
   };
 }
 
-function fill(compiled: Compiled, params: Record<string, Value | undefined>): Query {
+function bind(compiled: Compiled, params: Record<string, Value | undefined>): Query {
   const { sql, names } = compiled;
   const values = compiled.values.slice();
   for (let i = 0; i < names.length; i++) {
@@ -92,12 +104,12 @@ function fill(compiled: Compiled, params: Record<string, Value | undefined>): Qu
 
 /** Declares a statement: `statement<{ id: string }>()((db, p) => db.selectFrom("tenants").selectAll().where("id", "=", p.id))`. */
 export function statement<P extends Record<string, unknown>>() {
-  return <R>(build: (db: Builder, p: Holes<P>, dialect: Dialect) => Compilable<R>): Statement<P, R> => {
+  return <R>(build: (db: Builder, p: Params<P>, dialect: Dialect) => Compilable<R>): Statement<P, R> => {
     const cache: Partial<Record<Dialect, Compiled>> = {};
     const compiledFor = (dialect: Dialect): Compiled =>
-      (cache[dialect] ??= compile(build(builders[dialect], holes as Holes<P>, dialect)));
+      (cache[dialect] ??= compile(build(builders[dialect], namedParams as Params<P>, dialect)));
     const query = (dialect: Dialect, params: P): Query =>
-      fill(compiledFor(dialect), params as Record<string, Value | undefined>);
+      bind(compiledFor(dialect), params as Record<string, Value | undefined>);
     return {
       all: (on, params) => on.all<R>(query(on.dialect, params)),
       first: (on, params) => on.first<R>(query(on.dialect, params)),
@@ -113,7 +125,10 @@ export function statement<P extends Record<string, unknown>>() {
   };
 }
 
-/** For statements whose shape depends on the call (optional filters, lists): compiled at each call, still kept prepared. */
-export function dynamic<R>(on: Reader, build: (db: Builder, dialect: Dialect) => Compilable<R>): Query & { _row?: R } {
-  return fill(compile(build(builders[on.dialect], on.dialect)), {});
+/** Builds a query whose shape depends on its arguments (optional filters, lists). Compiled at each call, still kept prepared. */
+export function compileQuery<R>(
+  on: Reader,
+  build: (db: Builder, dialect: Dialect) => Compilable<R>,
+): Query & { _row?: R } {
+  return bind(compile(build(builders[on.dialect], on.dialect)), {});
 }

@@ -1,17 +1,16 @@
-// The transaction as one job sees it. It ends with the job: what a failed job still sends afterwards is refused, or it
-// would land outside the job's savepoint and be committed with the others.
-import { QueryMemo } from "./query-memo.ts";
+// The transaction as one job sees it. It closes with the job: a statement that a failed job sends later is rejected,
+// because it would run outside the job's savepoint and be committed with the other jobs.
+import { SummedRows } from "./additive-upsert.ts";
 import type { Driver } from "./driver.ts";
-import type { Query, Row, Tx } from "./statement.ts";
-import { Summed } from "./additive-upsert.ts";
-import type { AdditiveUpsert } from "./tx.ts";
-import type { Undo, PolicyVersions } from "./policy-versions.ts";
+import type { PolicyVersions, Undo } from "./policy-versions.ts";
+import { QueryMemo } from "./query-memo.ts";
+import type { AdditiveUpsert, Query, Row, Tx } from "./tx.ts";
 
-/** What the jobs of one batch have in common. None of them changes what another reads. */
+/** State that the jobs of one batch share. None of them writes what another reads. bench: vendor/mint, ingest */
 export class Batch {
-  readonly asked = new QueryMemo();
+  readonly memo = new QueryMemo();
   readonly #inserts = new Map<string, Row[]>();
-  readonly #sums = new Map<unknown, Summed<unknown>>();
+  readonly #upserts = new Map<unknown, SummedRows<unknown>>();
 
   insertDeferred({ sql, values }: Query): void {
     const rows = this.#inserts.get(sql);
@@ -19,19 +18,19 @@ export class Batch {
     else this.#inserts.set(sql, [values]);
   }
 
-  upsertAdditive<R>(sums: AdditiveUpsert<R>, rows: readonly R[]): void {
-    const summed = (this.#sums.get(sums) as Summed<R> | undefined) ?? new Summed(sums);
-    this.#sums.set(sums, summed.add(rows));
+  upsertAdditive<R>(upsert: AdditiveUpsert<R>, rows: readonly R[]): void {
+    const summed = (this.#upserts.get(upsert) as SummedRows<R> | undefined) ?? new SummedRows(upsert);
+    this.#upserts.set(upsert, summed.add(rows));
   }
 
-  /** Sends what was gathered, in the order in which it was first asked for. */
-  async insert({ dialect, writer }: Driver): Promise<void> {
+  /** Writes the deferred rows, tables in the order of their first insert. */
+  async flush({ dialect, writer }: Driver): Promise<void> {
     await Promise.all([...this.#inserts].map(([sql, rows]) => writer.insertMany(sql, rows)));
     const runner = { dialect, run: (query: Query): Promise<number> => writer.run(query) };
-    // One kind after the other: pieces of two, mixed, could make two processes wait in a circle.
-    for (const summed of this.#sums.values()) await summed.write(runner);
+    // One table after the other: interleaved chunks of two tables could deadlock two processes.
+    for (const summed of this.#upserts.values()) await summed.write(runner);
     this.#inserts.clear();
-    this.#sums.clear();
+    this.#upserts.clear();
   }
 }
 
@@ -42,7 +41,7 @@ export class JobTransaction {
   readonly #driver: Driver;
   readonly #versions: PolicyVersions;
   readonly #batch: Batch | undefined;
-  #over = false;
+  #closed = false;
 
   constructor(driver: Driver, versions: PolicyVersions, batch?: Batch) {
     this.#driver = driver;
@@ -51,68 +50,68 @@ export class JobTransaction {
     this.dialect = driver.dialect;
   }
 
-  /** The brand exists only in the type: this is the one place that gives it. */
+  /** The brand exists only in the type. This is the only cast to it. */
   get branded(): Tx {
     return this as unknown as Tx;
   }
 
   all<R>(query: Query): Promise<R[]> {
-    if (this.#over) return tooLate();
-    // A returning clause may write; only a plain select surely does not.
+    if (this.#closed) return rejectClosed();
+    // Anything but a plain select may write, for example through a returning clause.
     if (!query.sql.startsWith("select")) this.wrote = true;
     return this.#driver.writer.all<R>(query);
   }
 
   first<R>(query: Query): Promise<R | undefined> {
-    if (this.#over) return tooLate();
+    if (this.#closed) return rejectClosed();
     if (!query.sql.startsWith("select")) this.wrote = true;
     return this.#driver.writer.first<R>(query);
   }
 
   firstMemoized<R>(query: Query): Promise<R | undefined> {
-    if (this.#over) return tooLate();
-    const ask = (): Promise<R | undefined> => this.#driver.writer.first<R>(query);
-    return this.#batch ? this.#batch.asked.once(query, ask) : ask();
+    if (this.#closed) return rejectClosed();
+    const run = (): Promise<R | undefined> => this.#driver.writer.first<R>(query);
+    return this.#batch ? this.#batch.memo.getOrRun(query, run) : run();
   }
 
   run(query: Query): Promise<number> {
-    if (this.#over) return tooLate();
+    if (this.#closed) return rejectClosed();
     this.wrote = true;
     return this.#driver.writer.run(query);
   }
 
   insertMany(sql: string, rows: readonly Row[]): Promise<void> {
-    if (this.#over) return tooLate();
+    if (this.#closed) return rejectClosed();
     this.wrote = true;
     return this.#driver.writer.insertMany(sql, rows);
   }
 
-  /** A job on its own must know at once whether its insert was refused. */
+  /** Outside a batch the row is written at once, so that the job itself gets the error. */
   async insertDeferred(query: Query): Promise<void> {
-    if (this.#over) return tooLate();
+    if (this.#closed) return rejectClosed();
     this.wrote = true;
     if (this.#batch) this.#batch.insertDeferred(query);
     else await this.#driver.writer.run(query);
   }
 
-  async upsertAdditive<R>(sums: AdditiveUpsert<R>, rows: readonly R[]): Promise<void> {
-    if (this.#over) return tooLate();
+  async upsertAdditive<R>(upsert: AdditiveUpsert<R>, rows: readonly R[]): Promise<void> {
+    if (this.#closed) return rejectClosed();
     this.wrote = true;
-    if (this.#batch) this.#batch.upsertAdditive(sums, rows);
-    else await new Summed(sums).add(rows).write(this.branded);
+    if (this.#batch) this.#batch.upsertAdditive(upsert, rows);
+    else await new SummedRows(upsert).add(rows).write(this.branded);
   }
 
   bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number> {
-    if (this.#over) return tooLate();
+    if (this.#closed) return rejectClosed();
     this.wrote = true;
     return this.#versions.bump(this.branded, project_id, options?.forgetDeltas ?? false, this.undo);
   }
 
-  end(): void {
-    this.#over = true;
+  close(): void {
+    this.#closed = true;
   }
 }
 
-function tooLate(): Promise<never> {
-  return Promise.reject(new Error("this job is over: its transaction takes nothing more"));
+function rejectClosed(): Promise<never> {
+  return Promise.reject(new Error("the job has ended: its transaction accepts no more statements"));
 }

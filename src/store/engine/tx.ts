@@ -1,48 +1,47 @@
-// What a statement runs on: the read-only connection or a transaction. Types only.
+// What a statement runs on: a read-only connection (Reader) or a transaction (Tx). Types only.
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 
 export type Dialect = "sqlite" | "postgres";
 export type Value = string | number | null | Uint8Array;
 
-/** The values of one execution, in the order of the statement's holes. */
+/** The values of one execution, in the order of the statement's parameters. */
 export type Row = readonly Value[];
 
-/** A compiled statement with its values filled in. */
+/** A compiled statement with its values bound. */
 export type Query = { readonly sql: string; readonly values: Row };
 
-/** What the read door and a transaction both can do. */
 export interface Reader {
   readonly dialect: Dialect;
   all<R>(query: Query): Promise<R[]>;
   first<R>(query: Query): Promise<R | undefined>;
-  /** Memoized within the transaction, and synchronous on SQLite's reader. Callers must not modify the row. */
+  /** Memoized within the transaction; synchronous on SQLite's reader, where it also throws. Callers must not modify the row. */
   firstMemoized<R>(query: Query): MaybePromise<R | undefined>;
 }
 
 declare const txBrand: unique symbol;
 
-/** A transaction. Only the group commit makes one, so a write outside `mutate` or `record` does not type-check. */
+/** A transaction. Only the group commit creates one, so a write outside `mutate` or `record` does not type-check. */
 export interface Tx extends Reader {
   readonly [txBrand]: true;
-  /** Runs a write; answers the number of rows it touched. */
+  /** Runs a write; returns the number of rows it changed. */
   run(query: Query): Promise<number>;
   /** Runs one insert for several rows. */
   insertMany(sql: string, rows: readonly Row[]): Promise<void>;
-  /** Deferred insert: not visible to later reads in this job; written with those of the batch's other jobs. */
+  /** Deferred insert: not visible to later reads in this job. The batch writes the rows of all its jobs together. */
   insertDeferred(query: Query): Promise<void>;
-  /** Additive upsert, deferred like `insertDeferred`: rows of the batch's jobs are summed before they are written. */
+  /** Additive upsert, deferred like `insertDeferred`: the batch sums the rows of all its jobs, then writes them. */
   upsertAdditive<R>(upsert: AdditiveUpsert<R>, rows: readonly R[]): Promise<void>;
-  /** The project's next policy version; the project row itself is updated once, when the group seals. */
+  /** Returns the project's next policy version. The project row is updated once, after the segment's jobs. */
   bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number>;
 }
 
-/** As much of a transaction as an insert needs. */
+/** The part of a transaction that a bulk insert needs. */
 export type Runner = Pick<Tx, "dialect" | "run">;
 
 export type AdditiveUpsert<R> = {
-  /** Tells rows apart as the primary key does. */
+  /** The row's primary key as text. */
   keyOf(row: R): string;
-  /** Both together. Neither is changed: a batch that fails is run again, job by job. */
+  /** Returns the sum as a new row. Must not modify either argument: a failed batch runs again, job by job. */
   plus(a: R, b: R): R;
   write(on: Runner, rows: readonly R[]): Promise<void>;
 };

@@ -3,7 +3,7 @@ import type { AuditLogRow } from "../schema/tables.ts";
 import type { Source } from "./source.ts";
 
 export type ChainRow = { workspace_id: string; name: string | null };
-export type StoredNote = { workspace_id: string; seq: number; note: string };
+export type StoredCheckpoint = { workspace_id: string; seq: number; note: string };
 
 /** Every chain, the deployment's own too. */
 export function listChains(source: Source): Promise<ChainRow[]> {
@@ -16,8 +16,8 @@ export function listChains(source: Source): Promise<ChainRow[]> {
   );
 }
 
-export async function newestNote(source: Source, workspace_id: string): Promise<StoredNote | undefined> {
-  const [row] = await source.all<StoredNote>(
+export async function newestCheckpoint(source: Source, workspace_id: string): Promise<StoredCheckpoint | undefined> {
+  const [row] = await source.all<StoredCheckpoint>(
     "select workspace_id, seq, note from audit_checkpoints where workspace_id = $1 order by seq desc limit 1",
     [workspace_id],
   );
@@ -25,7 +25,7 @@ export async function newestNote(source: Source, workspace_id: string): Promise<
 }
 
 /** The public half of the key that signs checkpoints, base64url; and the host in their origin. */
-export async function checkpointKey(source: Source): Promise<{ public_key: string; host: string } | undefined> {
+export async function readCheckpointKey(source: Source): Promise<{ public_key: string; host: string } | undefined> {
   const [row] = await source.all<{ public_key: string; host: string }>(
     `select signing_keys.public_key, host.value as host
        from deployment as key
@@ -37,7 +37,12 @@ export async function checkpointKey(source: Source): Promise<{ public_key: strin
   return row;
 }
 
-export function chainRows(source: Source, workspace_id: string, after: number, limit: number): Promise<AuditLogRow[]> {
+export function readChainRows(
+  source: Source,
+  workspace_id: string,
+  after: number,
+  limit: number,
+): Promise<AuditLogRow[]> {
   return source.all<AuditLogRow>("select * from audit_log where workspace_id = $1 and seq > $2 order by seq limit $3", [
     workspace_id,
     after,
@@ -47,12 +52,12 @@ export function chainRows(source: Source, workspace_id: string, after: number, l
 
 export type Applied = { version: number; name: string; checksum: string };
 
-export function appliedMigrations(source: Source): Promise<Applied[]> {
+export function readAppliedMigrations(source: Source): Promise<Applied[]> {
   return source.all<Applied>("select version, name, checksum from schema_migrations order by version", []);
 }
 
 /** SQLite's own checks, by their findings; PostgreSQL keeps these promises itself. */
-export async function integrityFindings(source: Source, sqlite: boolean): Promise<string[]> {
+export async function checkIntegrity(source: Source, sqlite: boolean): Promise<string[]> {
   if (!sqlite) return [];
   const integrity = await source.all<{ integrity_check: string }>("pragma integrity_check(20)", []);
   const foreign = await source.all<{ table: string }>("pragma foreign_key_check", []);

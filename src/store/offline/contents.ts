@@ -2,20 +2,20 @@
 // a restored copy is held against it; read inside one transaction it is one moment of a database in use.
 import { toBase64 } from "../../kernel/crypto/bytes.ts";
 import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
-import { appliedMigrations, checkpointKey, newestNote, type StoredNote } from "./audit-chains.ts";
+import { readAppliedMigrations, readCheckpointKey, newestCheckpoint, type StoredCheckpoint } from "./audit-chains.ts";
 import type { Source } from "./source.ts";
-import type { Expected } from "./verify-pool.ts";
+import type { ExpectedCheckpoint } from "./verify-pool.ts";
 import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 
-export type HeadAt = { workspace_id: string; seq: number; hash: string };
+export type AuditHeadAt = { workspace_id: string; seq: number; hash: string };
 
 export type Contents = {
   schema_version: number;
   /** The master key this database was set up with, recognised by this and not derivable from it. */
   master_key_fingerprint: string | null;
   rows: Record<string, number>;
-  audit_heads: HeadAt[];
-  checkpoints: StoredNote[];
+  audit_heads: AuditHeadAt[];
+  checkpoints: StoredCheckpoint[];
 };
 
 /** Every table of ours, by name. */
@@ -36,17 +36,17 @@ export async function readContents(source: Source): Promise<Contents> {
     const [count] = await source.all<{ n: number }>(`select count(*) as n from "${name}"`, []);
     rows[name] = count?.n ?? 0;
   }
-  const past = await appliedMigrations(source);
+  const past = await readAppliedMigrations(source);
   const [key] = await source.all<{ value: string }>("select value from deployment where name = $1", [
     "master_key_fingerprint",
   ]);
-  const audit_heads = await source.all<HeadAt>(
+  const audit_heads = await source.all<AuditHeadAt>(
     "select workspace_id, seq, hash from audit_heads order by workspace_id",
     [],
   );
-  const checkpoints: StoredNote[] = [];
+  const checkpoints: StoredCheckpoint[] = [];
   for (const { workspace_id } of audit_heads) {
-    const note = await newestNote(source, workspace_id);
+    const note = await newestCheckpoint(source, workspace_id);
     if (note) checkpoints.push(note);
   }
   return {
@@ -59,7 +59,7 @@ export async function readContents(source: Source): Promise<Contents> {
 }
 
 /** In which figures a database differs from what was written down of it. */
-export function differences(wanted: Contents, found: Contents): string[] {
+export function contentDifferences(wanted: Contents, found: Contents): string[] {
   const out: string[] = [];
   if (wanted.schema_version !== found.schema_version)
     out.push(`schema ${found.schema_version} where the manifest says ${wanted.schema_version}`);
@@ -75,9 +75,9 @@ export function differences(wanted: Contents, found: Contents): string[] {
 }
 
 /** What the newest checkpoint of a chain lets a verifier expect. One that this database's key did not sign is met by none. */
-export async function expectedOf(source: Source, workspace_id: string): Promise<Expected[]> {
-  const stored = await newestNote(source, workspace_id);
-  const signer = stored && (await checkpointKey(source));
+export async function expectedCheckpoints(source: Source, workspace_id: string): Promise<ExpectedCheckpoint[]> {
+  const stored = await newestCheckpoint(source, workspace_id);
+  const signer = stored && (await readCheckpointKey(source));
   if (!stored || !signer) return [];
   const name = `${signer.host}/audit/${workspace_id}`;
   const publicKey = Buffer.from(signer.public_key, "base64url");

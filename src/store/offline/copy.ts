@@ -10,8 +10,8 @@ import type { Source } from "./source.ts";
 const LANES = 4;
 const HISTORY = "schema_migrations"; // the other side writes its own: it has run the migrations
 
-export type TableSum = { rows: number; digest: string };
-export type Sums = Record<string, TableSum>;
+export type TableChecksum = { rows: number; digest: string };
+export type TableChecksums = Record<string, TableChecksum>;
 
 /** Foreign keys, as (child, parent). */
 async function foreignKeys(source: Source): Promise<[string, string][]> {
@@ -61,15 +61,15 @@ class Sum {
     this.rows++;
   }
 
-  get value(): TableSum {
+  get value(): TableChecksum {
     return { rows: this.rows, digest: Buffer.from(this.#lanes.buffer).toString("hex") };
   }
 }
 
 type Taken = (table: string, columns: string[], rows: Row[]) => Promise<void>;
 
-async function readAll(from: CopySource, step: string, tell: OnProgress, take: Taken): Promise<Sums> {
-  const sums: Sums = {};
+async function readAll(from: CopySource, step: string, tell: OnProgress, take: Taken): Promise<TableChecksums> {
+  const sums: TableChecksums = {};
   const order = await copyOrder(from.source);
   let total = 0;
   for (const table of order) total += await from.count(table);
@@ -87,16 +87,16 @@ async function readAll(from: CopySource, step: string, tell: OnProgress, take: T
 }
 
 /** Copies every row; answers what was read. The sink's transaction is the caller's to end. */
-export function copyRows(from: CopySource, to: CopySink, tell: OnProgress): Promise<Sums> {
+export function copyRows(from: CopySource, to: CopySink, tell: OnProgress): Promise<TableChecksums> {
   return readAll(from, "rows copied", tell, (table, columns, rows) => to.insert(table, columns, rows));
 }
 
-export function sumRows(from: CopySource, tell: OnProgress): Promise<Sums> {
+export function checksumRows(from: CopySource, tell: OnProgress): Promise<TableChecksums> {
   return readAll(from, "rows compared", tell, async () => {});
 }
 
 /** Where two databases differ, in words. */
-export function sumDifferences(from: Sums, to: Sums): string[] {
+export function checksumDifferences(from: TableChecksums, to: TableChecksums): string[] {
   return [...new Set([...Object.keys(from), ...Object.keys(to)])].flatMap((name) => {
     const [a, b] = [from[name], to[name]];
     if (a?.rows !== b?.rows) return [`${name}: ${a?.rows ?? 0} rows here, ${b?.rows ?? 0} there`];

@@ -1,13 +1,13 @@
 // Long looks at a database: copying a SQLite file, checking all of it, verifying every chain. Runs on a thread of its own.
 import { fsyncFile } from "../../platform/fsync.ts";
-import { integrityFindings, listChains } from "./audit-chains.ts";
+import { checkIntegrity, listChains } from "./audit-chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
-import { expectedOf, readContents } from "./contents.ts";
+import { expectedCheckpoints, readContents } from "./contents.ts";
 import type { DatabaseTarget } from "../target.ts";
 import type { InspectTask, Inspection } from "./inspect.ts";
 import type { Step } from "../progress.ts";
 import { openSource } from "./source.ts";
-import { verifyRows } from "./verify.ts";
+import { verifyStoredChain } from "./verify.ts";
 
 /** A consistent copy without deleted content. VACUUM INTO syncs nothing, so the copy is put on disk here. */
 function copy(file: string, to: string): void {
@@ -26,13 +26,13 @@ async function inspect(target: DatabaseTarget, tell: (step: Step) => void): Prom
   const source = await openSource(target);
   try {
     tell({ step: "integrity", done: 0, total: 1 });
-    const findings = await integrityFindings(source, target.kind === "sqlite");
+    const findings = await checkIntegrity(source, target.kind === "sqlite");
     const contents = await readContents(source);
     const chains = await listChains(source);
     let audit_rows = 0;
     for (const [done, { workspace_id }] of chains.entries()) {
       tell({ step: "audit chains", done, total: chains.length });
-      const check = await verifyRows(source, workspace_id, await expectedOf(source, workspace_id));
+      const check = await verifyStoredChain(source, workspace_id, await expectedCheckpoints(source, workspace_id));
       audit_rows += check.checked;
       if (check.reason)
         findings.push(`audit chain ${workspace_id} is broken at seq ${check.broken_seq}: ${check.reason}`);

@@ -5,12 +5,12 @@ import { workerSource } from "../../platform/packaged-files.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { BreakReason } from "../../kernel/audit/chain.ts";
 import type { DatabaseTarget } from "../target.ts";
-import { isLost } from "../postgres/connection-lost.ts";
+import { isConnectionLost } from "../postgres/connection-lost.ts";
 
 const WORKERS_MAX = 2;
 
 /** What a checkpoint says: the Merkle root (base64) over the first `size` rows. A null root never matches. */
-export type Expected = { size: number; root: string | null };
+export type ExpectedCheckpoint = { size: number; root: string | null };
 
 export type ChainCheck = {
   checked: number;
@@ -22,9 +22,9 @@ export type ChainCheck = {
 
 type ErrorClass = { message: string; code?: string };
 type Reply = { value?: ChainCheck; error?: ErrorClass };
-export type VerifyTask = { target: DatabaseTarget; workspace_id: string; expected: Expected[] };
+export type VerifyTask = { target: DatabaseTarget; workspace_id: string; expected: ExpectedCheckpoint[] };
 
-export class Verifier {
+export class VerifyPool {
   readonly #target: DatabaseTarget;
   readonly #running = new Map<string, Promise<ChainCheck>>();
   readonly #workers = new Set<Worker>();
@@ -36,7 +36,7 @@ export class Verifier {
     this.#target = target;
   }
 
-  check(workspace_id: string, expected: Expected[]): Promise<ChainCheck> {
+  check(workspace_id: string, expected: ExpectedCheckpoint[]): Promise<ChainCheck> {
     let running = this.#running.get(workspace_id);
     if (!running) {
       running = this.#run({ target: this.#target, workspace_id, expected }).finally(() =>
@@ -83,6 +83,6 @@ export class Verifier {
 }
 
 function toError(trouble: ErrorClass | undefined): Error {
-  if (trouble && isLost(trouble)) return fail("unavailable", { retryAfterSeconds: 1 });
+  if (trouble && isConnectionLost(trouble)) return fail("unavailable", { retryAfterSeconds: 1 });
   return Object.assign(new Error(trouble?.message ?? "chain verification failed"), { code: trouble?.code });
 }

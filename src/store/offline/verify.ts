@@ -14,7 +14,7 @@ import { MerkleTree } from "../../kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Source } from "./source.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
-import type { ChainCheck, Expected } from "./verify-pool.ts";
+import type { ChainCheck, ExpectedCheckpoint } from "./verify-pool.ts";
 import { sha256Bytes } from "../../platform/crypto.ts";
 
 const PAGE = 1_000;
@@ -64,7 +64,7 @@ async function pushRows(
   }
 }
 
-function checkpointBreak(expected: Expected[], roots: Map<number, string>, good: number): number | null {
+function checkpointBreak(expected: ExpectedCheckpoint[], roots: Map<number, string>, good: number): number | null {
   for (const { size, root } of expected) {
     if (size > good) return good + 1;
     if (roots.get(size) !== root) return size;
@@ -72,7 +72,11 @@ function checkpointBreak(expected: Expected[], roots: Map<number, string>, good:
   return null;
 }
 
-export async function verifyRows(source: Source, workspace_id: string, checkpoints: Expected[]): Promise<ChainCheck> {
+export async function verifyStoredChain(
+  source: Source,
+  workspace_id: string,
+  checkpoints: ExpectedCheckpoint[],
+): Promise<ChainCheck> {
   const expected = checkpoints.toSorted((a, b) => a.size - b.size);
   const { head, last } = await readEnd(source, workspace_id);
   const chain = createChainVerifier((text) => digest("sha256", text));

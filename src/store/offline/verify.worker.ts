@@ -2,14 +2,14 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { openSource } from "./source.ts";
 import type { ChainCheck, VerifyTask } from "./verify-pool.ts";
-import { verifyRows } from "./verify.ts";
+import { verifyStoredChain } from "./verify.ts";
 
 const task = workerData as VerifyTask;
 
 async function main(): Promise<ChainCheck> {
   const source = await openSource(task.target);
   try {
-    return await verifyRows(source, task.workspace_id, task.expected);
+    return await verifyStoredChain(source, task.workspace_id, task.expected);
   } finally {
     await source.close();
   }

@@ -1,10 +1,30 @@
-// One PostgreSQL connection for one piece of work, beside the store's own.
-import { Client } from "pg";
+// Connects to PostgreSQL: the only place that creates a client, so that all have the same types and timeout.
+import { Client, TypeOverrides, type ClientConfig } from "pg";
 
-export async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 3_000 });
-  client.on("error", () => {}); // the query that needs the connection fails, and that is told
+const INT8 = 20;
+const CONNECT_MAX_MS = 3_000;
+
+// Our integers stay far below 2^53, so int8 can be a number.
+const types = new TypeOverrides();
+types.setTypeParser(INT8, (text) => Number(text));
+
+export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & {
+  /** Called when an established or half-open connection breaks or ends. */
+  onLost?: (client: Client) => void;
+};
+
+export async function connectPostgres(url: string, options: ConnectOptions = {}): Promise<Client> {
+  const { onLost = () => {}, ...config } = options;
+  const client = new Client({ connectionString: url, types, connectionTimeoutMillis: CONNECT_MAX_MS, ...config });
+  client.on("error", () => onLost(client)); // without a listener Node would throw; the next query fails by itself
+  client.on("end", () => onLost(client));
   await client.connect();
+  return client;
+}
+
+/** Runs `work` on a connection of its own. */
+export async function withPostgres<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = await connectPostgres(url);
   try {
     return await work(client);
   } finally {

@@ -1,6 +1,6 @@
-// Whether an error means that the connection to PostgreSQL is gone. On its own, so that asking does not load pg.
+// Recognises a lost PostgreSQL connection by its error. A file of its own so that callers need not load pg.
 
-export function isLost(error: unknown): boolean {
+export function isConnectionLost(error: unknown): boolean {
   const { code = "", message = "" } = error as { code?: string; message?: string };
   if (/^(08|57P0|25P03)/.test(code)) return true;
   if (/^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/.test(code)) return true;

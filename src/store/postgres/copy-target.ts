@@ -1,16 +1,16 @@
-// A PostgreSQL database that a copy goes into. Its schema carries a mark until the copy is verified: a marked one is no
-// deployment, servers refuse it, and the next copy begins anew.
-import { connected } from "./client.ts";
+// The PostgreSQL database that `db copy` writes to. Its schema is marked until the copy is verified: servers refuse a
+// marked database, and the next copy starts over.
+import { withPostgres } from "./client.ts";
 
-export const UNFINISHED = "keyrack copy unfinished";
+export const UNFINISHED_COPY = "keyrack copy unfinished";
 
-/** empty: no rows of anybody. unfinished: a copy of ours that was cut short. */
-export function sinkState(url: string): Promise<"empty" | "unfinished" | "in use"> {
-  return connected(url, async (client) => {
+/** unfinished: an interrupted copy of ours. */
+export function copyTargetState(url: string): Promise<"empty" | "unfinished" | "in use"> {
+  return withPostgres(url, async (client) => {
     const { rows: marks } = await client.query<{ mark: string | null }>(
       "select obj_description(current_schema()::regnamespace, 'pg_namespace') as mark",
     );
-    if (marks[0]?.mark === UNFINISHED) return "unfinished";
+    if (marks[0]?.mark === UNFINISHED_COPY) return "unfinished";
     const { rows: tables } = await client.query<{ name: string }>(
       "select quote_ident(relname) as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v', 'm')",
     );
@@ -23,16 +23,16 @@ export function sinkState(url: string): Promise<"empty" | "unfinished" | "in use
   });
 }
 
-/** Drops what a copy put there, and only that: this is the one place that could destroy data. */
+/** Drops the schema of an unfinished copy. Caution: the only place of the copy that could destroy data. */
 export async function dropUnfinished(url: string): Promise<void> {
-  if ((await sinkState(url)) !== "unfinished") return;
-  await connected(url, (client) => client.query("drop schema public cascade; create schema public"));
+  if ((await copyTargetState(url)) !== "unfinished") return;
+  await withPostgres(url, (client) => client.query("drop schema public cascade; create schema public"));
 }
 
 export async function markUnfinished(url: string): Promise<void> {
-  await connected(url, (client) => client.query(`comment on schema public is '${UNFINISHED}'`));
+  await withPostgres(url, (client) => client.query(`comment on schema public is '${UNFINISHED_COPY}'`));
 }
 
 export async function clearUnfinished(url: string): Promise<void> {
-  await connected(url, (client) => client.query("comment on schema public is null"));
+  await withPostgres(url, (client) => client.query("comment on schema public is null"));
 }

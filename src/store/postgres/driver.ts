@@ -1,37 +1,34 @@
-// PostgreSQL: one pipelined write connection for the group commit, a few for reads, one connection that listens.
-// The trap: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit id.
-import { Client, TypeOverrides, type ClientConfig } from "pg";
+// PostgreSQL: one pipelined write connection for the group commit, a few for reads, one that listens for notices.
+// Caution: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit row id.
+import type { Client } from "pg";
+import { chunkRows } from "../engine/bulk-insert.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
-import { isLost } from "./connection-lost.ts";
-import { UNFINISHED } from "./copy-target.ts";
-import { ANSWER_MAX_MS, isOverloaded, toConfig, type TimedQuery } from "./query.ts";
-import { PgReader } from "./reader.ts";
-import { pieces } from "../engine/bulk-insert.ts";
-import { widen } from "./multi-row.ts";
 import type { Query, Row } from "../engine/statement.ts";
+import { connectPostgres, type ConnectOptions } from "./client.ts";
+import { isConnectionLost } from "./connection-lost.ts";
+import { UNFINISHED_COPY } from "./copy-target.ts";
+import { toMultiRow } from "./multi-row.ts";
+import { isOverloaded, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
+import { PostgresReader } from "./reader.ts";
 
-const INT8 = 20;
 const VERSION_MIN = 150_000;
 const CHANNEL = "keyrack";
-/** The two halves of the advisory lock that the leader holds. */
+/** The two keys of the leader's advisory lock. */
 export const LEADER_LOCK = [1_263_682_379, 1] as const;
-const TAKE_LEAD = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
+const TRY_LEADER_LOCK = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
 
-// Our integers stay far below 2^53, so int8 may be a number.
-const types = new TypeOverrides();
-types.setTypeParser(INT8, (text) => Number(text));
-
-class PgWriter implements Writer {
+/** Pipelined: statements are sent without waiting for earlier responses. bench: vendor/mint (PostgreSQL) */
+class PostgresWriter implements Writer {
   client: Client | undefined;
 
-  get #live(): Client {
+  get #connected(): Client {
     if (!this.client) throw Object.assign(new Error("not connected"), { code: "08003" });
     return this.client;
   }
 
   async all<R>(query: Query): Promise<R[]> {
-    return (await this.#live.query(toConfig(query))).rows as R[];
+    return (await this.#connected.query(toConfig(query))).rows as R[];
   }
 
   async first<R>(query: Query): Promise<R | undefined> {
@@ -39,60 +36,54 @@ class PgWriter implements Writer {
   }
 
   async run(query: Query): Promise<number> {
-    return (await this.#live.query(toConfig(query))).rowCount ?? 0;
+    return (await this.#connected.query(toConfig(query))).rowCount ?? 0;
   }
 
-  /** Each statement costs the server more than the row it inserts. */
+  /** Multi-row inserts: a statement costs the server more than the row it inserts. */
   async insertMany(sql: string, rows: readonly Row[]): Promise<void> {
-    const sent = pieces(rows.length).map(({ from, to }) =>
-      this.run({ sql: widen(sql, to - from), values: rows.slice(from, to).flat() }),
+    const inserts = chunkRows(rows.length).map(({ from, to }) =>
+      this.run({ sql: toMultiRow(sql, to - from), values: rows.slice(from, to).flat() }),
     );
-    await Promise.all(sent);
+    await Promise.all(inserts);
   }
 
   async exec(sql: string): Promise<void> {
-    const word: TimedQuery = { text: sql, query_timeout: ANSWER_MAX_MS };
-    const { command } = await this.#live.query(word);
-    // A COMMIT of a transaction in which a statement failed is answered ROLLBACK, and not as an error.
+    const query: TimedQuery = { text: sql, query_timeout: QUERY_MAX_MS };
+    const { command } = await this.#connected.query(query);
+    // PostgreSQL answers the COMMIT of a failed transaction with ROLLBACK, not with an error.
     if (sql === "commit" && command !== "COMMIT") throw new Error("PostgreSQL rolled the transaction back at COMMIT");
   }
 
-  /** Several statements, however long they take. */
-  async script(sql: string): Promise<void> {
-    await this.#live.query(sql);
+  /** Runs several statements without a time limit. */
+  async execScript(sql: string): Promise<void> {
+    await this.#connected.query(sql);
   }
 
-  post(sql: string): void {
-    this.#live.query(sql).catch(() => {});
+  execNoWait(sql: string): void {
+    this.#connected.query(sql).catch(() => {});
   }
 }
 
 export class PostgresDriver implements Driver {
   readonly dialect = "postgres";
-  readonly sideBySide = true;
+  readonly concurrentJobs = true;
   readonly exclusive = false;
-  readonly reader: PgReader;
-  readonly writer: PgWriter = new PgWriter();
-  readonly #config: ClientConfig;
+  readonly reader: PostgresReader;
+  readonly writer: PostgresWriter = new PostgresWriter();
+  readonly #url: string;
+  readonly #options: ConnectOptions = { application_name: "keyrack", keepAlive: true, options: SESSION };
   #listener: Client | undefined;
   #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};
   #closing = false;
 
   constructor(url: string, poolSize: number) {
-    this.#config = {
-      connectionString: url,
-      types,
-      application_name: "keyrack",
-      connectionTimeoutMillis: 3_000,
-      keepAlive: true,
-      options: SESSION,
-    };
+    this.#url = url;
     const options = `${SESSION} -c default_transaction_read_only=on`;
-    this.reader = new PgReader({ ...this.#config, options, pipeline: true }, poolSize);
+    this.reader = new PostgresReader(url, { ...this.#options, options, pipeline: true }, poolSize);
   }
 
-  /** Connects and asserts what durability rests on; the caller turns a refusal into exit 3 or 2. */
+  /** Connects and asserts the server settings that durability depends on. Returns warnings. */
   async open(): Promise<string[]> {
     await this.reconnect();
     const warnings = await this.#assertServer();
@@ -101,21 +92,21 @@ export class PostgresDriver implements Driver {
   }
 
   async #assertServer(): Promise<string[]> {
-    const rows = await this.reader.ask<{ name: string; setting: string }>(
+    const rows = await this.reader.query<{ name: string; setting: string }>(
       "select name, setting from pg_settings where name in ('server_version_num','fsync','full_page_writes','synchronous_commit','data_checksums')",
     );
     const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
-    if (Number(settings.server_version_num) < VERSION_MIN) throw new Error("PostgreSQL 15 or newer is needed");
+    if (Number(settings.server_version_num) < VERSION_MIN) throw new Error("PostgreSQL 15 or newer is required");
     for (const name of ["fsync", "full_page_writes"]) {
       if (settings[name] !== "on") throw new Error(`PostgreSQL runs with ${name}=${settings[name]}: it must be on`);
     }
     if (settings.synchronous_commit === "off")
       throw new Error("PostgreSQL runs with synchronous_commit=off: it must be on");
-    const [marked] = await this.reader.ask<{ mark: string | null }>(
+    const [marked] = await this.reader.query<{ mark: string | null }>(
       "select obj_description(current_schema()::regnamespace, 'pg_namespace') as mark",
     );
-    if (marked?.mark === UNFINISHED)
-      throw new Error("PostgreSQL holds a copy that was not finished. Run keyrack db copy again.");
+    if (marked?.mark === UNFINISHED_COPY)
+      throw new Error("PostgreSQL holds an unfinished copy. Run keyrack db copy again.");
     return settings.data_checksums === "off" ? ["PostgreSQL runs without data checksums"] : [];
   }
 
@@ -123,28 +114,24 @@ export class PostgresDriver implements Driver {
     const old = this.writer.client;
     this.writer.client = undefined;
     old?.end().catch(() => {});
-    const client = new Client({ ...this.#config, pipeline: true });
-    client.on("error", () => {
+    const onLost = (client: Client): void => {
       if (this.writer.client === client) this.writer.client = undefined;
-    });
-    await client.connect();
-    this.writer.client = client;
+    };
+    this.writer.client = await connectPostgres(this.#url, { ...this.#options, pipeline: true, onLost });
   }
 
   async #listen(): Promise<void> {
-    const client = new Client(this.#config);
-    client.on("error", () => this.#relisten(client));
-    client.on("end", () => this.#relisten(client));
+    const onLost = (client: Client): void => this.#relisten(client);
+    const client = await connectPostgres(this.#url, { ...this.#options, onLost });
     client.on("notification", ({ payload }) => payload && this.#notice(payload));
-    await client.connect();
     await client.query(`listen ${CHANNEL}`);
     this.#listener = client;
   }
 
-  #relisten(broken: Client): void {
-    if (this.#closing || this.#listener !== broken) return;
+  #relisten(lost: Client): void {
+    if (this.#closing || this.#listener !== lost) return;
     this.#listener = undefined;
-    // What was said while nobody listened is unknown: tell the listener to look at everything again.
+    // Notices sent meanwhile are lost: "resync" makes the subscribers reload everything.
     const again = (): void => {
       if (this.#closing) return;
       this.#listen().then(
@@ -155,37 +142,37 @@ export class PostgresDriver implements Driver {
     setTimeout(again, 100).unref();
   }
 
-  /** A connection that died while it was idle is replaced at once: nothing was under way, so nothing is in doubt. */
+  /** Reconnects if the connection broke while idle: no transaction was open, so no outcome is in doubt. */
   async begin(): Promise<void> {
     try {
       await this.writer.exec("begin");
     } catch (error) {
-      if (!isLost(error)) throw error;
+      if (!isConnectionLost(error)) throw error;
       await this.reconnect();
       await this.writer.exec("begin");
     }
   }
 
-  /** Several statements at once: migrations only. */
-  script(sql: string): Promise<void> {
-    return this.writer.script(sql);
+  /** Runs several statements at once: migrations only. */
+  execScript(sql: string): Promise<void> {
+    return this.writer.execScript(sql);
   }
 
-  async sync(): Promise<void> {} // COMMIT answered means flushed: synchronous_commit is asserted at start
+  async sync(): Promise<void> {} // a commit is durable when COMMIT returns: synchronous_commit is asserted in open()
 
-  unsynced(): undefined {
+  pendingSync(): undefined {
     return undefined;
   }
 
   async checkpointIfDue(): Promise<void> {}
 
-  /** A lock of the session that listens: it ends with the session, however that ends, and another takes it up. */
+  /** Holds an advisory lock of the listening session: it is released with the session, however that ends. */
   async tryBecomeLeader(): Promise<boolean> {
     const client = this.#listener;
     if (!client) return false;
-    const text = this.#leader === client ? "select true as leads" : TAKE_LEAD;
-    const question: TimedQuery = { text, query_timeout: ANSWER_MAX_MS };
-    const { rows } = await client.query<{ leads: boolean }>(question);
+    const text = this.#leader === client ? "select true as leads" : TRY_LEADER_LOCK;
+    const query: TimedQuery = { text, query_timeout: QUERY_MAX_MS };
+    const { rows } = await client.query<{ leads: boolean }>(query);
     const leads = rows[0]?.leads === true && this.#listener === client;
     this.#leader = leads ? client : undefined;
     return leads;
@@ -196,7 +183,7 @@ export class PostgresDriver implements Driver {
     if (isUniqueError(error)) return "unique";
     if (code === "40001" || code === "40P01" || code === "55P03") return "busy";
     if (code === "53100") return "full";
-    if (isLost(error)) return "lost";
+    if (isConnectionLost(error)) return "lost";
     return isOverloaded(error) ? "slow" : "other";
   }
 
@@ -209,17 +196,17 @@ export class PostgresDriver implements Driver {
   }
 
   copyTo(): Promise<void> {
-    return Promise.reject(new Error("PostgreSQL is copied by pg_dump"));
+    return Promise.reject(new Error("PostgreSQL is copied with pg_dump"));
   }
 
   async ping(timeoutMs: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
+    const timedOut = new Promise<never>((_resolve, reject) => {
       timer = setTimeout(() => reject(new Error("timeout")), timeoutMs);
     });
-    const query = this.reader.ask("select 1");
+    const query = this.reader.query("select 1");
     query.catch(() => {});
-    await Promise.race([query, late]).finally(() => clearTimeout(timer));
+    await Promise.race([query, timedOut]).finally(() => clearTimeout(timer));
   }
 
   async close(): Promise<void> {

@@ -1,14 +1,14 @@
-// A statement as pg takes it, and what its refusal means.
+// Converts a query for pg.
 import { createHash } from "node:crypto";
 import type { QueryConfig } from "pg";
 import type { Query } from "../engine/statement.ts";
 
-// The server's own limits end a statement earlier; this one is for a server that has gone silent.
-export const ANSWER_MAX_MS = 15_000;
+// For a server that stops responding; otherwise its statement_timeout ends a query earlier.
+export const QUERY_MAX_MS = 15_000;
 
 const names = new Map<string, string>();
 
-/** A server-side prepared statement is known by a name; the same text always has the same one. */
+/** The name of a server-side prepared statement: the same text always has the same name. */
 function nameOf(sql: string): string {
   let name = names.get(sql);
   if (!name) {
@@ -18,7 +18,7 @@ function nameOf(sql: string): string {
   return name;
 }
 
-/** pg takes a time limit per query, though its types do not know it. */
+/** pg supports a timeout per query, but its types lack it. */
 export type TimedQuery = QueryConfig & { query_timeout: number };
 
 export function toConfig(query: Query): TimedQuery {
@@ -26,11 +26,11 @@ export function toConfig(query: Query): TimedQuery {
     name: nameOf(query.sql),
     text: query.sql,
     values: query.values as unknown[],
-    query_timeout: ANSWER_MAX_MS,
+    query_timeout: QUERY_MAX_MS,
   };
 }
 
-/** A statement that took too long, or a server short of connections or memory: the request may be tried again. */
+/** A statement timeout, or a server out of connections or memory: the caller may retry. */
 export function isOverloaded(error: unknown): boolean {
   return /^(57014|53[0-4]00)$/.test((error as { code?: string }).code ?? "");
 }

@@ -1,25 +1,28 @@
-// The read door on PostgreSQL: a few connections, on each of which many questions are under way at once. To hand a
-// connection to one question at a time costs more than most answers do.
-import { Client, type ClientConfig } from "pg";
+// PostgreSQL's reader: a few pipelined connections, each with many queries in flight. Checking a connection out of a pool
+// for one query at a time costs more than most queries. bench: vendor/get-by-id (PostgreSQL)
+import type { Client } from "pg";
 import { fail } from "../../kernel/errors.ts";
-import { isLost } from "./connection-lost.ts";
-import { ANSWER_MAX_MS, isOverloaded, toConfig, type TimedQuery } from "./query.ts";
 import type { Query, Reader } from "../engine/statement.ts";
+import { connectPostgres, type ConnectOptions } from "./client.ts";
+import { isConnectionLost } from "./connection-lost.ts";
+import { isOverloaded, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 
-/** So many questions on each connection before another is opened: one that takes long holds up those behind it. */
-const CROWD = 12;
+/** Queries in flight per connection before another is opened: a slow query delays those behind it. */
+const IN_FLIGHT_MAX = 12;
 
-type Line = { client: Promise<Client>; waiting: number };
+type Connection = { client: Promise<Client>; inFlight: number };
 
-export class PgReader implements Reader {
+export class PostgresReader implements Reader {
   readonly dialect = "postgres";
-  readonly #config: ClientConfig;
+  readonly #url: string;
+  readonly #options: ConnectOptions;
   readonly #max: number;
-  readonly #lines: Line[] = [];
+  readonly #connections: Connection[] = [];
   #ended = false;
 
-  constructor(config: ClientConfig, max: number) {
-    this.#config = config;
+  constructor(url: string, options: ConnectOptions, max: number) {
+    this.#url = url;
+    this.#options = options;
     this.#max = max;
   }
 
@@ -27,7 +30,7 @@ export class PgReader implements Reader {
     try {
       return await this.#send<R>(toConfig(query));
     } catch (error) {
-      throw isLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
+      throw isConnectionLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
     }
   }
 
@@ -35,51 +38,49 @@ export class PgReader implements Reader {
     return (await this.all<R>(query))[0];
   }
 
-  /** Each in a transaction of its own: what another has just seen may be past. */
+  /** Not memoized here: each query is a transaction of its own, so an earlier result may be stale. */
   firstMemoized<R>(query: Query): Promise<R | undefined> {
     return this.first(query);
   }
 
-  /** A question that is not kept prepared, refused in the database's own words. */
-  ask<R>(text: string): Promise<R[]> {
-    return this.#send<R>({ text, query_timeout: ANSWER_MAX_MS });
+  /** Runs SQL that is not kept prepared. Rejects with the database's own error. */
+  query<R>(text: string): Promise<R[]> {
+    return this.#send<R>({ text, query_timeout: QUERY_MAX_MS });
   }
 
   async end(): Promise<void> {
     this.#ended = true;
-    await Promise.allSettled(this.#lines.splice(0).map(async ({ client }) => (await client).end()));
+    await Promise.allSettled(this.#connections.splice(0).map(async ({ client }) => (await client).end()));
   }
 
   async #send<R>(query: TimedQuery): Promise<R[]> {
-    const line = this.#shortest();
-    line.waiting++;
+    const connection = this.#leastBusy();
+    connection.inFlight++;
     try {
-      const client = await line.client;
+      const client = await connection.client;
       return (await client.query(query)).rows as R[];
     } finally {
-      line.waiting--;
+      connection.inFlight--;
     }
   }
 
-  #shortest(): Line {
-    let best: Line | undefined;
-    for (const line of this.#lines) if (!best || line.waiting < best.waiting) best = line;
-    return best && (best.waiting < CROWD || this.#lines.length >= this.#max) ? best : this.#open();
+  #leastBusy(): Connection {
+    let best: Connection | undefined;
+    for (const each of this.#connections) if (!best || each.inFlight < best.inFlight) best = each;
+    return best && (best.inFlight < IN_FLIGHT_MAX || this.#connections.length >= this.#max) ? best : this.#open();
   }
 
-  /** A connection that breaks leaves the list at once, so the next question goes over another. */
-  #open(): Line {
+  /** A connection that breaks is removed at once, so that the next query uses another. */
+  #open(): Connection {
     if (this.#ended) throw fail("stopping", { retryAfterSeconds: 1 });
-    const client = new Client(this.#config);
-    const line: Line = { client: client.connect().then(() => client), waiting: 0 };
-    const drop = (): void => {
-      const at = this.#lines.indexOf(line);
-      if (at >= 0) this.#lines.splice(at, 1);
+    const remove = (): void => {
+      const at = this.#connections.indexOf(connection);
+      if (at >= 0) this.#connections.splice(at, 1);
     };
-    client.on("error", drop);
-    client.on("end", drop);
-    line.client.catch(drop);
-    this.#lines.push(line);
-    return line;
+    const client = connectPostgres(this.#url, { ...this.#options, onLost: remove });
+    const connection: Connection = { client, inFlight: 0 };
+    client.catch(remove);
+    this.#connections.push(connection);
+    return connection;
   }
 }

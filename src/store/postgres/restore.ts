@@ -1,28 +1,28 @@
-// Puts a pg_dump back: everything in one transaction of psql, fed by pg_restore, so a database holds either the old
-// tables or the restored ones. What was there is kept in a schema of its own.
+// Restores a pg_dump: pg_restore feeds psql, which runs everything in one transaction, so a database holds either the old
+// tables or the restored ones. The old tables are kept in a schema of their own.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { Client } from "pg";
-import type { PostgresTarget } from "../target.ts";
 import { listTables } from "../offline/contents.ts";
-import type { OnProgress } from "../progress.ts";
-import { assertPublic, connection, failed, missing, ToolRefused } from "./tools.ts";
-import { LEADER_LOCK } from "./driver.ts";
 import { openSource } from "../offline/source.ts";
+import type { OnProgress } from "../progress.ts";
+import type { PostgresTarget } from "../target.ts";
+import { withPostgres } from "./client.ts";
+import { LEADER_LOCK } from "./driver.ts";
+import { assertPublicSchema, toolConnection, toolFailed, toolMissing, ToolRefused } from "./tools.ts";
 
-export async function holdsTables(target: PostgresTarget): Promise<boolean> {
+export async function hasTables(target: PostgresTarget): Promise<boolean> {
   const source = await openSource(target);
   try {
-    await assertPublic(source);
+    await assertPublicSchema(source);
     return (await listTables(source)).length > 0;
   } finally {
     await source.close();
   }
 }
 
-/** There is no lock file on a database that several machines may use: whoever is connected shows, by name or, where an
- * address gives another name or the role may not see it, by the leader's lock. */
-export async function assertUnused(target: PostgresTarget): Promise<void> {
+/** Detects a running server, on any machine, by its application name, or by the leader's lock where the URL sets another
+ * application name or the role may not see other sessions. */
+export async function assertNotInUse(target: PostgresTarget): Promise<void> {
   const source = await openSource(target);
   try {
     const [row] = await source.all<{ n: number }>(
@@ -40,15 +40,15 @@ export async function assertUnused(target: PostgresTarget): Promise<void> {
 }
 
 type DumpIn = { folder: string; manifest: { file: string } };
-export type RestoreWords = {
-  /** The schema that keeps what was there; null when nothing was. */
+export type RestoreOptions = {
+  /** The schema that the old tables move to; null if there are none. */
   replaced: string | null;
-  /** Said in the same transaction, when everything is back. Nothing is on the search path then. */
+  /** SQL to run at the end of the same transaction. The search path is empty then. */
   after: string[];
 };
 
-/** For a database that is to be used: it knows that its restore has to be finished (backup/after-restore.ts). */
-export function pendingWords(pending: string, forgetKey: boolean): string[] {
+/** Marks the database so that the next start finishes the restore (backup/after-restore.ts). */
+export function restorePendingSql(pending: string, forgetKey: boolean): string[] {
   return [
     `insert into public.deployment (name, value) values ('restore_pending', '${pending.replaceAll("'", "''")}')
        on conflict (name) do update set value = excluded.value`,
@@ -56,35 +56,33 @@ export function pendingWords(pending: string, forgetKey: boolean): string[] {
   ];
 }
 
-/** The dump makes its schema itself, so the one that is there gives way. One that is not empty is never dropped. */
-export async function restoreDump(url: string, dump: DumpIn, words: RestoreWords, tell: OnProgress): Promise<void> {
-  tell({ step: "restore", done: 0, total: 1 });
-  const before = words.replaced
-    ? `alter schema public rename to ${words.replaced}`
+/** The dump creates the schema, so the existing one is renamed, or dropped if it is empty. */
+export async function restoreDump(
+  url: string,
+  dump: DumpIn,
+  options: RestoreOptions,
+  onProgress: OnProgress,
+): Promise<void> {
+  onProgress({ step: "restore", done: 0, total: 1 });
+  const before = options.replaced
+    ? `alter schema public rename to ${options.replaced}`
     : "drop schema if exists public restrict";
-  await feed(url, join(dump.folder, dump.manifest.file), [before], words.after, tell.signal);
+  await pipeDump(url, join(dump.folder, dump.manifest.file), [before], options.after, onProgress.signal);
 }
 
-/** Puts back what was there before `restoreDump`. */
+/** Restores the schema from before `restoreDump`. */
 export async function undoRestore(url: string, replaced: string | null): Promise<void> {
   const back = replaced ? `alter schema ${replaced} rename to public` : "create schema public";
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 3_000 });
-  client.on("error", () => {}); // the query that needs the connection fails, and that is told
-  await client.connect();
-  try {
-    await client.query(`begin; drop schema public cascade; ${back}; commit`);
-  } finally {
-    await client.end();
-  }
+  await withPostgres(url, (client) => client.query(`begin; drop schema public cascade; ${back}; commit`));
 }
 
-/** psql's input ends only when pg_restore has ended well: a script that is cut short must not be committed. */
-function feed(url: string, file: string, before: string[], after: string[], signal?: AbortSignal): Promise<void> {
-  const { dbname, env } = connection(url);
-  const words = (list: string[]): string[] => list.flatMap((each) => ["-c", each]);
+/** Ends psql's input only after pg_restore has succeeded: an incomplete script must not be committed. */
+function pipeDump(url: string, file: string, before: string[], after: string[], signal?: AbortSignal): Promise<void> {
+  const { dbname, env } = toolConnection(url);
+  const commands = (list: string[]): string[] => list.flatMap((each) => ["-c", each]);
   const args = ["--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "--single-transaction", `--dbname=${dbname}`];
   return new Promise((resolve, reject) => {
-    const psql = spawn("psql", [...args, ...words(before), "-f", "-", ...words(after)], {
+    const psql = spawn("psql", [...args, ...commands(before), "-f", "-", ...commands(after)], {
       env,
       signal,
       stdio: ["pipe", "ignore", "pipe"],
@@ -93,27 +91,27 @@ function feed(url: string, file: string, before: string[], after: string[], sign
       signal,
       stdio: ["ignore", "pipe", "pipe"],
     });
-    let [said, readerSaid] = ["", ""];
-    psql.stderr.on("data", (chunk: Buffer) => (said += chunk.toString()));
-    reader.stderr.on("data", (chunk: Buffer) => (readerSaid += chunk.toString()));
-    psql.on("error", (error) => reject(missing("psql", error)));
+    let [psqlErrors, readerErrors] = ["", ""];
+    psql.stderr.on("data", (chunk: Buffer) => (psqlErrors += chunk.toString()));
+    reader.stderr.on("data", (chunk: Buffer) => (readerErrors += chunk.toString()));
+    psql.on("error", (error) => reject(toolMissing("psql", error)));
     reader.on("error", (error) => {
       psql.kill();
-      reject(missing("pg_restore", error));
+      reject(toolMissing("pg_restore", error));
     });
-    psql.stdin.on("error", () => {}); // psql has ended, and says why by itself
+    psql.stdin.on("error", () => {}); // psql has ended; its close event reports why
     reader.stdout.pipe(psql.stdin, { end: false });
     reader.on("close", (code) => {
       if (code === 0) psql.stdin.end();
       else {
         psql.kill();
-        reject(failed("pg_restore", { code, stdout: "", stderr: readerSaid }));
+        reject(toolFailed("pg_restore", { code, stdout: "", stderr: readerErrors }));
       }
     });
     psql.on("close", (code) => {
       reader.kill();
       if (code === 0) resolve();
-      else reject(failed("psql", { code, stdout: "", stderr: said }));
+      else reject(toolFailed("psql", { code, stdout: "", stderr: psqlErrors }));
     });
   });
 }

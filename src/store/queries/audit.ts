@@ -1,7 +1,7 @@
 // Reads of the audit chain; its one writer is the ledger. For a test principal the filter stands before the limit:
 // a page cut first and filtered afterwards would tell how much there is to hide.
 import type { Env } from "../../kernel/credentials.ts";
-import { dynamic, statement, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
 
 export type AuditFilter = {
@@ -15,7 +15,7 @@ export type AuditFilter = {
 /** Ascending; one row more than the limit, so that the caller sees whether there are more. */
 export function listAuditRows(on: Reader, filter: AuditFilter): Promise<AuditLogRow[]> {
   return on.all<AuditLogRow>(
-    dynamic(on, (db) => {
+    compileQuery(on, (db) => {
       const query = db
         .selectFrom("audit_log as log")
         .selectAll("log")

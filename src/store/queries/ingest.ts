@@ -1,7 +1,7 @@
 // Ingest: the budget of a workspace and minute, receipts by body hash, and which ids belong to a workspace.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { dynamic, statement, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { IngestBatchRow } from "../schema/tables.ts";
 
 export const budgetRow = statement<{ workspace_id: string }>()((db, p) =>
@@ -86,7 +86,7 @@ async function byIds<R>(ids: readonly string[], find: (some: string[]) => Promis
 export function keyPlaces(on: Reader, workspace_id: string, ids: readonly string[]): Promise<KeyPlace[]> {
   return byIds(ids, (some) =>
     on.all<KeyPlace>(
-      dynamic(on, (db) =>
+      compileQuery(on, (db) =>
         db
           .selectFrom("api_keys")
           .select(["id", "project_id", "tenant_id", "env", "last_used_at"])
@@ -106,7 +106,7 @@ export function ownIds(
 ): Promise<{ id: string }[]> {
   return byIds(ids, (some) =>
     on.all<{ id: string }>(
-      dynamic(on, (db) =>
+      compileQuery(on, (db) =>
         db.selectFrom(table).select("id").where("workspace_id", "=", workspace_id).where("id", "in", some),
       ),
     ),

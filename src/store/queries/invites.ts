@@ -1,6 +1,6 @@
 // Invitations into a workspace. Every query carries the workspace; a token is found by its hash only.
 import { behind, LIST_MAX, type After } from "./page.ts";
-import { columns, dynamic, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
 
 export const insertInvite = statement<WorkspaceInviteRow>()((db, p) =>
@@ -77,7 +77,7 @@ export const markInviteRevoked = statement<{ workspace_id: string; id: string; n
 /** Newest first, in every state; one row more than the cap. */
 export function listInvites(on: Reader, workspace_id: string, after: After | null): Promise<WorkspaceInviteRow[]> {
   return on.all<WorkspaceInviteRow>(
-    dynamic(on, (db) => {
+    compileQuery(on, (db) => {
       const query = db
         .selectFrom("workspace_invites")
         .selectAll()

@@ -1,7 +1,7 @@
 // API keys. Rows are never deleted; revocation is a state. `policy_version` places a change in the delta feed.
 import type { Env } from "../../kernel/credentials.ts";
 import { behind, type After } from "./page.ts";
-import { columns, dynamic, statement, type Reader, type Tx } from "../engine/statement.ts";
+import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { ApiKeyRow, RevokedCause } from "../schema/tables.ts";
 
 /** A new key is neither revoked nor quarantined nor used: what is null by itself need not be bound. */
@@ -198,7 +198,7 @@ export type KeyFilter = {
 
 export function listKeys(on: Reader, filter: KeyFilter): Promise<ApiKeyRow[]> {
   return on.all<ApiKeyRow>(
-    dynamic(on, (db) => {
+    compileQuery(on, (db) => {
       let query = db.selectFrom("api_keys").selectAll().where("workspace_id", "=", filter.workspace_id);
       if (filter.project_id) query = query.where("project_id", "=", filter.project_id);
       if (filter.tenant_id) query = query.where("tenant_id", "=", filter.tenant_id);

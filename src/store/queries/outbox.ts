@@ -1,6 +1,6 @@
 // Mail on its way out. A row is claimed by moving its next_at ahead: whoever moves it sends it.
 import { LIST_MAX } from "./page.ts";
-import { columns, dynamic, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../schema/tables.ts";
 
 export const insertMail = statement<OutboxRow>()((db, p) =>
@@ -90,7 +90,7 @@ export const reapMail = statement<{ state: OutboxState; before: number }>()((db,
 /** Newest first. */
 export function listMail(on: Reader, state: OutboxState | null): Promise<OutboxRow[]> {
   return on.all<OutboxRow>(
-    dynamic(on, (db) => {
+    compileQuery(on, (db) => {
       const query = db
         .selectFrom("outbox")
         .selectAll()

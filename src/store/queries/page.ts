@@ -1,6 +1,6 @@
 // Keyset paging, newest first: rows behind the row named `after`, by (created_at, id).
 import type { Expression, ExpressionBuilder, SqlBool } from "kysely";
-import { dynamic, type Reader } from "../engine/statement.ts";
+import { compileQuery, type Reader } from "../engine/statement.ts";
 import type { Tables } from "../schema/tables.ts";
 
 export type After = { created_at: number; id: string };
@@ -29,7 +29,7 @@ export function listLive<R>(
   after: After | null,
 ): Promise<R[]> {
   return on.all<R>(
-    dynamic(on, (db) => {
+    compileQuery(on, (db) => {
       const query = db
         .selectFrom(table as "projects")
         .selectAll()

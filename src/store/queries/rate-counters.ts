@@ -1,9 +1,9 @@
 // Saved rate-limit counters: what the in-process counter hands out to keep over a restart, and takes back.
-import { insertMany } from "../engine/bulk-insert.ts";
+import { bulkInsert } from "../engine/bulk-insert.ts";
 import { statement } from "../engine/statement.ts";
 import type { RateCounterRow } from "../schema/tables.ts";
 
-export const saveCounters = insertMany<RateCounterRow>(["key", "lapses_at", "windows"], (db, rows) =>
+export const saveCounters = bulkInsert<RateCounterRow>(["key", "lapses_at", "windows"], (db, rows) =>
   db
     .insertInto("rate_counters")
     .values(rows)

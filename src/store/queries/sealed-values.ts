@@ -1,6 +1,6 @@
 // Every value that is sealed under the master key, table by table: for sealing them anew under another one.
 import { sql } from "kysely";
-import { dynamic, statement, type Reader, type Tx } from "../engine/statement.ts";
+import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 
 /** The name a record was sealed under: its table and its id there. */
 export type Sealed = { id: string; sealed: Uint8Array };
@@ -23,7 +23,7 @@ function keyedById(table: "signing_keys" | "outbox", column: "sealed_private_key
     table,
     page: (on, after, limit) =>
       on.all<Sealed>(
-        dynamic(on, (db) =>
+        compileQuery(on, (db) =>
           db
             .selectFrom(table as "outbox")
             .select(["id", sql.ref<Uint8Array>(column).as("sealed")])
@@ -53,7 +53,7 @@ const claims: SealedTable = {
   table: "idempotency_records",
   page: (on, after, limit) =>
     on.all<Sealed>(
-      dynamic(on, (db) =>
+      compileQuery(on, (db) =>
         db
           .selectFrom("idempotency_records")
           .select([claimId.as("id"), "sealed_response as sealed"])

@@ -1,7 +1,7 @@
 // Secret keys: the vendor's own credentials. Looked up by hash only.
 import type { Env } from "../../kernel/credentials.ts";
 import { behind, LIST_MAX, type After } from "./page.ts";
-import { columns, dynamic, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
 export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
@@ -79,7 +79,7 @@ export function listSecretKeys(
   filter: { workspace_id: string; env: Env | null; after: After | null },
 ): Promise<SecretKeyRow[]> {
   return on.all<SecretKeyRow>(
-    dynamic(on, (db) => {
+    compileQuery(on, (db) => {
       let query = db.selectFrom("secret_keys").selectAll().where("workspace_id", "=", filter.workspace_id);
       if (filter.env) query = query.where("env", "=", filter.env);
       if (filter.after) query = query.where(behind<"secret_keys">(filter.after));

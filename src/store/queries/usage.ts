@@ -2,13 +2,13 @@
 // first, and written many to a statement.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { insertMany } from "../engine/bulk-insert.ts";
+import { bulkInsert } from "../engine/bulk-insert.ts";
 import { LIST_MAX } from "./page.ts";
-import { dynamic, statement, type Reader } from "../engine/statement.ts";
+import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { AdditiveUpsert } from "../engine/tx.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
 
-const writeDays = insertMany<UsageDayRow>(["workspace_id", "key_id", "day", "requests", "errors"], (db, rows) =>
+const writeDays = bulkInsert<UsageDayRow>(["workspace_id", "key_id", "day", "requests", "errors"], (db, rows) =>
   db
     .insertInto("usage_days")
     .values(rows)
@@ -20,7 +20,7 @@ const writeDays = insertMany<UsageDayRow>(["workspace_id", "key_id", "day", "req
     ),
 );
 
-const writeTenantMonths = insertMany<UsageTenantMonthRow>(
+const writeTenantMonths = bulkInsert<UsageTenantMonthRow>(
   ["workspace_id", "month", "env", "tenant_id", "project_id", "requests", "first_seen_at", "last_seen_at"],
   (db, rows) =>
     db
@@ -88,7 +88,7 @@ export function tenantMonths(
   { workspace_id, env, from, to }: { workspace_id: string; env: Env | undefined; from: number; to: number },
 ): Promise<UsageTenantMonthRow[]> {
   return on.all<UsageTenantMonthRow>(
-    dynamic(on, (db) => {
+    compileQuery(on, (db) => {
       const query = db
         .selectFrom("usage_tenant_months")
         .selectAll()

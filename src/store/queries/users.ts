@@ -1,6 +1,6 @@
 // Accounts. An account belongs to no workspace: memberships join the two.
 import { behind, LIST_MAX, type After } from "./page.ts";
-import { columns, dynamic, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { UserRow } from "../schema/tables.ts";
 
 export const insertUser = statement<UserRow>()((db, p) =>
@@ -62,13 +62,13 @@ export const setLastWorkspace = statement<{ id: string; workspace_id: string }>(
 /** The people with these ids, of which there are few. */
 export function usersByIds(on: Reader, ids: readonly string[]): Promise<UserRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
-  return on.all<UserRow>(dynamic(on, (db) => db.selectFrom("users").selectAll().where("id", "in", ids)));
+  return on.all<UserRow>(compileQuery(on, (db) => db.selectFrom("users").selectAll().where("id", "in", ids)));
 }
 
 /** Newest first; one row more than the cap. */
 export function listUsers(on: Reader, after: After | null): Promise<UserRow[]> {
   return on.all<UserRow>(
-    dynamic(on, (db) => {
+    compileQuery(on, (db) => {
       const query = db
         .selectFrom("users")
         .selectAll()

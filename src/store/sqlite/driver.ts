@@ -1,25 +1,25 @@
-// SQLite: one writer and one reader connection on the main thread, durability by our own fdatasync of the -wal file.
-// The trap: COMMIT alone (synchronous=NORMAL) is visible but not durable; nothing may be told before sync() returns.
+// SQLite: one writer and one reader connection on the main thread; durability by our own fdatasync of the -wal file.
+// Caution: COMMIT with synchronous=NORMAL is visible but not durable. No response may be sent before sync() resolves.
 import { statSync } from "node:fs";
 import { fail } from "../../kernel/errors.ts";
 import { fsyncFile } from "../../platform/fsync.ts";
-import { connectSqlite, type Connection, type Statement } from "./open.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
-import { WalSync } from "./wal-sync.ts";
-import type { OnProgress } from "../progress.ts";
-import { openReader, SqliteReader, Statements } from "./reader.ts";
-import { assertPragma, COMMON, setPragmas } from "./pragmas.ts";
 import type { Query, Row } from "../engine/statement.ts";
+import type { OnProgress } from "../progress.ts";
+import { connectSqlite, type Connection, type Statement } from "./open.ts";
+import { assertPragma, COMMON_PRAGMAS, setPragmas } from "./pragmas.ts";
+import { openReader, SqliteReader, StatementCache } from "./reader.ts";
+import { WalSync } from "./wal-sync.ts";
 
 type CopyProgress = { totalPages: number; remainingPages: number };
 
 const APPLICATION_ID = 0x4b52434b; // "KRCK"
-const SQLITE_MIN = "3.51.3"; // the WAL-reset corruption bug is fixed from here on
+const SQLITE_MIN = "3.51.3"; // fixes the WAL-reset corruption bug
 const CHECKPOINT_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_COMMITS = 200;
 const WAL_MAX_BYTES = 64 * 1024 * 1024;
-const PAGES_AT_A_TIME = 100;
-const BUSY_FOR_MS = 5_000;
+const COPY_PAGES = 100;
+const BUSY_MAX_MS = 5_000;
 
 function olderThan(version: string, min: string): boolean {
   const [a, b] = [version, min].map((text) => text.split(".").map(Number));
@@ -30,8 +30,9 @@ function olderThan(version: string, min: string): boolean {
 export function openWriter(file: string): Connection {
   const db = connectSqlite(file, { timeout: 0 });
   const version = db.prepare("select sqlite_version() as v").get() as { v: string };
-  if (olderThan(version.v, SQLITE_MIN)) throw new Error(`SQLite ${version.v} is too old: ${SQLITE_MIN} is needed`);
-  // An empty file is a first start that was cut short.
+  if (olderThan(version.v, SQLITE_MIN))
+    throw new Error(`SQLite ${version.v} is too old: ${SQLITE_MIN} or newer is required`);
+  // A new file, or an empty one left by an interrupted first start.
   if (db.pragma("page_count", { simple: true }) === 0)
     setPragmas(db, ["page_size=4096", "auto_vacuum=INCREMENTAL", `application_id=${APPLICATION_ID}`]);
   assertPragma(db, "application_id", APPLICATION_ID);
@@ -39,18 +40,18 @@ export function openWriter(file: string): Connection {
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "secure_delete=FAST",
-    "cache_size=-8192", // at every commit SQLite walks its cache: with 64 MiB a commit takes twice the time
+    "cache_size=-8192", // every commit walks the page cache: 64 MiB doubles its time
     "wal_autocheckpoint=0",
-    "recursive_triggers=ON", // or "insert or replace" would delete audit rows past their trigger
+    "recursive_triggers=ON", // else "insert or replace" deletes audit rows without firing their trigger
   ]);
-  setPragmas(db, COMMON);
+  setPragmas(db, COMMON_PRAGMAS);
   assertPragma(db, "busy_timeout", 0);
-  // What an earlier process committed without syncing must not be shown and then lost: put it on disk now.
+  // Commits that an earlier process did not sync must not become visible and then be lost.
   checkpointAtOpen(db);
   return db;
 }
 
-/** On a full disk this has to wait; then the first sync, before anything is told, is what makes the -wal durable. */
+/** On a full disk the checkpoint is skipped: the first sync, which precedes any response, makes the -wal durable. */
 function checkpointAtOpen(db: Connection): void {
   try {
     db.pragma("wal_checkpoint(TRUNCATE)");
@@ -59,8 +60,8 @@ function checkpointAtOpen(db: Connection): void {
   }
 }
 
-/** A copied file says it is in WAL mode; a backup is one file that reading leaves alone. */
-function settleCopy(file: string): void {
+/** A copy is still marked as WAL mode, where reading creates files beside it. A backup must be one file. */
+function finishCopy(file: string): void {
   const db = connectSqlite(file, { timeout: 0 });
   db.pragma("journal_mode=DELETE");
   db.close();
@@ -69,18 +70,18 @@ function settleCopy(file: string): void {
 
 class SqliteWriter implements Writer {
   readonly #db: Connection;
-  readonly #statements: Statements;
+  readonly #statements: StatementCache;
   readonly #committed: () => void;
 
   constructor(db: Connection, committed: () => void) {
     this.#db = db;
-    this.#statements = new Statements(db);
+    this.#statements = new StatementCache(db);
     this.#committed = committed;
   }
 
-  /** A full disk or an I/O error ends the transaction on the spot: what came after it would commit by itself. */
+  /** A full disk or an I/O error ends the transaction: a statement after that would commit on its own. */
   #statement(sql: string): Statement {
-    if (!this.#db.inTransaction) throw new Error("the transaction is over: SQLite ended it");
+    if (!this.#db.inTransaction) throw new Error("SQLite has ended the transaction");
     return this.#statements.get(sql);
   }
 
@@ -98,30 +99,30 @@ class SqliteWriter implements Writer {
 
   async insertMany(sql: string, rows: readonly Row[]): Promise<void> {
     const statement = this.#statement(sql);
-    for (const row of rows) statement.run(...row); // quicker than as one array
+    for (const row of rows) statement.run(...row); // spread is faster than one array. bench: vendor/mint
   }
 
   async exec(sql: string): Promise<void> {
-    this.post(sql);
+    this.execNoWait(sql);
     if (sql === "commit") this.#committed();
   }
 
-  post(sql: string): void {
+  execNoWait(sql: string): void {
     this.#statements.get(sql).run();
   }
 }
 
 export class SqliteDriver implements Driver {
   readonly dialect = "sqlite";
-  readonly sideBySide = false;
+  readonly concurrentJobs = false;
   readonly exclusive = true;
   readonly reader: SqliteReader;
   readonly writer: Writer;
   readonly #file: string;
   readonly #write: Connection;
   readonly #read: Connection;
-  readonly #flusher: WalSync;
-  #unsynced: PromiseWithResolvers<void> | undefined;
+  readonly #walSync: WalSync;
+  #pendingSync: PromiseWithResolvers<void> | undefined;
   #commits = 0;
   #walAtCheckpoint = 0;
 
@@ -131,57 +132,57 @@ export class SqliteDriver implements Driver {
     this.#read = openReader(file);
     this.writer = new SqliteWriter(this.#write, () => this.#committed());
     this.reader = new SqliteReader(this.#read, (error) => {
-      if (this.classifyError(error) === "fatal") fatal(error); // a page that cannot be read is as bad as one not written
+      if (this.classifyError(error) === "fatal") fatal(error); // an unreadable page is as fatal as a failed write
     });
-    this.#flusher = new WalSync(file);
+    this.#walSync = new WalSync(file);
   }
 
   async begin(): Promise<void> {
-    const giveUp = Date.now() + BUSY_FOR_MS;
+    const deadline = Date.now() + BUSY_MAX_MS;
     for (let wait = 1; ; wait = Math.min(wait * 2, 100)) {
       try {
         await this.writer.exec("begin immediate");
         return;
       } catch (error) {
         if (this.classifyError(error) !== "busy") throw error;
-        if (Date.now() > giveUp) throw fail("unavailable", { retryAfterSeconds: 1 });
+        if (Date.now() > deadline) throw fail("unavailable", { retryAfterSeconds: 1 });
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
     }
   }
 
-  /** From this moment readers see what a power cut would still take away. */
+  /** Committed and visible to readers, not yet durable. */
   #committed(): void {
     this.#commits++;
-    this.reader.renew();
-    this.#unsynced ??= Promise.withResolvers();
-    this.#unsynced.promise.catch(() => {}); // there may be no reader to tell
+    this.reader.endSnapshot();
+    this.#pendingSync ??= Promise.withResolvers();
+    this.#pendingSync.promise.catch(() => {}); // there may be no reader waiting
   }
 
   async sync(): Promise<void> {
     try {
-      await this.#flusher.sync();
+      await this.#walSync.sync();
     } catch (error) {
-      this.#unsynced?.reject(error); // and it stays: what is not durable is never told
+      this.#pendingSync?.reject(error); // kept: data that is not durable must never be sent
       throw error;
     }
-    this.#unsynced?.resolve();
-    this.#unsynced = undefined;
+    this.#pendingSync?.resolve();
+    this.#pendingSync = undefined;
   }
 
-  unsynced(): Promise<void> | undefined {
-    return this.#unsynced?.promise;
+  pendingSync(): Promise<void> | undefined {
+    return this.#pendingSync?.promise;
   }
 
-  /** A restarted -wal is overwritten in place and does not shrink, so commits are counted beside bytes. */
+  /** Counts commits as well as bytes: a restarted -wal is overwritten in place and does not grow. */
   async checkpointIfDue(idle = false): Promise<void> {
     const grown = this.walBytes() - this.#walAtCheckpoint;
     if (grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
     try {
-      const tooLong = this.walBytes() > WAL_MAX_BYTES;
-      await this.reader.apart(() => (tooLong ? this.#flusher.truncate() : this.#flusher.checkpoint()));
+      const tooLarge = this.walBytes() > WAL_MAX_BYTES;
+      await this.reader.withoutSnapshot(() => (tooLarge ? this.#walSync.truncate() : this.#walSync.checkpoint()));
     } catch (error) {
-      // No room to move pages over: what is in the -wal is durable there, and the next rest tries again.
+      // Disk full: the pages stay durable in the -wal, and the next checkpoint tries again.
       if (this.classifyError(error) !== "full") throw error;
       return;
     }
@@ -202,8 +203,8 @@ export class SqliteDriver implements Driver {
     return "other";
   }
 
-  /** Several statements at once: migrations only. */
-  async script(sql: string): Promise<void> {
+  /** Runs several statements at once: migrations only. */
+  async execScript(sql: string): Promise<void> {
     this.#write.exec(sql);
   }
 
@@ -212,7 +213,7 @@ export class SqliteDriver implements Driver {
   }
 
   async tryBecomeLeader(): Promise<boolean> {
-    return true; // the data dir's lock lets no other process in
+    return true; // the data dir lock excludes other processes
   }
 
   async reconnect(): Promise<void> {}
@@ -223,27 +224,27 @@ export class SqliteDriver implements Driver {
     this.#read.prepare("select 1").get();
   }
 
-  async copyTo(file: string, tell: OnProgress): Promise<void> {
+  async copyTo(file: string, onProgress: OnProgress): Promise<void> {
     const progress = ({ totalPages: total, remainingPages }: CopyProgress): number => {
-      tell.signal?.throwIfAborted();
-      tell({ step: "copy", done: total - remainingPages, total });
-      return PAGES_AT_A_TIME;
+      onProgress.signal?.throwIfAborted();
+      onProgress({ step: "copy", done: total - remainingPages, total });
+      return COPY_PAGES;
     };
-    // The driver takes a copy that begins in the midst of a transaction for one that is finished, with nothing in it.
+    // better-sqlite3 reports a copy that starts during a transaction as finished, with 0 pages: try again.
     for (let copied = 0; copied === 0; ) {
-      tell.signal?.throwIfAborted();
+      onProgress.signal?.throwIfAborted();
       copied = (await this.#write.backup(file, { progress })).totalPages;
     }
-    settleCopy(file);
+    finishCopy(file);
   }
 
   async close(): Promise<void> {
-    const truncated = this.reader.apart(() => this.#flusher.truncate());
+    const truncated = this.reader.withoutSnapshot(() => this.#walSync.truncate());
     await truncated.catch((error: unknown) => {
       if (this.classifyError(error) !== "full") throw error;
     });
-    this.reader.renew();
-    await this.#flusher.close();
+    this.reader.endSnapshot();
+    await this.#walSync.close();
     this.#read.close();
     this.#write.close();
   }

@@ -1,5 +1,5 @@
-// One process owns a data dir: `keyrack.lock` is a SQLite file held in an exclusive transaction.
-// Node has no flock; SQLite's lock is the kernel's, so it goes with the process however it dies.
+// Data dir lock: one process at a time. `keyrack.lock` is a SQLite file held in an exclusive transaction.
+// Node has no flock; SQLite's lock is the kernel's, so it is released however the process dies.
 import { statfsSync } from "node:fs";
 import { join } from "node:path";
 import { connectSqlite } from "./open.ts";
@@ -12,7 +12,7 @@ export function lockDataDir(dir: string): DataDirLock {
   return holdLock(join(dir, "keyrack.lock"), `Another Keyrack process is using the data dir ${dir}.`);
 }
 
-/** For a database file outside the data dir: two data dirs must not share it either. */
+/** For a database file outside the data dir: two data dirs must not share it. */
 export function lockDatabaseFile(file: string): DataDirLock {
   return holdLock(`${file}.lock`, `Another Keyrack process is using the database ${file}.`);
 }
@@ -36,7 +36,7 @@ const NETWORK_FILE_SYSTEMS = new Map([
   [0xfe534d42, "SMB2"],
 ]);
 
-/** The network file system a folder is on, if it is: SQLite's locks do not hold there. */
+/** The name of the network file system that a folder is on, if any: SQLite's locks are unreliable there. */
 export function networkFileSystem(dir: string): string | undefined {
   return NETWORK_FILE_SYSTEMS.get(statfsSync(dir).type >>> 0);
 }

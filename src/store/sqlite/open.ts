@@ -1,4 +1,4 @@
-// The one place that opens a SQLite file, in every thread: it knows where the native part lies in the single binary.
+// The only place that opens a SQLite file, in every thread. In the single binary the native addon is unpacked first.
 import Database from "better-sqlite3";
 import { nativeAddon } from "../../platform/native-addons.ts";
 
@@ -7,6 +7,6 @@ export type Statement = Database.Statement;
 
 export function connectSqlite(file: string, options: { readonly?: boolean; timeout: number }): Connection {
   const addon = nativeAddon("better-sqlite3");
-  // The package takes the addon itself as well as a path; its types know only the path.
+  // better-sqlite3 accepts the loaded addon as well as a path; its types know only the path.
   return new Database(file, addon ? { ...options, nativeBinding: addon as string } : options);
 }

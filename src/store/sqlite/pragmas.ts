@@ -1,8 +1,8 @@
-// SQLite's settings of a connection, set and read back.
+// Sets SQLite pragmas and verifies that each took effect.
 import type { Connection } from "./open.ts";
 
-/** What every connection of ours to a database is set to. */
-export const COMMON = [
+/** For every connection to a database. */
+export const COMMON_PRAGMAS = [
   "foreign_keys=ON",
   "trusted_schema=OFF",
   "cell_size_check=ON",
@@ -10,18 +10,18 @@ export const COMMON = [
   "mmap_size=0",
 ];
 
-const WORDS: Record<string, number> = { ON: 1, OFF: 0, NORMAL: 1, FAST: 2, MEMORY: 2, INCREMENTAL: 2 };
+const KEYWORDS: Record<string, number> = { ON: 1, OFF: 0, NORMAL: 1, FULL: 2, FAST: 2, MEMORY: 2, INCREMENTAL: 2 };
 
-/** Sets pragmas and reads each back: one that silently did not take would break a promise. */
+/** Sets pragmas and reads each back: SQLite ignores an unknown or impossible one silently. */
 export function setPragmas(db: Connection, pragmas: readonly string[]): void {
   for (const pragma of pragmas) {
     const [name = "", value = ""] = pragma.split("=");
     db.pragma(pragma);
-    assertPragma(db, name, name === "journal_mode" ? value.toLowerCase() : (WORDS[value] ?? Number(value)));
+    assertPragma(db, name, name === "journal_mode" ? value.toLowerCase() : (KEYWORDS[value] ?? Number(value)));
   }
 }
 
 export function assertPragma(db: Connection, name: string, want: string | number): void {
   const got = db.pragma(name, { simple: true });
-  if (got !== want) throw new Error(`SQLite refused ${name}=${want} (it is ${String(got)})`);
+  if (got !== want) throw new Error(`SQLite ignored ${name}=${want}: it is ${String(got)}`);
 }

@@ -1,57 +1,57 @@
-// The read door on SQLite: one connection that cannot write, its statements kept prepared.
+// SQLite's reader: one read-only connection with a statement cache.
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { QueryMemo } from "../engine/query-memo.ts";
-import { connectSqlite, type Connection, type Statement } from "./open.ts";
-import { assertPragma, COMMON, setPragmas } from "./pragmas.ts";
 import type { Query, Reader } from "../engine/statement.ts";
+import { connectSqlite, type Connection, type Statement } from "./open.ts";
+import { assertPragma, COMMON_PRAGMAS, setPragmas } from "./pragmas.ts";
+
+const STATEMENTS_MAX = 2_000;
 
 export function openReader(file: string): Connection {
   const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
-  setPragmas(db, [...COMMON, "query_only=ON", "cache_size=-2048"]);
+  setPragmas(db, [...COMMON_PRAGMAS, "query_only=ON", "cache_size=-2048"]);
   assertPragma(db, "busy_timeout", 5_000);
   return db;
 }
 
-const STATEMENTS_MAX = 2_000;
-
-/** Prepared statements of one connection, by SQL text. */
-export class Statements {
+/** Prepared statements of one connection, by SQL text. bench: vendor/mint, vendor/get-by-id */
+export class StatementCache {
   readonly #db: Connection;
-  readonly #cache = new BoundedMap<string, Statement>({ max: STATEMENTS_MAX, evictAtOnce: STATEMENTS_MAX });
+  readonly #statements = new BoundedMap<string, Statement>({ max: STATEMENTS_MAX, evictAtOnce: STATEMENTS_MAX });
 
   constructor(db: Connection) {
     this.#db = db;
   }
 
   get(sql: string): Statement {
-    let statement = this.#cache.get(sql);
+    let statement = this.#statements.get(sql);
     if (!statement) {
       statement = this.#db.prepare(sql);
-      this.#cache.set(sql, statement);
+      this.#statements.set(sql, statement);
     }
     return statement;
   }
 }
 
 /**
- * Reads of one turn of the event loop share a transaction: taking SQLite's lock and giving it back costs more than to find
- * a row. It ends with the turn, and before anything that readers must see or must not stand in the way of.
+ * Reads of one event loop turn share a read transaction (a snapshot), because taking SQLite's lock costs more than finding
+ * a row (bench: vendor/get-by-id). The snapshot ends with the turn, at every commit, and before a checkpoint.
  */
 export class SqliteReader implements Reader {
   readonly dialect = "sqlite";
   readonly #db: Connection;
-  readonly #statements: Statements;
+  readonly #statements: StatementCache;
   readonly #failed: (error: unknown) => void;
-  readonly #asked = new QueryMemo();
-  readonly #endTurn = (): void => this.renew();
-  #sharing = true;
-  /** Ours to know: asking the connection whether it is in a transaction costs as much as to find a row. */
-  #begun = false;
+  readonly #memo = new QueryMemo();
+  readonly #endTurn = (): void => this.endSnapshot();
+  #useSnapshots = true;
+  /** Tracked here: asking the connection costs as much as finding a row. */
+  #inSnapshot = false;
 
   constructor(db: Connection, failed: (error: unknown) => void) {
     this.#db = db;
-    this.#statements = new Statements(db);
+    this.#statements = new StatementCache(db);
     this.#failed = failed;
   }
 
@@ -66,15 +66,15 @@ export class SqliteReader implements Reader {
   firstMemoized<R>(query: Query): MaybePromise<R | undefined> {
     return this.#read(query.sql, (statement) => {
       const get = (): R | undefined => statement.get(query.values) as R | undefined;
-      return this.#begun ? this.#asked.once(query, get) : get(); // no transaction to share, nothing to go by
+      return this.#inSnapshot ? this.#memo.getOrRun(query, get) : get();
     });
   }
 
   #read<T>(sql: string, take: (statement: Statement) => T): T {
     try {
-      if (this.#sharing && !this.#begun) {
+      if (this.#useSnapshots && !this.#inSnapshot) {
         this.#statements.get("begin").run();
-        this.#begun = true;
+        this.#inSnapshot = true;
         setImmediate(this.#endTurn);
       }
       return take(this.#statements.get(sql));
@@ -85,25 +85,25 @@ export class SqliteReader implements Reader {
   }
 
   /** The next read sees everything committed so far. */
-  renew(): void {
-    if (!this.#begun) return;
+  endSnapshot(): void {
+    if (!this.#inSnapshot) return;
     try {
       if (this.#db.inTransaction) this.#statements.get("commit").run(); // an I/O error may have ended it
-      this.#asked.clear();
-      this.#begun = false; // not before: where it could not end, another must not begin
+      this.#memo.clear();
+      this.#inSnapshot = false; // only after a successful commit: a transaction that did not end must not be begun again
     } catch (error) {
       this.#failed(error);
     }
   }
 
-  /** A checkpoint cannot start the -wal anew while anybody reads from it: meanwhile each read is over at once. */
-  async apart<T>(work: () => Promise<T>): Promise<T> {
-    this.#sharing = false;
-    this.renew();
+  /** Runs a checkpoint: it cannot restart the -wal while a snapshot is open, so meanwhile each read stands alone. */
+  async withoutSnapshot<T>(checkpoint: () => Promise<T>): Promise<T> {
+    this.#useSnapshots = false;
+    this.endSnapshot();
     try {
-      return await work();
+      return await checkpoint();
     } finally {
-      this.#sharing = true;
+      this.#useSnapshots = true;
     }
   }
 }

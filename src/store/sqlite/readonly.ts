@@ -1,40 +1,35 @@
-// A SQLite database that is only looked at: nothing is written, not even a checkpoint. For one whose quick check found
-// damage, so that what can still be read is read.
-import { openReader, SqliteReader } from "./reader.ts";
+// Read-only driver for a SQLite database whose quick check found damage: serves what can still be read. Writes nothing,
+// not even a checkpoint.
 import { fail } from "../../kernel/errors.ts";
-import type { Connection } from "./open.ts";
 import type { Driver, ErrorClass, Writer } from "../engine/driver.ts";
 import type { Reader } from "../engine/statement.ts";
+import type { Connection } from "./open.ts";
+import { openReader, SqliteReader } from "./reader.ts";
 
-const refuse = (): Promise<never> => Promise.reject(fail("read_only"));
+const reject = (): Promise<never> => Promise.reject(fail("read_only"));
 
 export class ReadOnlyDriver implements Driver {
   readonly dialect = "sqlite";
-  readonly sideBySide = false;
+  readonly concurrentJobs = false;
   readonly exclusive = true;
   readonly reader: Reader;
   readonly writer: Writer = {
-    all: refuse,
-    first: refuse,
-    run: refuse,
-    insertMany: refuse,
-    exec: refuse,
-    post: () => {},
+    all: reject,
+    first: reject,
+    run: reject,
+    insertMany: reject,
+    exec: reject,
+    execNoWait: () => {},
   };
   readonly #db: Connection;
 
   constructor(file: string) {
     this.#db = openReader(file);
-    this.reader = new SqliteReader(this.#db, () => {}); // a page that cannot be read is what we came for
+    this.reader = new SqliteReader(this.#db, () => {}); // unreadable pages are expected here
   }
 
-  async open(): Promise<string[]> {
-    return [];
-  }
-
-  begin = refuse;
-  script = refuse;
-  copyTo = refuse;
+  begin = reject;
+  copyTo = reject;
   reconnect = async (): Promise<void> => {};
   tryBecomeLeader = async (): Promise<boolean> => false;
   async sync(): Promise<void> {}
@@ -42,7 +37,7 @@ export class ReadOnlyDriver implements Driver {
   async notify(): Promise<void> {}
   onNotice(): void {}
 
-  unsynced(): undefined {
+  pendingSync(): undefined {
     return undefined;
   }
 

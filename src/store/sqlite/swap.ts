@@ -1,5 +1,5 @@
-// Puts a finished SQLite file in the place of another. The traps: a -wal that is left beside a new file is replayed into
-// it by whoever opens it next, and a -wal that is not moved along takes what was committed with it.
+// Replaces a SQLite file with a finished one. Caution: a -wal left beside the new file is replayed into it at the next
+// open, and a -wal separated from the old file loses commits.
 import {
   closeSync,
   constants,
@@ -15,24 +15,24 @@ import { dirname } from "node:path";
 import { fsyncDir } from "../../platform/fsync.ts";
 import { connectSqlite } from "./open.ts";
 
-const TAILS = ["-wal", "-shm", "-journal"];
+const SUFFIXES = ["-wal", "-shm", "-journal"];
 
 export function removeSqlite(file: string): void {
-  for (const tail of ["", ...TAILS]) rmSync(file + tail, { force: true });
+  for (const tail of ["", ...SUFFIXES]) rmSync(file + tail, { force: true });
 }
 
 const bytesOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
-/** `replaced` is where the old file is kept. Cut short at any point, `file` is the old database or the new one. */
+/** Keeps the old file as `replaced`. Interrupted at any point, `file` is either the old database or the new one. */
 export function swapSqlite(fresh: string, file: string, replaced: string): void {
   if (bytesOf(`${fresh}-wal`) > 0)
-    throw new Error(`${fresh} could not be finished, so nothing was replaced. Is the disk full?`);
+    throw new Error(`${fresh} is incomplete, so nothing was replaced. Is the disk full?`);
   if (bytesOf(file) > 0) {
-    foldLog(file);
-    keep(file, replaced);
+    checkpointLog(file);
+    keepAs(file, replaced);
   }
-  // What is still there belongs to a database that is gone, or to one that is too damaged to be opened.
-  for (const tail of TAILS) {
+  // Logs that remain belong to a deleted database, or to one too damaged to be opened.
+  for (const tail of SUFFIXES) {
     if (tail !== "-shm" && bytesOf(file + tail) > 0) renameSync(file + tail, replaced + tail);
     else rmSync(file + tail, { force: true });
   }
@@ -40,8 +40,8 @@ export function swapSqlite(fresh: string, file: string, replaced: string): void 
   fsyncDir(dirname(file));
 }
 
-/** SQLite's name, and at 18 and 19 that it writes to a log. To a file without these SQLite's own opening takes the log away. */
-function hasLogMode(file: string): boolean {
+/** Whether the header has SQLite's magic text and WAL mode (bytes 18 and 19). Opening a file without them deletes its -wal. */
+function isInWalMode(file: string): boolean {
   const head = Buffer.alloc(20);
   const descriptor = openSync(file, "r");
   readSync(descriptor, head);
@@ -49,9 +49,9 @@ function hasLogMode(file: string): boolean {
   return head.toString("latin1").startsWith("SQLite format 3\0") && head[18] === 2 && head[19] === 2;
 }
 
-/** With its log moved into it, the old file is whole by itself. */
-function foldLog(file: string): void {
-  if (bytesOf(`${file}-wal`) === 0 || !hasLogMode(file)) return;
+/** Moves the -wal into the old file, so that it is complete by itself. */
+function checkpointLog(file: string): void {
+  if (bytesOf(`${file}-wal`) === 0 || !isInWalMode(file)) return;
   try {
     const db = connectSqlite(file, { timeout: 0 });
     try {
@@ -60,15 +60,15 @@ function foldLog(file: string): void {
       db.close();
     }
   } catch {
-    // Damaged: its log is kept beside it.
+    // Damaged: its -wal is kept beside it.
   }
 }
 
-/** A second name, so that the first one always stands for a database. */
-function keep(file: string, replaced: string): void {
+/** Links a second name, so that the first one never disappears. */
+function keepAs(file: string, replaced: string): void {
   try {
     linkSync(file, replaced);
   } catch {
-    copyFileSync(file, replaced, constants.COPYFILE_EXCL); // a file system without links; what is kept there stays
+    copyFileSync(file, replaced, constants.COPYFILE_EXCL); // no hard links on this file system; never overwrites
   }
 }

@@ -1,4 +1,5 @@
-// The main thread's side of the flusher: asks the worker to sync or to checkpoint, one thing at a time.
+// WAL sync worker, main-thread side: sends sync and checkpoint requests to the worker.
+// bench: vendor/mint (SQLite)
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 
@@ -18,27 +19,27 @@ export class WalSync {
     this.#worker = new Worker(source.code, { eval: source.eval, workerData: { file, ...source.data } });
     this.#worker.on("message", (reply: Reply) => this.#settle(reply));
     this.#worker.on("error", (error) => this.#fail(error instanceof Error ? error : new Error(String(error))));
-    this.#worker.on("exit", () => this.#fail(new Error("the flusher ended")));
+    this.#worker.on("exit", () => this.#fail(new Error("the WAL sync worker ended")));
   }
 
   sync(): Promise<void> {
-    return this.#ask("sync") as Promise<void>;
+    return this.#send("sync") as Promise<void>;
   }
 
   checkpoint(): Promise<CheckpointResult> {
-    return this.#ask("checkpoint") as Promise<CheckpointResult>;
+    return this.#send("checkpoint") as Promise<CheckpointResult>;
   }
 
   truncate(): Promise<CheckpointResult> {
-    return this.#ask("truncate") as Promise<CheckpointResult>;
+    return this.#send("truncate") as Promise<CheckpointResult>;
   }
 
   async close(): Promise<void> {
-    await this.#ask("close");
+    await this.#send("close");
     await this.#worker.terminate();
   }
 
-  #ask(op: string): Promise<unknown> {
+  #send(op: string): Promise<unknown> {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#next++;
     return new Promise((resolve, reject) => {

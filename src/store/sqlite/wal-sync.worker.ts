@@ -1,33 +1,23 @@
-// The SQLite flusher: its own thread, so that neither fdatasync nor a checkpoint stops the event loop, and not libuv's
-// pool, where password hashes would make a commit wait. It holds the -wal descriptor for the life of the process.
-import { closeSync, fdatasyncSync, fstatSync, fsyncSync, openSync, statSync } from "node:fs";
+// WAL sync worker: a thread of its own, so that neither fdatasync nor a checkpoint blocks the event loop. Not libuv's
+// pool, where password hashing would delay commits. Holds the -wal descriptor for the life of the process.
+import { closeSync, fdatasyncSync, fstatSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
+import { fsyncDir } from "../../platform/fsync.ts";
 import { connectSqlite } from "./open.ts";
+import { setPragmas } from "./pragmas.ts";
 
-type Ask = { id: number; op: "sync" | "checkpoint" | "truncate" | "close" };
+type Request = { id: number; op: "sync" | "checkpoint" | "truncate" | "close" };
 const { file } = workerData as { file: string };
 
 const db = connectSqlite(file, { timeout: 0 });
-db.pragma("synchronous=FULL");
-db.pragma("wal_autocheckpoint=0");
-db.pragma("mmap_size=0");
-for (const [name, want] of Object.entries({ synchronous: 2, wal_autocheckpoint: 0, mmap_size: 0 })) {
-  const got = db.pragma(name, { simple: true });
-  if (got !== want) throw new Error(`SQLite refused ${name}=${want} (it is ${String(got)})`);
-}
-db.prepare("select count(*) from sqlite_schema").get(); // a first read makes SQLite create the -wal file
+setPragmas(db, ["synchronous=FULL", "wal_autocheckpoint=0", "mmap_size=0"]);
+db.prepare("select count(*) from sqlite_schema").get(); // the first read creates the -wal file
 const wal = openSync(`${file}-wal`, "r");
 
-/** A synced file whose name is not on disk is lost with its name: SQLite sees to that only when it syncs by itself. */
-function syncFolder(folder: string): void {
-  const descriptor = openSync(folder, "r");
-  fsyncSync(descriptor);
-  closeSync(descriptor);
-}
-syncFolder(dirname(file));
+fsyncDir(dirname(file)); // SQLite syncs the name of a new -wal only when it syncs the file itself
 
-/** A replaced -wal means that we sync an orphan: what was promised is not on disk. */
+/** A replaced -wal means that our descriptor syncs an orphan, and commits were reported durable that are not. */
 function assertSameWal(): void {
   if (fstatSync(wal).ino !== statSync(`${file}-wal`).ino) throw new Error("the -wal file was replaced");
 }
@@ -38,7 +28,7 @@ function checkpoint(mode: "RESTART" | "TRUNCATE"): { busy: number; log: number; 
   return row;
 }
 
-function perform(op: Ask["op"]): unknown {
+function perform(op: Request["op"]): unknown {
   if (op === "sync") return fdatasyncSync(wal);
   if (op === "checkpoint") return checkpoint("RESTART");
   if (op === "truncate") return checkpoint("TRUNCATE");
@@ -47,12 +37,12 @@ function perform(op: Ask["op"]): unknown {
   return null;
 }
 
-parentPort?.on("message", (ask: Ask) => {
+parentPort?.on("message", (request: Request) => {
   try {
-    parentPort?.postMessage({ id: ask.id, value: perform(ask.op) ?? null }, []);
+    parentPort?.postMessage({ id: request.id, value: perform(request.op) ?? null }, []);
   } catch (error) {
     const { message, code } = error as { message: string; code?: string };
-    parentPort?.postMessage({ id: ask.id, error: message, code }, []);
+    parentPort?.postMessage({ id: request.id, error: message, code }, []);
   }
-  if (ask.op === "close") parentPort?.close();
+  if (request.op === "close") parentPort?.close();
 });

@@ -27,7 +27,7 @@ function feedOn(dialect: "sqlite" | "postgres") {
   const store = {
     dialect,
     read: { dialect, first },
-    onBump: (listener: NonNullable<typeof heard.bump>) => void (heard.bump = listener),
+    onPolicyChange: (listener: NonNullable<typeof heard.bump>) => void (heard.bump = listener),
     onNotice: (_: "resync", listener: () => void) => void (heard.resync = listener),
   };
   const feed = new Feed(store as unknown as Store);

@@ -1,14 +1,14 @@
 // The end of a mutation on a transaction that only notes what is written: nothing of it may fail unheard.
 import { describe, expect, it } from "vitest";
 import { GENESIS_HASH } from "../../../src/kernel/audit/chain.ts";
-import { appendEntries, prepareEntries, type Heads } from "../../../src/store/engine/audit-ledger.ts";
+import { appendEntries, prepareEntries, type AuditHeads } from "../../../src/store/engine/audit-ledger.ts";
 import type { Query, Row, Tx } from "../../../src/store/engine/statement.ts";
 
 const entry = (workspace_id: string, id: string) => {
   const target = { action: "tenant.created", target_type: "tenant", target_id: null };
   return { workspace_id, id, actor_type: "system" as const, actor_id: null, payload: { b: 1, a: 2 }, ...target };
 };
-const headsOf = (...ids: string[]): Heads =>
+const headsOf = (...ids: string[]): AuditHeads =>
   new Map(ids.map((workspace_id) => [workspace_id, { workspace_id, seq: 4, hash: GENESIS_HASH, occurred_at: 50 }]));
 
 function transaction(failing = "nothing") {

@@ -1,11 +1,11 @@
 // Inserts of several rows: every row once, in its order, in few shapes.
 import { describe, expect, it } from "vitest";
-import { pieces } from "../../../src/store/engine/bulk-insert.ts";
-import { widen } from "../../../src/store/postgres/multi-row.ts";
+import { chunkRows } from "../../../src/store/engine/bulk-insert.ts";
+import { toMultiRow } from "../../../src/store/postgres/multi-row.ts";
 
 describe("rows in pieces", () => {
   it.each([0, 1, 3, 4, 5, 63, 64, 65, 200])("holds each of %d rows once, in order, in few sizes", (count) => {
-    const all = pieces(count);
+    const all = chunkRows(count);
     expect(all.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual([
       ...Array.from({ length: count }).keys(),
     ]);
@@ -16,8 +16,8 @@ describe("rows in pieces", () => {
 describe("a widened insert", () => {
   it("numbers the holes of every row", () => {
     const sql = 'insert into "t" ("a", "b") values ($1, $2)';
-    expect(widen(sql, 1)).toBe(sql);
-    expect(widen(sql, 3)).toBe('insert into "t" ("a", "b") values ($1, $2), ($3, $4), ($5, $6)');
+    expect(toMultiRow(sql, 1)).toBe(sql);
+    expect(toMultiRow(sql, 3)).toBe('insert into "t" ("a", "b") values ($1, $2), ($3, $4), ($5, $6)');
   });
 
   it.each([
@@ -25,6 +25,6 @@ describe("a widened insert", () => {
     'insert into "t" ("a") values ($1) returning "a"',
     'update "t" set "a" = $1',
   ])("is refused for %s", (sql) => {
-    expect(() => widen(sql, 2)).toThrow("not an insert of one row");
+    expect(() => toMultiRow(sql, 2)).toThrow("not a one-row insert");
   });
 });

@@ -86,7 +86,7 @@ describe("the versions of a group", () => {
     for (const forget of [true, false]) await versions.bump(tx, "p", forget, []);
     stored.row = undefined;
     const failing = versions.bump(tx, "gone", false, []);
-    await Promise.all([expect(failing).rejects.toThrow("no project"), versions.forgetUnwritten()]);
+    await Promise.all([expect(failing).rejects.toThrow("no project"), versions.discardUnwritten()]);
     expect([await versions.write(tx, 2), written]).toEqual([[], []]);
     expect(await versions.bump(tx, "p", false, [])).toBe(9);
     await versions.write(tx, 3);

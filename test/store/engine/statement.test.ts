@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import { insertKeptAnswer, keptAnswer } from "../../../src/store/queries/idempotency-replays.ts";
-import { columns, dynamic, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
+import { columns, compileQuery, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
@@ -96,7 +96,7 @@ for (const back of backends) {
       for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(lite.services, "live", slug);
       const { read } = lite.services.store;
       const rows = await read.all<{ slug: string }>(
-        dynamic(read, (db) => db.selectFrom("workspaces").select("slug").orderBy("slug")),
+        compileQuery(read, (db) => db.selectFrom("workspaces").select("slug").orderBy("slug")),
       );
       expect(rows.map(({ slug }) => slug)).toEqual(["A", "B", "_", "a", "b"]);
     });

@@ -8,8 +8,8 @@ import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
 import type { Source } from "../../../src/store/offline/source.ts";
 import type { AuditLogRow } from "../../../src/store/schema/tables.ts";
-import type { Expected } from "../../../src/store/offline/verify-pool.ts";
-import { verifyRows } from "../../../src/store/offline/verify.ts";
+import type { ExpectedCheckpoint } from "../../../src/store/offline/verify-pool.ts";
+import { verifyStoredChain } from "../../../src/store/offline/verify.ts";
 
 const START = Date.UTC(2026, 10, 15);
 
@@ -66,17 +66,21 @@ function sourceOf(rows: AuditLogRow[], head: ChainHead | undefined) {
   return { source, asked };
 }
 
-async function check(rows: AuditLogRow[], expected: Expected[] = [], head = headOf(rows)) {
+async function check(rows: AuditLogRow[], expected: ExpectedCheckpoint[] = [], head = headOf(rows)) {
   const { source, asked } = sourceOf(rows, head);
-  return { ...(await verifyRows(source, "w", expected)), asked };
+  return { ...(await verifyStoredChain(source, "w", expected)), asked };
 }
 
-describe("verifyRows", () => {
+describe("verifyStoredChain", () => {
   it("finds an empty chain good, and rows without a head broken", async () => {
     const empty = { checked: 0, head_seq: 0, head_hash: GENESIS_HASH, broken_seq: null, reason: null };
     expect(await check([])).toEqual({ ...empty, asked: ["begin", "head", "last", "commit", "page"] });
     const { source } = sourceOf(chainOf(1), undefined);
-    expect(await verifyRows(source, "w", [])).toMatchObject({ checked: 1, broken_seq: 1, reason: "head_mismatch" });
+    expect(await verifyStoredChain(source, "w", [])).toMatchObject({
+      checked: 1,
+      broken_seq: 1,
+      reason: "head_mismatch",
+    });
   });
 
   it("reads the head and the last row in one moment, then the rows a page at a time to the end", async () => {

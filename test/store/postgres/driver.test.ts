@@ -108,7 +108,10 @@ describe.runIf(backends.includes("postgres"))("a side-by-side segment on Postgre
     expect(await tenants(lite)).toEqual(["a", "b", "taken"]);
     const versions = await lite.sql("select version from policy_versions order by version");
     expect(versions.map(({ version }) => version)).toEqual([2, 3, 4]);
-    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 9 });
+    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+      verified: true,
+      checked: 9,
+    });
   });
 });
 
@@ -153,7 +156,10 @@ describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL",
     await expect(doomed).rejects.toMatchObject({ failure: "unavailable", status: 503 });
     await createTenant(ctx, { external_id: "after" });
     expect(await tenants(lite)).toEqual(["after"]);
-    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 3 });
+    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+      verified: true,
+      checked: 3,
+    });
   });
 
   it("while nothing is under way costs no request", async () => {
@@ -213,7 +219,10 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
       Array.from({ length: 100 }, (_, i) => createTenant(i % 2 === 0 ? ctx : theirs, { external_id: `t${i}` })),
     );
     expect(await tenants(lite)).toHaveLength(100);
-    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 102 });
+    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+      verified: true,
+      checked: 102,
+    });
   });
 
   it("give one project's versions without gaps or repetition", async () => {
@@ -235,7 +244,7 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
     const ctx = await vendorOf(lite.services);
     const project = await createProject(ctx, { name: "p", slug: "p" });
     const tenant = await createTenant(ctx, { external_id: "t" });
-    const bump = new Promise((resolve) => other.services.store.onBump(resolve));
+    const bump = new Promise((resolve) => other.services.store.onPolicyChange(resolve));
     await createKey(ctx, { project_id: project.id, tenant_id: tenant.id, env: "live" });
     expect(await bump).toEqual([{ project_id: project.id, version: 2 }]);
     const word = new Promise((resolve) => other.services.store.onNotice("credential", resolve));
@@ -294,7 +303,10 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
       await expect(attempt(3, "b")).rejects.toMatchObject({ failure: "unavailable" });
       expect(await attempt(0, "c")).toBe(1);
       expect(await tenants(lite)).toEqual(["a", "c"]);
-      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked: 4 });
+      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+        verified: true,
+        checked: 4,
+      });
     });
   }
 });

@@ -23,11 +23,11 @@ async function tables(target: DatabaseTarget): Promise<string[]> {
 
 /** Migrates with a list of the test's own, beside the real one. */
 async function migrateWith(target: DatabaseTarget, extra: (known: Migration[]) => Migration[]): Promise<string[]> {
-  const driver: Driver & { open(): Promise<unknown>; script(sql: string): Promise<void> } =
+  const driver: Driver & { open(): Promise<unknown>; execScript(sql: string): Promise<void> } =
     target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
   try {
     await driver.open();
-    return await migrate(driver, (sql) => driver.script(sql), 1, extra(loadMigrations(driver.dialect)));
+    return await migrate(driver, (sql) => driver.execScript(sql), 1, extra(loadMigrations(driver.dialect)));
   } finally {
     await driver.close();
   }

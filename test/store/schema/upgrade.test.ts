@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { startInstance } from "../../../src/server/start.ts";
 import { loadSettings } from "../../../src/config/settings.ts";
 import { createLog } from "../../../src/platform/log.ts";
-import { copyRows, sumRows, type Sums } from "../../../src/store/offline/copy.ts";
+import { copyRows, checksumRows, type TableChecksums } from "../../../src/store/offline/copy.ts";
 import { openCopySink, openCopySource } from "../../../src/store/offline/copy-ends.ts";
 import { openStore } from "../../../src/store/database.ts";
 import type { DatabaseTarget } from "../../../src/store/target.ts";
@@ -50,7 +50,7 @@ async function loadPostgres(target: DatabaseTarget & { kind: "postgres" }, file:
   const driver = new PostgresDriver(target.url, 1);
   await driver.open();
   const past = loadMigrations("postgres").filter((each) => each.version <= version);
-  await migrate(driver, (sql) => driver.script(sql), 1, past);
+  await migrate(driver, (sql) => driver.execScript(sql), 1, past);
   await driver.close();
   const source = await openCopySource({ kind: "sqlite", file });
   const sink = await openCopySink(target);
@@ -59,10 +59,10 @@ async function loadPostgres(target: DatabaseTarget & { kind: "postgres" }, file:
   await source.close();
 }
 
-async function sums(target: DatabaseTarget): Promise<Sums> {
+async function sums(target: DatabaseTarget): Promise<TableChecksums> {
   const source = await openCopySource(target);
   try {
-    return await sumRows(source, quiet);
+    return await checksumRows(source, quiet);
   } finally {
     await source.close();
   }

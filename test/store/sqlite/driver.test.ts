@@ -171,11 +171,11 @@ describe("durability on SQLite", () => {
       await Promise.resolve(); // looks between any two steps of the writer
       if (round % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve)); // which may itself wait for one
     }
-    const unsynced = driver.unsynced();
+    const unsynced = driver.pendingSync();
     expect(unsynced).toBeInstanceOf(Promise);
     await unsynced;
     await written;
-    expect(driver.unsynced()).toBeUndefined();
+    expect(driver.pendingSync()).toBeUndefined();
     eyes.close();
     await group.close();
     await driver.close();

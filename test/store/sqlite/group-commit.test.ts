@@ -70,14 +70,14 @@ describe("a SQLite disk in trouble", () => {
     async (how) => {
       const { driver, group, insert, names } = await openGroup(file);
       await insert("before", "1");
-      await driver.script("pragma max_page_count = 1"); // clamps to the pages in use
+      await driver.execScript("pragma max_page_count = 1"); // clamps to the pages in use
       const asked = [insert("a", "1"), insert("b", "x".repeat(500_000), how), insert("c", "1", how)];
       const results = await Promise.allSettled(asked);
       const second = results.slice(1);
       for (const result of second) expect(result).toMatchObject({ reason: { failure: "storage_full", status: 503 } });
       expect(await names()).not.toContain("b");
       expect(await names()).not.toContain("c");
-      await driver.script("pragma max_page_count = 1000000");
+      await driver.execScript("pragma max_page_count = 1000000");
       await insert("after", "x".repeat(500_000));
       expect(await names()).toContain("after");
       await group.close();
@@ -101,7 +101,7 @@ describe("a SQLite disk in trouble", () => {
       });
     await audited("before", "1", "");
     const before = await names();
-    await driver.script("pragma max_page_count = 1"); // clamps to the pages in use
+    await driver.execScript("pragma max_page_count = 1"); // clamps to the pages in use
     const large = "x".repeat(500_000);
     for (const ask of [
       () => ["e", "f"].map((name) => audited(name, null, large)), // the audit rows do not fit

@@ -32,15 +32,15 @@ it("a transaction that could not end is read in on, and ends with the next attem
   const reader = new SqliteReader(connection, (error) => void failures.push((error as Error).message));
 
   expect(await reader.first(ONE)).toEqual({ one: 1 });
-  reader.renew();
+  reader.endSnapshot();
   expect(await reader.first(ONE)).toEqual({ one: 1 });
   expect([said, failures, db.inTransaction]).toEqual([["begin", "commit"], ["no end"], true]);
   broken = false;
-  reader.renew();
+  reader.endSnapshot();
   expect(db.inTransaction).toBe(false);
   expect(await reader.first(ONE)).toEqual({ one: 1 });
   expect(said).toEqual(["begin", "commit", "commit", "begin"]);
-  reader.renew();
+  reader.endSnapshot();
   db.close();
 });
 
@@ -60,17 +60,17 @@ it("what is asked for many is asked once a transaction, and anew in the next", a
   expect([row("a"), row("a"), row("b"), row("a")]).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }, { n: 1 }]);
   expect(times()).toBe(2);
   db.exec("update t set n = 2"); // as our writer, which renews what is read at every commit
-  reader.renew();
+  reader.endSnapshot();
   expect([row("a"), row("b"), row("b")]).toEqual([{ n: 2 }, { n: 2 }, { n: 2 }]);
   expect(times()).toBe(2);
   await new Promise((resolve) => setImmediate(resolve)); // the turn is over, and its transaction with it
   expect(row("a")).toEqual({ n: 2 });
   expect(times()).toBe(1);
-  await reader.apart(async () => {
+  await reader.withoutSnapshot(async () => {
     expect([row("a"), row("a")]).toEqual([{ n: 2 }, { n: 2 }]);
     expect(times()).toBe(2);
   });
-  reader.renew();
+  reader.endSnapshot();
   db.close();
 });
 
@@ -83,14 +83,14 @@ it("first reports failures by rejecting, firstMemoized by throwing", async () =>
   for (const result of await Promise.allSettled(both)) expect(result.status).toBe("rejected");
   expect(() => reader.firstMemoized(bad)).toThrow("no such table");
   expect(failures).toHaveLength(3);
-  reader.renew();
+  reader.endSnapshot();
   db.close();
 });
 
 it("only the same question in full is the same question", () => {
-  const asked = new QueryMemo();
+  const memo = new QueryMemo();
   let n = 0;
-  const once = (sql: string, ...values: Query["values"]): number => asked.once({ sql, values }, () => ++n);
+  const once = (sql: string, ...values: Query["values"]): number => memo.getOrRun({ sql, values }, () => ++n);
   const all = (): number[] => [
     once("a"),
     once("b"),
@@ -105,6 +105,6 @@ it("only the same question in full is the same question", () => {
   ];
   expect(all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   expect(all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-  asked.clear();
+  memo.clear();
   expect(once("a")).toBe(11);
 });

@@ -5,12 +5,12 @@ import { NIL_WORKSPACE } from "../../../kernel/audit/chain.ts";
 import { formatVkey } from "../../../kernel/crypto/signed-note.ts";
 import { formatTimestamp } from "../../../kernel/timestamps.ts";
 import { preferNativeFolders } from "../../../platform/native-addons.ts";
-import { chainRows, checkpointKey, listChains } from "../../../store/offline/audit-chains.ts";
-import { expectedOf } from "../../../store/offline/contents.ts";
+import { readChainRows, readCheckpointKey, listChains } from "../../../store/offline/audit-chains.ts";
+import { expectedCheckpoints } from "../../../store/offline/contents.ts";
 import type { DatabaseTarget } from "../../../store/target.ts";
 import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
-import { Verifier } from "../../../store/offline/verify-pool.ts";
+import { VerifyPool } from "../../../store/offline/verify-pool.ts";
 import type { Checkpoint, Verdict } from "./verify-rows.ts";
 import { operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError } from "../../ui/output.ts";
@@ -53,7 +53,7 @@ const selectedChain = (options: OfflineOptions): string | undefined =>
 
 /** The verifier key of a chain, from the checkpoint key in this database. */
 export async function storedVkey(source: Source, workspace_id: string): Promise<string | undefined> {
-  const key = await checkpointKey(source);
+  const key = await readCheckpointKey(source);
   const publicKey = key && Buffer.from(key.public_key, "base64url");
   return key && publicKey ? formatVkey(`${key.host}/audit/${workspace_id}`, publicKey, sha256Bytes) : undefined;
 }
@@ -68,12 +68,12 @@ export async function verifyOffline(
     const wanted = selectedChain(options);
     const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
     if (wanted && !chains.includes(wanted)) throw new ExitError(`There is no audit chain ${wanted}.`, 2);
-    const verifier = new Verifier(target);
+    const verifier = new VerifyPool(target);
     const verdicts: Verdict[] = [];
     for (const workspace_id of wanted
       ? [wanted]
       : new Set([...chains, ...(checkpoint ? [checkpoint.workspace_id] : [])])) {
-      const expected = await expectedOf(source, workspace_id);
+      const expected = await expectedCheckpoints(source, workspace_id);
       if (checkpoint?.workspace_id === workspace_id) expected.push({ size: checkpoint.size, root: checkpoint.root });
       const { checked, head_hash, broken_seq, reason } = await verifier.check(workspace_id, expected);
       const checkpoint_size = checkpoint?.workspace_id === workspace_id ? checkpoint.size : null;
@@ -115,7 +115,7 @@ export async function readOffline(
       let { after } = page;
       let left = page.limit;
       while (left > 0) {
-        const rows = await chainRows(source, workspace_id, after, Math.min(PAGE, left));
+        const rows = await readChainRows(source, workspace_id, after, Math.min(PAGE, left));
         for (const row of rows) take(toExportRow(row));
         if (rows.length < Math.min(PAGE, left)) break;
         left -= rows.length;

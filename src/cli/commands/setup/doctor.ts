@@ -101,8 +101,8 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding> {
   const { databaseOf, withSource } = await import("../audit/offline.ts");
   try {
     const target = await databaseOf(options);
-    const { appliedMigrations } = await import("../../../store/offline/audit-chains.ts");
-    const applied = await withSource(target, appliedMigrations);
+    const { readAppliedMigrations } = await import("../../../store/offline/audit-chains.ts");
+    const applied = await withSource(target, readAppliedMigrations);
     return ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
   } catch (error) {
     return fail((error as Error).message, "Check KEYRACK_DATABASE_URL and that the database is running.");
