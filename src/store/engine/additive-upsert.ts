@@ -1,5 +1,5 @@
 // Additive upserts: rows that add to stored rows. The jobs of one batch often add to the same ones, so they are summed
-// in memory and each is written once. bench: ingest
+// in memory and each is written once. bench: ingest/batch
 import type { AdditiveUpsert, Runner } from "./tx.ts";
 
 export class SummedRows<R> {

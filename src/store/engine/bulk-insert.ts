@@ -1,4 +1,4 @@
-// Multi-row inserts built from a few prepared statements. bench: ingest, vendor/mint (PostgreSQL)
+// Multi-row inserts built from a few prepared statements. bench: ingest/batch, vendor/mint-postgres
 import type { Compilable } from "kysely";
 import { statement, type Builder } from "./statement.ts";
 import type { Dialect, Runner } from "./tx.ts";

@@ -6,7 +6,7 @@ import type { PolicyVersions, Undo } from "./policy-versions.ts";
 import { QueryMemo } from "./query-memo.ts";
 import type { AdditiveUpsert, Query, Row, Tx } from "./tx.ts";
 
-/** State that the jobs of one batch share. None of them writes what another reads. bench: vendor/mint, ingest */
+/** State that the jobs of one batch share. None of them writes what another reads. bench: vendor/mint, ingest/batch */
 export class Batch {
   readonly memo = new QueryMemo();
   readonly #inserts = new Map<string, Row[]>();

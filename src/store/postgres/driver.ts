@@ -18,7 +18,7 @@ export const LEADER_LOCK = [1_263_682_379, 1] as const;
 const TRY_LEADER_LOCK = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
 
-/** Pipelined: statements are sent without waiting for earlier responses. bench: vendor/mint (PostgreSQL) */
+/** Pipelined: statements are sent without waiting for earlier responses. bench: vendor/mint-postgres */
 class PostgresWriter implements Writer {
   client: Client | undefined;
 

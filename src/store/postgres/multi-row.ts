@@ -1,4 +1,4 @@
-// Turns the text of a one-row insert into one for several rows. bench: vendor/mint (PostgreSQL)
+// Turns the text of a one-row insert into one for several rows. bench: vendor/mint-postgres
 const texts = new Map<string, string>();
 
 /** `insert … values ($1, $2)` as `insert … values ($1, $2), ($3, $4) …`. */

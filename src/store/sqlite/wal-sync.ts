@@ -1,5 +1,5 @@
 // WAL sync worker, main-thread side: sends sync and checkpoint requests to the worker.
-// bench: vendor/mint (SQLite)
+// bench: vendor/mint
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 
