@@ -47,7 +47,7 @@ describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
       expect([await leads(0), await leads(1)]).toEqual([true, false]);
       expect(await first.end("SIGKILL")).toBe("SIGKILL");
       await expect.poll(() => leads(1), { timeout: 5_000 }).toBe(true);
-      expect(second.stderr()).toContain("this process leads");
+      expect(second.stderr()).toContain("this process is the leader");
     } finally {
       await Promise.all(running.map((one) => one.end("SIGTERM")));
       for (const dir of dirs) dir[Symbol.dispose]();

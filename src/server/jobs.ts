@@ -1,0 +1,73 @@
+// Every scheduled job. To add one, add a line to `jobs`.
+import { runDueBackup, runDueRestoreTest } from "../backup/schedule.ts";
+import { runCheckpoints } from "../domain/audit/checkpoints.ts";
+import { CONSECUTIVE_FAILURES_MAX } from "../domain/auth/login-throttle.ts";
+import type { Services } from "../domain/core/context.ts";
+import { record } from "../domain/core/record.ts";
+import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
+import { reapIdempotency } from "../domain/limits/idempotency.ts";
+import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
+import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
+import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
+import { reapIngest } from "../domain/usage/ingest.ts";
+import { reapUsage } from "../domain/usage/usage.ts";
+import { reapKeptAnswers } from "../store/queries/idempotency-replays.ts";
+import { reapLoginFailures, reapLoginNetworks } from "../store/queries/logins.ts";
+import { reapTokens } from "../store/queries/one-time-tokens.ts";
+import { reapSessions } from "../store/queries/sessions.ts";
+
+export type Job = {
+  /** In the log, and in the set of failing jobs. */
+  readonly name: string;
+  readonly everyMs: number;
+  /** "leader": one process of the deployment. "every process": work on the process's own memory. */
+  readonly runsOn: "leader" | "every process";
+  /** Must be safe to run twice at the same time: for a moment there can be two leaders. */
+  run(services: Services): Promise<unknown>;
+};
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+/** A chain that has grown by this many rows gets a checkpoint before the minute is over. */
+const CHECKPOINT_ROWS = 1_000;
+
+const checkpointBusyChains = (services: Services) => runCheckpoints(services, { rows: CHECKPOINT_ROWS });
+
+const checkpointWal = ({ store }: Services) => store.checkpointIfIdle();
+
+const reapReplays = (services: Services) =>
+  record(services, (tx) => reapKeptAnswers.run(tx, { now: services.clock.now() }));
+
+async function reapLogins(services: Services): Promise<void> {
+  const now = services.clock.now();
+  await record(services, async (tx) => {
+    await reapSessions.run(tx, { before: now - 30 * DAY_MS });
+    await reapTokens.run(tx, { before: now - 7 * DAY_MS });
+    await reapLoginNetworks.run(tx, { before: now - 30 * DAY_MS });
+    await reapLoginFailures.run(tx, { before: now - 90 * DAY_MS, max: CONSECUTIVE_FAILURES_MAX });
+  });
+}
+
+export const jobs = [
+  { name: "mail", everyMs: 5 * SECOND_MS, runsOn: "leader", run: deliverDue },
+  { name: "checkpoints", everyMs: MINUTE_MS, runsOn: "leader", run: (services) => runCheckpoints(services) },
+  { name: "checkpoints of busy chains", everyMs: 5 * SECOND_MS, runsOn: "leader", run: checkpointBusyChains },
+  { name: "signing keys", everyMs: MINUTE_MS, runsOn: "leader", run: maintainEmbedKeys },
+  { name: "idempotency replays", everyMs: MINUTE_MS, runsOn: "leader", run: reapReplays },
+  { name: "idempotency records", everyMs: MINUTE_MS, runsOn: "leader", run: reapIdempotency },
+  { name: "silent nodes", everyMs: 10 * MINUTE_MS, runsOn: "leader", run: reapSilentNodes },
+  { name: "delta log", everyMs: HOUR_MS, runsOn: "leader", run: reapDeltaLog },
+  { name: "rate counters", everyMs: 5 * SECOND_MS, runsOn: "every process", run: flushCounters },
+  { name: "expired rate counters", everyMs: MINUTE_MS, runsOn: "leader", run: reapSavedCounters },
+  { name: "ingest receipts", everyMs: MINUTE_MS, runsOn: "leader", run: reapIngest },
+  { name: "daily usage", everyMs: HOUR_MS, runsOn: "leader", run: reapUsage },
+  { name: "backup", everyMs: MINUTE_MS, runsOn: "leader", run: runDueBackup },
+  { name: "restore test", everyMs: MINUTE_MS, runsOn: "leader", run: runDueRestoreTest },
+  { name: "old mail", everyMs: HOUR_MS, runsOn: "leader", run: reapOutbox },
+  { name: "old sessions and tokens", everyMs: HOUR_MS, runsOn: "leader", run: reapLogins },
+  { name: "WAL checkpoint", everyMs: 5 * MINUTE_MS, runsOn: "leader", run: checkpointWal },
+] as const satisfies readonly Job[];
+
+export type JobName = (typeof jobs)[number]["name"];
