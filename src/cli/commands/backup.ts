@@ -8,7 +8,7 @@ import type { BackupView } from "../../backup/list.ts";
 import type { RestoreTest } from "../../backup/restore-test.ts";
 import type { Pruned } from "../../backup/retention.ts";
 import type { BackupCheck } from "../../backup/verify.ts";
-import type { Args, OperationName } from "../../server/operator-socket/operations.ts";
+import type { Args, OperationName } from "../../server/operator-commands.ts";
 import { operate, operatorFlags, operatorSettings, type OperatorOptions } from "../operator.ts";
 import { ExitError, minute, plural, printResult, table, type Examples } from "../ui/output.ts";
 import { withProgress, type OnProgress } from "../ui/progress.ts";

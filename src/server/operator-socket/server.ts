@@ -4,7 +4,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import type { Services } from "../../domain/core/context.ts";
 import { Failure } from "../../kernel/errors.ts";
-import { operations, type Operation } from "./operations.ts";
+import { operations, type Operation } from "../operator-commands.ts";
 import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Ask } from "./protocol.ts";
 
 export type OperatorSocket = { close(): Promise<void> };
