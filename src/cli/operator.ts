@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
-import type { Args, Operation, OperationName, Result } from "../server/operator-commands.ts";
+import type { Args, OperatorCommand, OperatorCommandName, Result } from "../server/operator-commands.ts";
 import { readSettings } from "./settings.ts";
 import { ExitError, examples, outputFlags, type Examples, type OutputOptions } from "./ui/output.ts";
 import type { OnProgress } from "./ui/progress.ts";
@@ -23,8 +23,8 @@ export function operatorSettings(options: OperatorOptions): Settings {
   return readSettings(options).settings;
 }
 
-/** Runs an operation of src/server/operator-commands.ts, in the running instance or in this process. */
-export async function operate<N extends OperationName>(
+/** Runs a command of src/server/operator-commands.ts, in the running instance or in this process. */
+export async function operate<N extends OperatorCommandName>(
   options: OperatorOptions,
   op: N,
   args: Args = {},
@@ -34,9 +34,9 @@ export async function operate<N extends OperationName>(
   const { data_dir } = operatorSettings(options);
   const reply = await callInstance(resolve(data_dir), op, args, onProgress);
   if (reply) return reply.value as Result<N>;
-  const { operations } = await import("../server/operator-commands.ts");
-  const operation: Operation = operations[op];
-  return withServices(options, async (services) => (await operation(services, args, onProgress)) as Result<N>);
+  const { operatorCommands } = await import("../server/operator-commands.ts");
+  const command: OperatorCommand = operatorCommands[op];
+  return withServices(options, async (services) => (await command(services, args, onProgress)) as Result<N>);
 }
 
 /** Opens the instance's database for `work` and closes it again. Fails while a server runs on it. */

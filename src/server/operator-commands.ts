@@ -1,19 +1,19 @@
-// The operations an operator may ask of an instance, by name: over keyrack.sock while it runs, else on the opened
-// database. One table: whoever adds an operator command adds its line here. Loaded late, so each line costs nothing.
-// The socket is the operator's own door (0600): nothing here asks for a credential.
+// The operator commands, by name. They run in the running instance, called over keyrack.sock, or else on the opened
+// database. To add one, add an entry to `operatorCommands`. Each loads its modules when called, to keep starts fast.
+// No command asks for a credential: only the operator can open the socket (mode 0600) or the data dir.
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { VERSION } from "../platform/version.ts";
 
 export type Args = Record<string, unknown>;
-/** `progress` may be called with anything JSON while a long operation runs. */
-export type Operation = (services: Services, args: Args, progress: (step: unknown) => void) => Promise<unknown>;
+/** `onProgress` takes any JSON value while a long command runs. */
+export type OperatorCommand = (services: Services, args: Args, onProgress: (step: unknown) => void) => Promise<unknown>;
 
-const people = () => import("../domain/workspaces/operators.ts");
+const operators = () => import("../domain/workspaces/operators.ts");
 const outbox = () => import("../domain/mail/outbox.ts");
-const signing = () => import("../domain/embed/signing-keys.ts");
+const signingKeys = () => import("../domain/embed/signing-keys.ts");
 
-/** Arguments come from another process, so they are looked at before they are used. */
+/** Arguments come from another process, so their types are checked. */
 function text(args: Args, name: string): string {
   const value = args[name];
   if (typeof value !== "string") throw new Error(`${name} is missing`);
@@ -24,9 +24,9 @@ function optional(args: Args, name: string): string | undefined {
   return args[name] === undefined ? undefined : text(args, name);
 }
 
-const STATES = ["queued", "sent", "dead"] as const;
+const MAIL_STATES = ["queued", "sent", "dead"] as const;
 
-export const operations = {
+export const operatorCommands = {
   "instance.show": async (services) => ({
     object: "instance",
     version: VERSION,
@@ -45,11 +45,11 @@ export const operations = {
     const { listDeploymentAudit } = await import("../domain/audit/audit.ts");
     return listDeploymentAudit(services, { after_seq: Number(args.after_seq ?? 0), limit: Number(args.limit ?? 50) });
   },
-  "user.list": async (services) => (await people()).listUsers(services),
-  "user.unlock": async (services, args) => (await people()).unlockUser(services, text(args, "email")),
-  "user.reset-link": async (services, args) => (await people()).createResetLink(services, text(args, "email")),
+  "user.list": async (services) => (await operators()).listUsers(services),
+  "user.unlock": async (services, args) => (await operators()).unlockUser(services, text(args, "email")),
+  "user.reset-link": async (services, args) => (await operators()).createResetLink(services, text(args, "email")),
   "mail.list": async (services, args) =>
-    (await outbox()).listMail(services, { state: STATES.find((state) => state === args.state) }),
+    (await outbox()).listMail(services, { state: MAIL_STATES.find((state) => state === args.state) }),
   "mail.show": async (services, args) => (await outbox()).showMail(services, text(args, "id"), args.body === true),
   "mail.retry": async (services, args) => {
     const { deliverDue, retryMail, showMail } = await outbox();
@@ -57,33 +57,33 @@ export const operations = {
     await deliverDue(services);
     return showMail(services, text(args, "id"), false);
   },
-  "backup.create": async (services, _args, progress) => {
+  "backup.create": async (services, _args, onProgress) => {
     const { createBackup } = await import("../backup/create.ts");
-    return createBackup(services, progress);
+    return createBackup(services, onProgress);
   },
   "backup.list": async ({ settings }) => {
     const { viewBackups } = await import("../backup/list.ts");
     return viewBackups(settings);
   },
-  "backup.verify": async ({ settings }, args, progress) => {
+  "backup.verify": async ({ settings }, args, onProgress) => {
     const { verifyBackup } = await import("../backup/verify.ts");
-    return verifyBackup(settings, optional(args, "id"), progress);
+    return verifyBackup(settings, optional(args, "id"), onProgress);
   },
   "backup.prune": async ({ settings }, args) => {
     const { pruneBackups } = await import("../backup/retention.ts");
     return pruneBackups(settings, { dryRun: args.dry_run === true });
   },
-  "backup.test": async (services, args, progress) => {
+  "backup.test": async (services, args, onProgress) => {
     const { testBackup } = await import("../backup/restore-test.ts");
-    return testBackup(services, optional(args, "id"), progress);
+    return testBackup(services, optional(args, "id"), onProgress);
   },
-  "signing-key.list": async (services) => (await signing()).listSigningKeys(services),
+  "signing-key.list": async (services) => (await signingKeys()).listSigningKeys(services),
   "signing-key.rotate": async (services, args) => {
-    const { ensureEmbedKeys, rotateSigningKey } = await signing();
+    const { ensureEmbedKeys, rotateSigningKey } = await signingKeys();
     await ensureEmbedKeys(services);
     return rotateSigningKey({ services, actor: SYSTEM }, { compromised: args.compromised === true });
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, OperatorCommand>;
 
-export type OperationName = keyof typeof operations;
-export type Result<N extends OperationName> = Awaited<ReturnType<(typeof operations)[N]>>;
+export type OperatorCommandName = keyof typeof operatorCommands;
+export type Result<N extends OperatorCommandName> = Awaited<ReturnType<(typeof operatorCommands)[N]>>;

@@ -1,4 +1,4 @@
-// A workspace with everything needed to try a call: for throwaway instances.
+// Seeds a throwaway instance with a workspace, keys, a project and a tenant, enough to make API calls.
 import type { BootstrapActor, SecretKeyActor } from "../domain/core/actor.ts";
 import type { Ctx, Services } from "../domain/core/context.ts";
 import { createProject } from "../domain/workspaces/projects.ts";

@@ -1,4 +1,4 @@
-// What the machine plane stands on: rate-limit counters, idempotency claims, and the caches of the hot path.
+// Opens the services of the machine plane: rate-limit counters, idempotency claims, and the caches of hot endpoints.
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -44,7 +44,7 @@ export async function openMachineServices(
   };
 }
 
-/** The scanner's keys. A file must be good at the start; an address may be away until the first report. */
+/** A key file must be valid at the start. A URL is fetched at the first report, so it may be unreachable until then. */
 async function openScannerKeys({ clock, settings, log }: Base): Promise<ScannerKeys | null> {
   const { scanner_keys_file: file, scanner_keys_url: url } = settings;
   if (file && url)
@@ -60,7 +60,7 @@ async function openScannerKeys({ clock, settings, log }: Base): Promise<ScannerK
   return new ScannerKeys({ clock, log, load });
 }
 
-/** Idempotency claims live in the database, or in a Redis that does not lose what it acknowledged. */
+/** Idempotency claims are stored in the database, or in a Redis that does not lose acknowledged writes. */
 async function openClaims({ store, clock, settings, log, clockIsInjected }: Base): Promise<ClaimStore> {
   const { idempotency_store, redis_url } = settings;
   if (idempotency_store === "database") return databaseClaims({ store, clock });

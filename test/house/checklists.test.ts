@@ -10,10 +10,9 @@ import { endpoints } from "../../src/api/index.ts";
 import { buildFullProgram, commandTable } from "../../src/cli/command-table.ts";
 import { listCompletions } from "../../src/cli/commands/completion.ts";
 import { settingsTable } from "../../src/config/settings.ts";
-import type { Services } from "../../src/domain/core/context.ts";
 import { access } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
-import { jobsOf } from "../../src/server/scheduler.ts";
+import { jobs } from "../../src/server/jobs.ts";
 import { openStore } from "../../src/store/database.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
 import { unmappedRoutes } from "../../tools/commands.ts";
@@ -190,16 +189,14 @@ describe("a CLI command", () => {
 });
 
 describe("a job", () => {
-  const jobs = Object.values(jobsOf({} as Services)).flat();
-
   it("is in the table of docs/operate.md", () => {
     const page = readText("docs/operate.md");
     const lost = jobs.map(({ name }) => name).filter((name) => !page.includes(`| ${name} |`));
     expect(missing(lost, "docs/operate.md")).toEqual([]);
   });
 
-  it("is run by src/server/scheduler.ts: whatever reaps or is due has a line there", () => {
-    const scheduler = readText("src/server/scheduler.ts");
+  it("is declared in src/server/jobs.ts: every function that reaps, maintains or is due has a line there", () => {
+    const table = readText("src/server/jobs.ts");
     const written = ["src/domain", "src/backup", "src/store/queries"].flatMap((folder) =>
       filesIn(folder, ".ts").flatMap((file) =>
         [...readText(file).matchAll(/^export (?:(?:async )?function|const) ((?:reap|runDue|maintain)\w+)/gm)].map(
@@ -211,12 +208,12 @@ describe("a job", () => {
       ["src/domain", "src/backup"].some((folder) =>
         filesIn(folder, ".ts").some((file) => file !== own && new RegExp(`\\b${name}\\b`).test(readText(file))),
       );
-    const lost = written.filter(({ file, name }) => !scheduler.includes(name) && !elsewhere(name, file));
+    const lost = written.filter(({ file, name }) => !table.includes(name) && !elsewhere(name, file));
     expect(written.length).toBeGreaterThan(10);
     expect(
       missing(
         lost.map(({ file, name }) => `${name} of ${file}`),
-        "src/server/scheduler.ts",
+        "src/server/jobs.ts",
       ),
     ).toEqual([]);
   });

@@ -8,7 +8,7 @@ import type { BackupView } from "../../backup/list.ts";
 import type { RestoreTest } from "../../backup/restore-test.ts";
 import type { Pruned } from "../../backup/retention.ts";
 import type { BackupCheck } from "../../backup/verify.ts";
-import type { Args, OperationName } from "../../server/operator-commands.ts";
+import type { Args, OperatorCommandName } from "../../server/operator-commands.ts";
 import { operate, operatorFlags, operatorSettings, type OperatorOptions } from "../operator.ts";
 import { ExitError, minute, plural, printResult, table, type Examples } from "../ui/output.ts";
 import { withProgress, type OnProgress } from "../ui/progress.ts";
@@ -62,7 +62,7 @@ function absoluteId(id: string | undefined): string | undefined {
 }
 
 /** Asks the running instance, which knows its backup dir; without one, reads the backup files without a database. */
-async function inspect<T>(options: Options, op: OperationName, args: Args, local: Local<T>): Promise<T> {
+async function inspect<T>(options: Options, op: OperatorCommandName, args: Args, local: Local<T>): Promise<T> {
   const { callInstance } = await import("../../server/operator-socket/client.ts");
   const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);

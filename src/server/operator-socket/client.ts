@@ -1,4 +1,4 @@
-// The command's side of keyrack.sock.
+// The client side of keyrack.sock, used by CLI commands.
 import { connect } from "node:net";
 import { join } from "node:path";
 import { readLines, SOCKET_NAME, SOCKET_PATH_MAX, writeLine, type Reply } from "./protocol.ts";
@@ -11,12 +11,12 @@ export class OperatorRefused extends Error {
   }
 }
 
-/** Asks the instance that runs on this data dir. Undefined when none does. */
+/** Runs an operator command in the instance that uses this data dir. Undefined when none is running. */
 export function callInstance(
   dir: string,
   op: string,
   args: Record<string, unknown>,
-  progress: (step: unknown) => void = () => {},
+  onProgress: (step: unknown) => void = () => {},
 ): Promise<{ value: unknown } | undefined> {
   const path = join(dir, SOCKET_NAME);
   if (Buffer.byteLength(path) > SOCKET_PATH_MAX) return Promise.resolve(undefined);
@@ -31,20 +31,20 @@ export function callInstance(
       socket,
       (line) => {
         const reply = JSON.parse(line) as Reply;
-        if (reply.progress !== undefined) return progress(reply.progress);
+        if (reply.progress !== undefined) return onProgress(reply.progress);
         socket.end();
         if (reply.error) reject(new OperatorRefused(reply.error.message, reply.error.exit_code));
         else resolve({ value: reply.value });
       },
-      Infinity, // the instance is ours: a long list is one long line
+      Infinity, // trusted: a long list is one long line
     );
     socket.on("error", (error: NodeJS.ErrnoException) => {
-      const none = !connected && ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
-      if (none) resolve(undefined);
+      const notRunning = !connected && ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
+      if (notRunning) resolve(undefined);
       else if (error.code === "EACCES")
         reject(new OperatorRefused(`${path} belongs to another user: run this as the one that runs the server.`, 1));
-      else reject(new OperatorRefused(`The instance went away: ${error.code ?? error.message}.`, 3));
+      else reject(new OperatorRefused(`The connection to the instance was lost: ${error.code ?? error.message}.`, 3));
     });
-    socket.on("close", () => reject(new OperatorRefused("The instance stopped before it answered.", 3)));
+    socket.on("close", () => reject(new OperatorRefused("The instance stopped before it responded.", 3)));
   });
 }

@@ -1,0 +1,85 @@
+// Opens the listeners: the API, with TLS where it is configured, and /metrics on an address of its own.
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { endpoints } from "../api/index.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
+import type { Services } from "../domain/core/context.ts";
+import { clientAddress } from "../http/address.ts";
+import { createMetricsServer, type RequestMetrics } from "../http/metrics.ts";
+import { createHttpServer, type HttpServer } from "../http/server.ts";
+import { readCertificate } from "../http/tls.ts";
+import { StartRefused } from "./start-refused.ts";
+
+type ApiOptions = { checkOutput: boolean; metrics: RequestMetrics | undefined };
+
+export async function listenForApi(services: Services, settings: Settings, options: ApiOptions): Promise<HttpServer> {
+  const { host, port, tls_cert, tls_key } = settings;
+  if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
+  const http = createHttpServer(services, endpoints, {
+    ...options,
+    addressOf: clientAddress(settings.trust_proxy),
+    publicUrl: settings.public_url,
+    fastLane: settings.fast_lane,
+    tls: tls_cert ? readTls(tls_cert, tls_key) : undefined,
+  });
+  await listen(http.server, host, port, "--port");
+  if (!tls_cert && !isLoopback(host)) {
+    services.log.warn("listening without TLS beyond this machine: put a TLS proxy in front or set KEYRACK_TLS_CERT", {
+      host,
+    });
+  }
+  return http;
+}
+
+/** Closes the API's listener when this one cannot open: the start is refused as a whole. */
+export async function listenForMetrics(services: Services, requests: RequestMetrics, api: Server): Promise<Server> {
+  const { host, port } = services.settings.metrics ?? { host: "127.0.0.1", port: 0 };
+  const server = createMetricsServer(services, requests, api);
+  try {
+    await listen(server, host, port, "KEYRACK_METRICS");
+    return server;
+  } catch (error) {
+    api.close();
+    throw error;
+  }
+}
+
+function readTls(tls_cert: string, tls_key: string): { cert: string; key: string } {
+  try {
+    return readCertificate(tls_cert, tls_key);
+  } catch (error) {
+    throw new BadSetting(`${(error as Error).message}.`);
+  }
+}
+
+function listen(server: Server, host: string, port: number, setting: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", ({ code, message }: NodeJS.ErrnoException) =>
+      reject(
+        code === "EADDRINUSE"
+          ? new StartRefused(`The port is already in use. Choose another with ${setting}.`, 2)
+          : new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2),
+      ),
+    );
+    server.listen(port, host, () => resolve());
+  });
+}
+
+function isLoopback(host: string): boolean {
+  return /^(127\.|::1$|localhost$)/.test(host);
+}
+
+/** With the configured host, which the operator recognises, and the port that was assigned. */
+export function apiUrl(server: Server, { host, tls_cert }: Settings): string {
+  const { port } = server.address() as AddressInfo;
+  return `${tls_cert ? "https" : "http"}://${bracketed(host)}:${port}`;
+}
+
+export function metricsUrl(server: Server): string {
+  const { address, port } = server.address() as AddressInfo;
+  return `http://${bracketed(address)}:${port}/metrics`;
+}
+
+function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
