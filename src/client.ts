@@ -1,23 +1,23 @@
-// A typed client of our own API: the route's text is its name, and its input and answer are typed by the declaration.
-// It takes only types from the server, so it loads nothing of it.
+// A typed client of Keyrack's API: a route is called by its text, and the endpoint's declaration types its input and
+// output. Imports only types from the server, so it loads none of its code.
 import type { Api } from "./api/index.ts";
 
 type Types = NonNullable<Api["_types"]>;
 export type Route = Types["route"];
-type Of<R extends Route> = Extract<Types, { route: R }>;
+type EndpointOf<R extends Route> = Extract<Types, { route: R }>;
 
-type Given<Name extends string, T> = [T] extends [undefined]
+type OptionalIfEmpty<Name extends string, T> = [T] extends [undefined]
   ? unknown
   : object extends T
     ? { [K in Name]?: T }
     : { [K in Name]: T };
 
-export type RouteInput<R extends Route> = Given<"params", Of<R>["params"]> &
-  Given<"query", Of<R>["query"]> &
-  Given<"body", Of<R>["body"]> & { idempotencyKey?: string };
-export type RouteOutput<R extends Route> = Of<R>["output"];
+export type RouteInput<R extends Route> = OptionalIfEmpty<"params", EndpointOf<R>["params"]> &
+  OptionalIfEmpty<"query", EndpointOf<R>["query"]> &
+  OptionalIfEmpty<"body", EndpointOf<R>["body"]> & { idempotencyKey?: string };
+export type RouteOutput<R extends Route> = EndpointOf<R>["output"];
 
-/** The server answered, and refused. */
+/** An error response of the server. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
@@ -26,7 +26,7 @@ export class ApiError extends Error {
 
   constructor(status: number, body: unknown, requestId: string | null) {
     const { code, message, details } = (body as { error?: Partial<ApiError> }).error ?? {};
-    super(message ?? `The server answered ${status}.`);
+    super(message ?? `The server responded with status ${status}.`);
     this.name = "Refused";
     this.status = status;
     this.code = code ?? "unknown";
@@ -35,14 +35,14 @@ export class ApiError extends Error {
   }
 }
 
-type Loose = {
+type UntypedInput = {
   params?: Record<string, string>;
   query?: Record<string, unknown>;
   body?: unknown;
   idempotencyKey?: string;
 };
 
-function urlFor(base: string, path: string, { params = {}, query = {} }: Loose): URL {
+function urlFor(base: string, path: string, { params = {}, query = {} }: UntypedInput): URL {
   const url = new URL(
     base.replace(/\/+$/, "") +
       path.replace(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(params[name] ?? "")),
@@ -62,7 +62,7 @@ export type Client = {
 export function createClient(options: { url: string; bearer?: string; timeoutMs?: number }): Client {
   return {
     async call(route, input) {
-      const { body, idempotencyKey } = input as Loose;
+      const { body, idempotencyKey } = input as UntypedInput;
       const [method = "GET", path = "/"] = route.split(" ");
       const response = await fetch(urlFor(options.url, path, input), {
         method,
@@ -75,9 +75,9 @@ export function createClient(options: { url: string; bearer?: string; timeoutMs?
         signal: AbortSignal.timeout(options.timeoutMs ?? 30_000),
       });
       const isJson = response.headers.get("content-type")?.startsWith("application/json");
-      const answer: unknown = isJson ? await response.json() : await response.text();
-      if (!response.ok) throw new ApiError(response.status, answer, response.headers.get("request-id"));
-      return answer as never;
+      const result: unknown = isJson ? await response.json() : await response.text();
+      if (!response.ok) throw new ApiError(response.status, result, response.headers.get("request-id"));
+      return result as never;
     },
   };
 }

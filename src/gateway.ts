@@ -1,6 +1,6 @@
-// The verifier behind somebody else's proxy: nginx auth_request, forward-auth of Caddy and Traefik, Envoy's ext_authz over
-// HTTP. Only /verify decides. Envoy appends the client's own path and query to that, so nothing a client can put there
-// may loosen the decision: a `scope` of theirs only asks for more, and no other path answers exactly 200.
+// The verifier as an auth service behind a proxy: nginx auth_request, forward auth of Caddy and Traefik, Envoy's
+// ext_authz over HTTP. Only /verify decides. Caution: Envoy appends the client's path and query, so nothing in them may
+// loosen the decision: a client's `scope` only requires more, and no other path responds with exactly 200.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -16,20 +16,20 @@ export type Gateway = { url: string; stop(): Promise<void> };
 
 const VERIFY = "/verify";
 const SCOPES_MAX = 64;
-/** Longer than a proxy keeps an idle connection: else it may send a request into one that we are closing. */
+/** Longer than a proxy's idle timeout: otherwise it may send a request on a connection that is being closed. */
 const KEEP_ALIVE_MS = 75_000;
 const SWEEP_MS = 50;
 const STOP_MS = 2_000;
-/** auth_request knows 2xx, 401 and 403; everything else becomes the client's 500. */
-const NGINX_KNOWS = new Set([200, 401, 403]);
+/** auth_request supports 2xx, 401 and 403; any other status becomes a 500 for the client. */
+const NGINX_STATUSES = new Set([200, 401, 403]);
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { keyrack, host, port } = options;
   const server = createServer((req, res) => {
     req.resume();
-    answer(options, req)
-      .then((told) => write(res, told))
-      .catch(() => write(res, refusal(options.mode, denialResponse("unavailable"))))
+    respond(options, req)
+      .then((response) => write(res, response))
+      .catch(() => write(res, adaptToMode(options.mode, denialResponse("unavailable"))))
       .catch(() => res.destroy());
   });
   server.keepAliveTimeout = KEEP_ALIVE_MS;
@@ -38,15 +38,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   return { url: urlOf(server), stop: () => stop(server, keyrack) };
 }
 
-/** Answers what is in flight. Proxies keep connections open for later: those are ended, the slow ones after a moment. */
+/** Completes requests in flight, closes idle keep-alive connections, and the remaining ones after STOP_MS. */
 async function stop(server: Server, keyrack: Keyrack): Promise<void> {
   const closed = once(server, "close");
   server.close();
   const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS);
-  const late = setTimeout(() => server.closeAllConnections(), STOP_MS);
+  const deadline = setTimeout(() => server.closeAllConnections(), STOP_MS);
   await closed;
   clearInterval(sweep);
-  clearTimeout(late);
+  clearTimeout(deadline);
   await keyrack.close();
 }
 
@@ -55,49 +55,50 @@ function urlOf(server: Server): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-async function answer({ keyrack, mode, limits }: GatewayOptions, req: IncomingMessage): Promise<TextResponse> {
-  const { path, query } = split(req.url ?? "/");
+async function respond({ keyrack, mode, limits }: GatewayOptions, req: IncomingMessage): Promise<TextResponse> {
+  const { path, query } = splitUrl(req.url ?? "/");
   if (path === "/healthz") return health(keyrack);
-  if (path !== VERIFY && !path.startsWith(`${VERIFY}/`)) return plain(404, "not_found", "Ask /verify or /healthz.");
+  if (path !== VERIFY && !path.startsWith(`${VERIFY}/`))
+    return errorResponse(404, "not_found", "Use /verify or /healthz.");
   const scopes = query.getAll("scope");
-  // An empty one is a slip in the proxy's configuration. Taking it for none would open the route.
-  if (scopes.includes("")) return plain(400, "invalid_request", "scope must not be empty.");
-  if (scopes.length > SCOPES_MAX) return plain(400, "invalid_request", `At most ${SCOPES_MAX} scopes.`);
+  // An empty scope is an error in the proxy's configuration. Ignoring it would open the route.
+  if (scopes.includes("")) return errorResponse(400, "invalid_request", "scope must not be empty.");
+  if (scopes.length > SCOPES_MAX) return errorResponse(400, "invalid_request", `At most ${SCOPES_MAX} scopes.`);
   const guard = internalsOf(keyrack).guard<IncomingMessage>({ scopes, limits });
-  const admitted = await guard.admit(req, incomingOf(req, path, query));
+  const admitted = await guard.admit(req, toIncomingRequest(req, path, query));
   const { context, headers, denial } = admitted;
   admitted.done(denial?.status ?? 200, null);
-  if (denial) return refusal(mode, denial);
-  // Only `skip` gives no context, and it is not set: without one there is nothing to admit.
+  if (denial) return adaptToMode(mode, denial);
+  // Only a skipped route has no context, and `skip` is not set.
   if (!context) throw new Error("admitted without a context");
-  return { status: 200, headers: { ...headers, ...identity(context) }, body: "" };
+  return { status: 200, headers: { ...headers, ...identityHeaders(context) }, body: "" };
 }
 
-function split(url: string): { path: string; query: URLSearchParams } {
+function splitUrl(url: string): { path: string; query: URLSearchParams } {
   const mark = url.indexOf("?");
   if (mark < 0) return { path: url, query: new URLSearchParams() };
   return { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
 }
 
-/** The client's method and path, for the report: from the headers that proxies set, or from Envoy's own request. */
-function incomingOf(req: IncomingMessage, path: string, query: URLSearchParams): IncomingRequest {
+/** The client's method and path, for the report: from the headers that proxies set, or from Envoy's request. */
+function toIncomingRequest(req: IncomingMessage, path: string, query: URLSearchParams): IncomingRequest {
   const { headers } = req;
-  const uri = one(headers["x-original-uri"]) ?? one(headers["x-forwarded-uri"]) ?? query.get("path");
-  const method = one(headers["x-original-method"]) ?? one(headers["x-forwarded-method"]) ?? req.method;
+  const uri = joinHeader(headers["x-original-uri"]) ?? joinHeader(headers["x-forwarded-uri"]) ?? query.get("path");
+  const method = joinHeader(headers["x-original-method"]) ?? joinHeader(headers["x-forwarded-method"]) ?? req.method;
   return {
     method: method ?? "GET",
-    path: split(uri ?? (path.slice(VERIFY.length) || "/")).path,
+    path: splitUrl(uri ?? (path.slice(VERIFY.length) || "/")).path,
     authorization: headers.authorization,
-    apiKey: one(headers["x-api-key"]),
+    apiKey: joinHeader(headers["x-api-key"]),
   };
 }
 
-function one(header: string | string[] | undefined): string | undefined {
+function joinHeader(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header.join(",") : header;
 }
 
-/** All five on every 200, empty where unknown: some proxies overwrite the client's header only if we send ours. */
-function identity({ keyId, tenantId, projectId, env, scopes }: Context): Record<string, string> {
+/** All five headers on every 200, empty if unknown: some proxies overwrite a client's header only with one of ours. */
+function identityHeaders({ keyId, tenantId, projectId, env, scopes }: Context): Record<string, string> {
   return {
     "x-keyrack-key-id": keyId ?? "",
     "x-keyrack-tenant-id": tenantId ?? "",
@@ -107,34 +108,34 @@ function identity({ keyId, tenantId, projectId, env, scopes }: Context): Record<
   };
 }
 
-/** A scope is any text; what is no scope-token of RFC 6749, and the percent sign, is percent-encoded. */
+/** Scopes are free text: percent-encodes everything but RFC 6749 scope-token characters, and the percent sign. */
 function scopeToken(scope: string): string {
   return scope.toWellFormed().replace(/[^\x21\x23\x24\x26-\x5b\x5d-\x7e]+/g, encodeURIComponent);
 }
 
-/** For nginx the answer's true status and body travel in headers, because auth_request drops both. */
-function refusal(mode: GatewayMode, denial: TextResponse): TextResponse {
+/** For nginx, puts the real status and body into headers, because auth_request drops both. */
+function adaptToMode(mode: GatewayMode, denial: TextResponse): TextResponse {
   if (mode !== "nginx") return denial;
   const headers = {
     ...denial.headers,
     "x-keyrack-status": String(denial.status),
     "x-keyrack-error": asciiJson(denial.body),
   };
-  return { ...denial, status: NGINX_KNOWS.has(denial.status) ? denial.status : 403, headers };
+  return { ...denial, status: NGINX_STATUSES.has(denial.status) ? denial.status : 403, headers };
 }
 
-/** The same JSON in ASCII: a scope that the route asks for may be any text, a header may not. */
+/** The same JSON in ASCII: a required scope may be any text, a header value may not. */
 function asciiJson(json: string): string {
   return json.replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** 204 and not 200: behind Envoy without a prefix, a client that asks for this very path must not be let in. */
+/** 204 and not 200: behind Envoy without a prefix, a client's request to this path must not be admitted. */
 function health(keyrack: Keyrack): TextResponse {
   const { version } = keyrack.status();
   return version === null ? denialResponse("unavailable") : { status: 204, headers: {}, body: "" };
 }
 
-function plain(status: number, code: string, message: string): TextResponse {
+function errorResponse(status: number, code: string, message: string): TextResponse {
   const headers = { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" };
   return { status, headers, body: JSON.stringify({ error: { code, message } }) };
 }

@@ -1,16 +1,16 @@
-// One HTTP call to the control plane: bounded in time and in bytes, never redirected, JSON or nothing.
-// Whatever goes wrong is a CallError; a caller never meets a TypeError of fetch or half an answer.
+// HTTP calls to the control plane: bounded in time and bytes, without redirects, JSON only. Every failure is a
+// CallError; callers never see a TypeError of fetch or a partial response.
 
 import { concatBytes } from "../kernel/crypto/bytes.ts";
 import type { Settings } from "./options.ts";
 import type { Ports } from "./runtime.ts";
 
-export type CallFault = "network" | "timeout" | "garbage" | "too_large" | "refused";
+export type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
 
 export class CallError extends Error {
   override name = "CallError";
   readonly fault: CallFault;
-  /** The HTTP status, where there was an answer. */
+  /** The HTTP status, or 0 without a response. */
   readonly status: number;
   readonly retryAfterMs: number;
 
@@ -45,29 +45,29 @@ export class Client {
     this.#ports = ports;
   }
 
-  /** Answers a 2xx with its JSON, or a 304 with none. Everything else throws a CallError. */
+  /** Resolves a 2xx with its JSON and a 304 without. Everything else throws a CallError. */
   async call(call: Call): Promise<Reply> {
     const abort = new AbortController();
-    const over = new Promise<never>((_, reject) => {
+    const aborted = new Promise<never>((_, reject) => {
       abort.signal.addEventListener("abort", () => reject(abort.signal.reason as CallError));
     });
-    // Nobody may be listening any more when the last line aborts.
-    over.catch(() => {});
-    const late = () => abort.abort(new CallError("timeout", `No answer within ${call.timeoutMs} ms.`));
-    const stop = () => abort.abort(new CallError("network", "Stopped."));
-    const cancel = this.#ports.after(call.timeoutMs, late, true);
-    call.signal?.addEventListener("abort", stop);
+    // The final abort below rejects it after the race is over.
+    aborted.catch(() => {});
+    const onTimeout = () => abort.abort(new CallError("timeout", `No response within ${call.timeoutMs} ms.`));
+    const onAbort = () => abort.abort(new CallError("network", "Stopped."));
+    const cancel = this.#ports.after(call.timeoutMs, onTimeout, true);
+    call.signal?.addEventListener("abort", onAbort);
     try {
-      if (call.signal?.aborted) stop();
-      // A race, because not every fetch there is heeds its signal.
-      return await Promise.race([over, this.#exchange(call, abort.signal)]);
+      if (call.signal?.aborted) onAbort();
+      // A race, because not every fetch implementation honours its signal.
+      return await Promise.race([aborted, this.#exchange(call, abort.signal)]);
     } catch (error) {
       if (error instanceof CallError) throw error;
       throw new CallError("network", reason(error));
     } finally {
       cancel();
-      call.signal?.removeEventListener("abort", stop);
-      // An answer that was not read to its end would hold its socket.
+      call.signal?.removeEventListener("abort", onAbort);
+      // A response that was not read to its end would hold its socket.
       abort.abort(new CallError("network", "Done."));
     }
   }
@@ -83,7 +83,7 @@ export class Client {
         ...call.headers,
       },
       ...(call.body !== undefined && { body: call.body }),
-      // A redirect could carry the secret key to another place.
+      // A redirect could send the secret key to another host.
       redirect: "manual",
       signal,
     });
@@ -91,7 +91,7 @@ export class Client {
     const etag = response.headers.get("etag");
     if (status === 304) return { status, etag, json: null };
     if (status < 200 || status > 299) {
-      throw new CallError("refused", `Refused with status ${status}.`, status, retryAfter(response));
+      throw new CallError("rejected", `Rejected with status ${status}.`, status, retryAfter(response));
     }
     return { status, etag, json: await readJson(response, call.maxBytes ?? MAX_BYTES) };
   }
@@ -102,7 +102,7 @@ async function readJson(response: Response, maxBytes: number): Promise<unknown> 
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch {
-    throw new CallError("garbage", "The answer is not JSON.", response.status);
+    throw new CallError("malformed", "The response is not JSON.", response.status);
   }
 }
 
@@ -115,7 +115,7 @@ async function readBytes(response: Response, maxBytes: number): Promise<Uint8Arr
     if (!next || next.done) break;
     const chunk = next.value as Uint8Array;
     size += chunk.length;
-    if (size > maxBytes) throw new CallError("too_large", `The answer is over ${maxBytes} bytes.`, response.status);
+    if (size > maxBytes) throw new CallError("too_large", `The response is over ${maxBytes} bytes.`, response.status);
     chunks.push(chunk);
   }
   return concatBytes(chunks);
@@ -126,7 +126,7 @@ function retryAfter(response: Response): number {
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 0;
 }
 
-/** fetch hides the useful half of its failures in `cause`. */
+/** fetch puts the useful part of its errors into `cause`. */
 function reason(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const code = (cause as { code?: unknown } | null)?.code;

@@ -1,4 +1,4 @@
-// What a request's handler learns about its key, and the verdicts of `verify`. Field names are a contract.
+// The context that a handler receives for a verified key, and the verdicts of `verify`. Field names are public API.
 
 import type { Env } from "../kernel/credentials.ts";
 import type { ScopeSet } from "../kernel/policy/policy.ts";
@@ -16,28 +16,28 @@ export type RateLimitState = {
 };
 
 export type Context<Resources = unknown> = {
-  /** Null where the key was admitted without a policy. */
+  /** Null when the key was admitted without a policy. */
   readonly keyId: string | null;
   readonly workspaceId: string | null;
   readonly projectId: string;
-  /** Null where the key was admitted without a policy. */
+  /** Null when the key was admitted without a policy. */
   readonly tenantId: string | null;
   readonly env: Env;
   readonly scopes: ScopeSet;
   readonly displayPrefix: string;
   /** Milliseconds since 1970, or null for never. */
   readonly expiresAt: number | null;
-  /** The decision came from an old policy, no policy, or counters that could not be reached. */
+  /** Decided on a stale policy, on no policy, or without reachable counters. */
   readonly degraded: boolean;
-  /** False where the key was admitted without a policy. */
+  /** False when the key was admitted without a policy. */
   readonly verified: boolean;
-  /** Null where no counter was read: unreachable, switched off, or `verify` alone. Empty for a key without limits. */
+  /** Null when no counter was read: unreachable, `limits: "off"`, or `verify` alone. Empty for a key without limits. */
   readonly rateLimit: readonly RateLimitState[] | null;
   /** The vendor's own handles for the key's environment. */
   readonly resources: Resources;
 };
 
-/** The part of a context that a report needs. */
+/** The part of a context that is reported. */
 export type Subject = Pick<Context, "keyId" | "tenantId" | "env" | "displayPrefix">;
 
 export type Denied = {
@@ -45,13 +45,13 @@ export type Denied = {
   readonly code: VerifyDenial;
   readonly status: number;
   readonly message: string;
-  /** The scopes that the key lacks. */
+  /** The required scopes that the key lacks. */
   readonly missing?: readonly string[];
 };
 
 export type Verdict<Resources = unknown> = { readonly ok: true; readonly context: Context<Resources> } | Denied;
 
-/** One frozen object a reason: a flood of bad keys allocates nothing. */
+/** One frozen object per reason: a flood of invalid keys allocates nothing. */
 export const DENIED: { readonly [Name in VerifyDenial]: Denied } = {
   missing_key: denied("missing_key"),
   invalid_key: denied("invalid_key"),

@@ -1,6 +1,6 @@
-// Every answer the library gives in place of the vendor's handler: status, code and text in one table, and the headers
-// that go with them. Nothing a caller or a feed sent reaches a header unless every character of it is known to be safe:
-// a scope with a line break in `WWW-Authenticate` would make Node throw while it writes the header.
+// Every response that the library sends in place of the vendor's handler: status, code and message in one table, and
+// its headers. Input from a caller or a feed reaches a header only if all of its characters are safe: a scope with a
+// line break in `WWW-Authenticate` would make Node throw while it writes the header.
 
 export const denials = {
   missing_key: [401, "missing_key", "An API key is required: send Authorization: Bearer <key>."],
@@ -14,15 +14,19 @@ export const denials = {
   idempotency_in_progress: [409, "conflict", "A request with this Idempotency-Key is still in progress."],
   idempotency_not_kept: [409, "conflict", "The first response was too large to keep."],
   idempotency_mismatch: [422, "idempotency_mismatch", "This Idempotency-Key was used with another request."],
-  idempotency_unavailable: [503, "unavailable", "This request cannot be made safe to repeat right now."],
+  idempotency_unavailable: [
+    503,
+    "unavailable",
+    "Idempotency is temporarily unavailable. The request was not processed; try again shortly.",
+  ],
   body_too_large: [413, "payload_too_large", "The request body is too large."],
 } as const satisfies Record<string, readonly [status: number, code: string, message: string]>;
 
 export type DenialName = keyof typeof denials;
-/** The refusals that `verify` can give. */
+/** The denials of `verify`. */
 export type VerifyDenial = "missing_key" | "invalid_key" | "expired_key" | "insufficient_scope" | "unavailable";
 
-/** A finished HTTP answer, for an adapter to write as it is. */
+/** A complete HTTP response, for an adapter to write unchanged. */
 export type TextResponse = { status: number; headers: Record<string, string>; body: string };
 
 export type DenialExtra = {
@@ -34,7 +38,7 @@ export type DenialExtra = {
 
 const REALM = 'Bearer realm="keyrack"';
 const SCOPE_ATTRIBUTE_MAX = 1024;
-// RFC 6750 §3: a scope-token, so neither a space, a quote nor a backslash, and nothing outside ASCII.
+// RFC 6750 §3 scope-token: ASCII without space, quote and backslash.
 const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 
 export function denialResponse(name: DenialName, extra: DenialExtra = {}): TextResponse {

@@ -1,5 +1,5 @@
-// The core of every `protect`: find the key, judge it, charge its limits, and say what to answer or hand on. Adapters
-// only translate. A request goes on only with an `Admitted`; there is no path on which nothing was decided.
+// The core of every adapter's `protect`: finds the key, verifies it, charges its rate limits, and returns the context
+// or the denial response. Adapters only translate. A request continues only with an `Admitted`; every path decides.
 
 import type { Context, Subject, Verdict } from "./context.ts";
 import { type TextResponse, type DenialName, denialResponse } from "./denials.ts";
@@ -11,19 +11,19 @@ import type { Verifier } from "./verifier.ts";
 
 export type LimitsMode = "check" | "lease" | "off";
 
-/** What a route asks for. `Req` is the framework's request. */
+/** Options of one route. `Req` is the framework's request. */
 export type ProtectOptions<Req = unknown> = {
-  /** Every one of them must be on the key. */
+  /** The key must have all of them. */
   scopes?: readonly string[];
   failMode?: FailMode;
-  /** True, or true for this request: no verification, and the context is null. */
+  /** True, or a function returning true: no verification, and the context is null. */
   skip?: boolean | ((req: Req) => boolean);
   limits?: LimitsMode;
-  /** Where the key is, when it is in neither usual header. */
+  /** Returns the key, when it is in neither of the usual headers. */
   getKey?: (req: Req) => string | null | undefined | Promise<string | null | undefined>;
 };
 
-/** A request as the guard sees it. `path` carries no query. */
+/** The parts of a request that the guard reads. `path` has no query string. */
 export type IncomingRequest = {
   method: string;
   path: string;
@@ -34,10 +34,10 @@ export type IncomingRequest = {
 export type Admitted = {
   /** Null on a skipped route. */
   context: Context | null;
-  /** For the vendor's answer. */
+  /** To be set on the vendor's response. */
   headers: Record<string, string>;
   denial: null;
-  /** To be called once, with what was answered in the end. */
+  /** Reports the request; call once with the final status. */
   done(status: number, route: string | null): void;
 };
 export type Rejected = { context: null; headers: Record<string, string>; denial: TextResponse; done: Admitted["done"] };
@@ -51,21 +51,21 @@ export type GuardDependencies = {
   failMode: FailMode;
 };
 
-type Found = { text: string; offset: number } | null;
-type State = { subject: Subject | null; denial: DenialName | null; degraded: boolean };
+type KeyLocation = { text: string; offset: number } | null;
+type RequestState = { subject: Subject | null; denial: DenialName | null; degraded: boolean };
 const BEARER = "bearer ";
 const LIMITS_MODES = ["check", "lease", "off"];
 const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey"];
 
 export class Guard<Req> {
-  readonly #parts: GuardDependencies;
+  readonly #dependencies: GuardDependencies;
   readonly #scopes: readonly string[];
   readonly #failMode: FailMode;
   readonly #limits: LimitsMode;
   readonly #skip: boolean | ((req: Req) => boolean);
   readonly #getKey: ProtectOptions<Req>["getKey"];
 
-  constructor(parts: GuardDependencies, options: ProtectOptions<Req> = {}) {
+  constructor(dependencies: GuardDependencies, options: ProtectOptions<Req> = {}) {
     const { scopes = [], limits = "check", skip = false, getKey } = options;
     for (const name of Object.keys(options)) need(KNOWN.includes(name), `protect has no option "${name}"`);
     need(
@@ -75,55 +75,60 @@ export class Guard<Req> {
     need(LIMITS_MODES.includes(limits), 'limits must be "check", "lease" or "off"');
     need(typeof skip === "boolean" || typeof skip === "function", "skip must be true, false or a function");
     need(getKey === undefined || typeof getKey === "function", "getKey must be a function");
-    this.#parts = parts;
+    this.#dependencies = dependencies;
     this.#scopes = [...scopes];
-    this.#failMode = readFailMode(options.failMode ?? parts.failMode);
+    this.#failMode = readFailMode(options.failMode ?? dependencies.failMode);
     this.#limits = limits;
     this.#skip = skip;
     this.#getKey = getKey;
   }
 
   async admit(req: Req, incoming: IncomingRequest): Promise<Admitted | Rejected> {
-    // Exactly true: the promise of an async function is truthy too.
+    // Compared with true: the promise of an async function is truthy too.
     const skip: unknown = typeof this.#skip === "function" ? this.#skip(req) : this.#skip;
     if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
-    const state: State = { subject: null, denial: null, degraded: false };
+    const state: RequestState = { subject: null, denial: null, degraded: false };
     const done = this.#reportOnce(incoming, state);
-    const found = this.#getKey ? given(await this.#getKey(req)) : findKey(incoming);
-    if (!found) return refuse("missing_key", state, done);
-    const { verifier } = this.#parts;
-    const verdict = verifier.judge(found.text, found.offset, this.#scopes, this.#failMode);
-    const { rules, refused } = verifier;
-    state.subject = verdict.ok ? verdict.context : refused;
-    if (!verdict.ok) return this.#refusal(verdict, state, done);
+    const key = this.#getKey ? keyFromValue(await this.#getKey(req)) : findKey(incoming);
+    if (!key) return reject("missing_key", state, done);
+    const { verifier } = this.#dependencies;
+    const verdict = verifier.judge(key.text, key.offset, this.#scopes, this.#failMode);
+    const { rules, rejected } = verifier;
+    state.subject = verdict.ok ? verdict.context : rejected;
+    if (!verdict.ok) return this.#reject(verdict, state, done);
     const { context } = verdict;
     state.degraded = context.degraded;
     if (rules.length === 0 || this.#limits === "off") return { context, headers: {}, denial: null, done };
-    const counted = await this.#limiter().charge(context, rules);
-    return this.#counted(context, counted, state, done);
+    const charged = await this.#limiter().charge(context, rules);
+    return this.#applyLimits(context, charged, state, done);
   }
 
-  #refusal(verdict: Verdict & { ok: false }, state: State, done: Admitted["done"]): Rejected {
+  #reject(verdict: Verdict & { ok: false }, state: RequestState, done: Admitted["done"]): Rejected {
     const extra = verdict.missing ? { missing: verdict.missing, required: this.#scopes } : {};
-    return refuse(verdict.code, state, done, extra);
+    return reject(verdict.code, state, done, extra);
   }
 
-  #counted(context: Context, counted: ChargeResult, state: State, done: Admitted["done"]): Admitted | Rejected {
-    if (!counted) {
+  #applyLimits(
+    context: Context,
+    charged: ChargeResult,
+    state: RequestState,
+    done: Admitted["done"],
+  ): Admitted | Rejected {
+    if (!charged) {
       state.degraded = true;
       return { context: { ...context, degraded: true, rateLimit: null }, headers: {}, denial: null, done };
     }
-    const headers = rateLimitHeaders(counted.states);
-    if (counted.allowed) return { context: { ...context, rateLimit: counted.states }, headers, denial: null, done };
-    return refuse("rate_limited", state, done, { retryAfterSeconds: counted.retryAfterSeconds, headers });
+    const headers = rateLimitHeaders(charged.states);
+    if (charged.allowed) return { context: { ...context, rateLimit: charged.states }, headers, denial: null, done };
+    return reject("rate_limited", state, done, { retryAfterSeconds: charged.retryAfterSeconds, headers });
   }
 
   #limiter(): Limiter {
-    return this.#limits === "lease" ? this.#parts.leases : this.#parts.checker;
+    return this.#limits === "lease" ? this.#dependencies.leases : this.#dependencies.checker;
   }
 
-  #reportOnce({ method, path }: IncomingRequest, state: State): Admitted["done"] {
-    const { ports, reporter } = this.#parts;
+  #reportOnce({ method, path }: IncomingRequest, state: RequestState): Admitted["done"] {
+    const { ports, reporter } = this.#dependencies;
     const began = ports.elapsed();
     let reported = false;
     return (status, route) => {
@@ -134,9 +139,9 @@ export class Guard<Req> {
   }
 }
 
-function refuse(
+function reject(
   name: DenialName,
-  state: State,
+  state: RequestState,
   done: Admitted["done"],
   extra: Parameters<typeof denialResponse>[1] = {},
 ): Rejected {
@@ -144,25 +149,25 @@ function refuse(
   return { context: null, headers: {}, denial: denialResponse(name, extra), done };
 }
 
-/** `Authorization: Bearer kr_…`, else `x-api-key`, else whatever bearer there is: it was meant as a key. */
-export function findKey({ authorization, apiKey }: IncomingRequest): Found {
-  const bearer = authorization ? afterScheme(authorization) : 0;
+/** `Authorization: Bearer kr_…`, else `x-api-key`, else any other bearer token, which was meant as a key. */
+export function findKey({ authorization, apiKey }: IncomingRequest): KeyLocation {
+  const bearer = authorization ? bearerOffset(authorization) : 0;
   if (authorization && bearer > 0 && authorization.startsWith("kr_", bearer))
     return { text: authorization, offset: bearer };
   if (apiKey) return { text: apiKey, offset: 0 };
   return authorization && bearer > 0 && bearer < authorization.length ? { text: authorization, offset: bearer } : null;
 }
 
-/** Where the credential begins after `Bearer` and its spaces, or 0. */
-function afterScheme(header: string): number {
+/** The offset of the credential after `Bearer` and spaces, or 0. */
+function bearerOffset(header: string): number {
   if (header.slice(0, BEARER.length).toLowerCase() !== BEARER) return 0;
   let at = BEARER.length;
   while (header[at] === " ") at++;
   return at;
 }
 
-function given(key: unknown): Found {
+function keyFromValue(key: unknown): KeyLocation {
   if (key === null || key === undefined || key === "") return null;
-  // Anything but text is a key that cannot be right: let the verifier refuse it.
+  // A value that is not a string cannot be a key: the verifier rejects the placeholder.
   return { text: typeof key === "string" ? key : "?", offset: 0 };
 }

@@ -1,5 +1,5 @@
-// SHA-256 and HMAC for what is hashed once in a while (idempotency, the cache file): node:crypto where it exists, our
-// own elsewhere. Both give the same bytes; only the time differs.
+// SHA-256 and HMAC for idempotency and the cache file: node:crypto where it exists, the kernel's implementation on
+// other runtimes. Both give the same result. `verify` does not use this file.
 
 import { concatBytes, toHex, utf8 } from "../kernel/crypto/bytes.ts";
 import { sha256 } from "../kernel/crypto/sha256.ts";

@@ -1,11 +1,11 @@
-// The verifier library's front door: `import { createKeyrack } from "keyrack/sdk"`. Frameworks have their own doors
-// beside it (`keyrack/sdk/express` and so on), so that nobody loads what they do not use.
+// Entry point of the verifier library: `import { createKeyrack } from "@keyrack/sdk"`. Each framework has an entry
+// point of its own (`@keyrack/sdk/express` and so on), so that an application loads only the adapter it uses.
 
 import { createKeyrackWith } from "./keyrack.ts";
 import type { KeyrackOptions } from "./options.ts";
 import type { Keyrack } from "./internals.ts";
 
-/** Starts to fetch the project's policy at once. `await keyrack.ready()` before taking requests. */
+/** Starts to fetch the project's policy. `await keyrack.ready()` before accepting requests. */
 export function createKeyrack<Resources = undefined>(options: KeyrackOptions<Resources>): Keyrack<Resources> {
   return createKeyrackWith(options);
 }

@@ -1,5 +1,5 @@
-// What createKeyrack gives a vendor, and how an adapter reaches inside it. Adapters import this file and not the library
-// itself, so that each stays a few kilobytes beside it.
+// The object that createKeyrack returns, and how adapters access its internals. Adapters import this file instead of
+// the library itself, so that each adds only a few kilobytes.
 
 import type { Verdict } from "./context.ts";
 import type { Guard, ProtectOptions } from "./guard.ts";
@@ -18,17 +18,17 @@ export type Status = {
 };
 
 export type Keyrack<Resources = unknown> = {
-  /** Resolves when the first policy is in. Rejects when the control plane refuses our credential or project. */
+  /** Resolves when the first policy is loaded. Rejects when the control plane rejects the credential or project. */
   readonly ready: (options?: { timeoutMs?: number }) => Promise<void>;
   /** Synchronous, no network. */
   readonly verify: (key: unknown, options?: VerifyOptions) => Verdict<Resources>;
   readonly status: () => Status;
-  /** Stops the feed, returns leases, sends the last events. */
+  /** Stops the feed, returns leases and sends the last events. */
   readonly close: () => Promise<void>;
   readonly [INTERNALS]: Internals;
 };
 
-/** Shared by name, because one process may load this library twice: as ESM and as CommonJS. */
+/** A registered symbol, because one process may load this library twice: as ESM and as CommonJS. */
 export const INTERNALS: unique symbol = Symbol.for("keyrack.sdk.parts") as never;
 
 export type Internals = {
@@ -36,9 +36,9 @@ export type Internals = {
   idempotent(options?: IdempotentOptions): IdempotentRoute;
 };
 
-/** The inner parts, for adapters. */
+/** For adapters. */
 export function internalsOf(keyrack: Keyrack): Internals {
-  const parts = (keyrack as Partial<Keyrack> | null | undefined)?.[INTERNALS];
-  if (!parts) throw new TypeError("keyrack: the first argument must come from createKeyrack.");
-  return parts;
+  const internals = (keyrack as Partial<Keyrack> | null | undefined)?.[INTERNALS];
+  if (!internals) throw new TypeError("keyrack: the first argument must come from createKeyrack.");
+  return internals;
 }

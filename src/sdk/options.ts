@@ -1,5 +1,5 @@
-// The options of createKeyrack, checked once and filled with their defaults. A wrong one throws here, at start, with
-// one sentence: a typo in a fail mode must never be found out by a request.
+// The options of createKeyrack: validated once and completed with defaults. An invalid option throws here, at start: a
+// typo in a fail mode must never surface on a request.
 
 import type { Env } from "../kernel/credentials.ts";
 import { parseCredential } from "../kernel/credentials.ts";
@@ -14,25 +14,25 @@ export type KeyrackOptions<Resources = unknown> = {
   /** The vendor's own `krsk_…` credential. */
   secretKey: string;
   projectId: string;
-  /** Only this environment's keys are admitted. Left out: both, or what a test secret key may see. */
+  /** Admit only this environment's keys. Default: both; with a test secret key: "test". */
   env?: Env;
-  /** Unique per process. Left out: host, process id and chance. */
+  /** Unique per process. Default: host name, process id and random digits. */
   nodeId?: string;
-  /** How often to ask where long polls do not work. */
+  /** Poll interval where long polls do not work. */
   pollMs?: number;
-  /** A policy older than this still decides, marked `degraded`. */
+  /** A policy older than this still decides, with `degraded: true`. */
   staleMs?: number;
   /** A policy older than this counts as none. */
   maxStaleMs?: number;
-  /** What happens while there is no policy: 503, or admitted unverified. */
+  /** While there is no policy: respond 503 (closed), or admit unverified (open). */
   failMode?: FailMode;
-  /** Keeps the last good policy over a restart. */
+  /** Stores the last good policy, so that a restart does not need the control plane. */
   cacheFile?: string;
-  /** The share of requests reported, 0.0001 to 1. */
+  /** The fraction of requests reported, 0.0001 to 1. */
   sampleRate?: number;
-  /** The vendor's own handles for each environment, handed to requests as `context.resources`. */
+  /** The vendor's own objects for each environment, available as `context.resources`. */
   resources?: { live: Resources; test: Resources };
-  /** More keys than this in a policy is taken for a broken feed. */
+  /** A policy with more keys is rejected as a broken feed. */
   maxKeys?: number;
   log?: Log;
 };
@@ -111,11 +111,11 @@ export function need(holds: boolean, sentence: string): void {
 function readUrl(text: unknown): string {
   const url = typeof text === "string" && URL.canParse(text) ? new URL(text) : null;
   need(url?.protocol === "https:" || url?.protocol === "http:", "url must be an http or https URL");
-  need(url?.username === "" && url.password === "", "url must not carry a user name or password");
+  need(url?.username === "" && url.password === "", "url must not contain a user name or password");
   return `${url?.origin}${url?.pathname.replace(/\/+$/, "")}`;
 }
 
-/** A test secret key can only ever see test keys, so leaving env out means test there. */
+/** A test secret key sees only test keys, so "test" is its default. */
 function readEnv(env: unknown, secretEnv: Env | null): Env | null {
   need(env === undefined || env === "live" || env === "test", 'env must be "live" or "test"');
   need(env !== "live" || secretEnv !== "test", "a test secret key cannot serve env live");

@@ -1,6 +1,6 @@
-// Telemetry: what happened to each request, in batches, in the background. It never makes a request wait and never
-// throws into one. Memory is bounded; what does not fit is counted and the count is reported.
-// A batch that may have arrived is sent again byte for byte: the control plane counts identical bodies once.
+// Telemetry: reports the outcome of each request in batches, in the background. It never delays a request and never
+// throws into one. Memory is bounded; dropped events are counted and the count is reported. A batch that may have
+// arrived is resent byte for byte: the control plane counts identical bodies once.
 
 import { CallError, type Client } from "./client.ts";
 import type { Subject } from "./context.ts";
@@ -16,7 +16,7 @@ export type RequestOutcome = {
   status: number;
   durationMs: number;
   degraded: boolean;
-  /** Why it was refused, or null where it was admitted. */
+  /** The denial, or null when the request was admitted. */
   denial: string | null;
   subject: Subject | null;
 };
@@ -63,19 +63,19 @@ export class Reporter {
     this.#log = log;
   }
 
-  record(happened: RequestOutcome): void {
+  record(outcome: RequestOutcome): void {
     if (this.#stopped.signal.aborted) return;
-    const first = this.#settings.sampleRate < 1 && this.#firstToday(happened);
+    const first = this.#settings.sampleRate < 1 && this.#firstToday(outcome);
     if (!first && this.#settings.sampleRate < 1 && this.#ports.random() >= this.#settings.sampleRate) return;
-    const event = this.#eventOf(happened, first);
-    if (this.#events.length >= QUEUE_EVENTS || this.#chars + event.length > QUEUE_CHARS) return this.#lose(1);
+    const event = this.#toEvent(outcome, first);
+    if (this.#events.length >= QUEUE_EVENTS || this.#chars + event.length > QUEUE_CHARS) return this.#countDropped(1);
     this.#events.push(event);
     this.#chars += event.length;
     if (this.#events.length >= BATCH_EVENTS && this.#failures === 0) this.#flush();
     else this.#schedule(FLUSH_MS);
   }
 
-  /** Sends what is left, for at most a few seconds. */
+  /** Sends the remaining events, for at most CLOSE_MS. */
   async close(): Promise<void> {
     const until = this.#ports.elapsed() + CLOSE_MS;
     const cancel = this.#ports.after(CLOSE_MS, () => this.#stopped.abort(), true);
@@ -119,19 +119,19 @@ export class Reporter {
       this.#pending = null;
       this.#failures = 0;
     } catch (error) {
-      this.#refused(batch, error);
+      this.#handleFailure(batch, error);
     }
   }
 
-  /** A batch refused for what it says will be refused again: give it up, count it, go on. */
-  #refused(batch: Batch, error: unknown): void {
+  /** A batch rejected for its content would be rejected again: drops it and counts its events. */
+  #handleFailure(batch: Batch, error: unknown): void {
     const status = error instanceof CallError ? error.status : 0;
     this.#waitMs = error instanceof CallError ? Math.min(error.retryAfterMs, RETRY_AFTER_MAX_MS) : 0;
     this.#failures++;
     if (status === 400 || status === 413 || status === 415 || status === 422) {
       this.#pending = null;
-      this.#lose(batch.events + batch.dropped);
-      this.#log("warn", "a batch of events was refused", { status, events: batch.events });
+      this.#countDropped(batch.events + batch.dropped);
+      this.#log("warn", "a batch of events was rejected", { status, events: batch.events });
     } else if ((this.#failures & (this.#failures - 1)) === 0) {
       this.#log("debug", "events cannot be delivered", { status, failures: this.#failures });
     }
@@ -158,17 +158,17 @@ export class Reporter {
     return { body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, events: count, dropped };
   }
 
-  #lose(events: number): void {
+  #countDropped(events: number): void {
     this.#dropped += events;
-    // Some tenant's first event of the day may be among them: let each one's next count as its first.
+    // A tenant's first event of the day may be among them: treat each tenant's next event as its first.
     this.#seenToday.clear();
   }
 
-  /** Decision 153: a tenant's first admitted event of a UTC day is never sampled out. */
+  /** A tenant's first admitted event of a UTC day is never sampled out: usage counts active tenants by it. */
   #firstToday({ denial, subject }: RequestOutcome): boolean {
     if (denial !== null || !subject?.tenantId) return false;
     const day = Math.floor(this.#ports.now() / DAY_MS);
-    // Past the bound start over: some tenants send two firsts, which is dearer and never wrong.
+    // Cleared at the bound: some tenants then report two first events, which costs an event and is never wrong.
     if (day !== this.#day || this.#seenToday.size >= TENANTS_MAX) this.#seenToday.clear();
     this.#day = day;
     const name = `${subject.env}:${subject.tenantId}`;
@@ -177,8 +177,8 @@ export class Reporter {
     return true;
   }
 
-  #eventOf(happened: RequestOutcome, first: boolean): string {
-    const { subject } = happened;
+  #toEvent(outcome: RequestOutcome, first: boolean): string {
+    const { subject } = outcome;
     return JSON.stringify({
       ts: new Date(this.#ports.now()).toISOString(),
       project_id: this.#settings.projectId,
@@ -186,13 +186,13 @@ export class Reporter {
       tenant_id: subject?.tenantId ?? null,
       key_id: subject?.keyId ?? null,
       display_prefix: subject?.displayPrefix ?? null,
-      method: plain(happened.method, 16) || "GET",
-      path: plain(happened.path, 2048),
-      route: happened.route === null ? null : plain(happened.route, 512),
-      status: Math.min(599, Math.max(100, Math.trunc(happened.status) || 500)),
-      duration_ms: Math.max(0, Math.round(happened.durationMs * 1000) / 1000),
-      degraded: happened.degraded,
-      denial_reason: happened.denial,
+      method: sanitize(outcome.method, 16) || "GET",
+      path: sanitize(outcome.path, 2048),
+      route: outcome.route === null ? null : sanitize(outcome.route, 512),
+      status: Math.min(599, Math.max(100, Math.trunc(outcome.status) || 500)),
+      duration_ms: Math.max(0, Math.round(outcome.durationMs * 1000) / 1000),
+      degraded: outcome.degraded,
+      denial_reason: outcome.denial,
       request_id: `${this.#idStem}-${(this.#serial++).toString(36)}`,
       ...(first && { sample_rate: 1 }),
     });
@@ -204,8 +204,8 @@ export class Reporter {
   }
 }
 
-/** Printable ASCII, cut to length, and without any credential that somebody put into a URL. */
-function plain(text: string, max: number): string {
+/** Truncates to printable ASCII and redacts credentials, which callers put into URLs. */
+function sanitize(text: string, max: number): string {
   const short = text.slice(0, max).replace(/[^\x20-\x7e]/g, "?");
   return short.includes("kr") ? short.replace(CREDENTIAL, "kr_redacted") : short;
 }

@@ -1,23 +1,23 @@
-// What the library asks of its surroundings: time, timers, chance, fetch, and Node's own modules where there are any.
-// Nothing is imported from node:, so the same files run wherever fetch does; tests put their own Ports in.
+// The library's view of its runtime: clocks, timers, randomness, fetch, and Node's built-in modules where they exist.
+// Nothing is imported from node:, so the same files run wherever fetch does; tests pass their own Ports.
 
 import { toHex } from "../kernel/crypto/bytes.ts";
 
 export type Ports = {
   /** Wall clock, milliseconds since 1970. It may jump. */
   now: () => number;
-  /** Milliseconds that only ever grow. */
+  /** Monotonic milliseconds. */
   elapsed: () => number;
-  /** Runs `task` once after `ms`; the answer cancels it. Only `keepsProcess` timers hold a Node process open. */
+  /** Runs `task` once after `ms`; returns a cancel function. Only `keepsProcess` timers keep a Node process alive. */
   after: (ms: number, task: () => void, keepsProcess?: boolean) => () => void;
-  /** Runs `task` again and again; the answer stops it. It holds no process open. */
+  /** Runs `task` every `ms`; returns a cancel function. Does not keep the process alive. */
   every: (ms: number, task: () => void) => () => void;
-  /** In [0, 1), from the system's generator. */
+  /** In [0, 1), from the system's random generator. */
   random: () => number;
   fetch: (url: string, init: RequestInit) => Promise<Response>;
 };
 
-// setTimeout takes 31 bits; a longer wait would fire at once.
+// setTimeout takes 31 bits; a longer delay would fire at once.
 const TIMER_MAX = 2 ** 31 - 1;
 
 export function defaultPorts(): Ports {
@@ -33,22 +33,22 @@ export function defaultPorts(): Ports {
 
 function after(ms: number, task: () => void, keepsProcess = false): () => void {
   const timer = setTimeout(task, Math.min(Math.max(ms, 0), TIMER_MAX));
-  if (!keepsProcess) letGo(timer);
+  if (!keepsProcess) unrefTimer(timer);
   return () => clearTimeout(timer);
 }
 
 function every(ms: number, task: () => void): () => void {
   const timer = setInterval(task, ms);
-  letGo(timer);
+  unrefTimer(timer);
   return () => clearInterval(timer);
 }
 
-/** Node and Bun can; elsewhere a timer is a number and holds nothing. */
-function letGo(timer: unknown): void {
+/** On Node and Bun; elsewhere a timer is a number and keeps nothing alive. */
+function unrefTimer(timer: unknown): void {
   if (typeof timer === "object" && timer !== null && "unref" in timer) (timer as { unref(): void }).unref();
 }
 
-/** One system call serves 256 draws: sampling asks for one on every request. */
+/** One system call for 256 numbers: sampling needs one per request. */
 function pooledRandom(): () => number {
   const pool = new Uint32Array(256);
   let next = pool.length;
@@ -68,7 +68,7 @@ type Builtins = {
   "node:path": typeof import("node:path");
 };
 
-/** A module of Node's own, or undefined on a runtime without it (and on Node before 20.16). */
+/** A built-in module of Node, or undefined on other runtimes and on Node before 20.16. */
 export function builtinModule<Name extends keyof Builtins>(name: Name): Builtins[Name] | undefined {
   const node = (globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } }).process;
   try {
@@ -79,22 +79,22 @@ export function builtinModule<Name extends keyof Builtins>(name: Name): Builtins
 }
 
 export type Level = "debug" | "info" | "warn" | "error";
-/** Where the library's few words go. It never prints by itself and never passes a key on. */
+/** Receives the library's log messages. The library never prints by itself and never logs a key. */
 export type Log = (level: Level, message: string, fields: Record<string, unknown>) => void;
 
-/** A vendor's log function that throws must not end a request or the feed. */
+/** A vendor's log function that throws must not fail a request or the feed. */
 export function safeLog(log: Log | undefined): Log {
   if (!log) return () => {};
   return (level, message, fields) => {
     try {
       log(level, message, fields);
     } catch {
-      // There is nowhere left to say it.
+      // Nowhere left to report it.
     }
   };
 }
 
-/** 16 random hex digits: enough that no two processes or requests share one. */
+/** 64 random bits as hex: unique per process and request. */
 export function randomHex(): string {
   return toHex(crypto.getRandomValues(new Uint8Array(8)));
 }

@@ -1,5 +1,5 @@
-// verify(): a key's text to a verdict, synchronous, no network. The kernel decides; here an outcome becomes what the
-// vendor sees. Whatever is not an outright "valid" is a denial, except the one door named fail-open.
+// verify(): judges a key synchronously, without network. The kernel decides; this file translates its outcome to the
+// public verdict. Every outcome but "valid" is a denial, except in `#failOpen`.
 
 import type { Env } from "../kernel/credentials.ts";
 import { KEY_ID, TENANT } from "../kernel/policy/key-table.ts";
@@ -16,49 +16,49 @@ const NO_LIMITS: readonly RateLimitState[] = Object.freeze([]);
 const NO_RULES: readonly RateLimit[] = Object.freeze([]);
 
 export class Verifier {
-  /** The rate limits of the key that the last call admitted. Read it before anything awaits. */
+  /** The rate limits of the key that the last call admitted. Caution: read it before anything awaits. */
   rules: readonly RateLimit[] = NO_RULES;
-  /** Whose key the last call refused, where the policy knows it: for the report, never for the caller. */
-  refused: Subject | null = null;
-  readonly #held: PolicyState;
+  /** The owner of the key that the last call rejected, if known: for the report, never for the caller. */
+  rejected: Subject | null = null;
+  readonly #state: PolicyState;
   readonly #settings: Settings;
   readonly #now: () => number;
   readonly #log: Log;
-  readonly #logs: boolean;
+  readonly #logEnabled: boolean;
   readonly #resources: Record<Env, unknown>;
   readonly #decision = new Decision();
 
   constructor(
-    held: PolicyState,
+    state: PolicyState,
     settings: Settings,
     ports: Ports,
     log: Log,
-    logs: boolean,
+    logEnabled: boolean,
     resources: Record<Env, unknown>,
   ) {
-    this.#held = held;
+    this.#state = state;
     this.#settings = settings;
     this.#now = ports.now;
     this.#log = log;
-    this.#logs = logs;
+    this.#logEnabled = logEnabled;
     this.#resources = resources;
   }
 
-  /** Judges the key that stands in `text` from `offset` to its end. */
-  judge(text: string, offset: number, needs: readonly string[], failMode: FailMode): Verdict {
+  /** Judges the key in `text` from `offset` to its end. */
+  judge(text: string, offset: number, required: readonly string[], failMode: FailMode): Verdict {
     const decision = this.#decision;
-    const policy = this.#held.current();
-    const outcome = decide(decision, policy, this.#settings.env, text, offset, needs, this.#now);
+    const policy = this.#state.current();
+    const outcome = decide(decision, policy, this.#settings.env, text, offset, required, this.#now);
     this.rules = NO_RULES;
-    this.refused = null;
+    this.rejected = null;
     if (outcome === "valid" && policy !== null) {
       this.rules = decision.profile.rules;
-      return { ok: true, context: this.#admitted(policy, text, offset, this.#held.degraded) };
+      return { ok: true, context: this.#admitted(policy, text, offset, this.#state.degraded) };
     }
-    if (this.#logs) this.#explain(outcome, text, offset);
+    if (this.#logEnabled) this.#logRejection(outcome, text, offset);
     if (outcome === "no_policy") return failMode === "open" ? this.#failOpen(text, offset) : DENIED.unavailable;
     if (policy === null || (outcome !== "expired" && outcome !== "insufficient_scope")) return DENIED.invalid_key;
-    this.refused = this.#subject(policy, text, offset);
+    this.rejected = this.#subject(policy, text, offset);
     if (outcome === "expired") return DENIED.expired_key;
     return { ...DENIED.insufficient_scope, missing: decision.missing };
   }
@@ -89,16 +89,16 @@ export class Verifier {
     };
   }
 
-  /** A policy past maxStaleMs vouches for nobody, but a key that it does not know, or whose time is up, is still bad. */
+  /** A policy older than maxStaleMs no longer admits keys, but still rejects unknown and expired ones. */
   #failOpen(text: string, offset: number): Verdict {
-    const old = this.#held.policy;
+    const old = this.#state.policy;
     if (old === null) return this.#unverified(text, offset);
     const outcome = decide(this.#decision, old, this.#settings.env, text, offset, [], this.#now);
     if (outcome === "expired") return DENIED.expired_key;
     return outcome === "valid" ? this.#unverified(text, offset) : DENIED.invalid_key;
   }
 
-  /** Fail-open: the text is a key of ours by its checksum, and nothing else about it is known. */
+  /** Fail-open: the key has a valid checksum, and nothing else is known about it. */
   #unverified(text: string, offset: number): Verdict {
     const { env } = this.#decision;
     const context: Context = {
@@ -118,14 +118,14 @@ export class Verifier {
     return { ok: true, context };
   }
 
-  /** The caller hears one text for every invalid key; only the vendor's debug log says which kind it was. */
-  #explain(outcome: Outcome, text: string, offset: number): void {
+  /** Callers get one message for every invalid key; only the vendor's debug log has the reason. */
+  #logRejection(outcome: Outcome, text: string, offset: number): void {
     const prefix = outcome === "malformed" ? null : displayPrefix(this.#decision.env, text, offset);
-    this.#log("debug", "a key was refused", { why: outcome, display_prefix: prefix });
+    this.#log("debug", "a key was rejected", { why: outcome, display_prefix: prefix });
   }
 }
 
-/** Joined from pieces: a slice of 13 characters or more would keep the whole secret text alive in memory. */
+/** Concatenated: a slice of 13 or more characters would keep the whole secret string alive in memory. */
 function displayPrefix(env: Env, text: string, offset: number): string {
   return PREFIX[env] + text.slice(offset + 8, offset + 14);
 }

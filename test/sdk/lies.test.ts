@@ -163,7 +163,7 @@ describe("a feed that lies", () => {
     ports.advance(await ports.timer(1500, 2500));
     await waitUntil(() => plane.seen.length === 3);
     ports.advance(12_001);
-    await waitUntil(() => r.lines.some(({ fields }) => fields["why"] === "No answer within 12000 ms."));
+    await waitUntil(() => r.lines.some(({ fields }) => fields["why"] === "No response within 12000 ms."));
     expect(r.keyrack.verify(key).ok).toBe(true);
     plane.injectFault = () => undefined;
   });

@@ -128,7 +128,7 @@ describe("the reporter", () => {
     s.plane.injectFault = () => (refuse ? { status: 400, text: "{}" } : undefined);
     s.reporter.record(happened);
     s.ports.advance(1000);
-    await waitUntil(() => s.lines.some(({ message }) => message === "a batch of events was refused"));
+    await waitUntil(() => s.lines.some(({ message }) => message === "a batch of events was rejected"));
     refuse = false;
     s.reporter.record({ ...happened, path: "/next" });
     await s.reporter.close();

@@ -82,7 +82,7 @@ describe("verify", () => {
     expect(r.keyrack.verify(other)).toEqual(INVALID);
     expect(r.lines.at(-1)).toEqual({
       level: "debug",
-      message: "a key was refused",
+      message: "a key was rejected",
       fields: { why: "other_env", display_prefix: other.slice(0, 14) },
     });
     expect(JSON.stringify(r.lines)).not.toContain(other.slice(0, 20));

@@ -1,5 +1,5 @@
-// express (4 and 5): `protect` and `idempotent` as middlewares. The context is `req.keyrack`.
-// Errors go to `next`, never into a rejected promise: express 4 would let that end the process.
+// express (4 and 5): `protect` and `idempotent` are middlewares. The context is `req.keyrack`.
+// Errors go to `next`, never into a rejected promise, which ends the process under express 4.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
@@ -19,7 +19,7 @@ import {
 declare global {
   namespace Express {
     interface Request {
-      /** The verified key; null where `skip` is set. Only behind `protect`. */
+      /** The verified key; null on a skipped route. Set by `protect`. */
       keyrack?: Context | null;
     }
   }
@@ -56,10 +56,10 @@ export function idempotent<Req extends IncomingMessage, Res extends ServerRespon
   return (req: Req, res: Res, next: Next): void => {
     const run = async () => {
       const begun = await beginOnNode(route, req);
-      if (begun.kind === "answer") return writeResponse(res, begun.answer);
-      if (begun.kind === "pass") return void (await handler(req, res, next));
+      if (begun.kind === "respond") return writeResponse(res, begun.response);
+      if (begun.kind === "skip") return void (await handler(req, res, next));
       const capture = new NodeCapture(res, begun.claim);
-      // "route" and "router" are express's words for going on elsewhere, not errors.
+      // "route" and "router" are express's signals to skip handlers, not errors.
       const watched: Next = (error) => {
         if (!error || error === "route" || error === "router") next(error);
         else void capture.failed().then(() => next(error));

@@ -1,6 +1,6 @@
 // fastify 5: `protect` is an `onRequest` or `preHandler` hook, `idempotent` wraps a route's handler. The context is
-// `request.keyrack`. Fastify has parsed the body before a handler runs; where `request.rawBody` is kept (the plugin
-// fastify-raw-body does), repetitions are compared by its bytes, otherwise by the parsed JSON.
+// `request.keyrack`. Fastify parses the body before a handler runs; retries are compared by `request.rawBody` where it
+// exists (plugin fastify-raw-body), otherwise by the parsed JSON.
 
 import type { FastifyRequest } from "fastify";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -12,12 +12,12 @@ import { beginOnNode, toIncomingRequest, NodeCapture, type NodeRequest, onRespon
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** The verified key; null where `skip` is set. Only behind `protect`. */
+    /** The verified key; null on a skipped route. Set by `protect`. */
     keyrack?: Context | null;
   }
 }
 
-/** What is used of fastify's own objects, so that its types are not needed here. */
+/** The members of fastify's objects that are used, so that its types are not required. */
 export type RequestLike = { raw: IncomingMessage; body?: unknown; routeOptions?: { url?: string | undefined } };
 export type ReplyLike = {
   raw: ServerResponse;
@@ -34,7 +34,7 @@ export function protect(keyrack: Keyrack, options?: ProtectOptions<FastifyReques
     reply.headers(admitted.headers);
     Object.assign(request, { keyrack: admitted.context });
     const { denial } = admitted;
-    // Returning the reply is what tells fastify to go no further.
+    // Returning the reply ends the request in fastify.
     return denial ? reply.code(denial.status).headers(denial.headers).send(denial.body) : undefined;
   };
 }
@@ -47,9 +47,9 @@ export function idempotent<Req extends RequestLike, Reply extends ReplyLike>(
   const route = internalsOf(keyrack).idempotent(options);
   return async (request: Req, reply: Reply): Promise<unknown> => {
     const begun = await beginOnNode(route, nodeView(request));
-    if (begun.kind === "pass") return handler(request, reply);
-    if (begun.kind === "answer") {
-      const { status, headers, body } = begun.answer;
+    if (begun.kind === "skip") return handler(request, reply);
+    if (begun.kind === "respond") {
+      const { status, headers, body } = begun.response;
       return reply
         .code(status)
         .headers(headers)
@@ -59,7 +59,7 @@ export function idempotent<Req extends RequestLike, Reply extends ReplyLike>(
   };
 }
 
-/** The raw request with what fastify knows beside it. A view: nothing of it is written to. */
+/** The raw request with fastify's body and context. A derived object: the raw request is not modified. */
 function nodeView(request: RequestLike & { rawBody?: unknown; keyrack?: Context | null }): NodeRequest {
   const { raw, rawBody, body, keyrack } = request;
   return Object.create(raw, {

@@ -1,5 +1,5 @@
-// Any runtime whose server is a function from Request to Response: Bun, Deno, workers, Next.js route handlers. Both take
-// the handler and give one back; the context is the handler's second argument, before whatever the runtime passes on.
+// Any runtime whose server is a function from Request to Response: Bun, Deno, workers, Next.js route handlers. Both
+// functions wrap a handler; the context is its second argument, before the arguments that the runtime passes.
 
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
@@ -7,7 +7,7 @@ import type { IdempotentOptions } from "../idempotency/idempotency.ts";
 import { type Keyrack, internalsOf } from "../internals.ts";
 import { beginOnWeb, toIncomingRequest, toResponse, runClaimed, withHeaders } from "./web-response.ts";
 
-/** `context` is null where `skip` is set. */
+/** `context` is null on a skipped route. */
 export type Handler<Rest extends unknown[] = unknown[]> = (
   request: Request,
   context: Context | null,
@@ -23,7 +23,7 @@ export function protect<Rest extends unknown[]>(
   if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
   return async (request, ...rest) => {
     const admitted = await guard.admit(request, toIncomingRequest(request, new URL(request.url).pathname));
-    // Whatever the handler throws is the runtime's to answer; for the report it is a 500.
+    // The runtime responds when the handler throws; the report records a 500.
     let status = 500;
     try {
       if (admitted.denial) {
@@ -47,8 +47,8 @@ export function idempotent<Rest extends unknown[]>(
   const route = internalsOf(keyrack).idempotent(options);
   return async (request, context, ...rest) => {
     const begun = await beginOnWeb(route, request, context);
-    if (begun.kind === "answer") return toResponse(begun.answer);
-    if (begun.kind === "pass") return handler(request, context, ...rest);
+    if (begun.kind === "respond") return toResponse(begun.response);
+    if (begun.kind === "skip") return handler(request, context, ...rest);
     return runClaimed(begun.claim, () => handler(request, context, ...rest));
   };
 }

@@ -1,17 +1,17 @@
-// A value returned by an h3 handler as the Response that h3 would make of it, so that it can be kept for a replay.
+// Converts the return value of an h3 handler to the Response that h3 would send, so that it can be stored for a replay.
 
 /** The response that an h3 event prepares before its handler returns. */
 export type PreparedEvent = { res: { status?: number | undefined; headers: Headers; errHeaders?: Headers } };
 
 const JSON_TYPE = "application/json;charset=UTF-8";
 
-/** By h3's rules, and whole: the prepared headers move into the response, or h3 would add them a second time. */
+/** Follows h3's rules. Moves the prepared headers into the response; otherwise h3 would add them a second time. */
 export function materializeResponse(value: unknown, event: PreparedEvent): Response {
-  // h3 answers a returned error like a thrown one.
+  // h3 treats a returned error like a thrown one.
   if (value instanceof Error || typeof value === "symbol") throw value;
   const made = value instanceof Response ? value : new Response(...bodyOf(value, event.res.status ?? 200));
   const headers = new Headers(made.headers);
-  // Those of a Response that refuses are its own: h3 leaves the prepared ones out there.
+  // h3 does not add the prepared headers to an error Response.
   const keeps = !(value instanceof Response) || value.status < 400;
   const prepared = [...event.res.headers];
   for (const [name, text] of prepared) {

@@ -1,5 +1,5 @@
 // h3 version 2: `protect` is a middleware, `idempotent` wraps a handler. The context is `event.context.keyrack`.
-// A handler returns any value; under a claim it becomes a Response by h3's own rules, so that it can be kept.
+// A handler may return any value; under a claim it is converted to a Response by h3's rules, so that it can be stored.
 
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../guard.ts";
@@ -8,7 +8,7 @@ import { type Keyrack, internalsOf } from "../internals.ts";
 import { type PreparedEvent, materializeResponse } from "./h3-response.ts";
 import { beginOnWeb, runClaimed, toIncomingRequest, toResponse } from "./web-response.ts";
 
-/** What is used of h3's own event, so that its types are not needed here. */
+/** The members of h3's event that are used, so that its types are not required. */
 export type EventLike = PreparedEvent & {
   req: Request;
   url: URL;
@@ -51,8 +51,8 @@ export function idempotent<Event extends EventLike>(
   return async (event: Event): Promise<unknown> => {
     const { req, context } = event;
     const begun = await beginOnWeb(route, req, context.keyrack);
-    if (begun.kind === "answer") return toResponse(begun.answer);
-    if (begun.kind === "pass") return handler(event);
+    if (begun.kind === "respond") return toResponse(begun.response);
+    if (begun.kind === "skip") return handler(event);
     return runClaimed(begun.claim, async () => materializeResponse(await handler(event), event));
   };
 }

@@ -1,5 +1,5 @@
 // hono: `protect` is a middleware, `idempotent` wraps a handler. The context is `c.get("keyrack")`.
-// Hono turns a thrown error into a response before a middleware sees it, so the status is always there after `next`.
+// Hono turns a thrown error into a response before it reaches a middleware, so the status is set after `next`.
 
 import type { Context as HonoContext } from "hono";
 import type { Context } from "../context.ts";
@@ -10,12 +10,12 @@ import { beginOnWeb, toIncomingRequest, toResponse, runClaimed } from "./web-res
 
 declare module "hono" {
   interface ContextVariableMap {
-    /** The verified key; null where `skip` is set. Only behind `protect`. */
+    /** The verified key; null on a skipped route. Set by `protect`. */
     keyrack: Context | null;
   }
 }
 
-/** What is used of hono's own Context, so that its types are not needed here. */
+/** The members of hono's Context that are used, so that its types are not required. */
 export type HonoLike = {
   req: {
     raw: Request;
@@ -52,15 +52,15 @@ export function idempotent<C extends HonoLike>(
 ) {
   const route = internalsOf(keyrack).idempotent(options);
   return async (c: C, next: () => Promise<void>): Promise<Response> => {
-    // Hono keeps what a middleware has read through it.
+    // Hono caches a body that a middleware has read.
     const begun = await beginOnWeb(route, c.req.raw, c.get("keyrack"), () => c.req.arrayBuffer());
-    if (begun.kind === "answer") return toResponse(begun.answer);
-    if (begun.kind === "pass") return handler(c, next);
+    if (begun.kind === "respond") return toResponse(begun.response);
+    if (begun.kind === "skip") return handler(c, next);
     return runClaimed(begun.claim, () => handler(c, next));
   };
 }
 
-/** The last match is the route's own handler; those before it are middlewares. */
+/** The last match is the route's handler; those before it are middlewares. */
 function routeOf(c: HonoLike): string | null {
   return c.req.matchedRoutes?.at(-1)?.path ?? null;
 }

@@ -1,6 +1,6 @@
-// What the adapters over node:http share: a request's facts, an answer written out, a request's body, and a response
-// watched on its way so that it can be replayed. The trap: `writeHead(status, headers)` leaves no trace in
-// `getHeaders()`, so it has to be watched as well.
+// Shared by the adapters on node:http: reading a request and its body, writing a response, and capturing a response so
+// that it can be replayed. Caution: headers passed to `writeHead` do not appear in `getHeaders()`, so it is
+// wrapped too.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Claim } from "../idempotency/claim.ts";
@@ -10,7 +10,7 @@ import type { IncomingRequest } from "../guard.ts";
 import type { BeginResult, IdempotentRequest, PlainResponse, IdempotentRoute } from "../idempotency/idempotency.ts";
 import { REQUEST_BODY_MAX, BodyRecorder } from "../idempotency/replay.ts";
 
-/** The parts of a request that frameworks and body parsers add. */
+/** A request with the properties that frameworks and body parsers add. */
 export type NodeRequest = IncomingMessage & {
   keyrack?: Context | null;
   originalUrl?: string;
@@ -34,35 +34,35 @@ export function toIncomingRequest(req: NodeRequest): IncomingRequest {
   };
 }
 
-/** Nothing where somebody has answered meanwhile: a header set after that throws. */
-export function writeResponse(res: ServerResponse, answer: PlainResponse): void {
+/** Does nothing if the response has already started: setting a header would throw. */
+export function writeResponse(res: ServerResponse, response: PlainResponse): void {
   if (res.headersSent) return;
-  for (const [name, value] of Object.entries(answer.headers)) res.setHeader(name, value);
-  res.statusCode = answer.status;
-  res.end(answer.body);
+  for (const [name, value] of Object.entries(response.headers)) res.setHeader(name, value);
+  res.statusCode = response.status;
+  res.end(response.body);
 }
 
 export function setHeaders(res: ServerResponse, headers: Record<string, string>): void {
   if (!res.headersSent) for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
 }
 
-/** Calls back once with what was answered; 499 where the client left before that. */
-export function onResponseClosed(res: ServerResponse, answered: (status: number) => void): void {
-  res.once("close", () => answered(res.writableFinished ? res.statusCode : 499));
+/** Calls back once with the status; 499 when the client disconnected before the end. */
+export function onResponseClosed(res: ServerResponse, onStatus: (status: number) => void): void {
+  res.once("close", () => onStatus(res.writableFinished ? res.statusCode : 499));
 }
 
-/** Asks for a claim on a node request, reading its body when nobody has yet. */
+/** Requests a claim for a Node request; reads its body if it has not been read. */
 export async function beginOnNode(route: IdempotentRoute, req: NodeRequest): Promise<BeginResult> {
   const key = req.headers["idempotency-key"];
   const header = Array.isArray(key) ? key.join(",") : key;
   const body = header === undefined ? "" : await bodyOf(req);
   if (body === null)
-    return { kind: "answer", answer: denialResponse("body_too_large", { headers: { connection: "close" } }) };
-  const exchange = { context: req.keyrack, method: req.method ?? "GET", ...splitUrl(req), body, key: header };
-  return route.begin(exchange);
+    return { kind: "respond", response: denialResponse("body_too_large", { headers: { connection: "close" } }) };
+  const request = { context: req.keyrack, method: req.method ?? "GET", ...splitUrl(req), body, key: header };
+  return route.begin(request);
 }
 
-/** Raw bytes where there are any, parsed JSON where a parser took them, null where they are too many or broke off. */
+/** The raw bytes, or the parsed JSON if a parser consumed them; null when too large or incomplete. */
 async function bodyOf(req: NodeRequest): Promise<IdempotentRequest["body"] | null> {
   for (const body of [req.rawBody, req.body]) {
     if (typeof body === "string" || body instanceof Uint8Array) return body;
@@ -71,15 +71,15 @@ async function bodyOf(req: NodeRequest): Promise<IdempotentRequest["body"] | nul
   if (req.readableEnded || req.readableDidRead) return "";
   const bytes = await readBody(req);
   if (!bytes) return null;
-  // The stream is spent now, so the handler finds the body where a body parser would have put it.
+  // The stream is consumed now: sets the body where a body parser would have put it.
   req.rawBody = Buffer.from(bytes);
-  req.body = parsedJson(req, bytes);
+  req.body = parseJson(req, bytes);
   return bytes;
 }
 
 /**
- * Not by `for await`: leaving that early destroys the socket, and with it the 413. A client who leaves is no failure of
- * ours either: a rejection would end the process of a vendor on plain node:http.
+ * Not by `for await`: leaving it early destroys the socket, and with it the 413. Resolves null when the client
+ * disconnects: a rejection would end a process on plain node:http.
  */
 function readBody(req: NodeRequest): Promise<Uint8Array | null> {
   const copy = new BodyRecorder(REQUEST_BODY_MAX);
@@ -98,7 +98,7 @@ function readBody(req: NodeRequest): Promise<Uint8Array | null> {
   });
 }
 
-function parsedJson(req: NodeRequest, bytes: Uint8Array): unknown {
+function parseJson(req: NodeRequest, bytes: Uint8Array): unknown {
   if (!/^application\/(?:[\w.+-]+\+)?json\b/i.test(req.headers["content-type"] ?? "")) return req.rawBody;
   try {
     return JSON.parse(new TextDecoder().decode(bytes));
@@ -112,9 +112,9 @@ function isBody(chunk: unknown): boolean {
   return nothing || typeof chunk === "string" || chunk instanceof Uint8Array;
 }
 
-type Rest = [encoding?: unknown, done?: unknown];
+type WriteArgs = [encoding?: unknown, done?: unknown];
 
-/** Watches a response until its end, and holds that end back until the answer is stored. */
+/** Captures a response and holds back its end until it is stored. */
 export class NodeCapture {
   readonly #res: ServerResponse;
   readonly #claim: Claim;
@@ -130,21 +130,21 @@ export class NodeCapture {
     this.#copy = new BodyRecorder(claim.maxBodyBytes);
     const { writeHead, write, end } = res as unknown as Record<string, (...args: unknown[]) => unknown>;
     this.#restore = () => Object.assign(res, { writeHead, write, end });
-    const watched = {
+    const wrapped = {
       writeHead: (status: number, ...rest: unknown[]) => {
-        this.#head(rest.at(-1));
+        this.#captureHeaders(rest.at(-1));
         return writeHead?.call(res, status, ...rest);
       },
-      write: (chunk: unknown, ...rest: Rest) => {
-        this.#head(null);
+      write: (chunk: unknown, ...rest: WriteArgs) => {
+        this.#captureHeaders(null);
         this.#add(chunk, rest[0]);
         return write?.call(res, chunk, ...rest);
       },
       end: (...args: unknown[]) => {
-        // What node refuses to send it refuses here and now, to the handler: later nobody would catch it.
+        // Node throws for an invalid chunk here, in the handler: later nothing would catch it.
         if (this.#ended || !isBody(args[0])) return end?.call(res, ...args);
         this.#ended = true;
-        this.#head(null);
+        this.#captureHeaders(null);
         this.#add(args[0], args[1]);
         void this.#claim
           .complete(res.statusCode, this.#headers, this.#copy.bytes())
@@ -153,16 +153,16 @@ export class NodeCapture {
         return res;
       },
     };
-    Object.assign(res, watched);
-    res.once("close", () => this.#left());
+    Object.assign(res, wrapped);
+    res.once("close", () => this.#onDisconnect());
   }
 
-  /** Runs the handler; the response may still be on its way when it returns. */
+  /** Runs the handler; the response may still be in progress when it returns. */
   async run(handler: () => unknown): Promise<unknown> {
     try {
       const value = await handler();
       this.#returned = true;
-      if (this.#res.destroyed) this.#left();
+      if (this.#res.destroyed) this.#onDisconnect();
       return value;
     } catch (error) {
       await this.failed();
@@ -170,20 +170,20 @@ export class NodeCapture {
     }
   }
 
-  /** The handler threw: the framework's own error answer goes out unwatched, and a retry may run. */
+  /** After the handler threw: the framework's error response is not captured, and a retry may run. */
   async failed(): Promise<void> {
     if (this.#ended) return;
     this.#restore();
     await this.#claim.release();
   }
 
-  /** Nobody is there any more and nothing was answered: what the handler did is unknown, so nothing is stored. */
-  #left(): void {
+  /** The client disconnected before a response: the outcome of the handler is unknown, so nothing is stored. */
+  #onDisconnect(): void {
     if (!this.#ended && this.#returned) this.#claim.abandon();
   }
 
-  /** Headers as they stand before the first byte: later ones belong to whatever encodes the body on its way out. */
-  #head(extra: unknown): void {
+  /** Captures the headers before the first byte: later ones belong to a content encoding. */
+  #captureHeaders(extra: unknown): void {
     if (this.#headers) return;
     this.#headers = { ...this.#res.getHeaders() };
     if (Array.isArray(extra)) {

@@ -1,5 +1,5 @@
-// Plain node:http: both take the handler and give one back. The context is `req.keyrack`.
-// What a handler throws comes out again as the returned promise's rejection, as it would without us.
+// Plain node:http: `protect` and `idempotent` wrap a handler. The context is `req.keyrack`.
+// An error of the handler rejects the returned promise, as it would without the wrapper.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
@@ -15,7 +15,7 @@ import {
   writeResponse,
 } from "./node-response.ts";
 
-/** A request behind `protect`. `body` and `rawBody` are there behind `idempotent`, which has to read the stream. */
+/** A request behind `protect`. `idempotent` reads the stream and sets `body` and `rawBody`. */
 export type ProtectedRequest = IncomingMessage & { keyrack: Context | null; body?: unknown; rawBody?: Buffer };
 export type Handler = (req: ProtectedRequest, res: ServerResponse) => unknown;
 export type Listener = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
@@ -36,8 +36,8 @@ export function idempotent(keyrack: Keyrack, handler: Handler, options?: Idempot
   const route = internalsOf(keyrack).idempotent(options);
   return async (req, res) => {
     const begun = await beginOnNode(route, req);
-    if (begun.kind === "answer") writeResponse(res, begun.answer);
-    else if (begun.kind === "pass") await handler(req, res);
+    if (begun.kind === "respond") writeResponse(res, begun.response);
+    else if (begun.kind === "skip") await handler(req, res);
     else await new NodeCapture(res, begun.claim).run(() => handler(req, res));
   };
 }

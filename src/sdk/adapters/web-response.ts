@@ -1,6 +1,6 @@
-// What the adapters over Request and Response share: an answer as a Response, and a Response watched on its way so that
-// it can be replayed. The last chunk is held back until the answer is stored, so whoever has seen all of an answer can
-// count on its replay.
+// Shared by the adapters on Request and Response: conversion to a Response, and capturing a Response so that it can be
+// replayed. The last chunk is held back until the response is stored, so a client that has read a whole response can
+// rely on its replay.
 
 import type { Claim } from "../idempotency/claim.ts";
 import type { Context } from "../context.ts";
@@ -20,7 +20,7 @@ export function toResponse({ status, headers, body }: PlainResponse): Response {
   return new Response(BODYLESS.has(status) ? null : (body as BodyInit), { status, headers });
 }
 
-/** A response with more headers. A copy, because those of a fetched response cannot be changed. */
+/** Adds headers to a copy, because the headers of a fetched response are immutable. */
 export function withHeaders(response: Response, more: Record<string, string>): Response {
   if (Object.keys(more).length === 0) return response;
   const headers = new Headers(response.headers);
@@ -29,22 +29,22 @@ export function withHeaders(response: Response, more: Record<string, string>): R
   return new Response(response.body, { status, statusText, headers });
 }
 
-/** Asks for a claim. The body is read from a copy, so the handler still finds it; `spent` reads one that is gone. */
+/** Requests a claim. Reads the body from a clone, so that the handler can read it too; `readUsed` reads a used body. */
 export async function beginOnWeb(
   route: IdempotentRoute,
   request: Request,
   context: Context | null | undefined,
-  spent: () => Promise<ArrayBuffer> = bodyGone,
+  readUsed: () => Promise<ArrayBuffer> = throwBodyUsed,
 ): Promise<BeginResult> {
   const key = request.headers.get("idempotency-key");
   const { pathname, search } = new URL(request.url);
-  const read = async () => (request.bodyUsed ? new Uint8Array(await spent()) : readCopy(request));
+  const read = async () => (request.bodyUsed ? new Uint8Array(await readUsed()) : readCopy(request));
   const body = key === null ? "" : await read();
-  if (body === null) return { kind: "answer", answer: denialResponse("body_too_large") };
+  if (body === null) return { kind: "respond", response: denialResponse("body_too_large") };
   return route.begin({ context, method: request.method, path: pathname, query: search.slice(1), body, key });
 }
 
-/** Null where it is too large: a copy of whatever a client sends must not fill the memory. */
+/** Null when too large: the copy of a request body must be bounded. */
 async function readCopy(request: Request): Promise<Uint8Array | null> {
   const copy = new BodyRecorder(REQUEST_BODY_MAX);
   const reader = request.clone().body?.getReader();
@@ -52,26 +52,26 @@ async function readCopy(request: Request): Promise<Uint8Array | null> {
     const next = await reader?.read();
     if (!next || next.done) return copy.bytes();
     copy.add(next.value);
-    // Left unread and not cancelled: that would take the connection with it, and the 413.
+    // Not cancelled: that would close the connection, and with it the 413.
     if (copy.tooLarge) return null;
   }
 }
 
-function bodyGone(): never {
+function throwBodyUsed(): never {
   throw new TypeError("keyrack: the request's body was read before idempotent() could see it.");
 }
 
-/** Runs a handler under a claim: its response is stored and passed on, its failure releases the claim. */
+/** Runs a handler under a claim: stores and returns its response; its error releases the claim. */
 export async function runClaimed(claim: Claim, run: () => Response | Promise<Response>): Promise<Response> {
   try {
-    return await kept(await run(), claim);
+    return await capture(await run(), claim);
   } catch (error) {
     await claim.release();
     throw error;
   }
 }
 
-async function kept(response: Response, claim: Claim): Promise<Response> {
+async function capture(response: Response, claim: Claim): Promise<Response> {
   const copy = new BodyRecorder(claim.maxBodyBytes);
   const { status, statusText, headers } = response;
   const store = () => claim.complete(status, Object.fromEntries(headers), copy.bytes());
@@ -79,12 +79,12 @@ async function kept(response: Response, claim: Claim): Promise<Response> {
     await store();
     return response;
   }
-  return new Response(heldBack(response.body.getReader(), copy, store, claim), { status, statusText, headers });
+  return new Response(holdBackEnd(response.body.getReader(), copy, store, claim), { status, statusText, headers });
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
-function heldBack(
+function holdBackEnd(
   reader: Reader,
   copy: BodyRecorder,
   store: () => Promise<void>,
@@ -94,7 +94,7 @@ function heldBack(
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
-        // Until something is enqueued: a pull that enqueues nothing is not repeated.
+        // Loops until something is enqueued: a pull that enqueues nothing is not repeated.
         for (let sent = false; !sent; ) {
           const { done, value } = await reader.read();
           if (done) await store();
@@ -109,7 +109,7 @@ function heldBack(
         controller.error(error);
       }
     },
-    // The client left: the rest is still worth storing, as long as it fits.
+    // The client disconnected: the remainder is still stored, as long as it fits.
     async cancel(reason) {
       try {
         for (;;) {

@@ -1,9 +1,9 @@
-// The last good policy in a file, so that a vendor can restart while the control plane is away. In bytes:
+// The last good policy in a file, so that a vendor can restart while the control plane is unreachable. In bytes:
 //
-//   "keyrack-policy-1 " hmac (64 hex) LF | one line of JSON (what it is of, when, the profiles) LF | tenant ids | rows
+//   "keyrack-policy-1 " hmac (64 hex) LF | one line of JSON (`Header`) LF | tenant ids | rows
 //
-// The HMAC under the secret key covers all after its line, so a torn, edited or foreign file is no policy at all. It is
-// written beside its place (0600) and renamed; a change is written within a second or so, never once per change.
+// The HMAC under the secret key covers everything after its line, so a torn, edited or foreign file is rejected.
+// Written to a temporary file (0600) and renamed; changes are coalesced to at most one write per second.
 
 import { KeyTable, PROFILE, ROW, TENANT } from "../../kernel/policy/key-table.ts";
 import { Policy } from "../../kernel/policy/policy.ts";
@@ -13,7 +13,7 @@ import type { Settings } from "../options.ts";
 import { builtinModule, type Log, type Ports, randomHex } from "../runtime.ts";
 
 const MAGIC = "keyrack-policy-1";
-const HEAD = MAGIC.length + 1 + 64 + 1;
+const FIRST_LINE_BYTES = MAGIC.length + 1 + 64 + 1;
 const WRITE_GAP_MS = 1000;
 const REFRESH_MAX_MS = 600_000;
 const FUTURE_MAX_MS = 300_000;
@@ -35,43 +35,43 @@ export class CacheFile {
   readonly #settings: Settings;
   readonly #ports: Ports;
   readonly #log: Log;
-  readonly #held: PolicyState;
+  readonly #state: PolicyState;
   #dirty = false;
   #writtenAt = 0;
   #gapMs = WRITE_GAP_MS;
   #cancel: (() => void) | null = null;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(file: string, settings: Settings, ports: Ports, log: Log, held: PolicyState) {
+  constructor(file: string, settings: Settings, ports: Ports, log: Log, state: PolicyState) {
     this.#file = file;
     this.#settings = settings;
     this.#ports = ports;
     this.#log = log;
-    this.#held = held;
+    this.#state = state;
   }
 
-  /** Puts the file's policy in force when it is whole, ours and not too old. Never throws. */
+  /** Installs the file's policy if it is intact, of this project and not too old. Never throws. */
   async load(): Promise<void> {
     try {
       const bytes = await builtinModule("node:fs/promises")?.readFile(this.#file);
       if (!bytes) return;
-      const read = unpack(bytes, this.#settings);
+      const read = decode(bytes, this.#settings);
       const age = this.#ports.now() - read.fetchedAt;
-      // A clock that was set back would make an old policy look fresh.
-      if (age < -FUTURE_MAX_MS) throw new Error("it was written in the future");
+      // A clock that was set back makes an old policy look fresh.
+      if (age < -FUTURE_MAX_MS) throw new Error("its timestamp is in the future");
       if (age > this.#settings.maxStaleMs) throw new Error("it is older than maxStaleMs");
-      this.#held.confirm(read.policy, Math.max(0, age));
-      this.#writtenAt = this.#held.confirmedAt;
+      this.#state.confirm(read.policy, Math.max(0, age));
+      this.#writtenAt = this.#state.confirmedAt;
     } catch (error) {
       if ((error as { code?: unknown }).code === "ENOENT") return;
       this.#log("warn", "the cache file is not used", { why: error instanceof Error ? error.message : "unreadable" });
     }
   }
 
-  /** After each word from the feed: a change is written soon, a mere confirmation now and then. */
+  /** Called after each feed response: schedules a write for a change, and now and then for a confirmation. */
   note(changed: boolean): void {
     const refreshMs = Math.min(REFRESH_MAX_MS, this.#settings.maxStaleMs / 20);
-    if (!changed && !this.#dirty && this.#held.confirmedAt - this.#writtenAt < refreshMs) return;
+    if (!changed && !this.#dirty && this.#state.confirmedAt - this.#writtenAt < refreshMs) return;
     this.#dirty = true;
     this.#cancel ??= this.#ports.after(this.#gapMs, () => {
       this.#cancel = null;
@@ -87,14 +87,14 @@ export class CacheFile {
   }
 
   async #write(): Promise<void> {
-    const policy = this.#held.policy;
+    const policy = this.#state.policy;
     const fs = builtinModule("node:fs/promises");
     if (!policy || !fs) return;
-    const began = this.#ports.elapsed();
+    const startedAt = this.#ports.elapsed();
     const temporary = `${this.#file}.${randomHex()}.tmp`;
     this.#dirty = false;
     try {
-      const { header, tables } = pack(policy, this.#held.confirmedAt);
+      const { header, tables } = encode(policy, this.#state.confirmedAt);
       const mac = hmacHexParts(this.#settings.secretKey, [header, ...tables]);
       const handle = await fs.open(temporary, "wx", 0o600);
       try {
@@ -105,18 +105,18 @@ export class CacheFile {
         await handle.close();
       }
       await fs.rename(temporary, this.#file);
-      this.#writtenAt = this.#held.confirmedAt;
+      this.#writtenAt = this.#state.confirmedAt;
     } catch (error) {
       this.#dirty = true;
       await fs.rm(temporary, { force: true }).catch(() => {});
       this.#log("warn", "the cache file cannot be written", { why: error instanceof Error ? error.message : "" });
     }
-    // A large policy is written rarely: at most a twentieth of the time goes into its file.
-    this.#gapMs = Math.max(WRITE_GAP_MS, 20 * (this.#ports.elapsed() - began));
+    // Spends at most a twentieth of the time on writing: a large policy is written less often.
+    this.#gapMs = Math.max(WRITE_GAP_MS, 20 * (this.#ports.elapsed() - startedAt));
   }
 }
 
-function pack(policy: Policy, fetchedAt: number): { header: string; tables: Uint8Array[] } {
+function encode(policy: Policy, fetchedAt: number): { header: string; tables: Uint8Array[] } {
   const tenants = policy.tenants.copyIds();
   const header: Header = {
     project_id: policy.projectId,
@@ -132,26 +132,26 @@ function pack(policy: Policy, fetchedAt: number): { header: string; tables: Uint
   return { header: `${JSON.stringify(header)}\n`, tables };
 }
 
-function unpack(bytes: Uint8Array, settings: Settings): { policy: Policy; fetchedAt: number } {
+function decode(bytes: Uint8Array, settings: Settings): { policy: Policy; fetchedAt: number } {
   const decoder = new TextDecoder();
-  const [magic, mac] = decoder.decode(bytes.subarray(0, HEAD)).trimEnd().split(" ");
-  const signed = bytes.subarray(HEAD);
+  const [magic, mac] = decoder.decode(bytes.subarray(0, FIRST_LINE_BYTES)).trimEnd().split(" ");
+  const signed = bytes.subarray(FIRST_LINE_BYTES);
   if (magic !== MAGIC || mac !== hmacHexParts(settings.secretKey, [signed])) {
-    throw new Error("it is damaged, or of another secret key");
+    throw new Error("it is damaged or was written with another secret key");
   }
   const end = signed.indexOf(10) + 1;
   const header = JSON.parse(decoder.decode(signed.subarray(0, end))) as Header;
   if (header.project_id !== settings.projectId || header.env !== settings.env) {
-    throw new Error("it is of another project or environment");
+    throw new Error("it belongs to another project or environment");
   }
-  if (header.byte_order !== BYTE_ORDER) throw new Error("it was written on another kind of machine");
+  if (header.byte_order !== BYTE_ORDER) throw new Error("it was written on a machine of another byte order");
   const policy = new Policy(header.workspace_id, header.project_id, settings.env, header.version);
-  // A copy, and not by `slice`, which on a Buffer is a view: words must not stand at odd offsets.
-  fill(policy, header, new Int32Array(new Uint8Array(signed.subarray(end)).buffer));
+  // Copied by the constructor, because Buffer's `slice` is a view: 32-bit words must be aligned.
+  fillTables(policy, header, new Int32Array(new Uint8Array(signed.subarray(end)).buffer));
   return { policy, fetchedAt: header.fetched_at };
 }
 
-function fill(policy: Policy, header: Header, tables: Int32Array): void {
+function fillTables(policy: Policy, header: Header, tables: Int32Array): void {
   const profiles = new Map(header.profiles);
   const rows = tables.subarray(header.tenants);
   policy.keys = new KeyTable(rows.length / ROW);

@@ -1,6 +1,7 @@
-// Keeps the policy in step with the control plane: a paged snapshot first, then deltas by long poll. Each delta's
-// `since` is also this node's acknowledgement, so the next one is asked for at once after a change.
-// It runs for ever, never throws, and only ever replaces a policy by a complete one; a failure just lets it grow old.
+// Follows the policy feed: a paged snapshot first, then deltas by long poll. Each poll's `since` also acknowledges that
+// version, so the next poll follows at once after a change. Runs until stopped, never throws, and replaces a policy
+// only by a complete one; after a failure the current policy stays and ages
+// (docs/design/0004-policy-feed-and-versions.md).
 
 import type { Policy } from "../../kernel/policy/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader, type FeedExpectation } from "../../kernel/policy/loader.ts";
@@ -22,7 +23,7 @@ const PAGE_BYTES = 64 << 20;
 const PAGE_TIMEOUT_MS = 30_000;
 const LONG_POLL_MS = 25_000;
 const LONG_POLL_GRACE_MS = 2000;
-const PLAIN_POLL_MS = 300_000;
+const INTERVAL_FALLBACK_MS = 300_000;
 const BACKOFF_MS = 250;
 const BACKOFF_MAX_MS = 10_000;
 const RETRY_AFTER_MAX_MS = 60_000;
@@ -32,48 +33,48 @@ const LEAVING_TIMEOUT_MS = 2000;
 
 export class Feed {
   readonly #client: Client;
-  readonly #held: PolicyState;
+  readonly #state: PolicyState;
   readonly #settings: Settings;
   readonly #ports: Ports;
   readonly #log: Log;
   readonly #events: FeedEvents;
-  readonly #want: FeedExpectation;
+  readonly #expected: FeedExpectation;
   readonly #stopped = new AbortController();
   #wake: (() => void) | null = null;
   #running: Promise<void> = Promise.resolve();
   #etag: string | null = null;
   #pageKeys = PAGE_KEYS;
   #failures = 0;
-  /** Deltas in a row that could not be used; after two, start again from a snapshot. */
-  #garbage = 0;
+  /** Unusable deltas in a row; after two, restart from a snapshot. */
+  #malformed = 0;
   #burst = 0;
   #stalls = 0;
-  /** Until when (elapsed) to ask on the interval instead of waiting at the server. */
-  #plainUntil = 0;
-  #asked = false;
+  /** Elapsed time until which to poll on the interval instead of by long poll. */
+  #intervalUntil = 0;
+  #polled = false;
   #confirmed = false;
 
-  constructor(client: Client, held: PolicyState, settings: Settings, ports: Ports, log: Log, events: FeedEvents) {
+  constructor(client: Client, state: PolicyState, settings: Settings, ports: Ports, log: Log, events: FeedEvents) {
     this.#client = client;
-    this.#held = held;
+    this.#state = state;
     this.#settings = settings;
     this.#ports = ports;
     this.#log = log;
     this.#events = events;
-    this.#want = { projectId: settings.projectId, env: settings.env, maxKeys: settings.maxKeys };
+    this.#expected = { projectId: settings.projectId, env: settings.env, maxKeys: settings.maxKeys };
   }
 
   start(): void {
     this.#running = this.#run();
   }
 
-  /** Stops, then tells the control plane not to wait for this node any more. */
+  /** Stops, then reports to the control plane that this node is leaving. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     this.#wake?.();
     await this.#running;
-    const policy = this.#held.policy;
-    if (!policy || !this.#asked) return;
+    const policy = this.#state.policy;
+    if (!policy || !this.#polled) return;
     const path = this.#path("delta", { since: String(policy.version), leaving: "true" });
     await this.#client
       .call({ method: "GET", path, timeoutMs: LEAVING_TIMEOUT_MS, maxBytes: PAGE_BYTES })
@@ -87,13 +88,13 @@ export class Feed {
     }
   }
 
-  /** One exchange; answers how long to wait before the next. */
+  /** One request to the feed; returns the pause before the next, in milliseconds. */
   async #step(): Promise<number> {
     try {
-      const policy = this.#garbage < 2 ? this.#held.policy : null;
+      const policy = this.#malformed < 2 ? this.#state.policy : null;
       const pause = policy ? await this.#poll(policy) : await this.#snapshot();
       this.#failures = 0;
-      this.#garbage = 0;
+      this.#malformed = 0;
       return pause;
     } catch (error) {
       return this.#stopped.signal.aborted ? 0 : this.#failed(error instanceof Error ? error : new Error(String(error)));
@@ -106,9 +107,9 @@ export class Feed {
     return 0;
   }
 
-  /** The rest of a snapshot whose first page is here. It takes effect only once it is whole. */
+  /** Loads the remaining pages of a snapshot. It takes effect only when complete. */
   async #load(first: unknown): Promise<void> {
-    const loader = new SnapshotLoader(this.#want);
+    const loader = new SnapshotLoader(this.#expected);
     let cursor = loader.add(first);
     for (let pages = 1; cursor !== null; pages++) {
       if (pages >= PAGES_MAX) throw new PolicyError("The snapshot has too many pages.");
@@ -120,11 +121,11 @@ export class Feed {
   }
 
   async #poll(policy: Policy): Promise<number> {
-    // Whoever does not know yet whether its policy is right must not wait for the next change to find out.
-    const unsure = !this.#confirmed || this.#failures > 0;
+    // An unconfirmed policy must be confirmed at once, not with the next change.
+    const unconfirmed = !this.#confirmed || this.#failures > 0;
     const longest = Math.min(LONG_POLL_MS, Math.floor(this.#settings.staleMs / 3));
-    const waitMs = unsure || !this.#longPolls() ? 0 : longest;
-    const asked = this.#ports.elapsed();
+    const waitMs = unconfirmed || !this.#longPolls() ? 0 : longest;
+    const polledAt = this.#ports.elapsed();
     const query = { since: String(policy.version), max_keys: String(this.#pageKeys) };
     const reply = await this.#get(
       "delta",
@@ -136,15 +137,15 @@ export class Feed {
     const changed = reply.status === 304 ? this.#unchanged(policy, reply.etag) : await this.#change(policy, reply);
     if (changed) return ++this.#burst > BURST ? this.#jitter(BURST_PAUSE_MS) : 0;
     this.#burst = 0;
-    // A server that answers early is stopping or does not know how to wait; either way it must not be asked in a loop.
-    const waited = waitMs > 0 && this.#ports.elapsed() - asked >= waitMs / 2;
-    return waited || unsure ? 0 : this.#jitter(this.#settings.pollMs);
+    // A server that responds early is stopping or has no long poll; either way it must not be polled in a tight loop.
+    const waited = waitMs > 0 && this.#ports.elapsed() - polledAt >= waitMs / 2;
+    return waited || unconfirmed ? 0 : this.#jitter(this.#settings.pollMs);
   }
 
   #unchanged(policy: Policy, etag: string | null): boolean {
     const version = etag === null ? null : /:(\d+)"$/.exec(etag)?.[1];
     if (version !== null && version !== String(policy.version)) {
-      throw new PolicyError("Nothing has changed since another version than ours.");
+      throw new PolicyError("The response confirms another version than ours.");
     }
     this.#confirm(policy, false);
     return false;
@@ -156,14 +157,14 @@ export class Feed {
       await this.#load(reply.json);
       return true;
     }
-    const changed = applyDelta(policy, reply.json, this.#want);
+    const changed = applyDelta(policy, reply.json, this.#expected);
     this.#etag = reply.etag;
     this.#confirm(policy, changed);
     return changed;
   }
 
   #confirm(policy: Policy, changed: boolean): void {
-    this.#held.confirm(policy);
+    this.#state.confirm(policy);
     this.#confirmed = true;
     if (this.#failures > 0) this.#log("info", "the policy feed is back", { version: policy.version });
     this.#events.confirmed(changed);
@@ -172,39 +173,39 @@ export class Feed {
   #failed(error: Error): number {
     const call = error instanceof CallError ? error : null;
     if (call?.fault === "too_large") this.#pageKeys = Math.max(PAGE_KEYS_MIN, this.#pageKeys >> 1);
-    if (!call || call.fault === "garbage") this.#garbage++;
+    if (!call || call.fault === "malformed") this.#malformed++;
     this.#noteStall(call);
-    // One line for the first failure, then for each power of two: an outage of a day is not a day of lines.
+    // Logs the first failure and each power of two, so that a long outage does not flood the log.
     const failures = ++this.#failures;
     if ((failures & (failures - 1)) === 0) {
       this.#log("warn", "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
     }
     this.#events.failed(error);
     const backoff = Math.min(BACKOFF_MAX_MS, BACKOFF_MS * 2 ** Math.min(failures, 16));
-    const asked = Math.min(call?.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS);
-    return Math.max(asked, backoff * (0.5 + this.#ports.random() / 2));
+    const requested = Math.min(call?.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS);
+    return Math.max(requested, backoff * (0.5 + this.#ports.random() / 2));
   }
 
-  /** Long polls that a server refuses or something in between cuts off: ask on the interval for a while. */
+  /** Falls back to the poll interval when long polls are rejected by the server or cut off by a proxy. */
   #noteStall(call: CallError | null): void {
-    if (!call || !this.#asked || !this.#longPolls()) return;
+    if (!call || !this.#polled || !this.#longPolls()) return;
     const cut = call.fault === "timeout" || call.status === 502 || call.status === 504;
     this.#stalls = cut ? this.#stalls + 1 : this.#stalls;
     if (this.#stalls < 2 && call.status !== 400) return;
     this.#stalls = 0;
-    this.#plainUntil = this.#ports.elapsed() + PLAIN_POLL_MS;
-    this.#log("info", "long polls do not work here; asking on an interval", { status: call.status });
+    this.#intervalUntil = this.#ports.elapsed() + INTERVAL_FALLBACK_MS;
+    this.#log("info", "long polls do not work here; polling on an interval", { status: call.status });
   }
 
   #longPolls(): boolean {
-    return this.#ports.elapsed() >= this.#plainUntil;
+    return this.#ports.elapsed() >= this.#intervalUntil;
   }
 
   #get(kind: "snapshot" | "delta", query: Record<string, string>, timeoutMs: number, etag: string | null = null) {
     const call: Call = { method: "GET", path: this.#path(kind, query), timeoutMs, maxBytes: PAGE_BYTES };
     if (etag) call.headers = { "if-none-match": etag };
     call.signal = this.#stopped.signal;
-    if (kind === "delta") this.#asked = true;
+    if (kind === "delta") this.#polled = true;
     return this.#client.call(call);
   }
 

@@ -1,7 +1,6 @@
-// A claim that was granted: this process runs the handler. Heartbeats keep it while the handler runs; then it ends once,
-// by `complete` with the answer or by `release` for a retry to run again.
-// An answer that cannot be stored yet is tried again while the heartbeats go on: letting the claim lapse after the
-// handler has run is how a customer is charged twice.
+// A granted claim: this process runs the handler. Heartbeats hold the claim while the handler runs; it then ends once,
+// by `complete` with the response or by `release`, which lets a retry run. A response that cannot be stored is retried
+// while heartbeats continue: a claim that lapses after the handler ran lets a retry charge the customer twice.
 
 import { CallError, type Client } from "../client.ts";
 import { encodeBase64, replayHeaders } from "./replay.ts";
@@ -17,69 +16,69 @@ export type ClaimGrant = {
 };
 
 const CALL_TIMEOUT_MS = 5000;
-/** The handler's answer waits this long for its record; then it goes out and the record is stored when it can be. */
+/** The response is held back this long until it is stored; then it is sent, and storing continues in the background. */
 const HOLD_MS = 5000;
 const RETRY_MS = 200;
 const RETRY_MAX_MS = 5000;
 /** About five minutes. */
 const TRIES = 60;
-/** A handler that never ends must not hold its key for ever. */
-const LONGEST_MS = 3_600_000;
+/** A handler that never ends must not hold its claim for ever. */
+const HANDLER_MAX_MS = 3_600_000;
 const CLOSE_MS = 2000;
 
 export class Claim {
   readonly maxBodyBytes: number;
-  /** Resolves when the claim is over, whichever way. */
+  /** Resolves when the claim has ended in any way. */
   readonly settled: Promise<void>;
   readonly #client: Client;
   readonly #ports: Ports;
   readonly #log: Log;
-  readonly #facts: ClaimGrant;
-  readonly #beganAt: number;
+  readonly #grant: ClaimGrant;
+  readonly #startedAt: number;
   #settle: () => void = () => {};
   #ended = false;
   #storing = false;
-  #cancelBeat: () => void = () => {};
+  #cancelHeartbeat: () => void = () => {};
 
-  constructor(client: Client, ports: Ports, log: Log, facts: ClaimGrant) {
+  constructor(client: Client, ports: Ports, log: Log, grant: ClaimGrant) {
     this.#client = client;
     this.#ports = ports;
     this.#log = log;
-    this.#facts = facts;
-    this.#beganAt = ports.elapsed();
-    this.maxBodyBytes = facts.maxBodyBytes;
+    this.#grant = grant;
+    this.#startedAt = ports.elapsed();
+    this.maxBodyBytes = grant.maxBodyBytes;
     this.settled = new Promise((resolve) => (this.#settle = resolve));
-    this.#beatLater();
+    this.#scheduleHeartbeat();
   }
 
-  /** Stores the answer. Resolves when it is stored, or when the client has waited long enough for that. */
+  /** Stores the response. Resolves when it is stored, or after HOLD_MS. */
   async complete(status: number, headers: unknown, body: Uint8Array | null): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
     this.#storing = true;
-    const { scope_hash, env, lock_token, ttl_ms } = this.#facts;
+    const { scope_hash, env, lock_token, ttl_ms } = this.#grant;
     const record = { scope_hash, env, lock_token, status, headers: replayHeaders(headers), ...(ttl_ms && { ttl_ms }) };
     const text = JSON.stringify({ ...record, body: body ? encodeBase64(body) : null });
-    const stored = this.#store(text).finally(() => this.#over());
+    const stored = this.#store(text).finally(() => this.#end());
     await this.#atMost(HOLD_MS, stored);
   }
 
-  /** The handler threw: a retry may run it again. */
+  /** After the handler threw: a retry may run it again. */
   async release(): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
-    await this.#say("release").catch((error: unknown) => this.#warn("a claim was not released", error));
-    this.#over();
+    await this.#send("release").catch((error: unknown) => this.#warn("a claim was not released", error));
+    this.#end();
   }
 
-  /** Nobody knows what became of the handler: let the claim lapse. */
+  /** When the outcome of the handler is unknown: lets the claim lapse. */
   abandon(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#over();
+    this.#end();
   }
 
-  /** The process is closing: wait a moment for an answer that is being stored. */
+  /** On close: waits briefly for a response that is being stored. */
   async closing(): Promise<void> {
     if (this.#storing) await this.#atMost(CLOSE_MS, this.settled);
   }
@@ -88,34 +87,34 @@ export class Claim {
     for (let tries = 0; ; tries++) {
       try {
         const outcome = await this.#call("complete", body);
-        if (outcome !== "ok") this.#log("warn", "an answer was not stored", { outcome });
+        if (outcome !== "ok") this.#log("warn", "a response was not stored", { outcome });
         return;
       } catch (error) {
         const refused = error instanceof CallError && error.status >= 400 && error.status < 500 && error.status !== 429;
-        if (refused || tries >= TRIES) return this.#warn("an answer was not stored", error);
+        if (refused || tries >= TRIES) return this.#warn("a response was not stored", error);
         await this.#pause(Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(tries, 10)));
       }
     }
   }
 
-  #beatLater(): void {
-    this.#cancelBeat = this.#ports.after(this.#facts.lockMs / 3, () => void this.#beat());
+  #scheduleHeartbeat(): void {
+    this.#cancelHeartbeat = this.#ports.after(this.#grant.lockMs / 3, () => void this.#heartbeat());
   }
 
-  async #beat(): Promise<void> {
-    if (this.#ports.elapsed() - this.#beganAt > LONGEST_MS) return;
-    this.#beatLater();
+  async #heartbeat(): Promise<void> {
+    if (this.#ports.elapsed() - this.#startedAt > HANDLER_MAX_MS) return;
+    this.#scheduleHeartbeat();
     try {
-      const outcome = await this.#say("heartbeat");
+      const outcome = await this.#send("heartbeat");
       if (outcome !== "ok") this.#log("warn", "an idempotency claim was lost while its handler ran", { outcome });
-      if (outcome === "lock_lost" || outcome === "not_found") this.#cancelBeat();
+      if (outcome === "lock_lost" || outcome === "not_found") this.#cancelHeartbeat();
     } catch (error) {
       this.#warn("a heartbeat failed", error);
     }
   }
 
-  #say(verb: "release" | "heartbeat"): Promise<unknown> {
-    const { scope_hash, env, lock_token } = this.#facts;
+  #send(verb: "release" | "heartbeat"): Promise<unknown> {
+    const { scope_hash, env, lock_token } = this.#grant;
     return this.#call(verb, JSON.stringify({ scope_hash, env, lock_token }));
   }
 
@@ -125,9 +124,9 @@ export class Claim {
     return (json as { outcome?: unknown } | null)?.outcome;
   }
 
-  #over(): void {
+  #end(): void {
     this.#storing = false;
-    this.#cancelBeat();
+    this.#cancelHeartbeat();
     this.#settle();
   }
 

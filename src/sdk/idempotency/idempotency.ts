@@ -1,6 +1,7 @@
-// The core of every `idempotent`: one Idempotency-Key, one run of the handler (decisions 193, 194). It asks the control
-// plane for a claim before anything runs and answers in the handler's place when there is none to have.
-// Unsure means no: a control plane that cannot be reached, or an answer that makes no sense, is a 503, never a run.
+// The core of every adapter's `idempotent`: one run of the handler per Idempotency-Key. Requests a claim from the
+// control plane before the handler runs, and responds in the handler's place when the claim is not granted. In doubt
+// the handler does not run: an unreachable control plane or a malformed response is a 503
+// (docs/design/0006-idempotency-fencing.md).
 
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { LOCK_MS, TTL_MS_MAX, TTL_MS_MIN } from "../../kernel/idempotency.ts";
@@ -15,13 +16,13 @@ import { decodeBase64, replayHeaders } from "./replay.ts";
 import type { Log, Ports } from "../runtime.ts";
 
 export type IdempotentOptions = {
-  /** How long the answer is kept: one minute to seven days. The control plane's own default is a day. */
+  /** How long the response can be replayed: one minute to seven days. The control plane's default is a day. */
   ttlMs?: number;
-  /** 400 for a request without the header. Otherwise its handler simply runs. */
+  /** Respond 400 to a request without the header. By default its handler runs. */
   required?: boolean;
 };
 
-/** A request as a claim sees it. `body` is its raw bytes, or its parsed JSON where the bytes are gone. */
+/** The parts of a request that a claim covers. `body` is its raw bytes, or its parsed JSON when the bytes are gone. */
 export type IdempotentRequest = {
   context: Context | null | undefined;
   method: string;
@@ -31,19 +32,22 @@ export type IdempotentRequest = {
   key: string | null | undefined;
 };
 
-/** A finished answer whose body may be bytes. */
+/** A complete response whose body may be bytes. */
 export type PlainResponse = Omit<TextResponse, "body"> & { body: string | Uint8Array };
 
-export type BeginResult = { kind: "pass" } | { kind: "answer"; answer: PlainResponse } | { kind: "run"; claim: Claim };
+export type BeginResult =
+  | { kind: "skip" }
+  | { kind: "respond"; response: PlainResponse }
+  | { kind: "run"; claim: Claim };
 
-/** What an adapter asks before it runs a handler. */
-export type IdempotentRoute = { begin(exchange: IdempotentRequest): Promise<BeginResult> };
+/** Called by an adapter before it runs a handler. */
+export type IdempotentRoute = { begin(request: IdempotentRequest): Promise<BeginResult> };
 
 const KNOWN = ["ttlMs", "required"];
 const CLAIM_TIMEOUT_MS = 5000;
-const ANSWER_BYTES = 8 << 20;
+const CLAIM_BYTES_MAX = 8 << 20;
 const REPLAYED = { "idempotent-replayed": "true" };
-// RFC 8941 string in quotes, or the same characters bare; either way 1 to 255 of visible ASCII.
+// A quoted RFC 8941 string, or the same characters without quotes: 1 to 255 of visible ASCII.
 const QUOTED = /^"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\]){1,255})"$/;
 const BARE = /^[\x21\x23-\x7e]{1,255}$/;
 
@@ -61,47 +65,47 @@ export class Idempotency {
     this.#log = log;
   }
 
-  /** Checks a route's options once, when it is made. */
+  /** Validates a route's options once, when it is created. */
   route(options: IdempotentOptions = {}): IdempotentRoute {
-    const own = checked(options);
-    return { begin: (exchange) => this.#begin(exchange, own) };
+    const own = validateOptions(options);
+    return { begin: (request) => this.#begin(request, own) };
   }
 
-  async #begin(exchange: IdempotentRequest, options: IdempotentOptions): Promise<BeginResult> {
-    const { context } = exchange;
-    if (exchange.key === null || exchange.key === undefined) {
-      return options.required ? answer(denialResponse("idempotency_key_required")) : { kind: "pass" };
+  async #begin(request: IdempotentRequest, options: IdempotentOptions): Promise<BeginResult> {
+    const { context } = request;
+    if (request.key === null || request.key === undefined) {
+      return options.required ? respond(denialResponse("idempotency_key_required")) : { kind: "skip" };
     }
-    const key = parseIdempotencyKey(exchange.key);
-    if (key === null) return answer(denialResponse("idempotency_key_invalid"));
-    // Without a tenant, one customer's key could meet another's answer.
+    const key = parseIdempotencyKey(request.key);
+    if (key === null) return respond(denialResponse("idempotency_key_invalid"));
+    // Without a tenant, one customer's key could replay another customer's response.
     if (!context?.tenantId) {
-      if (!context) this.#log("error", "idempotent() ran on a route without protect() before it", {});
-      return answer(denialResponse("idempotency_unavailable"));
+      if (!context) this.#log("error", "idempotent() is used on a route without protect() before it", {});
+      return respond(denialResponse("idempotency_unavailable"));
     }
-    const scope = { scope_hash: this.#scopeHash(context, exchange, key), env: context.env };
+    const scope = { scope_hash: this.#scopeHash(context, request, key), env: context.env };
     const ttl = options.ttlMs === undefined ? {} : { ttl_ms: options.ttlMs };
     try {
       const { json } = await this.#client.call({
         method: "POST",
         path: "/v1/idempotency/claim",
-        body: JSON.stringify({ ...scope, fingerprint: fingerprint(exchange), ...ttl }),
+        body: JSON.stringify({ ...scope, fingerprint: fingerprint(request), ...ttl }),
         timeoutMs: CLAIM_TIMEOUT_MS,
-        maxBytes: ANSWER_BYTES,
+        maxBytes: CLAIM_BYTES_MAX,
       });
-      return this.#begun(json as Record<string, unknown> | null, { ...scope, ...ttl });
+      return this.#interpret(json as Record<string, unknown> | null, { ...scope, ...ttl });
     } catch (error) {
-      this.#log("warn", "no idempotency claim", { why: error instanceof Error ? error.message : "unknown" });
-      return answer(denialResponse("idempotency_unavailable"));
+      this.#log("warn", "the idempotency claim failed", { why: error instanceof Error ? error.message : "unknown" });
+      return respond(denialResponse("idempotency_unavailable"));
     }
   }
 
-  /** Answers still on their way to the control plane get a moment. */
+  /** Waits briefly for responses that are being stored. */
   async close(): Promise<void> {
     await Promise.all([...this.#open].map((claim) => claim.closing()));
   }
 
-  #begun(
+  #interpret(
     json: Record<string, unknown> | null,
     scope: { scope_hash: string; env: string; ttl_ms?: number },
   ): BeginResult {
@@ -119,11 +123,11 @@ export class Idempotency {
     }
     if (state === "in_progress") {
       const wait = isCount(retry_after_ms) ? retry_after_ms / 1000 : 1;
-      return answer(denialResponse("idempotency_in_progress", { retryAfterSeconds: wait }));
+      return respond(denialResponse("idempotency_in_progress", { retryAfterSeconds: wait }));
     }
-    if (state === "mismatch") return answer(denialResponse("idempotency_mismatch"));
-    if (state === "replay") return answer(replayOf(response));
-    throw new Error("the claim's answer makes no sense");
+    if (state === "mismatch") return respond(denialResponse("idempotency_mismatch"));
+    if (state === "replay") return respond(toReplay(response));
+    throw new Error("the claim response is malformed");
   }
 
   #scopeHash(context: Context, { method, path }: IdempotentRequest, key: string): string {
@@ -131,7 +135,7 @@ export class Idempotency {
   }
 }
 
-function checked(options: IdempotentOptions): IdempotentOptions {
+function validateOptions(options: IdempotentOptions): IdempotentOptions {
   const { ttlMs, required } = options;
   for (const name of Object.keys(options)) need(KNOWN.includes(name), `idempotent has no option "${name}"`);
   const whole = ttlMs === undefined || (Number.isSafeInteger(ttlMs) && ttlMs >= TTL_MS_MIN && ttlMs <= TTL_MS_MAX);
@@ -140,28 +144,28 @@ function checked(options: IdempotentOptions): IdempotentOptions {
   return options;
 }
 
-/** The key without its quotes, or null. */
+/** The key without quotes; null when malformed. */
 export function parseIdempotencyKey(header: string): string | null {
   const quoted = QUOTED.exec(header)?.[1];
   if (quoted !== undefined) return quoted.replace(/\\(["\\])/g, "$1");
   return BARE.test(header) ? header : null;
 }
 
-/** Method, path, query in a fixed order, and the body: what must not differ between a request and its repetition. */
+/** Covers what must not differ between a request and its retry: method, path, sorted query and body. */
 function fingerprint({ method, path, query, body }: IdempotentRequest): string {
   const sorted = query.split("&").filter(Boolean).toSorted().join("&");
   const bytes = typeof body === "object" && "parsed" in body ? canonicalize((body.parsed ?? null) as Json) : body;
   return sha256HexParts([`${method}\n${path}\n${sorted}\n`, bytes]);
 }
 
-function replayOf(response: unknown): PlainResponse {
+function toReplay(response: unknown): PlainResponse {
   const { status, headers, body, body_stored } = (response ?? {}) as Record<string, unknown>;
   if (body_stored !== true || typeof body !== "string")
     return denialResponse("idempotency_not_kept", { headers: REPLAYED });
-  if (!isCount(status) || status < 200 || status > 599) throw new Error("the stored answer has no status");
+  if (!isCount(status) || status < 200 || status > 599) throw new Error("the stored response has no status");
   return { status, headers: { ...replayHeaders(headers), ...REPLAYED }, body: decodeBase64(body) };
 }
 
-function answer(full: PlainResponse): BeginResult {
-  return { kind: "answer", answer: full };
+function respond(response: PlainResponse): BeginResult {
+  return { kind: "respond", response };
 }

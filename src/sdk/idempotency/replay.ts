@@ -1,5 +1,5 @@
-// Which of an answer's headers are kept for its replay, and what is collected of its body. Headers about one connection
-// or one moment stay out, and so do cookies: a replay may go to another client of the same tenant.
+// The parts of a response that are stored for its replay: selected headers and a bounded copy of the body. Headers of
+// one connection or moment are dropped, and so are cookies: a replay may go to another client of the same tenant.
 
 import { concatBytes, toBase64 } from "../../kernel/crypto/bytes.ts";
 
@@ -21,12 +21,12 @@ const DROPPED = new Set([
   "idempotent-replayed",
 ]);
 const HEADERS_MAX = 64;
-/** The largest request body that is compared with its repetition. */
+/** The largest request body that is fingerprinted. */
 export const REQUEST_BODY_MAX = 1 << 20;
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]{0,4096}$/;
 
-/** Headers worth keeping, by lower-case name. The same test on the way back: what is stored is not believed either. */
+/** The storable headers, by lower-case name. Also applied to a stored response, which is not trusted either. */
 export function replayHeaders(headers: unknown): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries((headers ?? {}) as Record<string, unknown>)) {
@@ -38,7 +38,7 @@ export function replayHeaders(headers: unknown): Record<string, string> {
   return kept;
 }
 
-/** A body as it goes by, up to a bound; past it nothing is kept. */
+/** Copies a body as it is streamed, up to a bound; beyond it the copy is dropped. */
 export class BodyRecorder {
   readonly #max: number;
   #chunks: Uint8Array[] | null = [];
@@ -51,7 +51,7 @@ export class BodyRecorder {
   add(chunk: Uint8Array): void {
     this.#size += chunk.length;
     if (this.#size > this.#max) this.#chunks = null;
-    // A copy: whoever wrote the chunk may reuse its memory.
+    // Copied: the writer of the chunk may reuse its memory.
     this.#chunks?.push(chunk.slice());
   }
 
@@ -59,7 +59,7 @@ export class BodyRecorder {
     return this.#chunks === null;
   }
 
-  /** The whole body, or null when it was too large to keep. */
+  /** The whole body, or null when it was too large. */
   bytes(): Uint8Array | null {
     return this.#chunks && concatBytes(this.#chunks);
   }
@@ -69,7 +69,7 @@ export function decodeBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }
 
-/** Node's own is fifty times faster on a quarter of a megabyte. */
+/** Uses Buffer where it exists: fifty times faster on 256 KiB. */
 export function encodeBase64(bytes: Uint8Array): string {
   const node = (globalThis as { Buffer?: typeof Buffer }).Buffer;
   return node ? node.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64") : toBase64(bytes);

@@ -1,6 +1,6 @@
-// Rate limits through the control plane's check endpoint, and the header fields that tell a client where it stands
-// (draft-ietf-httpapi-ratelimit-headers-11). The 250 ms rule: counters that do not answer in time admit the request,
-// marked degraded, in both fail modes. A limit protects a service; it must not be what takes it down.
+// Rate limits by the control plane's check endpoint, and the RateLimit header fields
+// (draft-ietf-httpapi-ratelimit-headers-11). When the counters do not respond within 250 ms the request is admitted as
+// degraded, in both fail modes: a limit protects a service and must not be what takes it down.
 
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { Client } from "../client.ts";
@@ -10,11 +10,11 @@ import type { Log } from "../runtime.ts";
 
 export const LIMITS_TIMEOUT_MS = 250;
 
-/** What the counters said, or null where they could not be reached. */
+/** The result of charging a request, or null when the counters could not be reached. */
 export type ChargeResult = {
   allowed: boolean;
   states: readonly RateLimitState[];
-  /** Null: waiting does not help. Only where not allowed. */
+  /** Null when waiting does not help, and when allowed. */
   retryAfterSeconds: number | null;
 } | null;
 
@@ -39,7 +39,7 @@ export class CheckLimiter implements Limiter {
         body: JSON.stringify({ ...subjectOf(this.#settings, context), cost: 1, limits: rules }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
-      return readResult(json, rules);
+      return parseResult(json, rules);
     } catch (error) {
       const why = error instanceof Error ? error.message : "unknown";
       this.#log("debug", "rate limits cannot be checked", { why });
@@ -52,14 +52,14 @@ export function subjectOf(settings: Settings, context: Context) {
   return { project_id: settings.projectId, env: context.env, key_id: context.keyId, tenant_id: context.tenantId };
 }
 
-function readResult(json: unknown, rules: readonly RateLimit[]): ChargeResult {
+function parseResult(json: unknown, rules: readonly RateLimit[]): ChargeResult {
   const { allowed, retry_after_seconds: retry, policies } = (json ?? {}) as Record<string, unknown>;
   const states = parseStates(policies, rules);
   if (typeof allowed !== "boolean" || !states) return null;
   return { allowed, states, retryAfterSeconds: isCount(retry) ? retry : null };
 }
 
-/** The counters' own numbers beside our rules; null when they are not about our rules. */
+/** The counters' states in the order of `rules`; null when they do not match the rules. */
 export function parseStates(policies: unknown, rules: readonly RateLimit[]): RateLimitState[] | null {
   if (!Array.isArray(policies) || policies.length !== rules.length) return null;
   const states: RateLimitState[] = [];
@@ -75,7 +75,7 @@ export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Rule ids hold only a-z, 0-9, dot, hyphen and underscore (the feed is checked for it), so quoting them is enough. */
+/** Rule ids contain only a-z, 0-9, dot, hyphen and underscore (validated when loaded), so quoting them is enough. */
 export function rateLimitHeaders(states: readonly RateLimitState[]): Record<string, string> {
   if (states.length === 0) return {};
   const seconds = (ms: number) => Math.ceil(ms / 1000);

@@ -1,6 +1,6 @@
-// Rate limits in slices (decision 191): units are leased from the control plane, spent here without a hop, and what is
-// left is returned before the lease ends. A lease's time counts from before it was asked for, and nothing is spent after
-// its end: the control plane has booked the units at that end, which is what keeps the total under the limit.
+// Rate limits by lease: leases units from the control plane, spends them locally and returns unused units before the
+// lease ends (docs/design/0012-counters-and-leases.md). A lease's time is measured from before the request for it, and
+// nothing is spent after its end: the control plane books the units at that end, which keeps the total under the limit.
 
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -14,20 +14,20 @@ type Lease = { id: string; left: number; granted: number; askedAt: number; endsA
 
 type LeaseOutcome = "granted" | "denied" | "unreachable" | "unsupported";
 
-/** One key's slice and how it has been used so far. */
+/** The lease of one key and its recent use. */
 type Slot = {
   rules: readonly RateLimit[];
   lease: Lease | null;
   want: number;
   waiting: number;
-  asking: Promise<LeaseOutcome> | null;
+  pending: Promise<LeaseOutcome> | null;
   denied: ChargeResult;
   deniedUntil: number;
 };
 
 const SLOTS_MAX = 10_000;
 const WANT_MAX = 1000;
-/** No slice is more than this share of the smallest limit, so that one node cannot sit on all of it. */
+/** A lease is at most a sixteenth of the smallest limit, so that one node cannot hold all of it. */
 const SHARE = 16;
 const RETURN_AT = 0.8;
 const DENIAL_MS = 250;
@@ -40,11 +40,11 @@ export class LeaseLimiter implements Limiter {
   readonly #settings: Settings;
   readonly #ports: Ports;
   readonly #log: Log;
-  /** For a control plane that knows no leases, and for a request that finds every slice already spent. */
+  /** Used when the control plane does not support leases, or when every lease obtained is spent at once. */
   readonly #fallback: Limiter;
   readonly #slots = new BoundedMap<string, Slot>({
     max: SLOTS_MAX,
-    onEvict: (slot) => void this.#giveBack(slot),
+    onEvict: (slot) => void this.#returnUnused(slot),
   });
   #unsupportedUntil = 0;
 
@@ -63,8 +63,8 @@ export class LeaseLimiter implements Limiter {
       if (spent) return spent;
       if (slot.denied && this.#ports.elapsed() < slot.deniedUntil) return slot.denied;
       slot.waiting++;
-      slot.asking ??= this.#ask(slot, context).finally(() => (slot.asking = null));
-      const answer = await slot.asking;
+      slot.pending ??= this.#request(slot, context).finally(() => (slot.pending = null));
+      const answer = await slot.pending;
       slot.waiting--;
       if (answer === "denied") return slot.denied;
       if (answer === "unreachable") return null;
@@ -72,9 +72,9 @@ export class LeaseLimiter implements Limiter {
     return this.#fallback.charge(context, rules);
   }
 
-  /** Gives back what is left of every lease. */
+  /** Returns the unused units of every lease. */
   async close(): Promise<void> {
-    await Promise.all([...this.#slots.values()].map((slot) => this.#giveBack(slot)));
+    await Promise.all([...this.#slots.values()].map((slot) => this.#returnUnused(slot)));
   }
 
   #spend(slot: Slot): ChargeResult {
@@ -82,7 +82,7 @@ export class LeaseLimiter implements Limiter {
     if (!lease || lease.left === 0) return null;
     const now = this.#ports.elapsed();
     if (now >= lease.endsAt) {
-      // It lapsed with units unspent: they stay charged, so ask for fewer next time.
+      // Lapsed with unused units, which stay charged: request fewer next time.
       slot.want = Math.max(1, slot.want >> 1);
       slot.lease = null;
       return null;
@@ -97,7 +97,7 @@ export class LeaseLimiter implements Limiter {
     return { allowed: true, states, retryAfterSeconds: null };
   }
 
-  async #ask(slot: Slot, context: Context): Promise<LeaseOutcome> {
+  async #request(slot: Slot, context: Context): Promise<LeaseOutcome> {
     const askedAt = this.#ports.elapsed();
     const smallest = Math.min(...slot.rules.map((rule) => rule.limit));
     slot.want = Math.min(slot.want, WANT_MAX, Math.max(1, Math.floor(smallest / SHARE)));
@@ -109,21 +109,21 @@ export class LeaseLimiter implements Limiter {
         body: JSON.stringify({ ...subjectOf(this.#settings, context), limits: slot.rules, want }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
-      return this.#granted(slot, json, want, askedAt);
+      return this.#accept(slot, json, want, askedAt);
     } catch (error) {
-      this.#log("debug", "no lease", { why: error instanceof Error ? error.message : "unknown" });
+      this.#log("debug", "the lease request failed", { why: error instanceof Error ? error.message : "unknown" });
       if (!(error instanceof CallError) || error.status !== 404) return "unreachable";
       this.#unsupportedUntil = askedAt + UNSUPPORTED_MS;
       return "unsupported";
     }
   }
 
-  #granted(slot: Slot, json: unknown, want: number, askedAt: number): LeaseOutcome {
+  #accept(slot: Slot, json: unknown, want: number, askedAt: number): LeaseOutcome {
     const { granted, lease_id, expires_in_ms, policies } = (json ?? {}) as Record<string, unknown>;
     const states = parseStates(policies, slot.rules);
     if (!states || !isCount(granted) || granted > want) return "unreachable";
     if (granted === 0) {
-      slot.denied = denialOf(states);
+      slot.denied = denialFrom(states);
       slot.deniedUntil = this.#ports.elapsed() + Math.min(DENIAL_MS, Math.max(...states.map((one) => one.resetMs)));
       return "denied";
     }
@@ -131,42 +131,42 @@ export class LeaseLimiter implements Limiter {
     const lease: Lease = { id: lease_id, left: granted, granted, askedAt, endsAt: askedAt + expires_in_ms, states };
     slot.lease = lease;
     slot.denied = null;
-    if (granted > 1) this.#ports.after(expires_in_ms * RETURN_AT, () => this.#tired(slot, lease));
+    if (granted > 1) this.#ports.after(expires_in_ms * RETURN_AT, () => this.#returnEarly(slot, lease));
     return "granted";
   }
 
-  /** Near its end a lease with units left goes back, while they can still be given to somebody. */
-  #tired(slot: Slot, lease: Lease): void {
+  /** Returns a lease with unused units shortly before its end, while other nodes can still use them. */
+  #returnEarly(slot: Slot, lease: Lease): void {
     if (slot.lease !== lease || lease.left === 0) return;
     if (lease.left > lease.granted / 2) slot.want = Math.max(1, slot.want >> 1);
-    void this.#giveBack(slot);
+    void this.#returnUnused(slot);
   }
 
-  async #giveBack(slot: Slot): Promise<void> {
+  async #returnUnused(slot: Slot): Promise<void> {
     const { lease } = slot;
     slot.lease = null;
     if (!lease || lease.left === 0 || this.#ports.elapsed() >= lease.endsAt) return;
     const body = JSON.stringify({ lease_id: lease.id, unused: lease.left });
     lease.left = 0;
     const call = { method: "POST" as const, path: "/v1/ratelimit/return", body, timeoutMs: CLOSE_TIMEOUT_MS };
-    // A lost return leaves the units charged: too strict for a while, never too lax.
+    // A lost return leaves the units charged: too strict for a while, never too lenient.
     await this.#client.call(call).catch(() => {});
   }
 
   #slotOf(name: string, rules: readonly RateLimit[]): Slot {
     const known = this.#slots.get(name);
-    // Rules are interned: a change of policy is a change of this object.
+    // Rules are interned: a policy change yields another object.
     if (known?.rules === rules) return known;
-    if (known) void this.#giveBack(known);
-    const slot: Slot = { rules, lease: null, want: 1, waiting: 0, asking: null, denied: null, deniedUntil: 0 };
+    if (known) void this.#returnUnused(known);
+    const slot: Slot = { rules, lease: null, want: 1, waiting: 0, pending: null, denied: null, deniedUntil: 0 };
     this.#slots.delete(name);
     this.#slots.set(name, slot);
     return slot;
   }
 }
 
-/** The rule with nothing left and the longest wait is the one to name. */
-function denialOf(states: readonly RateLimitState[]): ChargeResult {
+/** Waits for the exhausted rule with the longest reset. */
+function denialFrom(states: readonly RateLimitState[]): ChargeResult {
   const spent = states.filter((state) => state.remaining === 0);
   const waits = (spent.length > 0 ? spent : states).map((state) => state.resetMs);
   return { allowed: false, states, retryAfterSeconds: Math.max(1, Math.ceil(Math.max(...waits) / 1000)) };
