@@ -25,7 +25,6 @@ const LONG_LEFT = [
   "test/domain/audit/checkpoints.test.ts",
   "test/kernel/policy/policy.test.ts",
   "test/sdk/streaming.test.ts",
-  "test/store/engine/group-commit.test.ts",
   "tools/mutate.ts",
 ];
 

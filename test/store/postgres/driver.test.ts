@@ -1,7 +1,7 @@
 // The PostgreSQL driver: server settings, the append-only audit log, and jobs that fail alone.
 import { describe, expect, it } from "vitest";
 import { backends, freshDatabase } from "../../../harness/databases/backends.ts";
-import { backendPid, insertOneTenant, tenantIds } from "../../../harness/databases/postgres-jobs.ts";
+import { backendPid, insertOneTenant, tenantIds } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { verifyChain } from "../../../src/domain/audit/audit.ts";
 import { mutate } from "../../../src/domain/core/mutate.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { tcpProxy, type Cut } from "../../../harness/databases/commit-proxy.ts";
-import { backendPid, insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/postgres-jobs.ts";
+import { backendPid, insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { verifyChain } from "../../../src/domain/audit/audit.ts";
 import { mutate, unchanged } from "../../../src/domain/core/mutate.ts";

@@ -1,7 +1,7 @@
 // Several processes on one PostgreSQL database: chains, policy versions, notices, locks and retries.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/postgres-jobs.ts";
+import { insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { verifyChain } from "../../../src/domain/audit/audit.ts";
 import { mutate } from "../../../src/domain/core/mutate.ts";
