@@ -1,9 +1,9 @@
-// The rate limiter's tiny interface: what may be asked of a counter store and what it answers, in wire spelling.
-// The trap: `check` may answer without a promise (the in-process store does); await it, never call `.then` on it.
+// The counter store interface: requests and results, with field names as in the API.
+// Caution: `check` may return without a promise (the in-process store does); await it, never call `.then` on it.
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { limitedBy, retryAfterSeconds } from "../kernel/ratelimit/window.ts";
 
-/** Whose counters. A null id is not a free pass: all such calls share one anonymous counter (decision 130). */
+/** Whose counters. A null id does not bypass the limit: all such calls share one anonymous counter. */
 export type Subject = {
   workspace_id: string;
   project_id: string;
@@ -12,7 +12,9 @@ export type Subject = {
   tenant_id: string | null;
 };
 
-/** `cost` 0 is a peek: it writes nothing and asks whether 1 would pass. Rule ids within `limits` are unique. */
+/**
+ * `cost` 0 is a peek: it charges nothing and reports whether 1 would be allowed. Rule ids within `limits` are unique.
+ */
 export type CheckRequest = Subject & { cost: number; limits: readonly RateLimit[] };
 export type LeaseRequest = Subject & { want: number; limits: readonly RateLimit[] };
 
@@ -28,7 +30,10 @@ export type Verdict = {
   policies: PolicyState[];
 };
 
-/** Nothing granted: `lease_id` null and `expires_in_ms` 0. Spend strictly before the end, counted from the asking. */
+/**
+ * When nothing is granted, `lease_id` is null and `expires_in_ms` 0. Units must be spent strictly before the end,
+ * measured from the moment the request was sent.
+ */
 export type Lease = {
   granted: number;
   lease_id: string | null;
@@ -43,14 +48,14 @@ export type Counter = {
   /** Charges up to `want` units at once, to be spent by the caller until the lease ends. */
   lease(request: LeaseRequest): Promise<Lease> | Lease;
   /**
-   * Gives unspent units back and ends the lease; answers how many were taken back. An id that is unknown, lapsed,
-   * already returned or another workspace's gives back nothing, so a repeated return is safe.
+   * Ends the lease and credits its unspent units; returns how many. An id that is unknown, expired, already returned
+   * or of another workspace credits nothing, so a repeated return is safe.
    */
   returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> | number;
   close(): Promise<void> | void;
 };
 
-/** Both stores refuse alike: `waits` holds one wait in ms per rule, 0 where it passes, Infinity where it never will. */
+/** The verdict of either store. `waits` has one wait in ms per rule: 0 allows, Infinity never will. */
 export function verdictOf(
   store: StoreName,
   limits: readonly RateLimit[],

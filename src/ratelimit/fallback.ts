@@ -1,6 +1,6 @@
-// Redis first, in-process when it does not answer: what the server is handed when Redis is configured (decision 132).
-// The trap: the two stores share nothing, so while Redis is away each process counts alone; `store` says so on every
-// answer, and an operator who would rather refuse sets `error`.
+// The counter store when Redis is configured: Redis first, in process while it does not respond.
+// Caution: the two stores share nothing, so while Redis is away each process counts for itself; `store` says so in
+// every result, and an operator who prefers refusals sets `error` (docs/design/0011-fail-modes.md).
 import { fail } from "../kernel/errors.ts";
 import { CircuitBreaker } from "./redis/circuit-breaker.ts";
 import { classifyRedisError, type RedisError } from "./redis/error.ts";
@@ -11,14 +11,14 @@ import type { RedisCounter } from "./redis/counter.ts";
 /** The `redis` object of /healthz and /readyz. */
 export type RedisState = { configured: boolean; ready: boolean; error: RedisError | null };
 
-/** Without Redis configured there is nothing to be ready. */
+/** The state when Redis is not configured. */
 export const NO_REDIS: RedisState = { configured: false, ready: false, error: null };
 
 export type FallbackOptions = {
   redis: RedisCounter;
   memory: MemoryCounter;
   now: () => number;
-  /** What a call gets when Redis does not answer: the in-process counter, or 503 `unavailable`. */
+  /** When Redis does not respond: use the in-process counter, or refuse with 503 `unavailable`. */
   onFailure: "local" | "error";
 };
 
@@ -54,7 +54,7 @@ export class FallbackCounter implements Counter {
     );
   }
 
-  /** A lease goes back to the store that granted it; one that cannot be returned lapses charged, which is safe. */
+  /** A lease is returned to the store that granted it. One that cannot be returned stays charged, which is safe. */
   returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> | number {
     if (this.#memory.holdsLease(workspace_id, lease_id)) {
       return this.#memory.returnLease(workspace_id, lease_id, unused);
@@ -83,25 +83,25 @@ export class FallbackCounter implements Counter {
     this.#memory.close();
   }
 
-  #try<T>(shared: () => Promise<T>, alone: () => T): Promise<T> | T {
+  #try<T>(onRedis: () => Promise<T>, inMemory: () => T): Promise<T> | T {
     if (this.#breaker.open) {
       if (this.#breaker.shouldProbe())
         void this.#redis.ping().then(
           () => this.#recovered(),
           (error) => this.#failed(error),
         );
-      return this.#fallBack(alone);
+      return this.#fallBack(inMemory);
     }
-    return shared().catch((error: unknown) => {
+    return onRedis().catch((error: unknown) => {
       this.#failed(error);
-      return this.#fallBack(alone);
+      return this.#fallBack(inMemory);
     });
   }
 
-  #fallBack<T>(alone: () => T): T {
+  #fallBack<T>(inMemory: () => T): T {
     this.#fallbacks++;
     if (this.#onFailure === "error") throw fail("unavailable");
-    return alone();
+    return inMemory();
   }
 
   #failed(error: unknown): void {

@@ -1,5 +1,6 @@
-// The in-process counter: exact per process, bounded, no promise and no I/O on the way. Decisions 124-134 and 191.
-// The trap: a check looks at every rule before it charges any (all or nothing), so between `#evaluate` and `#charge`
+// The in-process counter store: exact within this process, bounded in memory, synchronous, without I/O.
+// docs/design/0005-rate-limiter-algorithm.md, docs/design/0012-counters-and-leases.md. bench: limiter/check
+// Caution: a check evaluates every rule before it charges any (all or nothing), so between `#evaluate` and `#charge`
 // nothing may run that moves the clock or the rows.
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -30,14 +31,14 @@ import { SAVED_WINDOW_MIN_MS, type SavedCounter } from "./saved-counter.ts";
 export type MemoryOptions = { now: () => number; bounds?: Partial<Bounds> };
 
 export type MemoryMetrics = {
-  /** Rows of their own, and rows shared by a rule's newcomers at a cap. */
+  /** Rows of one subject each, and overflow rows that new subjects of a rule share once a bound is reached. */
   counters: number;
   overflow_counters: number;
   workspaces: number;
   leases: number;
   /** Rows waiting to be saved. */
   dirty: number;
-  /** Since the start: rule lookups that ended on an overflow counter, or (refused) on none; rows freed as lapsed. */
+  /** Since the start: rule lookups that got an overflow row, or none (refused); expired rows that were freed. */
   overflowed_total: number;
   refused_total: number;
   lapsed_total: number;
@@ -49,7 +50,7 @@ export class MemoryCounter implements Counter {
   readonly #dirty: DirtyRows;
   readonly #clock: () => number;
   #now = 0;
-  // One entry per rule of the request at hand, reused because nothing interrupts a check.
+  // One entry per rule of the current request; reused, because nothing interrupts a check.
   readonly #slots: number[] = [];
   readonly #spans: number[] = [];
   readonly #used: number[] = [];
@@ -96,7 +97,7 @@ export class MemoryCounter implements Counter {
     return this.#leases.has(workspace_id, lease_id);
   }
 
-  /** A live lease keeps its rows: they hold its units until its end and a window more, so the slots are still its own. */
+  /** The rows of a live lease cannot have been freed: they hold its units until a window after its end. */
   returnLease(workspace_id: string, lease_id: string, unused: number): number {
     const held = this.#leases.take(workspace_id, lease_id, this.#tick());
     if (held === null) return 0;
@@ -108,7 +109,7 @@ export class MemoryCounter implements Counter {
     return units;
   }
 
-  /** Up to `max` changed counters to save, oldest change first. If saving fails, hand them to `requeue`. */
+  /** Up to `max` changed counters to save, oldest change first. If saving fails, pass them to `requeue`. */
   dirtyRows(max: number): SavedCounter[] {
     return this.#dirty.take(max);
   }
@@ -117,12 +118,12 @@ export class MemoryCounter implements Counter {
     this.#dirty.requeue(rows);
   }
 
-  /** Every counter worth saving, changed or not. */
+  /** Every counter that is saved between runs, changed or not. */
   allRows(): Generator<SavedCounter> {
     return this.#dirty.allRows();
   }
 
-  /** Counts what an earlier run saved; once, at the start. Answers how many counters still held something. */
+  /** Loads what an earlier run saved; once, at the start. Returns how many counters still had units. */
   load(rows: Iterable<SavedCounter>): number {
     return this.#dirty.load(rows, this.#tick());
   }
@@ -143,13 +144,13 @@ export class MemoryCounter implements Counter {
 
   close(): void {}
 
-  /** Whole milliseconds that never run backwards: a ring cannot hold units far ahead of its clock. */
+  /** Whole milliseconds that never run backwards: a row's ring cannot hold units far ahead of its clock. */
   #tick(): number {
     this.#now = Math.max(this.#now, Math.floor(this.#clock()));
     return this.#now;
   }
 
-  /** Fills the scratch columns with each rule's standing; true when all of them let `need` units pass. */
+  /** Fills the scratch columns with the state of each rule; true when all of them allow `need` units. */
   #evaluate(request: Subject & { limits: readonly RateLimit[] }, need: number, now: number): boolean {
     const { limits } = request;
     const { rows } = this.#index;
@@ -160,7 +161,7 @@ export class MemoryCounter implements Counter {
       const span = spanAt(limit, now);
       const slot = this.#index.findSlot(request, limit, planned, now);
       const used = slot >= 0 ? rows.expireBefore(slot, oldestCounted(limit, span)) : 0;
-      // A lapsed row must outlive this request, or its next rule could sweep it away.
+      // An expired row must outlive this request: a later rule of it may start a sweep.
       if (used === 0 && slot >= 0) rows.keepUntil(slot, now + 1);
       const wait = used + need <= limit.limit && slot !== NO_ROW ? 0 : this.#wait(limit, slot, used, need, now);
       if (slot === OWN_ROW) planned++;

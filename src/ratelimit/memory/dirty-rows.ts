@@ -1,6 +1,6 @@
-// What changed since it was last saved, and how rows become saved counters and back (decision 133). No I/O here.
-// The trap: handing a row out makes it clean; when saving it fails it has to be requeued, or a crash forgets more
-// than the last pass.
+// Rows that have changed since they were last saved, and the conversion between rows and saved counters. No I/O.
+// Caution: a row counts as saved once it is taken; when saving fails it must be requeued, or a crash loses more than
+// the last pass (docs/design/0012-counters-and-leases.md).
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 import type { Subject } from "../counter.ts";
@@ -17,7 +17,8 @@ import {
 
 export class DirtyRows {
   readonly #index: RowIndex;
-  // First in, first out, each slot at most once whoever holds its row by then: no busy counter starves a quiet one.
+  // A FIFO with each slot at most once, so that a busy counter does not starve a quiet one. A slot may have changed
+  // owner.
   #queue: number[] = [];
   #next = 0;
   #queued = new Uint8Array(1024);
@@ -81,7 +82,7 @@ export class DirtyRows {
     return loaded;
   }
 
-  /** A row that was freed, or taken by a short window, while it stood in the queue is nobody's to save. */
+  /** Null for a row that was freed, or reused for a short window, while it was queued. */
   #saved(slot: number): SavedCounter | null {
     const rule = this.#index.ruleOf(slot);
     if (rule === undefined || rule.window_ms < SAVED_WINDOW_MIN_MS) return null;
@@ -94,7 +95,7 @@ export class DirtyRows {
 
   #restore(name: CounterName, first: number, counts: number[], now: number): boolean {
     const at = spanAt(name, now);
-    // A clock set back between two runs leaves units ahead of any lease; they count from now on, not from then.
+    // If the clock was set back between two runs, saved units are ahead of any lease: count them as of now.
     const newest = name.algorithm === "sliding" ? at + SUB_WINDOWS_AHEAD : at;
     const oldest = oldestCounted(name, at);
     let slot: number | undefined;
@@ -119,7 +120,7 @@ export class DirtyRows {
   }
 }
 
-/** A name as the request that would have made it. */
+/** The request that would have created a counter of this name. */
 function requestFor(name: CounterName): [Subject, RateLimit] {
   const { workspace_id, project_id, env, scope, subject, id, algorithm, window_ms } = name;
   const key_id = scope === "key" ? subject : null;

@@ -1,8 +1,8 @@
-// The leases that may still be given back: what each booked, and where. In process only; Redis keeps its own.
-// The trap: this book is a courtesy, not the charge. A lease it has no room for is granted all the same and simply
-// cannot be returned, so its units stay charged; forgetting one can never let more through.
+// The leases that may still be returned, with what each booked and where. In process only; Redis stores its own.
+// Note: the charge is in the counters, not here. A lease that does not fit is granted all the same and cannot be
+// returned, so its units stay charged; losing an entry can never admit more.
 
-/** Units booked into one span of each of these rows; they are given back from there. */
+/** Units booked into one span of each of these rows. */
 export type HeldLease = { granted: number; end: number; slots: number[]; spans: number[] };
 
 export const LEASES_PER_WORKSPACE_MAX = 10_000;
@@ -26,7 +26,7 @@ export class LeaseTable {
     return this.#workspaces.get(workspace_id)?.has(lease_id) ?? false;
   }
 
-  /** Takes a lease out for good. Only its own workspace can; a lapsed one is gone. */
+  /** Removes and returns a lease of this workspace; null if it is unknown or expired. */
   take(workspace_id: string, lease_id: string, now: number): HeldLease | null {
     const leases = this.#workspaces.get(workspace_id);
     const held = leases?.get(lease_id);
@@ -37,7 +37,7 @@ export class LeaseTable {
     return now < held.end ? held : null;
   }
 
-  /** Oldest first, up to the first live one: none lives longer than LEASE_MAX_MS, so no lapsed one stays for long. */
+  /** Oldest first, up to the first live one: no lease lives longer than LEASE_MAX_MS, so no expired one stays long. */
   #dropLapsed(workspace_id: string, leases: Map<string, HeldLease>, now: number): void {
     for (const [id, held] of leases) {
       if (now < held.end) break;

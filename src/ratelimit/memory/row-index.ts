@@ -1,6 +1,7 @@
-// Who holds which row: counter names (decision 131) to slots, and the bounds of decision 134.
-// The trap: a name with no row is not free. `findSlot` says what it would get, and counts the rows that earlier rules of
-// the same request will take, so that the last free row is never promised twice.
+// Maps counter names to row slots and bounds their number. At a bound, new subjects of a rule share its overflow row,
+// so that forged ids can neither exhaust memory nor evict another counter. Caution: a name without a row is not free of
+// charge. `findSlot` returns what it would get, and includes the rows that earlier rules of the same request will open,
+// so that the last free row is never promised twice.
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { type Subject, subjectOf } from "../counter.ts";
 import {
@@ -19,7 +20,7 @@ import { CounterRows } from "./rows.ts";
 export type Bounds = {
   perWorkspace: number;
   inAll: number;
-  /** Overflow counters are extra, one per rule, and bounded too: rule ids can be forged as well as key ids. */
+  /** Overflow rows are extra, one per rule, and bounded too: rule ids can be forged as well as key ids. */
   overflowPerWorkspace: number;
   overflowInAll: number;
 };
@@ -31,7 +32,7 @@ export const BOUNDS: Bounds = {
   overflowInAll: 50_000,
 };
 
-/** Answers of `findSlot` below any slot: a row of its own, the rule's overflow row, or no row at all (refuse the call). */
+/** Results of `findSlot` that are no slot: may open its own row, the rule's overflow row, or none (refuse the call). */
 export const OWN_ROW = -1;
 export const OVERFLOW_ROW = -2;
 export const NO_ROW = -3;
@@ -39,8 +40,8 @@ export const NO_ROW = -3;
 /** The subject under which a rule's overflow counter is saved. No id can be this: ids are UUIDs or "-". */
 export const OVERFLOW_SUBJECT = "*";
 
-// A sweep reads two numbers a row, some milliseconds at a million rows, so it runs no more often than this; and it
-// stops after freeing this many, which is room enough until the next one, or a request would pay for all of them.
+// A sweep reads two numbers per row, some milliseconds at a million rows, so its rate is limited; and it stops after
+// freeing this many rows, because one request pays for it.
 const SWEEP_EVERY_MS = 100;
 const SWEEP_MAX = 5_000;
 
@@ -76,7 +77,7 @@ export class RowIndex {
     return this.#subjects[slot]!;
   }
 
-  /** The row that already bears this name, overflow rows included; undefined when nobody opened it. */
+  /** The row of this name, overflow rows included, if it is open. */
   slotOf(request: Subject, limit: RateLimit): number | undefined {
     const rule = this.#rule(request, limit);
     const subject = subjectOf(request, limit);
@@ -85,9 +86,9 @@ export class RowIndex {
   }
 
   /**
-   * The slot that counts this rule for this request, or OWN_ROW, OVERFLOW_ROW, NO_ROW. Opens nothing: a peek comes here too.
-   * Who shared an overflow counter gets a fresh row once there is room: carrying the shared count over would let a
-   * forger's month of units deny every later newcomer.
+   * The slot that counts this rule for this request, or OWN_ROW, OVERFLOW_ROW, NO_ROW. Opens nothing: a peek uses it
+   * too. A subject that shared an overflow row gets an empty row once there is room: carrying the shared count over
+   * would let forged ids use up the quota of every later subject.
    */
   findSlot(request: Subject, limit: RateLimit, planned: number, now: number): number {
     const rule = this.#rule(request, limit);
@@ -103,14 +104,14 @@ export class RowIndex {
     return NO_ROW;
   }
 
-  /** Most calls ask for the rule asked for last; comparing four values beats looking three of them up. */
+  /** Fast path: most calls use the rule of the call before. bench: limiter/check */
   #rule(request: Subject, limit: RateLimit): Rule | undefined {
     if (this.#last !== undefined && isRule(this.#last, request, limit)) return this.#last;
     const workspace = this.#workspaces.get(request.workspace_id);
     return workspace && (this.#last = findRule(workspace, request, limit));
   }
 
-  /** Opens the row that `findSlot` promised. Its first units lapse at `until`. */
+  /** Opens the row that `findSlot` promised. Its first units expire at `until`. */
   open(
     kind: typeof OWN_ROW | typeof OVERFLOW_ROW,
     request: Subject,
@@ -161,7 +162,7 @@ export class RowIndex {
     return this.counters + planned < inAll;
   }
 
-  /** Frees lapsed rows, one workspace's or everybody's, but no more than one request can bear to wait for. */
+  /** Frees expired rows of one workspace or of all, up to SWEEP_MAX. */
   #reap(sweep: Sweep, mine: Workspace | null, now: number): void {
     if (now < sweep.due || now < sweep.ranAt + SWEEP_EVERY_MS) return;
     const { until, high } = this.rows;

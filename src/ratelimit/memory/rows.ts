@@ -1,10 +1,10 @@
-// Counter rows in typed arrays: each a ring of span counts with their sum, so that a check adds up nothing.
-// The trap: `expireBefore` must run before anything else touches a row at a new moment; it is what keeps the nonzero spans
+// Counter rows in typed arrays: each a ring of span counts with their sum, so that a check needs no addition over
+// spans. Caution: `expireBefore` must run before anything else touches a row at a new time; it keeps the nonzero spans
 // within one ring's length of each other, and the first of them in `base`.
 //
 // A row is 72 Int32: `base` as a double over the first two, its position in the ring, the total, then 67 cells (60
 // counted spans, the partial oldest one, 6 that leases book ahead) and one of padding. A check mostly touches the
-// first cache line and one cell. Counts fit: everything a row holds passed a limit of at most 1e9.
+// first cache line and one cell (bench: limiter/check). Counts fit: a row never holds more than a limit, at most 1e9.
 import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 
 const CELLS = SUB_WINDOWS + 1 + SUB_WINDOWS_AHEAD;
@@ -12,24 +12,24 @@ const POS = 2;
 const TOTAL = 3;
 const CELL = 4;
 const STRIDE = 72;
-// Rows come in chunks because one array grown by doubling would copy a quarter of a gigabyte in one request.
+// Rows are allocated in chunks: doubling one array could copy a quarter of a gigabyte within one request.
 const CHUNK_BITS = 10;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 
-/** The lapse time of a row nobody holds: later than any clock, so that a sweep passes it by. */
+/** The expiry of a free row: later than any clock, so that a sweep skips it. */
 const FREE = Infinity;
 
 export class CounterRows {
-  /** How many rows were ever handed out: every slot is below it. */
+  /** High-water mark: every slot ever allocated is below it. */
   high = 0;
-  /** When each row's last unit lapses. It may be late (returned units do not move it), never early. */
+  /** When each row's last unit expires. It may be late (returned units do not move it), never early. */
   until = new Float64Array(1 << CHUNK_BITS).fill(FREE);
   readonly #chunks: Int32Array[] = [];
   /** The same bytes as doubles, for `base`: the oldest span holding units, meaningless while the total is 0. */
   readonly #bases: Float64Array[] = [];
   readonly #free: number[] = [];
 
-  /** True when another row means another chunk: the moment to look for lapsed rows instead. */
+  /** True when the next row needs another chunk: sweep for expired rows first. */
   get full(): boolean {
     return this.#free.length === 0 && (this.high & CHUNK_MASK) === 0;
   }
@@ -46,7 +46,7 @@ export class CounterRows {
     return slot;
   }
 
-  /** Keeps a row at least until then. */
+  /** Extends a row's life to at least `until`. */
   keepUntil(slot: number, until: number): void {
     if (this.until[slot]! < until) this.until[slot] = until;
   }
@@ -58,7 +58,7 @@ export class CounterRows {
     this.#free.push(slot);
   }
 
-  /** Forgets every span before `oldest` and answers the sum of the rest. */
+  /** Drops every span before `oldest` and returns the sum of the others. */
   expireBefore(slot: number, oldest: number): number {
     const row = this.#chunks[slot >> CHUNK_BITS]!;
     const o = (slot & CHUNK_MASK) * STRIDE;
@@ -67,7 +67,10 @@ export class CounterRows {
     return this.#advance(slot, oldest);
   }
 
-  /** Moves `base` to the first span from `oldest` on that holds units. Each cell is passed once per turn of the ring. */
+  /**
+   * Moves `base` to the first span at or after `oldest` that holds units. Amortised: each cell once per turn of the
+   * ring.
+   */
   #advance(slot: number, oldest: number): number {
     const row = this.#chunks[slot >> CHUNK_BITS]!;
     const bases = this.#bases[slot >> CHUNK_BITS]!;
@@ -97,7 +100,7 @@ export class CounterRows {
     const offset = (span - bases[o >> 1]!) | 0;
     let pos = row[o + POS]! + offset;
     if (offset < 0) {
-      // A lease booked ahead on a row that held nothing else, and now something happens before its end.
+      // The row held only a lease that is booked ahead; this charge is before it.
       if (pos < 0) pos += CELLS;
       bases[o >> 1] = span;
       row[o + POS] = pos;
@@ -108,7 +111,7 @@ export class CounterRows {
     return before === 0;
   }
 
-  /** Takes back up to `units` from a span; a span that holds fewer is left empty. */
+  /** Subtracts up to `units` from a span; a span that holds fewer becomes empty. */
   remove(slot: number, span: number, units: number): void {
     const row = this.#chunks[slot >> CHUNK_BITS]!;
     const o = (slot & CHUNK_MASK) * STRIDE;
@@ -125,7 +128,7 @@ export class CounterRows {
     return this.#bases[slot >> CHUNK_BITS]![((slot & CHUNK_MASK) * STRIDE) >> 1]!;
   }
 
-  /** The span whose lapse frees at least `units`: what a denied call has to wait for. */
+  /** The span whose expiry frees at least `units`: a denied call has to wait for it. */
   spanFreeing(slot: number, units: number): number {
     let span = this.oldest(slot);
     let freed = 0;
@@ -151,7 +154,7 @@ export class CounterRows {
   }
 }
 
-/** One step round the ring. */
+/** The next position in the ring. */
 function next(pos: number): number {
   return pos === CELLS - 1 ? 0 : pos + 1;
 }

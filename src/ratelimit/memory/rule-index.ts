@@ -1,9 +1,9 @@
-// The rules a workspace is counting by, found without building a key: by project, then id, then everything else.
-// The trap: a rule lives only as long as one of its counters; whoever drops the last row drops the rule too.
+// The rules that a workspace has counters for, found without building a text key: by project, then id, then the other
+// attributes. Caution: a rule exists only while one of its counters does; dropping the last row must drop the rule.
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { Subject } from "../counter.ts";
 
-/** When a sweep can find something at the earliest. Rows only ever live longer, so the bound holds until then. */
+/** The earliest time at which a sweep can find something. A row's life is only ever extended, so the bound holds. */
 export type Sweep = { due: number; ranAt: number };
 
 export type Workspace = {
@@ -15,7 +15,7 @@ export type Workspace = {
   sweep: Sweep;
 };
 
-/** The rules of one project that share an id; usually one, and then `last` spares the second lookup. */
+/** The rules of one project that share an id; usually one, and then `last` saves the second lookup. */
 type RulesWithId = { last: Rule; all: Map<number, Rule> };
 
 export type Rule = Pick<RateLimit, "id" | "algorithm" | "window_ms" | "scope"> & {
@@ -35,7 +35,7 @@ export function newWorkspace(id: string, number: number): Workspace {
   return { id, number, projects: new Map(), counters: 0, overflow: 0, sweep: newSweep() };
 }
 
-/** Everything of a rule's name that is neither an id nor the limit, as one number. */
+/** The attributes of a rule except its id and limit, packed into one number. */
 function codeOf(env: string, limit: RateLimit): number {
   const bits = (env === "live" ? 4 : 0) + (limit.scope === "key" ? 2 : 0) + (limit.algorithm === "sliding" ? 1 : 0);
   return limit.window_ms * 8 + bits;

@@ -1,14 +1,14 @@
-// A counter as it is saved in a table between runs (decision 133): its name and its counts as two short texts.
-// The trap: these texts outlive the program that wrote them; a reader skips what it cannot read, it never throws.
+// A counter as it is saved in a table between runs: its name and its counts as two short texts.
+// Caution: these texts outlive the program that wrote them; a reader skips what it cannot parse and never throws.
 //
-// `key` is the counter key of decision 131, parts joined by "/". `windows` is the first span's index, ":", then the
+// `key` is the counter's name, its parts joined by "/" (`keyOf`). `windows` is the first span's index, ":", then the
 // counts of consecutive spans joined by ",", all in base 36, a zero left empty: "1tn8q0:5,,a" is 5, 0 and 10 units.
 import { LIMIT_MAX } from "../../kernel/ratelimit/rule.ts";
 
-/** One counter as it is saved. After `lapses_at` (ms since the epoch) it holds nothing and its row may be deleted. */
+/** After `lapses_at` (ms since the epoch) a counter is empty and its row may be deleted. */
 export type SavedCounter = { key: string; lapses_at: number; windows: string };
 
-/** Shorter windows start afresh after a restart. */
+/** Shorter windows start empty after a restart. */
 export const SAVED_WINDOW_MIN_MS = 60_000;
 
 export type CounterName = {
@@ -47,6 +47,6 @@ export function parseWindows(text: string): { first: number; counts: number[] } 
   if (match === null) return null;
   const counts = match[2]!.split(",").map((n) => (n === "" ? 0 : Number.parseInt(n, 36)));
   const total = counts.reduce((sum, n) => sum + n, 0);
-  // No limit is higher, so no counter holds more: such a row was not written here.
+  // No limit is higher, so no counter holds more: such a row was not written by us.
   return total <= LIMIT_MAX ? { first: Number.parseInt(match[1]!, 36), counts } : null;
 }

@@ -1,12 +1,13 @@
-// Collects the checks of one turn of the event loop into few script calls: under load most of a check's cost is the
-// command around it, for Node and for Redis alike. The trap: a batch stands or falls together, so what must not be
-// repeated or lost with others (a lease, a return) goes alone.
+// Batches the checks of one event-loop turn into few script calls: under load most of a check's cost is the command
+// around it, for Node and for Redis alike. bench: limiter/redis-check
+// Caution: a batch succeeds or fails as a whole, so a call that must not be lost with others (lease, return) is sent
+// alone.
 
-/** What travels together: flat keys and arguments as the script reads them, and who waits for which numbers. */
+/** Flat keys and arguments as the script reads them, and the callers that wait for the reply. */
 export type Batch<Waiter> = { keys: string[]; args: (string | number)[]; waiters: Waiter[] };
 
-// Two batches under way overlap: Redis works on one while Node reads the other's answers. One big batch would have
-// them take turns, and would let Redis' other clients wait.
+// Small enough that batches overlap: Redis runs one while Node reads the reply of another, and Redis' other clients are
+// not blocked for long.
 const BATCH_MAX = 25;
 
 export class Batcher<Waiter> {
@@ -18,7 +19,7 @@ export class Batcher<Waiter> {
     this.#send = send;
   }
 
-  /** The batch that the next check of this group joins. In a cluster a group's keys must lie on one node. */
+  /** The batch that the next check of this group joins. In a cluster all keys of a group must be on one node. */
   batch(group: string): Batch<Waiter> {
     const open = this.#open.get(group);
     if (open !== undefined && open.waiters.length < BATCH_MAX) return open;
@@ -27,7 +28,7 @@ export class Batcher<Waiter> {
     this.#open.set(group, fresh);
     if (!this.#scheduled) {
       this.#scheduled = true;
-      // Not a microtask: those run between two sockets' data, and would send each request's check alone.
+      // Not a microtask: those run between the data of two sockets, and would send each request's check alone.
       setImmediate(() => this.#flush());
     }
     return fresh;

@@ -1,5 +1,5 @@
-// The circuit breaker before Redis: five failures within ten seconds and nobody waits for it any more.
-// The trap: a request is never the one that finds out whether Redis is back; it only says that it is time to look.
+// The circuit breaker in front of Redis: opens after five failures within ten seconds; then no request waits for Redis.
+// A request never probes whether Redis is back: it only starts a probe when one is due.
 const FAILURES_MAX = 5;
 const WITHIN_MS = 10_000;
 const PROBE_EVERY_MS = 500;

@@ -1,8 +1,8 @@
-// The Lua of the Redis idempotency store: the decisions of store/queries/idempotency.ts, each atomic because a script is.
+// The Lua scripts of the Redis idempotency store: the same rules as store/queries/idempotency.ts; a script is atomic.
 //
 // A record is a hash: f fingerprint, t token hash, l lease until, e expires at, ttl, c completed (0 or 1), s status,
-// n body stored (0 or 1), b sealed answer in base64. Redis deletes it at `e`; until then `e` is what decides.
-// `bytes` is the sum of stored answers, `ends` a sorted set of "<bytes>:<record>" by the time each ends.
+// n body stored (0 or 1), b sealed response in base64. Redis deletes it at `e`; the scripts compare `e` themselves.
+// `bytes` is the total size of stored responses, `ends` a sorted set of "<bytes>:<record>" by expiry.
 import { createHash } from "node:crypto";
 import { TTL_MS_MAX } from "../../kernel/idempotency.ts";
 import type { Script } from "./scripts.ts";
@@ -49,7 +49,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return { 'execute', found and '1' or '0' }
 `);
 
-/** ARGV: token hash, status, ttl in ms or empty, whole answer or empty, bare answer, bytes a workspace may store. */
+/** ARGV: token hash, status, ttl in ms or empty, full response or empty, response without body, stored bytes max. */
 export const COMPLETE = script(`${common}
 local result = outcome(ARGV[2])
 if result == 'completed' and r[2] == ARGV[2] then return { 'ok', r[7] } end
@@ -83,7 +83,7 @@ if result == 'ok' then redis.call('DEL', KEYS[1]) end
 return { result }
 `);
 
-/** ARGV: token hash, lease in ms. A lock that is kept alive also keeps its record. */
+/** ARGV: token hash, lease in ms. A heartbeat extends the record's life too. */
 export const HEARTBEAT = script(`${common}
 local result = outcome(ARGV[2])
 if result == 'ok' then

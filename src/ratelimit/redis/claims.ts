@@ -1,6 +1,7 @@
-// Idempotency records in Redis, one script a call, on Redis' own clock. Only for a Redis that never loses what it
-// acknowledged: AOF with appendfsync always and no eviction, looked at again at every connection.
-// The trap: a call that was not answered has decided nothing, so it is a 503 and never an `execute`.
+// Idempotency records in Redis, one script per call, on Redis' own clock. Only for a Redis that never loses what it has
+// acknowledged: AOF with appendfsync always and no eviction, checked again after every connection
+// (docs/design/0006-idempotency-fencing.md).
+// Caution: a call without a reply has decided nothing, so it is a 503 and never an `execute`.
 import { hash } from "node:crypto";
 import { Cluster, type Redis } from "ioredis";
 import { fail } from "../../kernel/errors.ts";
@@ -28,7 +29,7 @@ export type RedisClaimsOptions = {
   prefix?: string;
   /** Accept a Redis that may lose acknowledged claims. */
   forced?: boolean;
-  /** Told when a Redis that was fine is not any more. */
+  /** Called when a connected Redis is not durable enough. */
   warn?: (reason: string) => void;
   /** Tests only: a clock instead of Redis'. */
   now?: () => number;
@@ -43,14 +44,14 @@ export class RedisClaims implements ClaimStore {
   private constructor(options: RedisClaimsOptions) {
     this.#options = options;
     this.#client = connectRedis(options.urls, ANSWER_WITHIN_MS);
-    this.#client.on("error", () => {}); // every call says so itself
+    this.#client.on("error", () => {}); // every call reports its own
     this.#client.on("close", () => {
       this.#unsafe = "not connected";
     });
     this.#client.on("ready", () => void this.#examine());
   }
 
-  /** Answers why this Redis may not be used, or null; one that cannot be reached is used once it can, and is fine. */
+  /** `refused` is the reason why this Redis may not be used. One that cannot be reached yet is not refused. */
   static async open(options: RedisClaimsOptions): Promise<{ claims: RedisClaims; refused: string | null }> {
     const claims = new RedisClaims(options);
     const settled = new Promise<string | null>((resolve) => {
@@ -62,7 +63,7 @@ export class RedisClaims implements ClaimStore {
 
   #examined: (refused: string | null) => void = () => {};
 
-  /** After each connection: another server may answer at the same address now. */
+  /** After each connection: another server may be at the same address now. */
   async #examine(): Promise<void> {
     let reason: string | null = null;
     try {
@@ -143,14 +144,16 @@ export class RedisClaims implements ClaimStore {
     }
   }
 
-  /** The record, the workspace's stored bytes, and when each stored answer ends. One hash tag: one node of a cluster. */
+  /**
+   * The record, the workspace's stored bytes, and the expiry of each stored response. One hash tag: one cluster node.
+   */
   #keys({ workspace_id, env, scope_hash }: ClaimScope): string[] {
     const tag = `${this.#options.prefix ?? "keyrack"}:{${digest(workspace_id)}}:idempotency`;
     return [`${tag}:${digest(`${env}/${scope_hash}`)}`, `${tag}-bytes`, `${tag}-ends`];
   }
 }
 
-/** Whoever reads Redis learns no ids. 132 bits. */
+/** Keeps ids out of Redis. 132 bits. */
 function digest(text: string): string {
   return hash("sha256", text, "base64url").slice(0, 22);
 }

@@ -1,20 +1,20 @@
 // The Redis connection: one client for one URL, a cluster client for several.
-// The trap: a queue. No command may wait for a connection to come back: it fails at once and memory answers.
+// No command waits for a reconnect in a queue: it fails at once, and the caller falls back to memory.
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
-/** ioredis' two clients, as far as the counter uses them. */
+/** ioredis' client for one server, or for a cluster. */
 export type RedisClient = Redis | Cluster;
 
 const options = {
   maxRetriesPerRequest: 1,
   enableOfflineQueue: false,
   enableAutoPipelining: true,
-  // Checks come in batches already (batch.ts); another turn of the event loop would only delay them.
+  // Checks are batched already (batch.ts); another event-loop turn would only delay them.
   autoPipeliningIgnoredCommands: ["evalsha", "eval"],
-  // A command in flight when the connection breaks may have been counted: answer from memory, do not send it again.
+  // A command in flight when the connection breaks may have been counted: use memory, do not send it again.
   autoResendUnfulfilledCommands: false,
   connectTimeout: 2_000,
-  // A host that vanished sends no reset: without this its socket would stay "ready" for a quarter of an hour.
+  // A host that disappears sends no reset: without this its socket would stay "ready" for a quarter of an hour.
   socketTimeout: 3_000,
   retryStrategy: (times: number) => Math.min(times * 50, 1_000),
 } satisfies RedisOptions;
@@ -24,7 +24,7 @@ export function connectRedis(urls: readonly string[], commandTimeout: number): R
   return new Redis(urls[0] ?? "", { ...options, commandTimeout });
 }
 
-/** Credentials and TLS are the first URL's: one cluster has one set of them, and it names its own nodes. */
+/** Credentials and TLS come from the first URL: a cluster has one set of them and announces its own nodes. */
 function connectCluster(urls: readonly string[], commandTimeout: number): Cluster {
   const parsed = urls.map((url) => new URL(url));
   const { username, password, protocol } = parsed[0]!;

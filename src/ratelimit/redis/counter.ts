@@ -1,5 +1,5 @@
-// The shared counter: checks by script, on Redis' clock, so that every process counts together.
-// The trap: it throws when Redis does not answer in time; only fallback.ts may be handed to the server.
+// The counter store on Redis: every process counts together, by scripts on Redis' clock.
+// Caution: it throws when Redis does not respond in time; the server uses it only through fallback.ts.
 import { BoundedMap } from "../../kernel/lru.ts";
 import { hash, randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
@@ -23,7 +23,7 @@ import { CHECK, RETURN_LEASE, LEASE, type Script } from "./scripts.ts";
 export type RedisCounterOptions = {
   /** One, or several nodes of a cluster. */
   urls: readonly string[];
-  /** What every key starts with; without braces or blanks. */
+  /** Prefix of every key; without braces or spaces. */
   prefix?: string;
   /** How long a call may take before it counts as failed. */
   timeoutMs?: number;
@@ -31,7 +31,7 @@ export type RedisCounterOptions = {
   now?: () => number;
 };
 
-/** Who waits for a check's part of a batch. */
+/** A caller that waits for its part of a batch. */
 type Waiter = {
   limits: readonly RateLimit[];
   resolve: (verdict: Verdict) => void;
@@ -59,7 +59,7 @@ export class RedisCounter implements Counter {
     this.#client.on("ready", () => (this.#lastError = null));
   }
 
-  /** True once connected, false if that took longer. Without this the first calls after a start go to memory. */
+  /** Resolves true once connected, false after `withinMs`. Without it the first calls after a start use memory. */
   ready(withinMs: number): Promise<boolean> {
     if (this.connected) return Promise.resolve(true);
     return new Promise((resolve) => {
@@ -78,7 +78,7 @@ export class RedisCounter implements Counter {
     return this.#client.status === "ready";
   }
 
-  /** Why the connection is not up, as far as its own events told. */
+  /** Why the connection is down, according to its error events. */
   get connectionError(): RedisError | null {
     return this.#lastError;
   }
@@ -123,7 +123,7 @@ export class RedisCounter implements Counter {
     return { granted, lease_id, expires_in_ms, store: "redis", policies: policiesOf(request.limits, reply, 2) };
   }
 
-  /** Two calls, because a script must be told every key it touches; the second decides, and only once per lease. */
+  /** Two calls, because a script must declare every key it uses; the second one decides, and only once per lease. */
   async returnLease(workspace_id: string, lease_id: string, unused: number): Promise<number> {
     const leaseKey = this.#leaseKey(workspace_id, lease_id);
     const held = await this.#inTime(this.#client.get(leaseKey));
@@ -132,7 +132,7 @@ export class RedisCounter implements Counter {
     return Number(await this.#run(RETURN_LEASE, [leaseKey, ...counters], [unused, this.#time()]));
   }
 
-  /** Throws unless Redis takes a write: a replica that is read-only answers PING, and is of no use here. */
+  /** Throws unless Redis accepts a write: a read-only replica responds to PING and is of no use here. */
   async ping(): Promise<void> {
     await this.#inTime(this.#client.set(`${this.#prefix}:ping`, "1", "PX", 1_000));
   }
@@ -141,7 +141,7 @@ export class RedisCounter implements Counter {
     this.#client.disconnect();
   }
 
-  /** Each rule as a key and two arguments, its limit and its window, the window of a fixed one negative. */
+  /** Each rule is a key and two arguments, limit and window; the window of a fixed rule is negative. */
   #addRules(request: Subject & { limits: readonly RateLimit[] }, keys: string[], args: (string | number)[]): void {
     const { workspace_id, project_id, env, limits } = request;
     const tag = this.#tag(workspace_id);
@@ -153,7 +153,7 @@ export class RedisCounter implements Counter {
     }
   }
 
-  /** By digest; with the text when Redis does not know it (new, restarted, flushed, or another node of a cluster). */
+  /** By digest; with the text when Redis does not know the script (restarted, flushed, or another cluster node). */
   async #run({ sha, text }: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
     const bySha = this.#client.evalsha(sha, keys.length, ...keys, ...args);
     const byText = (error: unknown) => {
@@ -163,7 +163,7 @@ export class RedisCounter implements Counter {
     return this.#inTime(bySha.catch(byText));
   }
 
-  /** A deadline of our own: a command that waits behind a stuck pipeline has not started ioredis' timer yet. */
+  /** Our own deadline: ioredis starts its timer only when the command leaves the pipeline. */
   #inTime<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error("Command timed out")), this.#timeoutMs);
@@ -171,7 +171,7 @@ export class RedisCounter implements Counter {
     });
   }
 
-  /** Empty: the script asks Redis itself. */
+  /** Empty: the script uses Redis' clock. */
   #time(): number | "" {
     return this.#now === undefined ? "" : Math.floor(this.#now());
   }
@@ -180,7 +180,7 @@ export class RedisCounter implements Counter {
     return `${this.#tag(workspace_id)}lease:${digest(lease_id)}`;
   }
 
-  /** A workspace's keys share a hash tag, so that one script may touch several of them in a cluster. */
+  /** A workspace's keys share a hash tag, so that one script may use several of them in a cluster. */
   #tag(workspace_id: string): string {
     let tag = this.#tags.get(workspace_id);
     if (tag === undefined) {
@@ -190,7 +190,7 @@ export class RedisCounter implements Counter {
   }
 }
 
-/** Whoever reads Redis learns no ids, and a forged one is no longer than a true one. 132 bits. */
+/** Keeps ids out of Redis, and bounds the length of forged ones. 132 bits. */
 function digest(text: string): string {
   return hash("sha256", text, "base64url").slice(0, 22);
 }

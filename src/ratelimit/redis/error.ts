@@ -1,6 +1,6 @@
-// What went wrong with Redis, in one word. On its own, so that asking does not load ioredis.
+// Classifies Redis failures. A file of its own, so that using it does not load ioredis.
 
-/** Why Redis did not answer; all that /healthz tells of it. */
+/** Why Redis did not respond; /healthz reports this and nothing more. */
 export type RedisError = "timeout" | "refused" | "auth" | "unreachable" | "readonly" | "loading" | "full" | "error";
 
 const signs: readonly (readonly [RegExp, RedisError])[] = [
@@ -16,9 +16,9 @@ const signs: readonly (readonly [RegExp, RedisError])[] = [
   ],
 ];
 
-/** The class of a failure. Messages of Redis and of sockets hold addresses and names, so they never leave this file. */
+/** Messages of Redis and of sockets contain addresses and names, so only their class leaves this file. */
 export function classifyRedisError(error: unknown): RedisError {
-  // A cluster that nobody answers for says so, and keeps the reason in here.
+  // A cluster that cannot be reached keeps the reason in here.
   if (error instanceof Error && "lastNodeError" in error && error.lastNodeError)
     return classifyRedisError(error.lastNodeError);
   const text = error instanceof Error ? `${error.message} ${"code" in error ? String(error.code) : ""}` : String(error);

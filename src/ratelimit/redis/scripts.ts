@@ -1,21 +1,21 @@
 // The three Lua scripts of the Redis counter: the same arithmetic as kernel/ratelimit/window.ts, on Redis' own clock.
-// The trap: Lua 5.1 knows only doubles. As an argument of a command a whole number arrives whole (Redis prints 17
-// digits), but Lua's own `..` and table.concat print 14, so what is written into a text goes through `int` first; and a
-// reply holds whole numbers only (Redis cuts the rest off).
+// Caution: Lua 5.1 has only doubles. As a command argument an integer arrives intact (Redis prints 17 digits), but
+// Lua's own `..` and table.concat print 14, so numbers in a text go through `int` first; and a reply has integers only
+// (Redis truncates fractions).
 //
 // A counter is a hash. Field `h` is four doubles: the sum of all spans, the oldest span holding units, the newest span
-// and its units. Every older span is a field of its own, "<span>" = units. So a check reads and writes one field, and
-// all of them are read only after a span lapsed, or to deny. The key expires when its newest span lapses.
-// A lease is a string, "granted end key span key span …", that Redis deletes at the lease's end.
+// and its units. Every older span is a field of its own, "<span>" = units. So a check reads and writes one field; all
+// of them are read only after a span has expired, or to deny. The key expires when its newest span does. A lease is a
+// string, "granted end key span key span …", that Redis deletes at the lease's end.
 import { createHash } from "node:crypto";
 import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 
 export type Script = { text: string; sha: string };
 
-/** With a clock of the test's own, Redis' clock must not end a key while the test's still counts it. */
+/** Under a test's clock, Redis' own clock must not expire a key that the test still counts. */
 const TEST_GRACE_MS = 600_000;
 
-// `now` comes from ARGV in tests only; there an empty text stands for Redis' own clock.
+// `now` comes from ARGV in tests only; an empty text means Redis' own clock.
 const clock = `
 local call, floor, ceil, tonumber, pack, unpack4 = redis.call, math.floor, math.ceil, tonumber, struct.pack, struct.unpack
 local now, grace
@@ -39,8 +39,8 @@ end
 local function int(x) return string.format('%.0f', x) end
 `;
 
-// A rule is two arguments, limit and window; the window of a fixed one is negative. Its table is used again by the
-// next check of the batch. `first` is the oldest span that counts, `gone` are those that do no longer.
+// A rule is two arguments, limit and window; the window of a fixed rule is negative. Its table is reused by the next
+// check of the batch. `first` is the oldest span that counts, `gone` are the expired ones.
 const rules = `
 local pool = {}
 local function read(i, key, limit, window)
@@ -78,7 +78,7 @@ local function wait(r, need)
   if need > r.limit then return -1 end
   local over = r.total + need - r.limit
   if over <= 0 then return 0 end
-  -- Spans lie further apart only when this server's clock was set back, and then nobody counts through the gap.
+  -- Spans are further apart only when this server's clock was set back; then do not iterate through the gap.
   local found = cells(r.key, r.newest, r.here)
   for span = r.oldest, math.min(r.newest, r.oldest + ${SUB_WINDOWS + SUB_WINDOWS_AHEAD}) do
     over = over - (found[span] or 0)
@@ -107,22 +107,22 @@ local function charge(r, span, units)
   if newer then call('PEXPIRE', r.key, lapses(r, span) - now + grace) end
 end
 
-local answer, told = {}, 0
-local function tell(r, pause)
+local answer, size = {}, 0
+local function report(r, pause)
   local reset = 0
   if r.fixed then reset = lapses(r, r.span) - now
   elseif r.total > 0 then reset = lapses(r, r.oldest) - now end
-  answer[told + 1] = r.total < r.limit and r.limit - r.total or 0
-  answer[told + 2] = reset
-  answer[told + 3] = pause
-  told = told + 3
+  answer[size + 1] = r.total < r.limit and r.limit - r.total or 0
+  answer[size + 2] = reset
+  answer[size + 3] = pause
+  size = size + 3
 end
 `;
 
-// What nearly every check is, one sliding rule with room and nothing lapsed, in plain locals: half the time of the
-// general way below, which would decide the same.
-const quick = `
-local function quick(key, limit, window, cost)
+// Fast path for the usual check: one sliding rule with room and nothing expired, in local variables. The general code
+// below decides the same. bench: limiter/redis-check
+const fastPath = `
+local function fast_path(key, limit, window, cost)
   local head = window > 0 and call('HGET', key, 'h')
   if not head then return false end
   local span = floor(now * ${SUB_WINDOWS} / window)
@@ -139,18 +139,18 @@ local function quick(key, limit, window, cost)
     end
     call('PEXPIRE', key, ceil((span + ${SUB_WINDOWS + 1}) * window / ${SUB_WINDOWS}) - now + grace)
   end
-  answer[told + 1] = limit - total
-  answer[told + 2] = ceil((oldest + ${SUB_WINDOWS + 1}) * window / ${SUB_WINDOWS}) - now
-  answer[told + 3] = 0
-  told = told + 3
+  answer[size + 1] = limit - total
+  answer[size + 2] = ceil((oldest + ${SUB_WINDOWS + 1}) * window / ${SUB_WINDOWS}) - now
+  answer[size + 3] = 0
+  size = size + 3
   return true
 end
 `;
 
 /**
- * Several checks, one after the other. KEYS: their counters. ARGV: 1 when each check brings its own time (tests), else
- * 0; then for each check 16 × its cost + its number of rules, the rules, its time. Answers remaining, reset and wait
- * per rule; wait 0 passes, -1 never will.
+ * Several checks in sequence. KEYS: their counters. ARGV: 1 when each check has its own time (tests), else 0; then for
+ * each check 16 × its cost + its number of rules, the rules, its time. Returns remaining, reset and wait per rule; wait
+ * 0 allows, -1 never will.
  */
 const check = `
 local timed, at, key = ARGV[1] == '1', 2, 0
@@ -166,7 +166,7 @@ local function decide(cost, count)
   for i = 1, count do
     local r = all[i]
     if allowed and cost > 0 then charge(r, r.span, cost) end
-    tell(r, waits[i])
+    report(r, waits[i])
   end
 end
 while at <= #ARGV do
@@ -174,14 +174,16 @@ while at <= #ARGV do
   local count = head % 16
   local cost = (head - count) / 16
   if timed then tick(ARGV[at + 2 * count + 1]) end
-  local done = cost > 0 and count == 1 and quick(KEYS[key + 1], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), cost)
+  local done = cost > 0 and count == 1 and fast_path(KEYS[key + 1], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), cost)
   if not done then decide(cost, count) end
   key, at = key + count, at + 2 * count + (timed and 2 or 1)
 end
 return answer
 `;
 
-/** KEYS: counters, then the lease. ARGV: units wanted, time, the rules. Answers granted, expires_in_ms, then as check. */
+/**
+ * KEYS: counters, then the lease. ARGV: units wanted, time, the rules. Returns granted, expires_in_ms, then as check.
+ */
 const lease = `
 tick(ARGV[2])
 local granted, length, all = tonumber(ARGV[1]), ${LEASE_MAX_MS}, {}
@@ -193,7 +195,7 @@ for i = 1, #KEYS - 1 do
   if r.fixed then length = math.min(length, lapses(r, r.span) - now) end
 end
 if granted == 0 then length = 0 end
-answer[1], answer[2], told = granted, length, 2
+answer[1], answer[2], size = granted, length, 2
 local held = { int(granted), int(now + length) }
 for _, r in ipairs(all) do
   if granted > 0 then
@@ -202,13 +204,13 @@ for _, r in ipairs(all) do
     held[#held + 1] = r.key
     held[#held + 1] = int(span)
   end
-  tell(r, 0)
+  report(r, 0)
 end
 if granted > 0 then call('SET', KEYS[#KEYS], table.concat(held, ' '), 'PX', length + grace) end
 return answer
 `;
 
-/** KEYS: the lease, then its counters in its own order. ARGV: units unused, time. Answers how many were taken back. */
+/** KEYS: the lease, then its counters in its order. ARGV: units unused, time. Returns how many were credited. */
 const returnLease = `
 tick(ARGV[2])
 local function uncharge(key, span, back)
@@ -234,14 +236,14 @@ local text = call('GET', KEYS[1])
 if not text then return 0 end
 call('DEL', KEYS[1])
 local held = {}
-for word in string.gmatch(text, '%S+') do held[#held + 1] = word end
+for part in string.gmatch(text, '%S+') do held[#held + 1] = part end
 if now >= tonumber(held[2]) then return 0 end
 local back = math.max(0, math.min(tonumber(ARGV[1]), tonumber(held[1])))
 for i = 2, #KEYS do uncharge(KEYS[i], tonumber(held[2 * i]), back) end
 return back
 `;
 
-export const CHECK = script(clock + rules + quick + check);
+export const CHECK = script(clock + rules + fastPath + check);
 export const LEASE = script(clock + rules + lease);
 export const RETURN_LEASE = script(clock + returnLease);
 
