@@ -1,4 +1,4 @@
-// What the counter tests share: a seeded random source, a clock to turn by hand, a request, and both stores by name.
+// Shared by the counter tests: a seeded random source, a manual clock, requests, and both stores by name.
 import { afterAll } from "vitest";
 import type { CheckRequest, Counter } from "../../src/ratelimit/counter.ts";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
@@ -41,7 +41,7 @@ export function ask(limits: RateLimit[], more: Partial<CheckRequest> = {}): Chec
 
 export type StoreMaker = { name: "memory" | "redis"; make: (now: () => number) => Promise<Counter> };
 
-/** The stores a contract is held against: memory always, Redis wherever one can be found. */
+/** The stores to test: memory always, Redis if one is found. */
 export async function stores(): Promise<StoreMaker[]> {
   const makers: StoreMaker[] = [{ name: "memory", make: async (now) => new MemoryCounter({ now }) }];
   const redis = await findRedis();

@@ -1,6 +1,5 @@
-// The exact sliding log and the fixed window count: what a perfect limiter with unbounded memory would know.
-// It also sees how far a decision may stray: nothing over the limit in any true window, and no denial that the
-// window and a 60th of it do not explain.
+// The exact sliding log and the fixed window count: a perfect limiter with unbounded memory. Judges each decision:
+// nothing over the limit in any true window, and no denial that the window and a 60th of it do not explain.
 import type { CheckRequest, Verdict } from "../../src/ratelimit/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 
@@ -17,7 +16,7 @@ class Log {
     this.#sum += units;
   }
 
-  /** Forgets what lies before `oldest` and sums the rest. */
+  /** Drops what is older than `oldest` and returns the sum of the others. */
   since(oldest: number): number {
     while (this.#from < this.#times.length && this.#times[this.#from]! < oldest)
       this.#sum -= this.#units[this.#from++]!;
@@ -27,7 +26,7 @@ class Log {
 
 export class Oracle {
   readonly #logs = new Map<string, { exact: Log; wide: Log }>();
-  /** The first few sentences that should not have been; empty when every decision was right. */
+  /** The first few violations; empty when every decision was right. */
   readonly wrong: string[] = [];
   admitted = 0;
   denied = 0;

@@ -17,13 +17,13 @@ export function handClock(start = START): { now: () => number; set(t: number): v
   };
 }
 
-/** A verdict without the one field in which two stores may differ. */
+/** A verdict without the only field in which two stores may differ. */
 export function decision(verdict: Verdict): Omit<Verdict, "store"> {
   const { store: _, ...rest } = verdict;
   return rest;
 }
 
-/** One scenario's decisions, judged. */
+/** Compares the decisions of one scenario with the exact log. */
 export function judgeScenario(seed: number, count = DECISIONS_A_ROUND): Oracle {
   const clock = handClock();
   const counter = new MemoryCounter({ now: clock.now });
@@ -35,7 +35,7 @@ export function judgeScenario(seed: number, count = DECISIONS_A_ROUND): Oracle {
   return oracle;
 }
 
-/** Asks at the arrival's own time. The calls are made in order, and Redis answers one connection in order. */
+/** Checks at the arrival's own time. Calls are made in order, and Redis replies in order on one connection. */
 function at<T extends Verdict | Promise<Verdict>>(
   clock: { set(t: number): void },
   check: (request: Arrival["request"]) => T,
@@ -46,7 +46,7 @@ function at<T extends Verdict | Promise<Verdict>>(
   };
 }
 
-/** The first batch in which a store decided otherwise than memory, or null. */
+/** The first decision in which a store differs from memory, or null. */
 export async function compareScenario(
   seed: number,
   clock: { now: () => number; set(t: number): void },

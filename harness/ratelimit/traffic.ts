@@ -4,7 +4,7 @@ import type { CheckRequest } from "../../src/ratelimit/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import { seeded, type Random } from "../random.ts";
 
-/** A moment in 2027 that is no window's boundary. */
+/** A time in 2027 that is not the boundary of any window. */
 export const START = 1_812_345_678_901;
 
 export type Arrival = { t: number; request: CheckRequest };
@@ -12,7 +12,7 @@ export type Arrival = { t: number; request: CheckRequest };
 const WINDOWS = [1_000, 1_001, 1_500, 7_013, 60_000, 3_600_000, 86_400_000, 2_678_400_000] as const;
 const LIMITS = [1, 2, 7, 60, 100, 1_000] as const;
 
-/** One scenario: a set of rules, a few subjects, one way of arriving. Different seeds share no counters. */
+/** One scenario: a set of rules, a few subjects, one arrival pattern. Different seeds share no counters. */
 export function* traffic(seed: number, count: number): Generator<Arrival> {
   const random = seeded(seed);
   const limits = rules(random);
@@ -59,7 +59,7 @@ type Arrive = (random: Random, t: number, gap: number, rule: RateLimit) => numbe
 
 const poisson: Arrive = (random, t, gap) => t - Math.log(1 - random.next()) * gap;
 
-/** Many at one moment, then quiet for about as long as they should have taken. */
+/** Many at once, then a pause about as long as they should have taken. */
 const bursts: Arrive = (random, t, gap, rule) =>
   random.next() < 1 / rule.limit ? t + gap * rule.limit * 2 * random.next() : t;
 

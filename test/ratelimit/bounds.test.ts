@@ -1,4 +1,4 @@
-// Decision 134: forged ids exhaust neither memory nor other people's limits.
+// The bounds of the in-process counters: forged ids exhaust neither memory nor another caller's limit.
 import { describe, expect, it } from "vitest";
 import { LEASES_MAX, LEASES_PER_WORKSPACE_MAX, LeaseTable } from "../../src/ratelimit/memory/leases.ts";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
@@ -18,14 +18,14 @@ describe("a workspace at its cap of 100 000 counters", () => {
     expect(counter.metrics().overflowed_total).toBe(50_000);
   });
 
-  it("counts newcomers together and never lets one go free", () => {
+  it("counts new subjects together and never admits one uncounted", () => {
     for (let i = 0; i < 10; i++) {
       const verdict = counter.check(ask([rule], { workspace_id: "forger", key_id: `another-${i}` }));
       expect(verdict).toMatchObject({ allowed: false, limited_policy: "rule", policies: [{ remaining: 0 }] });
     }
   });
 
-  it("keeps the counters it has, its other rules' newcomers, and other workspaces apart", () => {
+  it("keeps existing counters, new subjects of other rules, and other workspaces apart", () => {
     expect(counter.check(ask([rule], { workspace_id: "forger", key_id: "forged-7" })).policies[0]!.remaining).toBe(3);
     const other = counter.check(ask([sliding(5, 60_000, { id: "other" })], { workspace_id: "forger", key_id: "x" }));
     expect(other.policies[0]!.remaining).toBe(4);
@@ -33,14 +33,14 @@ describe("a workspace at its cap of 100 000 counters", () => {
     expect(counter.check({ ...victim, key_id: "new" }).allowed).toBe(true);
   });
 
-  it("frees lapsed counters first: after a window every newcomer has its own again", () => {
+  it("frees expired counters first: after a window every new subject gets its own row again", () => {
     clock.pass(61_001);
     const { overflowed_total } = counter.metrics();
     const left = new Set<number>();
     for (let i = 0; i < 20_000; i++) {
       const late = ask([rule], { workspace_id: "forger", key_id: `late-${i}` });
       left.add(counter.check(late).policies[0]!.remaining);
-      // One request bears the freeing of five thousand; whoever needs more room goes on from there.
+      // One request frees at most five thousand rows; the next one continues from there.
       if (i === 0) expect(counter.metrics().lapsed_total).toBe(5_000);
     }
     expect([...left]).toEqual([4]);
@@ -49,13 +49,13 @@ describe("a workspace at its cap of 100 000 counters", () => {
   });
 });
 
-describe("bounds in small", () => {
+describe("small bounds", () => {
   const bounds = { perWorkspace: 10, inAll: 25, overflowPerWorkspace: 2, overflowInAll: 5 };
   const fill = (counter: MemoryCounter, workspace_id: string, count: number) => {
     for (let i = 0; i < count; i++) counter.check(ask([rule], { workspace_id, key_id: `k${i}` }));
   };
 
-  it("hold in all: what a full house refuses is shared, and nobody's counter is evicted", () => {
+  it("hold over all workspaces: at the bound new subjects share a counter, and no counter is evicted", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
     for (const workspace of ["a", "b", "c"]) fill(counter, workspace, 20);
@@ -90,7 +90,7 @@ describe("bounds in small", () => {
     expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 2, refused_total: 3 });
   });
 
-  it("share an overflow counter wherever its row lies, the very first included", () => {
+  it("share an overflow counter in any slot, the first included", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, inAll: 11 } });
     counter.check(ask([sliding(5, 1_000)], { workspace_id: "brief" }));
@@ -109,7 +109,7 @@ describe("bounds in small", () => {
     expect(counter.metrics()).toMatchObject({ counters: 0, overflow_counters: 1, workspaces: 1 });
   });
 
-  it("give an overflow counter's place back when it has lapsed, in its workspace and in all", () => {
+  it("free an expired overflow counter, in its workspace and over all", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, overflowInAll: 2 } });
     const rules = ["r1", "r2"].map((id) => sliding(5, 60_000, { id }));
@@ -140,7 +140,7 @@ describe("bounds in small", () => {
     expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 1 });
   });
 
-  it("never free a lapsed row that the same request is about to charge", () => {
+  it("never free an expired row that the same request is about to charge", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
     const [old, late] = [sliding(5, 1_000, { id: "old" }), sliding(5, 60_000, { id: "late" })];
@@ -154,7 +154,7 @@ describe("bounds in small", () => {
     expect(counter.check(both).allowed).toBe(false);
   });
 
-  it("never free a row before its newest units have lapsed", () => {
+  it("never free a row before its newest units have expired", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
     const busy = ask([rule], { workspace_id: "a", key_id: "busy" });
@@ -169,7 +169,7 @@ describe("bounds in small", () => {
     expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 1, lapsed_total: 0 });
   });
 
-  it("are not touched by a peek, a denial or an empty workspace: only charged units take a row", () => {
+  it("are not affected by a peek, a denial or an empty workspace: only charged units use a row", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
     for (let i = 0; i < 50; i++) {
@@ -179,7 +179,7 @@ describe("bounds in small", () => {
     expect(counter.metrics()).toMatchObject({ counters: 0, workspaces: 0 });
   });
 
-  it("forget a rule with its last counter, and none of those that share its id", () => {
+  it("drop a rule with its last counter, and none of those that share its id", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, perWorkspace: 3 } });
     const [short, long] = [sliding(5, 1_000), sliding(5, 2_000)];
@@ -197,7 +197,7 @@ describe("bounds in small", () => {
     expect(counter.check(ask([short], { cost: 0 })).policies[0]!.remaining).toBe(2);
   });
 
-  it("forget a workspace whose counters all lapsed", () => {
+  it("drop a workspace whose counters have all expired", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds });
     for (const workspace of ["a", "b"]) fill(counter, workspace, 10);
@@ -207,53 +207,53 @@ describe("bounds in small", () => {
   });
 });
 
-describe("the book of leases", () => {
+describe("the lease table", () => {
   const held = (end: number) => ({ granted: 1, end, slots: [], spans: [] });
 
-  it("holds so many a workspace and so many in all, and lapsed ones make room, whoever held them", () => {
-    const book = new LeaseTable();
+  it("is bounded per workspace and over all, and expired leases of any workspace make room", () => {
+    const table = new LeaseTable();
     for (let w = 0; w < 11; w++) {
-      for (let i = 0; i < LEASES_PER_WORKSPACE_MAX + 5; i++) book.put(`w${w}`, `${w}-${i}`, held(1_000), 0);
+      for (let i = 0; i < LEASES_PER_WORKSPACE_MAX + 5; i++) table.put(`w${w}`, `${w}-${i}`, held(1_000), 0);
     }
-    expect([LEASES_PER_WORKSPACE_MAX, LEASES_MAX, book.size]).toEqual([10_000, 100_000, 100_000]);
-    expect([book.has("w9", "9-9999"), book.has("w9", "9-10000"), book.has("w10", "10-0")]).toEqual([
+    expect([LEASES_PER_WORKSPACE_MAX, LEASES_MAX, table.size]).toEqual([10_000, 100_000, 100_000]);
+    expect([table.has("w9", "9-9999"), table.has("w9", "9-10000"), table.has("w10", "10-0")]).toEqual([
       true,
       false,
       false,
     ]);
-    book.put("late", "early", held(2_000), 999);
-    expect([book.has("late", "early"), book.size]).toEqual([false, 100_000]);
-    book.put("late", "now", held(2_000), 1_000);
-    expect([book.has("late", "now"), book.size]).toEqual([true, 1]);
+    table.put("late", "early", held(2_000), 999);
+    expect([table.has("late", "early"), table.size]).toEqual([false, 100_000]);
+    table.put("late", "now", held(2_000), 1_000);
+    expect([table.has("late", "now"), table.size]).toEqual([true, 1]);
   });
 
-  it("gives a lease back once, to its own workspace, and not at its end", () => {
-    const book = new LeaseTable();
-    for (const id of ["a", "b"]) book.put("w", id, held(1_000), 0);
-    expect(book.take("other", "a", 1)).toBeNull();
-    expect(book.take("w", "a", 999)).toEqual(held(1_000));
-    expect(book.take("w", "a", 999)).toBeNull();
-    expect(book.take("w", "b", 1_000)).toBeNull();
-    expect(book.size).toBe(0);
+  it("returns a lease once, to its own workspace, and not at its end", () => {
+    const table = new LeaseTable();
+    for (const id of ["a", "b"]) table.put("w", id, held(1_000), 0);
+    expect(table.take("other", "a", 1)).toBeNull();
+    expect(table.take("w", "a", 999)).toEqual(held(1_000));
+    expect(table.take("w", "a", 999)).toBeNull();
+    expect(table.take("w", "b", 1_000)).toBeNull();
+    expect(table.size).toBe(0);
   });
 
-  it("forgets the lapsed leases of a workspace that takes another, and only those", () => {
-    const book = new LeaseTable();
-    for (const end of [1_000, 2_000, 3_000]) book.put("w", `until ${end}`, held(end), 0);
-    book.put("w", "new", held(9_000), 2_000);
-    expect(book.size).toBe(2);
-    expect([book.has("w", "until 2000"), book.has("w", "until 3000"), book.has("w", "new")]).toEqual([
+  it("drops the expired leases of a workspace that takes another one, and only those", () => {
+    const table = new LeaseTable();
+    for (const end of [1_000, 2_000, 3_000]) table.put("w", `until ${end}`, held(end), 0);
+    table.put("w", "new", held(9_000), 2_000);
+    expect(table.size).toBe(2);
+    expect([table.has("w", "until 2000"), table.has("w", "until 3000"), table.has("w", "new")]).toEqual([
       false,
       true,
       true,
     ]);
-    book.put("w", "newer", held(9_999), 9_000);
-    expect([book.size, book.has("w", "newer")]).toEqual([1, true]);
+    table.put("w", "newer", held(9_999), 9_000);
+    expect([table.size, table.has("w", "newer")]).toEqual([1, true]);
   });
 });
 
 describe.skipIf(process.env["KEYRACK_TEST_DECISIONS"] === undefined)("bounds at full size", () => {
-  it("hold a million counters and not one more", { timeout: 600_000 }, () => {
+  it("allow a million counters and not one more", { timeout: 600_000 }, () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     for (let w = 0; w < 11; w++) {

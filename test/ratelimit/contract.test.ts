@@ -1,10 +1,10 @@
-// Decisions 124-131 and 191 as guarantees, the same for both stores.
+// The guarantees of a check, the same for both counter stores (docs/design/0005-rate-limiter-algorithm.md).
 import { describe, expect, it } from "vitest";
 import { ask, fixed, handClock, sliding, START, stores } from "../../harness/ratelimit/counters.ts";
 
 for (const { name, make } of await stores()) {
   describe(`a check on ${name}`, () => {
-    it("lets the limit pass and not one more, and says what is left", async () => {
+    it("admits exactly the limit, and reports what remains", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
       const rule = sliding(3, 60_000);
@@ -35,7 +35,7 @@ for (const { name, make } of await stores()) {
       expect((await counter.check(ask([rule], { cost: 0 }))).policies[0]!.remaining).toBe(5);
     });
 
-    it("names a retry that passes, and denies a second earlier", async () => {
+    it("returns a retry time that is admitted, and denies a second earlier", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
       const rule = sliding(10, 60_000);
@@ -52,7 +52,7 @@ for (const { name, make } of await stores()) {
       expect((await counter.check(ask([rule], { cost: 5 }))).allowed).toBe(true);
     });
 
-    it("with cost 0 writes nothing and says whether 1 would pass", async () => {
+    it("with cost 0 charges nothing and reports whether 1 would be admitted", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
       const rule = sliding(1, 60_000);
@@ -87,7 +87,7 @@ for (const { name, make } of await stores()) {
       expect((await counter.check(ask([short, alike, long]))).limited_policy).toBe("alike");
     });
 
-    it("has no retry for a cost over the limit, which no waiting helps", async () => {
+    it("has no retry time for a cost over the limit", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
       const rules = [sliding(1, 2_678_400_000, { id: "month" }), sliding(5, 1_000, { id: "second" })];
@@ -109,7 +109,7 @@ for (const { name, make } of await stores()) {
       expect((await counter.check(ask([rule]))).policies[0]).toMatchObject({ remaining: 1, reset_ms: 60_000 });
     });
 
-    it("counts calls without an id together, and apart from everybody else", async () => {
+    it("counts calls without an id together, and apart from all others", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
       const rule = sliding(2, 60_000);

@@ -1,5 +1,5 @@
-// Decision 132 and test 8 of the plan: whatever happens to Redis, a check is answered, soon, and says from where.
-// Every server here is this file's own. KEYRACK_TEST_CYCLES=200 runs the nightly length.
+// Whatever happens to Redis, a check gets a verdict in time that names its store (docs/design/0011-fail-modes.md).
+// Every server here is started by this file. KEYRACK_TEST_CYCLES=200 runs the nightly length.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
@@ -32,7 +32,7 @@ function fallback(url: string, onFailure: "local" | "error" = "local", timeoutMs
 
 const ready = (counter: FallbackCounter) => until(() => counter.redisState().ready);
 
-/** Fifty callers while `fault` runs: how often each store answered. How long they waited is `bench -- faults`'s to say. */
+/** Fifty callers while `fault` runs: how many verdicts each store gave. `npm run bench -- faults` measures the delays. */
 async function underLoad(counter: FallbackCounter, fault: () => Promise<void>) {
   const answered = { memory: 0, redis: 0 };
   const load = { on: true };
@@ -51,7 +51,7 @@ async function underLoad(counter: FallbackCounter, fault: () => Promise<void>) {
   return answered;
 }
 
-/** What may happen to a server, and back again. */
+/** Faults of a server, and its recovery. */
 async function admin(own: OwnRedis, ...commands: string[][]): Promise<void> {
   const client = new Redis(own.url);
   for (const [name, ...args] of commands) await client.call(name!, ...args);
@@ -82,7 +82,7 @@ const faults: Record<string, (own: OwnRedis) => Promise<void>> = {
 
 describe.skipIf(server === null)("while Redis fails", () => {
   for (const [name, fault] of Object.entries(faults)) {
-    it(`(${name}) every check is answered, from memory and Redis is used again after`, async () => {
+    it(`(${name}) every check gets a verdict from memory, and Redis is used again afterwards`, async () => {
       const counter = fallback(server!.url);
       await ready(counter);
       for (let cycle = 0; cycle < CYCLES; cycle++) {
@@ -96,7 +96,7 @@ describe.skipIf(server === null)("while Redis fails", () => {
     }, 600_000);
   }
 
-  it("(flushed, scripts and all) every check is answered by Redis itself", async () => {
+  it("(flushed with its scripts) every check gets its verdict from Redis", async () => {
     const counter = fallback(server!.url, "local", 20_000);
     await ready(counter);
     const answered = await underLoad(counter, async () => {
@@ -108,7 +108,7 @@ describe.skipIf(server === null)("while Redis fails", () => {
     expect(answered.memory).toBe(0);
   });
 
-  it("a lease goes back to the store that granted it, and to none when that one is away", async () => {
+  it("a lease is returned to the store that granted it, and to none when that one is away", async () => {
     const own = (await startRedis())!;
     const counter = fallback(own.url);
     await ready(counter);
@@ -122,7 +122,7 @@ describe.skipIf(server === null)("while Redis fails", () => {
     expect(await counter.returnLease("w1", alone.lease_id!, 4)).toBe(4);
   });
 
-  it("with the setting `error` a check is refused as unavailable instead, waiting or not", async () => {
+  it("with the setting `error` a check is refused as unavailable, with the circuit closed or open", async () => {
     const own = (await startRedis())!;
     const counter = fallback(own.url, "error");
     await ready(counter);
@@ -142,7 +142,7 @@ describe.skipIf(server === null)("while Redis fails", () => {
   });
 });
 
-describe("what /healthz says of Redis", () => {
+describe("the Redis state of /healthz", () => {
   it.skipIf(server === null)("is `refused` while nothing listens, and ready once something does", async () => {
     const own = (await startRedis())!;
     await own.kill();
@@ -171,7 +171,7 @@ describe("what /healthz says of Redis", () => {
     await own.stop();
   });
 
-  it("is one word, whatever the error holds", () => {
+  it("is an error class, whatever the message contains", () => {
     const words = [
       [new Error("Command timed out"), "timeout"],
       [Object.assign(new Error("connect ECONNREFUSED 10.0.0.1:6379"), { code: "ECONNREFUSED" }), "refused"],
@@ -188,7 +188,7 @@ describe("what /healthz says of Redis", () => {
   });
 });
 
-describe("the circuit", () => {
+describe("the circuit breaker", () => {
   it("opens at five failures within ten seconds, and not at five that are further apart", () => {
     const clock = handClock();
     const breaker = new CircuitBreaker(clock.now);
@@ -202,7 +202,7 @@ describe("the circuit", () => {
     expect(breaker.opened).toBe(1);
   });
 
-  it("asks for one probe every half second while open, and forgets its failures when closed", () => {
+  it("requests one probe every half second while open, and clears its failures when closed", () => {
     const clock = handClock();
     const breaker = new CircuitBreaker(clock.now);
     expect(breaker.shouldProbe()).toBe(false);

@@ -1,4 +1,4 @@
-// Test 15 of the plan: the limiter against the exact log. `npm run prove -- limits` runs the long version.
+// The limiter compared with the exact log. `npm run prove -- limits` runs the long version.
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { Oracle } from "../../harness/ratelimit/oracle.ts";
@@ -9,8 +9,8 @@ import { handClock, stores } from "../../harness/ratelimit/counters.ts";
 const DECISIONS = 1_000_000;
 const LONG = { timeout: 120_000 };
 
-describe("the in-process counter against the exact log", () => {
-  it(`never lets more than the limit through and never denies without reason, in ${DECISIONS} decisions`, LONG, () => {
+describe("the in-process counter compared with the exact log", () => {
+  it(`never admits more than the limit and never denies without reason, in ${DECISIONS} decisions`, LONG, () => {
     let admitted = 0;
     let denied = 0;
     for (let seed = 1; seed <= DECISIONS / DECISIONS_A_ROUND; seed++) {
@@ -23,7 +23,7 @@ describe("the in-process counter against the exact log", () => {
     expect(denied).toBeGreaterThan(DECISIONS / 10);
   });
 
-  it("has an oracle that notices: one unit more than the limit is found at once", () => {
+  it("has an oracle that detects one unit more than the limit", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     const oracle = new Oracle();
@@ -41,7 +41,7 @@ const redis = (await stores()).find(({ name }) => name === "redis");
 describe.skipIf(redis === undefined)("the counter on Redis under the same clock", () => {
   const decisions = DECISIONS / 10;
 
-  it(`decides as the in-process one, field for field, in ${decisions} decisions`, LONG, async () => {
+  it(`decides like the in-process one, field by field, in ${decisions} decisions`, LONG, async () => {
     const clock = handClock();
     const shared = await redis!.make(clock.now);
     for (let seed = 1; seed <= decisions / DECISIONS_A_ROUND; seed++)

@@ -1,4 +1,4 @@
-// Leases (decision 191) against the log of what was really spent, on both stores and on a clock turned by hand.
+// Leases compared with the log of what was really spent, on both stores and on a manual clock.
 import { describe, expect, it } from "vitest";
 import type { Counter, Lease } from "../../../src/ratelimit/counter.ts";
 import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
@@ -58,7 +58,7 @@ for (const { name, make } of everyStore) {
       expect((await counter.lease({ ...ask([rule]), want: 100 })).granted).toBe(100);
     });
 
-    it("gives back what is returned in time, once, and only to its own workspace", async () => {
+    it("credits what is returned in time, once, and only to its own workspace", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
       const rules = [sliding(100, 60_000, { id: "a" }), fixed(100, 3_600_000, { id: "b", scope: "tenant" })];
@@ -74,7 +74,7 @@ for (const { name, make } of everyStore) {
       expect(await left()).toEqual([65, 65]);
     });
 
-    it("never takes back more than it granted, nor less than nothing", async () => {
+    it("never credits more than it granted, nor a negative amount", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
       const rule = sliding(100, 60_000);
@@ -86,7 +86,7 @@ for (const { name, make } of everyStore) {
       expect((await counter.check(ask([rule], { cost: 0 }))).policies[0]!.remaining).toBe(40);
     });
 
-    it("keeps what lapsed unspent charged, until its end and a window more", async () => {
+    it("keeps unspent units charged until a window after its end", async () => {
       const clock = handClock();
       const counter = await make(clock.now);
       const rule = sliding(10, 60_000);
@@ -177,7 +177,7 @@ async function eightClients(
       if (random() < 0.7) await counter.returnLease("w1", client.id, client.left);
       clients[who] = null;
     } else {
-      // Now and then one sleeps until just before its end: the worst moment to spend.
+      // Sometimes a client sleeps until just before the end: the worst moment to spend.
       if (random() < 0.1 && client.end - 1 > clock.now()) clock.set(client.end - 1);
       const units = Math.min(client.left, between(random, 1, 12));
       if (clock.now() >= client.end || units === 0) clients[who] = null;

@@ -1,11 +1,11 @@
-// Counter rows against a plain map of spans: what is booked, taken back, forgotten, and handed to the next holder.
+// Counter rows compared with a plain map of spans: charged, credited, expired and reused.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CounterRows } from "../../../src/ratelimit/memory/rows.ts";
 import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../../src/kernel/ratelimit/window.ts";
 
 describe("a row", () => {
-  it("is empty for its next holder, wherever it lies", () => {
+  it("is empty when it is reused, in any chunk", () => {
     const rows = new CounterRows();
     const slots = Array.from({ length: 3_000 }, () => rows.allocate());
     expect(new Set(slots).size).toBe(slots.length);
@@ -25,7 +25,7 @@ describe("a row", () => {
     expect(rows.high).toBe(3_000);
   });
 
-  it("says of each span whether these are its first units, and is kept for the longest anybody asked", () => {
+  it("reports the first units of each span, and keeps the longest expiry it was given", () => {
     const rows = new CounterRows();
     const slot = rows.allocate();
     expect([rows.add(slot, 5, 1), rows.add(slot, 5, 1), rows.add(slot, 6, 1), rows.add(slot, 6, 2)]).toEqual([
@@ -40,7 +40,7 @@ describe("a row", () => {
     expect([rows.until[slot], rows.until[3_000], rows.until[3_001]]).toEqual([70, 0, Infinity]);
   });
 
-  it("asks for a look at lapsed rows only where another one means another chunk", () => {
+  it("reports full only when the next row needs another chunk", () => {
     const rows = new CounterRows();
     const fullAt: number[] = [];
     for (let i = 0; i < 2_100; i++) {
@@ -52,9 +52,9 @@ describe("a row", () => {
     expect(rows.full).toBe(false);
   });
 
-  it("holds what a plain map would, whatever is booked, taken back or forgotten", () => {
+  it("holds what a plain map would, whatever is charged, credited or expired", () => {
     const step = fc.record({
-      what: fc.constantFrom("add", "add", "remove", "settle"),
+      what: fc.constantFrom("add", "add", "remove", "expire"),
       ahead: fc.integer({ min: -70, max: SUB_WINDOWS_AHEAD }),
       units: fc.integer({ min: 1, max: 9 }),
       pass: fc.integer({ min: 0, max: 20 }),
@@ -92,7 +92,7 @@ describe("a row", () => {
     );
   });
 
-  it("knows which span's lapse frees so many units", () => {
+  it("finds the span whose expiry frees a number of units", () => {
     const rows = new CounterRows();
     const slot = rows.allocate();
     rows.add(slot, 10, 2);

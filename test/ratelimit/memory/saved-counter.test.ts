@@ -1,4 +1,4 @@
-// Decision 133: what a restart keeps.
+// What a restart keeps of the counters (docs/design/0012-counters-and-leases.md).
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
 import {
@@ -37,7 +37,7 @@ function table(): { rows: Map<string, SavedCounter>; save(rows: Iterable<SavedCo
 }
 
 describe("saved counters", () => {
-  it("bring every window of 60 s and more back as it was, leases ahead included", () => {
+  it("restore every window of 60 s and more, leases booked ahead included", () => {
     const random = seeded(3);
     const clock = handClock();
     const before = new MemoryCounter({ now: clock.now });
@@ -61,7 +61,7 @@ describe("saved counters", () => {
     }
   });
 
-  it("are handed out once per change, oldest first, and again when saving failed", () => {
+  it("are returned once per change, oldest first, and again when saving failed", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id }));
@@ -76,7 +76,7 @@ describe("saved counters", () => {
     expect(counter.metrics().dirty).toBe(0);
   });
 
-  it("stand in the queue once each, however many have changed and however often", () => {
+  it("are queued once each, however many have changed and however often", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     const touch = (from: number, to: number) => {
@@ -94,7 +94,7 @@ describe("saved counters", () => {
     expect(subjects).toEqual(Array.from({ length: 3_010 }, (_, i) => `k${i}`));
   });
 
-  it("leave out what a peek, a denial or a short window did", () => {
+  it("exclude the effect of a peek, a denial or a short window", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     counter.check(ask([month], { cost: 0 }));
@@ -104,7 +104,7 @@ describe("saved counters", () => {
     expect([...counter.allRows()]).toEqual([]);
   });
 
-  it("say when they lapse, and are forgotten after that", () => {
+  it("carry their expiry, and are dropped after it", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     counter.check(ask([minute], { cost: 100 }));
@@ -122,18 +122,18 @@ describe("saved counters", () => {
     }
   });
 
-  it("leave out rows that were freed, waiting to be saved or not", () => {
+  it("exclude rows that were freed, queued or not", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now, bounds: { perWorkspace: 3 } });
     for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id }));
     clock.pass(62_000);
-    counter.check(ask([minute], { key_id: "d" })); // at the cap: the lapsed rows go
+    counter.check(ask([minute], { key_id: "d" })); // at the bound: expired rows are freed
     const subjects = (rows: Iterable<SavedCounter>) => [...rows].map((row) => parseKey(row.key)?.subject);
     expect(subjects(counter.allRows())).toEqual(["d"]);
     expect(subjects(counter.dirtyRows(10))).toEqual(["d"]);
   });
 
-  it("show returned lease units as gone", () => {
+  it("exclude returned lease units", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     const { lease_id } = counter.lease({ ...ask([minute]), want: 40 });
@@ -157,7 +157,7 @@ describe("saved counters", () => {
     expect(later.check(ask([minute], { key_id: "d", cost: 0 })).policies[0]!.remaining).toBe(80);
   });
 
-  it("count from now on when the clock was set back between two runs", () => {
+  it("count as of now when the clock was set back between two runs", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     counter.check(ask([minute, day], { cost: 60 }));
@@ -167,7 +167,7 @@ describe("saved counters", () => {
     expect(later.check(ask([minute, day], { cost: 40 })).limited_policy).toBe("minute");
   });
 
-  it("skip rows that nobody here wrote, and keep reading", () => {
+  it("skip rows that this version did not write, and continue", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     counter.check(ask([minute]));
@@ -181,7 +181,7 @@ describe("saved counters", () => {
     expect(later.load([...bad, good!])).toBe(1);
   });
 
-  it("have a key and a text that say what they hold", () => {
+  it("have a readable key and text", () => {
     const name = { ...minute, workspace_id: "w", project_id: "p", env: "live", subject: "-" } as const;
     expect(keyOf(name)).toBe("w/p/live/key/-/minute/sliding/60000");
     expect(parseKey(keyOf(name))).toEqual({
@@ -201,7 +201,7 @@ describe("saved counters", () => {
     for (const i of parts.keys()) expect(parseKey(parts.with(i, "").join("/")), `without part ${i}`).toBeNull();
     expect(formatWindows(1_812_345_678, [5, 0, 10])).toBe("tz0uvi:5,,a");
     expect(parseWindows("tz0uvi:5,,a")).toEqual({ first: 1_812_345_678, counts: [5, 0, 10] });
-    // As much as the highest limit can be held, and no more.
+    // At most the highest limit.
     expect(parseWindows(formatWindows(5, [LIMIT_MAX - 1, 1]))?.counts).toEqual([LIMIT_MAX - 1, 1]);
     expect(parseWindows(formatWindows(5, [LIMIT_MAX, 1]))).toBeNull();
   });

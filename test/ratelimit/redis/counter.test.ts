@@ -1,4 +1,4 @@
-// What only the Redis store promises: how its keys look, when they go, and that a cluster serves them.
+// Guarantees of the Redis store alone: the form of its keys, their expiry, and clusters.
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { RedisCounter } from "../../../src/ratelimit/redis/counter.ts";
@@ -41,7 +41,7 @@ describe.skipIf(shared === null)("keys in Redis", () => {
     expect(await keys()).toEqual(before);
   });
 
-  it("of a lease go with it, and its counter stays until its end and a window more", async () => {
+  it("of a lease expire with it, and its counter a window after its end", async () => {
     const before = new Set(await keys());
     const rule = sliding(5, 2_000, { id: "leased" });
     const { lease_id, expires_in_ms } = await counter!.lease({ ...ask([rule]), want: 5 });
@@ -68,7 +68,7 @@ const cluster = await startCluster();
 describe.skipIf(cluster === null)("a cluster of three nodes", () => {
   afterAll(() => cluster?.stop());
 
-  it("counts, leases and takes back for many workspaces at once, each on its own node", async () => {
+  it("counts, leases and returns for many workspaces at once, each on its own node", async () => {
     const counter = new RedisCounter({ urls: cluster!.urls, timeoutMs: 20_000 });
     expect(await counter.ready(5_000)).toBe(true);
     const rules = [sliding(20, 60_000, { id: "a" }), fixed(30, 2_678_400_000, { id: "b", scope: "tenant" })];
