@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startInstance } from "../src/server/start.ts";
-import { loadSettings } from "../src/config/settings.ts";
+import { loadSettings } from "../src/config/load.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import type { Ctx } from "../src/domain/core/context.ts";
 import { ingest as ingestBatch } from "../src/domain/usage/ingest.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startInstance, type RunningInstance } from "../src/server/start.ts";
-import { loadSettings } from "../src/config/settings.ts";
+import { loadSettings } from "../src/config/load.ts";
 import { silentLog } from "../src/platform/log.ts";
 import { median, type Row } from "./report.ts";
 

@@ -4,7 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient, type Client } from "../src/client.ts";
-import { loadSettings, type SettingName, type Settings } from "../src/config/settings.ts";
+import { loadSettings } from "../src/config/load.ts";
+import type { SettingName, Settings } from "../src/config/settings.ts";
 import type { CreatedBackup } from "../src/backup/create.ts";
 import { createLog } from "../src/platform/log.ts";
 import { callInstance } from "../src/server/operator-socket/client.ts";

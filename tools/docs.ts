@@ -85,8 +85,8 @@ export function apiPage(): string {
 export function configurePage(): string {
   const names = Object.keys(settingsTable) as SettingName[];
   const rows = names.map((name) => {
-    const { env, fallback, about } = settingsTable[name];
-    return row([`\`${env}\``, `\`${fileKey(name)}\``, fallback ? `\`${fallback}\`` : "(unset)", about]);
+    const { env, defaultText, description } = settingsTable[name];
+    return row([`\`${env}\``, `\`${fileKey(name)}\``, defaultText ? `\`${defaultText}\`` : "(unset)", description]);
   });
   return [
     "# Settings",

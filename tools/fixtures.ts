@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import Database from "better-sqlite3";
 import { startInstance } from "../src/server/start.ts";
-import { loadSettings } from "../src/config/settings.ts";
+import { loadSettings } from "../src/config/load.ts";
 import { createLog } from "../src/platform/log.ts";
 import { copyOrder } from "../src/store/offline/copy.ts";
 import { openCopySink, openCopySource } from "../src/store/offline/copy-ends.ts";

@@ -1,6 +1,6 @@
 // A whole instance in this process: real HTTP on a given database, every answer held against its schema.
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
-import { loadSettings } from "../../src/config/settings.ts";
+import { loadSettings } from "../../src/config/load.ts";
 import type { Clock } from "../../src/domain/core/clock.ts";
 import type { PasswordCost } from "../../src/domain/auth/password.ts";
 import { createLog } from "../../src/platform/log.ts";

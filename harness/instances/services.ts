@@ -1,7 +1,8 @@
 // A Services without HTTP on a given database, with a clock that only its caller moves: for tests of the domain, and for
 // campaigns that need the domain and nothing around it.
 import { tmpdir } from "node:os";
-import { loadSettings, type SettingName } from "../../src/config/settings.ts";
+import { loadSettings } from "../../src/config/load.ts";
+import type { SettingName } from "../../src/config/settings.ts";
 import { createTouched } from "../../src/domain/auth/credentials.ts";
 import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";

@@ -1,5 +1,6 @@
 // Loads the server's settings for a command: flags, environment and keyrack.toml. A bad setting is exit 2.
-import { BadSetting, loadSettings, type Loaded, type SettingName } from "../config/settings.ts";
+import { loadSettings, type Loaded } from "../config/load.ts";
+import { BadSetting, type SettingName } from "../config/settings.ts";
 import { ExitError } from "./ui/output.ts";
 
 type Input = Parameters<typeof loadSettings>[0];

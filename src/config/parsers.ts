@@ -1,4 +1,4 @@
-// How the text of a setting becomes a value. Each reader throws a plain sentence that `loadSettings` puts the name before.
+// Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the name.
 import { isIP } from "node:net";
 
 export type DatabaseSetting =
@@ -15,9 +15,9 @@ function integer(min: number, max: number) {
   };
 }
 
-function oneOf<const T extends string>(...words: T[]) {
+function oneOf<const T extends string>(...values: T[]) {
   return (text: string): T => {
-    if (!(words as string[]).includes(text)) throw new Error(`must be ${words.join(" or ")}`);
+    if (!(values as string[]).includes(text)) throw new Error(`must be ${values.join(" or ")}`);
     return text as T;
   };
 }
@@ -25,14 +25,14 @@ function oneOf<const T extends string>(...words: T[]) {
 function httpUrl(text: string): string | null {
   if (text === "") return null;
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (!url || !/^https?:$/.test(url.protocol)) throw new Error("must be an http:// or https:// address");
-  if (url.search || url.hash) throw new Error("must have no query and no fragment");
+  if (!url || !/^https?:$/.test(url.protocol)) throw new Error("must be an http:// or https:// URL");
+  if (url.search || url.hash) throw new Error("must not have a query or a fragment");
   return text.replace(/\/+$/, "");
 }
 
 function httpsUrl(text: string): string | null {
   const url = httpUrl(text);
-  if (url && !url.startsWith("https:")) throw new Error("must be an https:// address");
+  if (url && !url.startsWith("https:")) throw new Error("must be an https:// URL");
   return url;
 }
 
@@ -49,7 +49,7 @@ function redis(text: string): string[] | null {
   const urls = text.split(",").map((part) => part.trim());
   for (const url of urls) {
     if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol))
-      throw new Error("must be redis:// or rediss://, or a comma list of them");
+      throw new Error("must be redis:// or rediss:// URLs, separated by commas");
   }
   return urls;
 }
@@ -64,21 +64,21 @@ function mail(text: string): MailSetting {
 
 const UNITS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A span in milliseconds, or null for off. */
-function span(text: string): number | null {
+/** In milliseconds, or null for off. */
+function duration(text: string): number | null {
   if (text === "off") return null;
   const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
-  if (!count || !unit || Number(count) === 0) throw new Error("must be a span like 30m, 24h or 7d, or off");
+  if (!count || !unit || Number(count) === 0) throw new Error("must be a duration such as 30m, 24h or 7d, or off");
   return Number(count) * (UNITS[unit] ?? 0);
 }
 
 function cidrs(text: string): string[] {
   const list = text.split(/[\s,]+/).filter(Boolean);
   for (const cidr of list) {
-    const [address = "", bits, rest] = cidr.split("/");
+    const [address = "", bits, extra] = cidr.split("/");
     const max = isIP(address) === 4 ? 32 : isIP(address) === 6 ? 128 : -1;
     const width = bits === undefined ? max : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-    if (max < 0 || width < 0 || width > max || rest !== undefined)
+    if (max < 0 || width < 0 || width > max || extra !== undefined)
       throw new Error(`"${cidr}" is not an address or a CIDR range`);
   }
   return list;
@@ -93,11 +93,11 @@ function metrics(text: string): { host: string; port: number } | null {
 }
 
 function region(text: string): string {
-  if (!/^[a-z0-9-]{1,32}$/.test(text)) throw new Error("must be 1 to 32 of a-z, 0-9 and -");
+  if (!/^[a-z0-9-]{1,32}$/.test(text)) throw new Error("must be 1 to 32 characters of a-z, 0-9 and -");
   return text;
 }
 
-export const readers = {
+export const parsers = {
   text: (text: string): string => text,
   path: (text: string): string => text,
   url: httpUrl,
@@ -116,9 +116,9 @@ export const readers = {
   database,
   redis,
   mail,
-  span,
+  duration,
   cidrs,
   metrics,
 };
 
-export type SettingKind = keyof typeof readers;
+export type SettingKind = keyof typeof parsers;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
-import { loadSettings } from "../../src/config/settings.ts";
+import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 
 const BIN = fileURLToPath(new URL("../../bin/keyrack", import.meta.url));

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
-import { loadSettings } from "../../src/config/settings.ts";
+import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { tempDir } from "../../harness/processes/cli.ts";

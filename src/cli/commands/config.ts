@@ -65,9 +65,9 @@ function check(options: Options): void {
 
 function exampleFile(): string {
   const blocks = names.map((name) => {
-    const { about, fallback, kind } = settingsTable[name];
+    const { description, defaultText, kind } = settingsTable[name];
     const numeric = ["port", "count", "ms", "wait", "password_min", "zero_or_count"].includes(kind);
-    return `# ${about}\n# ${fileKey(name)} = ${numeric ? fallback : JSON.stringify(fallback)}\n`;
+    return `# ${description}\n# ${fileKey(name)} = ${numeric ? defaultText : JSON.stringify(defaultText)}\n`;
   });
   return [
     "# keyrack.toml: every setting with its default. Environment variables and flags override this file.\n",

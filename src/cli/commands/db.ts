@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { CopiedDatabase } from "../../backup/database-copy.ts";
-import { readers, type DatabaseSetting } from "../../config/parsers.ts";
+import { parsers, type DatabaseSetting } from "../../config/parsers.ts";
 import {
   operatorFlags,
   operatorSettings,
@@ -52,7 +52,7 @@ const MISSING_TO = "Missing --to: sqlite:FILE or postgres://…";
 function parseTo(text: string | undefined): Exclude<DatabaseSetting, { kind: "default" }> {
   if (!text) throw new ExitError(MISSING_TO, 2);
   try {
-    const setting = readers.database(text);
+    const setting = parsers.database(text);
     if (setting.kind !== "default") return setting;
   } catch (error) {
     throw new ExitError(`--to ${(error as Error).message}.`, 2);

@@ -2,7 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { loadSettings, type SettingName } from "../../../src/config/settings.ts";
+import { loadSettings } from "../../../src/config/load.ts";
+import type { SettingName } from "../../../src/config/settings.ts";
 import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../../src/domain/keys/scanner-keys.ts";
 import { silentLog } from "../../../src/platform/log.ts";
 import { startInstance } from "../../../src/server/start.ts";

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { startInstance } from "../../../src/server/start.ts";
-import { loadSettings } from "../../../src/config/settings.ts";
+import { loadSettings } from "../../../src/config/load.ts";
 import { createLog } from "../../../src/platform/log.ts";
 import { copyRows, checksumRows, type TableChecksums } from "../../../src/store/offline/copy.ts";
 import { openCopySink, openCopySource } from "../../../src/store/offline/copy-ends.ts";

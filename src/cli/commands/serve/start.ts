@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Loaded } from "../../../config/settings.ts";
+import type { Loaded } from "../../../config/load.ts";
 import type { Seed } from "../../../server/seed.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";

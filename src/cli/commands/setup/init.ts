@@ -31,7 +31,7 @@ export function addInitCommand(program: Command): void {
   const command = outputFlags(program.command("init"), "print only the file's path, or the new secret key")
     .description("Set up an instance: asks for what it needs, tries every connection and writes keyrack.toml.")
     .option("--yes", "ask nothing: use flags and defaults");
-  for (const name of ASKED) command.option(`--${name.replaceAll("_", "-")} <value>`, settingsTable[name].about);
+  for (const name of ASKED) command.option(`--${name.replaceAll("_", "-")} <value>`, settingsTable[name].description);
   command
     .option("--workspace-name <name>", "also create the first workspace")
     .option("--workspace-slug <slug>", "slug of that workspace")

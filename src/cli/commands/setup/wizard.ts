@@ -1,5 +1,5 @@
 // The prompts of `keyrack init`.
-import { readers } from "../../../config/parsers.ts";
+import { parsers } from "../../../config/parsers.ts";
 import { settingsTable, type SettingName } from "../../../config/settings.ts";
 import { askChoice, askText, askYesNo, intro, log, outro } from "../../ui/prompts.ts";
 
@@ -9,7 +9,7 @@ type Answers = Partial<Record<SettingName, string>>;
 function problemWith(name: SettingName): (text: string | undefined) => string | undefined {
   return (text) => {
     try {
-      readers[settingsTable[name].kind](text || settingsTable[name].fallback);
+      parsers[settingsTable[name].kind](text || settingsTable[name].defaultText);
       return undefined;
     } catch (error) {
       return (error as Error).message;
@@ -17,7 +17,11 @@ function problemWith(name: SettingName): (text: string | undefined) => string | 
   };
 }
 
-function askSetting(name: SettingName, message: string, initialValue = settingsTable[name].fallback): Promise<string> {
+function askSetting(
+  name: SettingName,
+  message: string,
+  initialValue = settingsTable[name].defaultText,
+): Promise<string> {
   return askText({ message, initialValue, validate: problemWith(name) });
 }
 

@@ -1,0 +1,119 @@
+// Loads the settings. Precedence, lowest first: defaults, keyrack.toml, environment, flags. Unknown names in keyrack.toml are
+// errors. Of unknown KEYRACK_* variables only those that look misspelt are: other programs may use the prefix.
+import { existsSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parse as parseToml } from "smol-toml";
+import { editDistance, suggestion } from "./nearest.ts";
+import { parsers } from "./parsers.ts";
+import { BadSetting, fileKey, settingsTable, type SettingName, type Settings } from "./settings.ts";
+
+export type Source = "default" | "file" | "environment" | "flag";
+export type Loaded = {
+  settings: Settings;
+  raw: Record<SettingName, { value: string; source: Source }>;
+  warnings: string[];
+};
+
+const names = Object.keys(settingsTable) as SettingName[];
+/** Variables of the CLI and of `keyrack ephemeral`: known, but not settings of the server. */
+const CLIENT_ENV = [
+  "KEYRACK_URL",
+  "KEYRACK_SECRET_KEY",
+  "KEYRACK_TEST_SECRET_KEY",
+  "KEYRACK_SESSION_TOKEN",
+  "KEYRACK_PROFILE",
+  "KEYRACK_PROJECT_ID",
+  "KEYRACK_TENANT_ID",
+  "KEYRACK_WORKSPACE_ID",
+  "KEYRACK_MAIL_DIR",
+  "KEYRACK_CONFIG",
+];
+
+type LoadInput = {
+  env: Record<string, string | undefined>;
+  flags?: Partial<Record<SettingName, string>>;
+  configFile?: string | undefined;
+  cwd?: string;
+};
+
+export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() }: LoadInput): Loaded {
+  const warnings: string[] = [];
+  const file = readConfigFile(env, flags, configFile, cwd);
+  warnings.push(...checkEnvironment(env));
+  const raw = {} as Loaded["raw"];
+  const settings: Record<string, unknown> = {};
+  for (const name of names) {
+    const { env: envName, defaultText, kind } = settingsTable[name];
+    const fromEnv = isServiceLink(envName, env[envName], warnings) ? undefined : env[envName];
+    const candidates: [string | undefined, Source][] = [
+      [flags[name], "flag"],
+      [fromEnv, "environment"],
+      [file[name], "file"],
+      [defaultText, "default"],
+    ];
+    const [value = "", source] = candidates.find(([text]) => text !== undefined && text !== "") ?? ["", "default"];
+    raw[name] = { value, source };
+    try {
+      settings[name] = parsers[kind](value);
+    } catch (error) {
+      throw new BadSetting(`${sourceName(name, source)}: ${(error as Error).message}`);
+    }
+  }
+  return { settings: settings as Settings, raw, warnings };
+}
+
+function sourceName(name: SettingName, source: Source): string {
+  if (source === "flag") return `--${name.replaceAll("_", "-")}`;
+  return source === "file" ? `keyrack.toml: ${fileKey(name)}` : settingsTable[name].env;
+}
+
+function readConfigFile(
+  env: LoadInput["env"],
+  flags: NonNullable<LoadInput["flags"]>,
+  named: string | undefined,
+  cwd: string,
+): Partial<Record<SettingName, string>> {
+  const path = named ?? env.KEYRACK_CONFIG;
+  const guesses = [
+    join(cwd, "keyrack.toml"),
+    join(flags.data_dir ?? env.KEYRACK_DATA_DIR ?? "keyrack-data", "keyrack.toml"),
+  ];
+  const file = path ? resolve(cwd, path) : guesses.find((guess) => existsSync(guess));
+  if (!file) return {};
+  let parsed: Record<string, unknown>;
+  try {
+    parsed = parseToml(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new BadSetting(`${file}: ${(error as Error).message.split("\n")[0]}`);
+  }
+  const result: Partial<Record<SettingName, string>> = {};
+  for (const [key, value] of Object.entries(parsed)) {
+    const name = names.find((candidate) => fileKey(candidate) === key);
+    if (!name) throw new BadSetting(`${file}: unknown setting "${key}"${suggestion(key, names.map(fileKey))}`);
+    if (!["string", "number", "boolean"].includes(typeof value))
+      throw new BadSetting(`${file}: ${key} must be a string, a number or a boolean`);
+    result[name] = typeof value === "boolean" ? (value ? "on" : "off") : String(value);
+  }
+  return result;
+}
+
+/** Kubernetes and Docker links set KEYRACK_PORT=tcp://… where a service is named keyrack. */
+function isServiceLink(envName: string, value: string | undefined, warnings: string[]): boolean {
+  if (envName !== "KEYRACK_PORT" || !value?.startsWith("tcp://")) return false;
+  warnings.push(
+    "KEYRACK_PORT is ignored: it holds a tcp:// address, which Kubernetes sets for a service named keyrack. Rename the service.",
+  );
+  return true;
+}
+
+function checkEnvironment(env: LoadInput["env"]): string[] {
+  const known: string[] = [...names.map((name) => settingsTable[name].env), ...CLIENT_ENV];
+  const warnings: string[] = [];
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith("KEYRACK_") || name.startsWith("KEYRACK_TEST_") || known.includes(name)) continue;
+    const near = known.find((other) => editDistance(name, other) <= 2);
+    if (near) throw new BadSetting(`Unknown setting ${name}. Did you mean ${near}?`);
+    warnings.push(`Unknown environment variable ${name} is ignored.`);
+  }
+  return warnings;
+}

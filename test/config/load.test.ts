@@ -1,0 +1,73 @@
+// Loading settings: precedence, validation, and names that are misspelt.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { tempDir } from "../../harness/processes/cli.ts";
+import { loadSettings } from "../../src/config/load.ts";
+
+const load = (env: Record<string, string>) => loadSettings({ env, cwd: "/nowhere" });
+
+describe("settings", () => {
+  it("come from flags before the environment, the environment before keyrack.toml, and that before defaults", () => {
+    using at = tempDir();
+    writeFileSync(join(at.dir, "keyrack.toml"), 'port = 1\nhost = "10.0.0.1"\nregion = "eu"\nthrottle = false\n');
+    const { settings, raw } = loadSettings({
+      env: { KEYRACK_PORT: "2", KEYRACK_HOST: "10.0.0.2" },
+      flags: { port: "3" },
+      cwd: at.dir,
+    });
+    expect([settings.port, settings.host, settings.region, settings.throttle]).toEqual([3, "10.0.0.2", "eu", false]);
+    expect([raw.port, raw.host, raw.region, raw.log_level].map(({ source }) => source)).toEqual([
+      "flag",
+      "environment",
+      "file",
+      "default",
+    ]);
+  });
+
+  it("that are empty count as unset", () => {
+    expect(load({ KEYRACK_PORT: "" }).raw.port).toEqual({ value: "4747", source: "default" });
+  });
+
+  it.each([
+    ["KEYRACK_PUBLIC_URL", "ftp://x", "must be an http:// or https:// URL"],
+    ["KEYRACK_PUBLIC_URL", "https://x/?a=1", "must not have a query or a fragment"],
+    ["KEYRACK_SCANNER_KEYS_URL", "http://x", "must be an https:// URL"],
+    ["KEYRACK_DATABASE_URL", "mysql://x/y", "must be sqlite:FILE or postgres://USER@HOST/DATABASE"],
+    ["KEYRACK_REDIS_URL", "redis://a,http://b", "must be redis:// or rediss:// URLs, separated by commas"],
+    ["KEYRACK_MAIL_URL", "mailto:x", "must be file:DIR, smtp://…, smtps://… or log:"],
+    ["KEYRACK_BACKUP_EVERY", "0h", "must be a duration such as 30m, 24h or 7d, or off"],
+    ["KEYRACK_TRUST_PROXY", "10.0.0.0/33", '"10.0.0.0/33" is not an address or a CIDR range'],
+    ["KEYRACK_THROTTLE", "yes", "must be on or off"],
+    ["KEYRACK_METRICS", "9090", "must be off or HOST:PORT"],
+    ["KEYRACK_REGION", "EU", "must be 1 to 32 characters of a-z, 0-9 and -"],
+  ])("reject %s=%s", (name, value, message) => {
+    expect(() => load({ [name]: value })).toThrow(`${name}: ${message}`);
+  });
+
+  it("of another program are ignored with a warning, and misspelt ones are errors", () => {
+    expect(load({ KEYRACK_OPERATOR_IMAGE: "x" }).warnings).toEqual([
+      "Unknown environment variable KEYRACK_OPERATOR_IMAGE is ignored.",
+    ]);
+    expect(() => load({ KEYRACK_REGOIN: "eu" })).toThrow(
+      "Unknown setting KEYRACK_REGOIN. Did you mean KEYRACK_REGION?",
+    );
+  });
+
+  it("ignore the KEYRACK_PORT that Kubernetes sets for a service named keyrack", () => {
+    const { settings, warnings } = load({ KEYRACK_PORT: "tcp://10.0.0.1:4747" });
+    expect([settings.port, warnings.length]).toEqual([4747, 1]);
+  });
+});
+
+describe("keyrack.toml", () => {
+  it.each([
+    ['regoin = "eu"', 'unknown setting "regoin". Did you mean "region"?'],
+    ["port = [1]", "port must be a string, a number or a boolean"],
+    ["port = ", "Invalid TOML"],
+  ])("is rejected with %s", (text, message) => {
+    using at = tempDir();
+    writeFileSync(join(at.dir, "keyrack.toml"), `${text}\n`);
+    expect(() => loadSettings({ env: {}, cwd: at.dir })).toThrow(message);
+  });
+});
