@@ -1,12 +1,24 @@
-// Feed answers as the interface writes them, for tests that need no server. The ids of a key are made from its hash, so
-// the same key always has the same ones.
+// Feed responses and loaded policies for tests that need no server. The ids of a key are derived from its hash, so the
+// same key always has the same ids.
 
-import { createHash } from "node:crypto";
-import type { KeyEntry, PolicyDelta, PolicySnapshot, RemovedKey } from "../../src/kernel/policy/policy.ts";
+import { createHash, randomBytes } from "node:crypto";
+import { type Env, formatCredential } from "../../src/kernel/credentials.ts";
+import { SnapshotLoader } from "../../src/kernel/policy/loader.ts";
+import {
+  Decision,
+  decide,
+  type KeyEntry,
+  type Policy,
+  type PolicyDelta,
+  type PolicySnapshot,
+  type RemovedKey,
+} from "../../src/kernel/policy/policy.ts";
 
 export const WORKSPACE = "0190163d-8694-739b-aea5-966c26f8ad90";
 export const PROJECT = "0190163d-8694-739b-aea5-966c26f8ad91";
 export const TENANT = "0190163d-8694-739b-aea5-966c26f8ad92";
+export const EXPECTED = { projectId: PROJECT, env: null, maxKeys: 1000 };
+export const NOW = Date.parse("2026-11-15T00:00:00.000Z");
 const GENERATED = "2026-11-15T00:00:00.000Z";
 
 export const sha256Hex = (text: string) => createHash("sha256").update(text).digest("hex");
@@ -50,8 +62,28 @@ export function policySnapshot(keys: KeyEntry[], more: Partial<PolicySnapshot> =
   };
 }
 
-/** `changes` is loose on purpose: tests send what no server should. */
+/** `changes` is loosely typed: tests send what no server should. */
 export function policyDelta(since: number, version: number, changes: object[]): PolicyDelta {
   const { keys: _keys, next_cursor: _cursor, ...head } = policySnapshot([]);
   return { ...head, object: "policy_delta", since, version, changes: changes as PolicyDelta["changes"] };
+}
+
+export function keyUpsert(key: string, more: Partial<KeyEntry> = {}) {
+  return { change: "upsert" as const, ...keyEntry(key, more) };
+}
+
+export function mintKey(env: Env = "live"): string {
+  return formatCredential("api_key", env, randomBytes(24));
+}
+
+export function loadPolicy(...pages: unknown[]): Policy {
+  const loader = new SnapshotLoader(EXPECTED);
+  for (const page of pages) loader.add(page);
+  return loader.finish();
+}
+
+/** decide() at NOW. */
+export function judgeKey(policy: Policy | null, key: string, required: string[] = [], env: Env | null = null) {
+  const into = new Decision();
+  return { outcome: decide(into, policy, env, key, 0, required, () => NOW), into };
 }

@@ -1,9 +1,9 @@
-// The typed client speaks every shape of the declarations: path, query, body, answer, refusal.
+// The typed client supports every part of a declaration: path, query, body, response and error.
 import { expect, it } from "vitest";
 import { createClient, ApiError } from "../../src/client.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 
-it("calls routes with typed input and answers, and throws refusals with their code and details", async () => {
+it("calls routes with typed input and output, and throws error responses with code and details", async () => {
   await using r = await testInstance("sqlite");
   const w = await r.workspace();
   const client = createClient({ url: r.url, bearer: w.keys.sk_owner });

@@ -46,7 +46,7 @@ describe("the published vectors", () => {
     ["secret_key", "test", `krsk_test_${BODY}71d47aac`],
     ["session", null, `krses_${BODY}56351c9c`],
   ] as const) {
-    it(`${text.slice(0, -40)} is written and read as published`, () => {
+    it(`${text.slice(0, -40)} is formatted and parsed as published`, () => {
       expect(formatCredential(kind, env, counting)).toBe(text);
       expect(parseCredential(text)).toEqual({ kind, env, displayPrefix: `${text.slice(0, -40)}AAECAw` });
     });
@@ -64,7 +64,7 @@ describe("the published vectors", () => {
 });
 
 describe("every credential", () => {
-  it("is read back as what it was made, and only its own prefix and six characters are shown", () => {
+  it("round-trips, and its display prefix is the prefix and six characters", () => {
     fc.assert(
       fc.property(anyForm, any24, ([kind, env, prefix], random) => {
         const text = formatCredential(kind, env, random);
@@ -76,7 +76,7 @@ describe("every credential", () => {
     );
   });
 
-  it("is found whole in surrounding text by exactly one published pattern", () => {
+  it("is matched completely in surrounding text by exactly one published pattern", () => {
     fc.assert(
       fc.property(anyForm, any24, ([kind, env], random) => {
         const text = formatCredential(kind, env, random);
@@ -86,20 +86,20 @@ describe("every credential", () => {
     );
   });
 
-  it("is refused after a change of any one character", () => {
+  it("is rejected after a change of any one character", () => {
     fc.assert(
       fc.property(anyForm, any24, fc.nat(), printable, ([kind, env], random, at, char) => {
         const text = formatCredential(kind, env, random);
         const i = at % text.length;
         fc.pre(text[i] !== char);
-        // A CRC-32 sees every burst of up to 32 bits, so no single change can keep it right.
+        // CRC-32 detects every burst of up to 32 bits, so no single change keeps it valid.
         expect(parseCredential(text.slice(0, i) + char + text.slice(i + 1))).toBeNull();
       }),
       { numRuns: 5000 },
     );
   });
 
-  it("is refused with anything before or behind it, cut short, or with its CRC in upper case", () => {
+  it("is rejected with a prefix or suffix, truncated, or with its CRC in upper case", () => {
     fc.assert(
       fc.property(anyForm, any24, printable, ([kind, env], random, char) => {
         const text = formatCredential(kind, env, random);
@@ -112,21 +112,21 @@ describe("every credential", () => {
     );
   });
 
-  it("is refused under another prefix, even with the same body", () => {
+  it("is rejected under another prefix with the same body", () => {
     const text = `krev_${BODY}${crc32Hex(`krpr_${BODY}`)}`;
     expect(parseCredential(text)).toBeNull();
     expect(parseCredential(`krxx_${BODY}${crc32Hex(`krxx_${BODY}`)}`)).toBeNull();
     expect(parseCredential(`kr_prod_${BODY}${crc32Hex(`kr_prod_${BODY}`)}`)).toBeNull();
   });
 
-  it("needs a body of the alphabet even when the CRC is right", () => {
+  it("is rejected with a body outside the alphabet, even with a valid CRC", () => {
     const head = `kr_live_${BODY.slice(0, 31)}.`;
     expect(parseCredential(head + crc32Hex(head))).toBeNull();
   });
 });
 
-describe("reading", () => {
-  it("never throws and never accepts what was not made here", () => {
+describe("parsing", () => {
+  it("never throws and never accepts other text", () => {
     const anyText = fc.oneof(
       fc.string({ unit: "binary" }),
       fc.tuple(anyForm, fc.string({ unit: "binary", maxLength: 50 })).map(([[, , prefix], rest]) => prefix + rest),
@@ -159,32 +159,32 @@ describe("reading", () => {
     });
   }
 
-  it("shows nothing of a text without a known prefix", () => {
+  it("gives no display prefix for text without a known prefix", () => {
     expect(displayPrefix("hunter2hunter2")).toBe("");
   });
 });
 
-describe("writing", () => {
-  it("refuses the wrong number of random bytes", () => {
+describe("formatting", () => {
+  it("rejects the wrong number of random bytes", () => {
     expect(() => formatCredential("api_key", "live", new Uint8Array(23))).toThrow(RangeError);
     expect(() => formatInviteToken(WORKSPACE, new Uint8Array(25))).toThrow(RangeError);
   });
 
-  it("refuses an env where there is none, and none where there is one", () => {
+  it("rejects an env for a kind without one, and no env for a kind with one", () => {
     expect(() => formatCredential("session", "live", counting)).toThrow(RangeError);
     expect(() => formatCredential("api_key", null, counting)).toThrow(RangeError);
   });
 });
 
 describe("an invitation token", () => {
-  it("is the workspace id, a dot, the body and a CRC over all before it", () => {
+  it("is the workspace id, a dot, the body and a CRC over all of them", () => {
     const token = formatInviteToken(WORKSPACE, counting);
     expect(token).toBe(`${WORKSPACE}.${BODY}${crc32Hex(`${WORKSPACE}.${BODY}`)}`);
     expect(token).toHaveLength(77);
     expect(parseInviteToken(token)).toEqual({ workspace_id: WORKSPACE, secret: token.slice(37) });
   });
 
-  it("is refused after any one-character change, in the workspace id too", () => {
+  it("is rejected after any one-character change, including the workspace id", () => {
     fc.assert(
       fc.property(any24, fc.nat(76), printable, (random, i, char) => {
         const token = formatInviteToken(WORKSPACE, random);
@@ -195,11 +195,11 @@ describe("an invitation token", () => {
     );
   });
 
-  it("needs the dot even when the CRC is right", () => {
+  it("is rejected without the dot, even with a valid CRC", () => {
     expect(parseInviteToken(`${WORKSPACE}_${BODY}${crc32Hex(`${WORKSPACE}_${BODY}`)}`)).toBeNull();
   });
 
-  it("has one spelling: an upper-case workspace id is refused", () => {
+  it("has one spelling: an upper-case workspace id is rejected", () => {
     const id = "ABCDEF00-1111-4111-8111-111111111111";
     expect(parseInviteToken(`${id}.${BODY}${crc32Hex(`${id}.${BODY}`)}`)).toBeNull();
     expect(() => formatInviteToken(id, counting)).toThrow(RangeError);

@@ -14,7 +14,7 @@ describe("uuidv7", () => {
     expect(uuidv7(0x017f22e279b0, random)).toBe("017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
   });
 
-  it("is always a version 7 UUID that carries its millisecond", () => {
+  it("is always a version 7 UUID that contains its millisecond", () => {
     fc.assert(
       fc.property(anyMs, any10, (ms, random) => {
         const id = uuidv7(ms, random);
@@ -35,14 +35,14 @@ describe("uuidv7", () => {
     expect(changed.filter(Boolean)).toHaveLength(74);
   });
 
-  it("refuses a time it cannot hold and the wrong number of bytes", () => {
+  it("rejects a time out of range and the wrong number of bytes", () => {
     for (const ms of [-1, 2 ** 48, Number.NaN]) expect(() => uuidv7(ms, new Uint8Array(10))).toThrow(RangeError);
     expect(() => uuidv7(0, new Uint8Array(9))).toThrow(RangeError);
   });
 });
 
 describe("createIdGenerator", () => {
-  it("strictly increases whatever the clock does and whatever the random bytes are", () => {
+  it("strictly increases for any clock and any random bytes", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 3 })), fc.array(any10, { minLength: 1 }), (clock, randoms) => {
         let drawn = 0;
@@ -54,7 +54,7 @@ describe("createIdGenerator", () => {
     );
   });
 
-  it("moves on to the next millisecond when the random bits of this one are spent", () => {
+  it("uses the next millisecond when the random bits of this one overflow", () => {
     const next = createIdGenerator(() => new Uint8Array(10).fill(0xff));
     const [first, second] = [next(1000.9), next(1000)];
     expect(first).toBe("00000000-03e8-7fff-bfff-ffffffffffff");
@@ -73,7 +73,7 @@ describe("createIdGenerator", () => {
     expect(next(5)).toBe("00000000-0005-7001-8000-000000000001"); // carried once, not again
   });
 
-  it("gives 100 000 different ids in one millisecond without leaving it", () => {
+  it("generates 100 000 different ids within one millisecond", () => {
     const next = createIdGenerator((n) => randomBytes(n));
     const ids = Array.from({ length: 100_000 }, () => next(1_700_000_000_000));
     expect(new Set(ids).size).toBe(100_000);
@@ -94,7 +94,7 @@ describe("parseUuid", () => {
     "00000000-0000-0000-0000-000000000000",
     "ffffffff-ffff-ffff-ffff-ffffffffffff",
   ]) {
-    it(`reads ${text} in either case as lower case`, () => {
+    it(`parses ${text} in either case as lower case`, () => {
       expect(parseUuid(text)).toBe(text);
       expect(parseUuid(text.toUpperCase())).toBe(text);
     });
@@ -112,7 +112,7 @@ describe("parseUuid", () => {
     "919108f7-52d1-4320-cbac-f847db4148a8",
     "919108f7-52d1-4320-9bac-f847db4148ag",
   ]) {
-    it(`refuses ${JSON.stringify(text)}`, () => {
+    it(`rejects ${JSON.stringify(text)}`, () => {
       expect(parseUuid(text)).toBeNull();
     });
   }

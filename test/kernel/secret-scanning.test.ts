@@ -1,4 +1,4 @@
-// The patterns we publish for other people's scanners: they find every credential, whole, and little else.
+// The published patterns for secret scanners: they match every credential completely, and little else.
 import { readFileSync } from "node:fs";
 import { parse } from "smol-toml";
 import { describe, expect, it } from "vitest";
@@ -53,18 +53,18 @@ describe.each([
 ])("the patterns of %s", (_name, patterns) => {
   const found = (text: string): string[] => patterns.flatMap((p) => text.match(new RegExp(p, "g")) ?? []);
 
-  it("are two, and find every credential whole, wherever it stands", () => {
+  it("are two, and match every credential completely in any surrounding text", () => {
     expect(patterns).toHaveLength(2);
     for (const sample of SAMPLES) for (const place of PLACES) expect(found(place(sample))).toEqual([sample]);
   });
 
-  it("pass over what is not ours", () => {
+  it("do not match other tokens", () => {
     for (const text of NOT_OURS) expect(found(text), text).toEqual([]);
   });
 });
 
-describe("what is published for scanners", () => {
-  it("names a keyword that every credential holds: a rule is tried only where one stands", () => {
+describe("the published scanner rules", () => {
+  it("name a keyword that every credential contains: scanners try a rule only where one occurs", () => {
     for (const { keywords, regex } of [...gitleaks, ...trufflehog]) {
       for (const sample of SAMPLES.filter((text) => new RegExp(regex).test(text)))
         expect(
@@ -74,11 +74,11 @@ describe("what is published for scanners", () => {
     }
   });
 
-  it("captures nothing but the whole match in the rules: both tools take a group for the secret", () => {
+  it("capture nothing but the whole match: both tools take a group for the secret", () => {
     for (const { regex } of [...gitleaks, ...trufflehog]) expect(regex).not.toMatch(/\((?!\?:)/);
   });
 
-  it("shows a sample with a good CRC and one with a bad", () => {
+  it("include a sample with a valid CRC and one with an invalid CRC", () => {
     const shown = read("README.md").match(/kr_live_[A-Za-z0-9_-]{40}/g) ?? [];
     expect(shown.map((text) => parseCredential(text) !== null)).toEqual([true, false]);
   });

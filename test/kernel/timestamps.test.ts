@@ -20,7 +20,7 @@ describe("parseTimestamp", () => {
     ["1969-12-31T23:30-01:00", "1970-01-01T00:30:00.000Z"],
     ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"],
   ] as const) {
-    it(`reads ${text} as ${iso}`, () => {
+    it(`parses ${text} as ${iso}`, () => {
       expect(parseTimestamp(text)).toBe(Date.parse(iso));
     });
   }
@@ -58,7 +58,7 @@ describe("parseTimestamp", () => {
     ["a newline behind", "2026-11-14T09:30Z\n"],
     ["other digits", "２０２６-11-14T09:30Z"],
   ] as const) {
-    it(`refuses ${why}`, () => {
+    it(`rejects ${why}`, () => {
       expect(parseTimestamp(text)).toBeNull();
     });
   }
@@ -73,7 +73,7 @@ describe("parseTimestamp", () => {
     );
   });
 
-  it("finds a date valid exactly when the calendar has it", () => {
+  it("accepts a date exactly when it exists in the calendar", () => {
     const parts = fc.tuple(fc.integer({ min: 1970, max: 9999 }), fc.nat(13), fc.nat(32));
     fc.assert(
       fc.property(parts, ([year, month, day]) => {
@@ -87,7 +87,7 @@ describe("parseTimestamp", () => {
 });
 
 describe("formatTimestamp", () => {
-  it("is read back as the same millisecond, under any offset", () => {
+  it("round-trips to the same millisecond, with any offset", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: LAST }), (ms) => {
         expect(formatTimestamp(ms)).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -96,7 +96,7 @@ describe("formatTimestamp", () => {
     );
   });
 
-  it("refuses what four digits of year cannot hold", () => {
+  it("rejects years of more than four digits", () => {
     for (const ms of [-1, LAST + 1, Number.NaN]) expect(() => formatTimestamp(ms)).toThrow(RangeError);
   });
 });

@@ -66,8 +66,8 @@ describe("the examples of RFC 8785", () => {
   }
 });
 
-describe("canonical", () => {
-  it("keeps the value", () => {
+describe("canonicalize", () => {
+  it("preserves the value", () => {
     fc.assert(
       fc.property(anyJson, (value) => {
         expect(JSON.parse(canonicalize(value))).toEqual(JSON.parse(JSON.stringify(value)));
@@ -88,7 +88,7 @@ describe("canonical", () => {
     expect(canonicalize([{ b: 1, a: [] }, "x", {}])).toBe('[{"a":[],"b":1},"x",{}]');
   });
 
-  it("takes __proto__ as a key like any other", () => {
+  it("treats __proto__ like any other key", () => {
     expect(canonicalize(JSON.parse('{"b":1,"__proto__":{"a":2}}'))).toBe('{"__proto__":{"a":2},"b":1}');
   });
 

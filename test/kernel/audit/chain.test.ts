@@ -102,11 +102,11 @@ describe("a row's hash", () => {
     );
   });
 
-  it("ignores what is added at read time", () => {
+  it("ignores fields that are added at read time", () => {
     expect(canonicalAuditRow({ ...row1, v: 1, hash: "x", actor: null } as AuditRow)).toBe(canonicalAuditRow(row1));
   });
 
-  it("cannot be computed for what has no canonical form", () => {
+  it("cannot be computed for a value without a canonical form", () => {
     expect(() => canonicalAuditRow({ ...row1, action: "\ud800" })).toThrow(TypeError);
     expect(() => canonicalAuditRow({ ...row1, seq: Number.NaN })).toThrow(TypeError);
   });
@@ -117,7 +117,7 @@ describe("the chain verifier", () => {
     expect(verify(five, head)).toEqual({ checked: 5, broken_seq: null, reason: null });
   });
 
-  it("accepts an empty chain and stands at 64 zeros", () => {
+  it("accepts an empty chain, whose hash is 64 zeros", () => {
     for (const empty of [null, { seq: 0, hash: GENESIS_HASH }]) {
       expect(verify([], empty)).toEqual({ checked: 0, broken_seq: null, reason: null });
     }
@@ -130,7 +130,7 @@ describe("the chain verifier", () => {
     expect(verify(stored, head)).toEqual({ checked: 5, broken_seq: null, reason: null });
   });
 
-  it("refuses a stored payload text that is not the hashed one, down to a space", () => {
+  it("rejects a stored payload text that differs from the hashed one by a space", () => {
     const rows = changed(2, { payload_text: '{"n": 3}' });
     expect(verify(rows, head)).toEqual({ checked: 2, broken_seq: 3, reason: "hash_mismatch" });
   });
@@ -151,12 +151,12 @@ describe("the chain verifier", () => {
     ["a row past the head", chainOf(6), { checked: 6, broken_seq: 6, reason: "head_mismatch" }],
     ["no rows at all", [], { checked: 0, broken_seq: 1, reason: "head_mismatch" }],
   ] as const) {
-    it(`names ${why}`, () => {
+    it(`reports ${why}`, () => {
       expect(verify([...rows], head)).toEqual(expected);
     });
   }
 
-  it("names a head of the right seq and another hash", () => {
+  it("reports a head with the right seq and another hash", () => {
     expect(verify(five, { ...head, hash: GENESIS_HASH })).toEqual({
       checked: 5,
       broken_seq: 5,
@@ -164,17 +164,17 @@ describe("the chain verifier", () => {
     });
   });
 
-  it("names rows without any head", () => {
+  it("reports rows without a head", () => {
     expect(verify(five, null)).toEqual({ checked: 5, broken_seq: 1, reason: "head_mismatch" });
   });
 
-  it("a row that was changed and hashed again breaks at the row after it", () => {
+  it("reports a row that was changed and rehashed at the row after it", () => {
     const forged = { ...(five[2] as HashedRow), payload: { n: 33 } };
     const rows = changed(2, { payload: { n: 33 }, hash: sha256Hex(auditPreimage(forged)) });
     expect(verify(rows, head)).toEqual({ checked: 3, broken_seq: 4, reason: "prev_hash_mismatch" });
   });
 
-  it("keeps the first break whatever follows", () => {
+  it("keeps the first break", () => {
     const chain = createChainVerifier(sha256Hex);
     expect(chain.push(five[0] as HashedRow)).toBeNull();
     expect(chain.push(five[2] as HashedRow)).toBe("seq_gap");
@@ -183,7 +183,7 @@ describe("the chain verifier", () => {
     expect(chain).toMatchObject({ checked: 1, seq: 1, hash: five[0]?.hash, broken_seq: 2 });
   });
 
-  it("notices a change of any hashed field of any row, at that row", () => {
+  it("reports a change of any hashed field of any row at that row", () => {
     const fields = Object.keys(row1) as (keyof AuditRow)[];
     fc.assert(
       fc.property(fc.nat(4), fc.constantFrom(...fields), anyText, (at, field, value) => {

@@ -13,7 +13,7 @@ import {
 const anyBytes = fc.uint8Array({ maxLength: 100 });
 
 describe("hex and base64", () => {
-  it("write what Node's Buffer writes", () => {
+  it("encode like Node's Buffer", () => {
     fc.assert(
       fc.property(anyBytes, (bytes) => {
         const buffer = Buffer.from(bytes);
@@ -24,7 +24,7 @@ describe("hex and base64", () => {
     );
   });
 
-  it("read back what they wrote", () => {
+  it("round-trip", () => {
     fc.assert(
       fc.property(anyBytes, (bytes) => {
         expect(fromHex(toHex(bytes))).toEqual(bytes);
@@ -34,7 +34,7 @@ describe("hex and base64", () => {
     );
   });
 
-  it("a base64 text that is read is the one spelling of its bytes", () => {
+  it("accept only the one base64 spelling of some bytes", () => {
     const nearBase64 = fc.string({ unit: fc.constantFrom(..."AQZaz09+/=-_ \n".split("")), maxLength: 9 });
     fc.assert(
       fc.property(nearBase64, (text) => {
@@ -51,13 +51,13 @@ describe("hex and base64", () => {
   });
 
   for (const text of ["AA", "AAA", "AB==", "AAF=", "A===", "====", "AA==\n", " AAAA", "AA-_", "AAA=AAA=", "é==="]) {
-    it(`refuses ${JSON.stringify(text)} as base64`, () => {
+    it(`rejects ${JSON.stringify(text)} as base64`, () => {
       expect(() => fromBase64(text)).toThrow(SyntaxError);
     });
   }
 
   for (const text of ["0", "0g", "0x00", " 00", "00\n"]) {
-    it(`refuses ${JSON.stringify(text)} as hex`, () => {
+    it(`rejects ${JSON.stringify(text)} as hex`, () => {
       expect(() => fromHex(text)).toThrow(SyntaxError);
     });
   }

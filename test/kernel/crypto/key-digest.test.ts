@@ -1,4 +1,4 @@
-// The fused pass against node:crypto and the plain key format: same keys in, same verdict and same hash out.
+// The fused validation and hash, compared with node:crypto and parseCredential: the same verdict and the same hash.
 
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
@@ -18,7 +18,7 @@ const VECTOR_HASH = "497e9e0756b3eec0102bb5861521c4323fda5495303e6ae1f7e927ae234
 const digestHex = () => Buffer.from(Int32Array.from(DIGEST).buffer).swap32().toString("hex");
 const mint = (env: "live" | "test") => formatCredential("api_key", env, randomBytes(24));
 
-describe("the fused pass", () => {
+describe("digestApiKey", () => {
   it("hashes the published vector", () => {
     expect(digestApiKey(VECTOR, 0)).toBe(LIVE_KEY);
     expect(digestHex()).toBe(VECTOR_HASH);
@@ -34,7 +34,7 @@ describe("the fused pass", () => {
     }
   });
 
-  it("accepts exactly what the key format accepts, whichever single character is changed", () => {
+  it("accepts exactly what parseCredential accepts, with any single character changed", () => {
     const others = ["A", "a", "0", "f", "g", "-", "_", "+", "/", "=", " ", "\n", "\0", "é", "Á", "Ł", "😀"];
     for (let at = 0; at < VECTOR.length; at++) {
       for (const other of others) {
@@ -45,13 +45,13 @@ describe("the fused pass", () => {
     }
   });
 
-  it("refuses a character whose low seven bits would be right", () => {
+  it("rejects a character whose low seven bits would be valid", () => {
     const shifted = VECTOR.slice(0, 20) + String.fromCharCode(VECTOR.charCodeAt(20) + 128) + VECTOR.slice(21);
     const wide = VECTOR.slice(0, 20) + String.fromCharCode(VECTOR.charCodeAt(20) + 0x100) + VECTOR.slice(21);
     expect([digestApiKey(shifted, 0), digestApiKey(wide, 0)]).toEqual([NOT_A_KEY, NOT_A_KEY]);
   });
 
-  it("refuses an upper-case checksum, other credentials and other lengths", () => {
+  it("rejects an upper-case checksum, other credentials and other lengths", () => {
     const upper = VECTOR.slice(0, 40) + VECTOR.slice(40).toUpperCase();
     const secret = formatCredential("secret_key", "live", randomBytes(24));
     const texts = [upper, secret, `${VECTOR}0`, VECTOR.slice(1), VECTOR.slice(0, 47), "", " ".repeat(48)];
@@ -61,10 +61,10 @@ describe("the fused pass", () => {
   });
 });
 
-describe("a text of one block", () => {
+describe("digestSingleBlock", () => {
   const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
 
-  it("is hashed as node:crypto does, whatever was hashed before it", () => {
+  it("equals node:crypto, regardless of what was hashed before", () => {
     for (let length = 0; length <= 55; length++) {
       const text = randomBytes(55).toString("base64url").slice(0, length);
       expect(`${length}: ${digestSingleBlock(text)} ${digestHex()}`).toBe(`${length}: true ${sha256(text)}`);
@@ -74,7 +74,7 @@ describe("a text of one block", () => {
     }
   });
 
-  it("is left to others where it is longer or not ASCII, and what was hashed last stays", () => {
+  it("returns false for longer or non-ASCII text, and leaves the last digest unchanged", () => {
     digestSingleBlock("the last one");
     for (const text of ["x".repeat(56), "é", "x\u0080", "Ł", "😀", `${"x".repeat(54)}ÿ`]) {
       expect([text, digestSingleBlock(text), digestHex()]).toEqual([text, false, sha256("the last one")]);

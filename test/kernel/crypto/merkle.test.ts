@@ -6,7 +6,7 @@ import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 
 const hash = (bytes: Uint8Array): Uint8Array => new Uint8Array(createHash("sha256").update(bytes).digest());
 
-/** RFC 6962 §2.1 word for word: split at the largest power of two smaller than n. */
+/** RFC 6962 §2.1 literally: splits at the largest power of two smaller than n. */
 function naiveRoot(leaves: Uint8Array[]): Uint8Array {
   const [first] = leaves;
   if (!first) return hash(new Uint8Array(0));
@@ -39,7 +39,7 @@ const roots = [
 
 describe("MerkleTree", () => {
   for (const [size, root] of roots.entries()) {
-    it(`has the known root at size ${size}, as the recursive definition has`, () => {
+    it(`has the known root at size ${size}, equal to the recursive definition`, () => {
       const tree = treeOf(leaves.slice(0, size));
       expect(tree.size).toBe(size);
       expect(toHex(tree.root())).toBe(root);
@@ -56,7 +56,7 @@ describe("MerkleTree", () => {
     }
   });
 
-  it("goes on from a saved frontier as if it had never stopped", () => {
+  it("continues from a saved frontier", () => {
     const anyLeaves = fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 40 });
     fc.assert(
       fc.property(anyLeaves, anyLeaves, (before, after) => {
@@ -74,7 +74,7 @@ describe("MerkleTree", () => {
     );
   });
 
-  it("refuses a frontier that does not belong to the size", () => {
+  it("rejects a frontier that does not match the size", () => {
     const root = new Uint8Array(32);
     for (const saved of [
       { size: 1, frontier: [] },
@@ -87,7 +87,7 @@ describe("MerkleTree", () => {
     }
   });
 
-  it("cannot be given a node for a leaf: the two are hashed apart", () => {
+  it("hashes leaves and nodes differently, so that a node cannot pass for a leaf", () => {
     const [a, b] = [hash(Uint8Array.of(1)), hash(Uint8Array.of(2))];
     const inner = Uint8Array.of(...treeOf([a]).root(), ...treeOf([b]).root());
     expect(treeOf([inner]).root()).not.toEqual(treeOf([a, b]).root());

@@ -57,7 +57,7 @@ describe("the published checkpoint", () => {
     expect(key).toEqual({ name: NAME, keyId: id, publicKey: publicBytes(7) });
   });
 
-  it("is signed as Ed25519, which is deterministic, signs it", () => {
+  it("has the Ed25519 signature, which is deterministic", () => {
     expect(note).toBe(
       `${text}\n— ${NAME} o1IpMtQWzhW9yTtAvuwZD5GicSy4r71SISqFqReiFcFt564k/v167mUU6wcEU8dsCEdJekumjFa9ESSsMnoqxFSZLQY=\n`,
     );
@@ -65,7 +65,7 @@ describe("the published checkpoint", () => {
   });
 });
 
-describe("a note from elsewhere", () => {
+describe("a note of another implementation", () => {
   // The example of golang.org/x/mod/sumdb/note.
   const goText =
     "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n";
@@ -82,7 +82,7 @@ describe("a note from elsewhere", () => {
 });
 
 describe("openNote", () => {
-  it("refuses any change of one character in the signed text", () => {
+  it("rejects a change of any character in the signed text", () => {
     fc.assert(
       fc.property(fc.nat(text.length - 1), fc.constantFrom(..."0aZ/\n ".split("")), (i, char) => {
         fc.pre(text[i] !== char);
@@ -91,26 +91,26 @@ describe("openNote", () => {
     );
   });
 
-  it("passes over further lines: other names, and our name under another key id", () => {
+  it("ignores further signatures: other names, and our name with another key id", () => {
     const others = line("witness.example/w1", new Uint8Array(76)) + line(NAME, new Uint8Array(2424));
     expect(openNote(note + others, key, verify)).toBe(text);
     expect(openNote(note.replace(`${text}\n`, `${text}\n${others}`), key, verify)).toBe(text);
     expect(parseNote(note + others)?.signatures).toHaveLength(3);
   });
 
-  it("refuses a note with a second, bad signature under our own key", () => {
+  it("rejects a note with a second, bad signature of our key", () => {
     const bad = new Uint8Array(68);
     bad.set(key.keyId);
     expect(openNote(note + line(NAME, bad), key, verify)).toBeNull();
   });
 
-  it("refuses a signature by another key under our name and key id", () => {
+  it("rejects a signature of another key under our name and key id", () => {
     expect(openNote(formatNote(text, NAME, id, sign(null, utf8(text), privateKeyOf(8))), key, verify)).toBeNull();
   });
 });
 
 describe("parseNote", () => {
-  it("takes the last empty line as the border", () => {
+  it("splits at the last empty line", () => {
     const poem = "one\n\ntwo\n";
     expect(parseNote(formatNote(poem, "a", id, new Uint8Array(64)))?.text).toBe(poem);
   });
@@ -131,12 +131,12 @@ describe("parseNote", () => {
     ["a lone surrogate", `\ud800${note}`],
     ["more lines than anyone signs", note + line("w", new Uint8Array(68)).repeat(64)],
   ] as const) {
-    it(`refuses ${why}`, () => {
+    it(`rejects ${why}`, () => {
       expect(parseNote(broken)).toBeNull();
     });
   }
 
-  it("answers null for noise and never throws", () => {
+  it("returns null for noise and never throws", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom(..."a1=+/ —\n\r".split("")), minLength: 1, maxLength: 60 }),
@@ -161,12 +161,12 @@ describe("parseVkey", () => {
     ["a newline behind", `${VKEY}\n`],
     ["nothing", ""],
   ] as const) {
-    it(`refuses ${why}`, () => {
+    it(`rejects ${why}`, () => {
       expect(parseVkey(broken, sha256)).toBeNull();
     });
   }
 
-  it("reads every key that vkey wrote, plus signs in the base64 included", () => {
+  it("parses every key of formatVkey, including plus signs in the base64", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (publicKey) => {
         expect(parseVkey(formatVkey("a.example/x", publicKey, sha256), sha256)?.publicKey).toEqual(publicKey);
@@ -174,7 +174,7 @@ describe("parseVkey", () => {
     );
   });
 
-  it("vkey refuses a name with a space or a plus", () => {
+  it("formatVkey rejects a name with a space or a plus", () => {
     for (const name of ["", "a b", "a+b", "a\u00a0b"]) {
       expect(() => formatVkey(name, publicBytes(7), sha256)).toThrow(RangeError);
     }
@@ -182,7 +182,7 @@ describe("parseVkey", () => {
 });
 
 describe("parseCheckpoint", () => {
-  it("reads what formatCheckpoint wrote, and passes over extension lines", () => {
+  it("parses the output of formatCheckpoint, and ignores extension lines", () => {
     const expected = { origin: NAME, size: 2, root: fromBase64(ROOT) };
     expect(parseCheckpoint(text)).toEqual(expected);
     expect(parseCheckpoint(`${text}extension\n`)).toEqual(expected);
@@ -198,12 +198,12 @@ describe("parseCheckpoint", () => {
     ["a short root", text.replace(ROOT, ROOT.slice(4))],
     ["no origin", text.slice(NAME.length)],
   ] as const) {
-    it(`refuses ${why}`, () => {
+    it(`rejects ${why}`, () => {
       expect(parseCheckpoint(broken)).toBeNull();
     });
   }
 
-  it("formatCheckpoint refuses what could not be read back", () => {
+  it("formatCheckpoint rejects what could not be parsed", () => {
     const root = new Uint8Array(32);
     expect(() => formatCheckpoint("", 1, root)).toThrow(RangeError);
     expect(() => formatCheckpoint("a\nb", 1, root)).toThrow(RangeError);

@@ -1,4 +1,4 @@
-// The key table against a plain Map, through growth, clusters that wrap around and years of churn in miniature.
+// The key table compared with a plain Map: growth, clusters that wrap around, and churn.
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { EXPIRY, KeyTable, PROFILE, ROW, TENANT } from "../../../src/kernel/poli
 import { TenantTable } from "../../../src/kernel/policy/tenant-table.ts";
 import { digestToWords, uuidToWords, wordsToUuid } from "../../../src/kernel/crypto/word-codec.ts";
 
-/** A row whose digest starts with `first` (its home) and is told apart from others only by its last word. */
+/** A row whose digest starts with `first` (its home) and differs from others only in its last word. */
 function rowOf(first: number, last: number, mark: number): Int32Array {
   const row = new Int32Array(ROW);
   row[0] = first;
@@ -17,12 +17,12 @@ function rowOf(first: number, last: number, mark: number): Int32Array {
   return row;
 }
 
-// Three homes at the very end of the table and one at its start: every cluster wraps.
+// Three homes at the end of the table and one at its start: every cluster wraps around.
 const homes = fc.constantFrom(-1, -2, 0x7fffffff, 0);
 const step = fc.record({ put: fc.boolean(), first: homes, last: fc.integer({ min: 0, max: 12 }), mark: fc.nat(1000) });
 
 describe("the key table", () => {
-  it("holds what a Map would after any mix of puts and removals, in clusters that wrap", () => {
+  it("equals a Map after any mix of puts and removals, in clusters that wrap around", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120, size: "max" }), (steps) => {
         const table = new KeyTable();
@@ -50,7 +50,7 @@ describe("the key table", () => {
     );
   });
 
-  it("loses none of its rows as it grows, those that made it grow included", () => {
+  it("loses no row when it grows, including the row that made it grow", () => {
     const table = new KeyTable();
     const rows = Array.from({ length: 3_000 }, (_, i) => rowOf(Math.imul(i, 0x9e3779b1), i, i));
     for (const [i, row] of rows.entries()) {
@@ -60,7 +60,7 @@ describe("the key table", () => {
     expect(rows.filter((row, i) => table.words[table.find(row) + TENANT] !== i)).toEqual([]);
   });
 
-  it("tells apart digests that differ in any one of their eight words", () => {
+  it("distinguishes digests that differ in any one of their eight words", () => {
     const table = new KeyTable();
     const row = rowOf(5, 6, 7);
     table.put(row);
@@ -71,7 +71,7 @@ describe("the key table", () => {
     }
   });
 
-  it("grows to a hundred thousand rows and stays under 110 bytes a row", () => {
+  it("takes under 110 bytes per row at a hundred thousand rows", () => {
     const table = new KeyTable();
     for (let i = 0; i < 100_000; i++) table.put(rowOf(Math.imul(i, 0x9e3779b1), i, i));
     expect(table.count).toBe(100_000);
@@ -80,7 +80,7 @@ describe("the key table", () => {
       expect(table.find(rowOf(Math.imul(i, 0x9e3779b1), i, 0))).toBeGreaterThan(-1);
   });
 
-  it("never gets slower to miss in, however many keys came and went", () => {
+  it("does not make misses slower after any number of insertions and removals", () => {
     const table = new KeyTable(1000);
     for (let i = 0; i < 200_000; i++) {
       table.put(rowOf(Math.imul(i, 0x9e3779b1), i, 1));
@@ -93,7 +93,7 @@ describe("the key table", () => {
     expect(table.find(rowOf(1, 1, 1))).toBeLessThan(0);
   });
 
-  it("keeps expiries through growth", () => {
+  it("keeps expiries when it grows", () => {
     const table = new KeyTable();
     const row = rowOf(1, 1, 1);
     new Float64Array(row.buffer)[EXPIRY >> 1] = 1_789_000_000_123;
@@ -104,7 +104,7 @@ describe("the key table", () => {
 });
 
 describe("tenants", () => {
-  it("are held once, counted, and forgotten with their last key, whatever the order", () => {
+  it("are stored once, counted, and removed with their last key, in any order", () => {
     const ids = Array.from({ length: 300 }, (_, i) => Int32Array.of(0x01901640, 0x7000, i % 3, Math.imul(i, 1 << 20)));
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(299), fc.boolean()), { maxLength: 400, size: "max" }), (steps) => {
@@ -126,7 +126,7 @@ describe("tenants", () => {
 });
 
 describe("many tenants", () => {
-  it("are all found again after their table has grown several times, and nobody takes another's place", () => {
+  it("are all found after their table has grown several times, each under its own number", () => {
     const tenants = new TenantTable();
     const ids = Array.from({ length: 5_000 }, (_, i) => Int32Array.of(i, Math.imul(i, 0x9e3779b1), 7, i >> 3));
     const taken = ids.map((words) => tenants.acquire(words, 0));
@@ -142,7 +142,7 @@ describe("many tenants", () => {
 });
 
 describe("interned values", () => {
-  it("are made once and forgotten with their last user", () => {
+  it("are created once and removed with their last reference", () => {
     let made = 0;
     const interned = new Interner((key) => {
       made++;
@@ -160,7 +160,7 @@ describe("interned values", () => {
 });
 
 describe("ids as words", () => {
-  it("come back as the text they were", () => {
+  it("round-trip to the same text", () => {
     fc.assert(
       fc.property(fc.uuid(), (id) => {
         const words = new Int32Array(4);
@@ -170,7 +170,7 @@ describe("ids as words", () => {
     );
   });
 
-  it("are refused in any other form", () => {
+  it("are rejected in any other form", () => {
     const good = "0190163d-8694-739b-aea5-966c26f8ad91";
     const words = new Int32Array(8);
     const bad = [

@@ -1,18 +1,18 @@
-// The tenants of a policy's keys against a plain map, with ids that mostly want the same place.
+// The tenant table compared with a plain Map, with ids that mostly collide.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { TenantTable } from "../../../src/kernel/policy/tenant-table.ts";
 import { wordsToUuid } from "../../../src/kernel/crypto/word-codec.ts";
 
-/** Last words whose places in a small table are the last three and the first three: clusters mix, and wrap around. */
+/** Last words whose homes in a small table are the last three and the first three: clusters merge and wrap around. */
 const crowded = Array.from({ length: 5_000 }, (_, word) => word).filter(
   (word) => ((Math.imul(word, 0x9e3779b1) >>> 7) + 3) % 128 < 6,
 );
 const words = (n: number): Int32Array => Int32Array.of(n, ~n, 0, crowded[n] ?? n);
 const TEXTS = Array.from({ length: 41 }, (_, n) => wordsToUuid(words(n), 0));
 
-describe("Tenants", () => {
-  it("names each id once while somebody uses it, and counts as a plain map does", () => {
+describe("TenantTable", () => {
+  it("stores each referenced id once, and counts like a Map", () => {
     const step = fc.record({ id: fc.nat(40), drop: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 300, size: "max" }), (steps) => {
@@ -39,7 +39,7 @@ describe("Tenants", () => {
     );
   });
 
-  it("finds every one of thousands again, and gives the number of one that left to the next", () => {
+  it("finds each of thousands of ids, and reuses the number of a removed one", () => {
     const tenants = new TenantTable();
     const numbers = Array.from({ length: 3_000 }, (_, n) => tenants.acquire(words(n), 0));
     expect(numbers).toEqual(Array.from({ length: 3_000 }, (_, n) => n + 1));

@@ -21,7 +21,7 @@ const rules: fc.Arbitrary<Window> = fc.record({
 const many = { numRuns: 5_000 };
 
 describe("spans", () => {
-  it("are exact: the doubles agree with whole-number arithmetic for every time and window", () => {
+  it("are exact: doubles equal integer arithmetic for every time and window", () => {
     fc.assert(
       fc.property(times, windows, (t, window_ms) => {
         expect(spanAt({ algorithm: "sliding", window_ms }, t)).toBe(Number((BigInt(t) * 60n) / BigInt(window_ms)));
@@ -31,7 +31,7 @@ describe("spans", () => {
     );
   });
 
-  it("are exact at the very edges, where a rounding error would show", () => {
+  it("are exact at the edges, where a rounding error would appear", () => {
     fc.assert(
       fc.property(times, windows, (near, window_ms) => {
         const rule = { algorithm: "sliding", window_ms } as const;
@@ -56,7 +56,7 @@ describe("spans", () => {
     );
   });
 
-  it("count everything younger than the window, and nothing older than it and a 60th", () => {
+  it("count everything younger than the window, and nothing older than 61/60 of it", () => {
     fc.assert(
       fc.property(times, windows, (t, window_ms) => {
         const rule = { algorithm: "sliding", window_ms } as const;
@@ -77,7 +77,7 @@ describe("spans", () => {
 });
 
 describe("leases", () => {
-  it("live at most a tenth of every window, ten seconds, and never into the next fixed window", () => {
+  it("last at most a tenth of every window, at most ten seconds, and never into the next fixed window", () => {
     fc.assert(
       fc.property(times, fc.array(rules, { minLength: 1, maxLength: 8 }), (now, all) => {
         const end = leaseEnd(all, now);
@@ -93,7 +93,7 @@ describe("leases", () => {
     );
   });
 
-  it("count until their end and a whole window more, and book at most six sub-windows ahead", () => {
+  it("count until a whole window after their end, and book at most six sub-windows ahead", () => {
     fc.assert(
       fc.property(times, rules, (now, rule) => {
         const end = leaseEnd([rule], now);
@@ -115,7 +115,7 @@ describe("denials", () => {
     expect(limitedBy([0, 0, 7], 2)).toBe(-1);
   });
 
-  it("round the wait up, never below a second, and know when waiting never helps", () => {
+  it("round the wait up to at least a second, and have none where waiting never helps", () => {
     expect(retryAfterSeconds(1)).toBe(1);
     expect(retryAfterSeconds(1_000)).toBe(1);
     expect(retryAfterSeconds(1_001)).toBe(2);
