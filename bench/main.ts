@@ -18,6 +18,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   scale: async () => (await import("./scale.ts")).scale(),
   feed: async () => (await import("./feed.ts")).feed(),
   parts: async () => (await import("./parts.ts")).parts(),
+  "fast-paths": async () => (await import("./fast-paths.ts")).fastPaths(),
   verify: async () => (await import("./verify.ts")).verify(),
   faults: async () => (await import("./faults.ts")).faults(),
   curves: async () => (await import("./curves.ts")).curves(write),

@@ -9,8 +9,37 @@ import type { LoadOptions } from "./client.ts";
 const BARE = new URL("./servers/bare.ts", import.meta.url).pathname;
 const ROUNDS = 3;
 
-const ours = (status: string, ask: (world: World) => LoadOptions | Promise<LoadOptions>) => () =>
-  onKeyrack([], async (world) => microsEach(world.pid, await ask(world), status));
+type Case = { status: string; request: (world: World) => LoadOptions | Promise<LoadOptions> };
+
+const bearer = (world: World) => ({ authorization: `Bearer ${world.bearer}` });
+
+/** The request that each row sends, and the status it expects. */
+export const CASES = {
+  "parts/healthz": { status: "200", request: ({ url }) => ({ url: `${url}/healthz` }) },
+  "parts/unchanged-poll": {
+    status: "304",
+    request: (world) => ({
+      url: `${world.url}/v1/policy/delta?project_id=${world.project_id}&since=1&node=bench`,
+      headers: bearer(world),
+    }),
+  },
+  "parts/get-by-id": { status: "200", request: readLoad },
+  "parts/check": {
+    status: "200",
+    request: (world) => ({
+      url: `${world.url}/v1/ratelimit/check`,
+      method: "POST",
+      headers: { ...bearer(world), "content-type": "application/json" },
+      body: bodyOf(world.project_id, world.tenant_id),
+    }),
+  },
+  "parts/mint": { status: "201", request: mintLoad },
+} satisfies Partial<Record<RowName, Case>>;
+
+const ours =
+  ({ status, request }: Case) =>
+  () =>
+    onKeyrack([], async (world) => microsEach(world.pid, await request(world), status));
 
 async function bare(method: "GET" | "POST"): Promise<number> {
   const server = await startPeer(BARE);
@@ -29,23 +58,14 @@ async function bare(method: "GET" | "POST"): Promise<number> {
 }
 
 export async function parts(): Promise<Row[]> {
-  const bearer = (world: World) => ({ authorization: `Bearer ${world.bearer}` });
   const seen = await interleave(ROUNDS, {
     bareGet: () => bare("GET"),
-    probe: ours("200", ({ url }) => ({ url: `${url}/healthz` })),
-    delta: ours("304", (world) => ({
-      url: `${world.url}/v1/policy/delta?project_id=${world.project_id}&since=1&node=bench`,
-      headers: bearer(world),
-    })),
-    read: ours("200", readLoad),
+    probe: ours(CASES["parts/healthz"]),
+    delta: ours(CASES["parts/unchanged-poll"]),
+    read: ours(CASES["parts/get-by-id"]),
     barePost: () => bare("POST"),
-    check: ours("200", (world) => ({
-      url: `${world.url}/v1/ratelimit/check`,
-      method: "POST",
-      headers: { ...bearer(world), "content-type": "application/json" },
-      body: bodyOf(world.project_id, world.tenant_id),
-    })),
-    mint: ours("201", mintLoad),
+    check: ours(CASES["parts/check"]),
+    mint: ours(CASES["parts/mint"]),
   });
   const row = (name: RowName, mine: number, peer: number): Row => ({
     name,

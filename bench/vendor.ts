@@ -30,7 +30,7 @@ export type World = {
 
 const BARE_MINT = JSON.stringify({ project_id: "x".repeat(36), tenant_id: "x".repeat(36), ...MINT });
 
-function worldOf(server: Running): World {
+export function worldOf(server: Running): World {
   const { url, pid } = server.ready;
   const { secret_key, project_id, tenant_id } = server.ready as unknown as Record<
     "secret_key" | "project_id" | "tenant_id",

@@ -1,0 +1,140 @@
+// The fast paths of the server, and the edit of the source that switches each off. The fast lane as a whole is measured by
+// `lanes`. test/house/fast-paths.test.ts checks that every edit still applies.
+export type Edit = {
+  file: string;
+  /** Null replaces the whole file. */
+  find: string | null;
+  put: string;
+};
+
+export const MEASURED = ["parts/unchanged-poll", "parts/get-by-id", "parts/check", "parts/mint"] as const;
+export type Measured = (typeof MEASURED)[number];
+
+export type Switch = { name: string; rows: readonly Measured[]; edits: readonly Edit[] };
+
+const edit = (file: string, find: string | null, put: string): Edit => ({ file, find, put });
+
+const STREAM_REQUEST = `
+import { IncomingMessage } from "node:http";
+import { StreamBody } from "../body.ts";
+export class FastRequest extends IncomingMessage {
+  #body = null;
+  readTo(sink) { (this.#body ??= StreamBody.of(this)).readTo(sink); }
+  discard() { (this.#body ??= StreamBody.of(this)).discard(); }
+}`;
+
+export const SWITCHES: readonly Switch[] = [
+  {
+    name: "request body without a stream (`http/fast/request.ts`)",
+    rows: ["parts/check", "parts/mint"],
+    edits: [edit("src/http/fast/request.ts", null, STREAM_REQUEST)],
+  },
+  {
+    name: "response head as one string (`http/fast/response.ts`)",
+    rows: ["parts/unchanged-poll", "parts/check"],
+    edits: [
+      edit(
+        "src/http/fast/response.ts",
+        "this.shouldKeepAlive && this.useChunkedEncodingByDefault ? headers.text() : null",
+        "null",
+      ),
+    ],
+  },
+  {
+    name: "header templates (`http/response.ts`)",
+    rows: ["parts/unchanged-poll", "parts/check"],
+    edits: [edit("src/http/response.ts", "if (Object.isFrozen(headers)) this.#templates.set(headers, template);", "")],
+  },
+  {
+    name: "idle connections scanned, no timer per response (`http/fast/connections.ts`)",
+    rows: ["parts/unchanged-poll", "parts/check"],
+    edits: [
+      edit("src/http/fast/connections.ts", "server.keepAliveTimeout = 0;", "server.keepAliveTimeout = KEEP_ALIVE_MS;"),
+    ],
+  },
+  {
+    name: "synchronous pipeline (`kernel/maybe-promise.ts`)",
+    rows: ["parts/unchanged-poll", "parts/check", "parts/get-by-id"],
+    edits: [
+      edit(
+        "src/http/pipeline.ts",
+        "if (!(value instanceof Promise)) return next(value);\n    value.then(",
+        "Promise.resolve(value).then(",
+      ),
+    ],
+  },
+  {
+    name: "parsed queries memoized (`http/input.ts`)",
+    rows: ["parts/unchanged-poll"],
+    edits: [
+      edit("src/http/input.ts", "endpoint.hot ? remembered.get(endpoint) : undefined", "undefined"),
+      edit("src/http/input.ts", "if (!endpoint.hot || query", "if (endpoint || query"),
+    ],
+  },
+  {
+    name: "validator of a check's body (`api/machine/fast-check.ts`)",
+    rows: ["parts/check"],
+    edits: [edit("src/api/machine/ratelimit.ts", "fastParseCheck)", "() => undefined)")],
+  },
+  {
+    name: "writer of a check's response (`api/machine/fast-check.ts`)",
+    rows: ["parts/check"],
+    edits: [edit("src/api/machine/ratelimit.ts", "write: writeResult", "write: (value) => JSON.stringify(value)")],
+  },
+  {
+    name: "validator of a new key's body (`api/vendor/fast-new-key.ts`)",
+    rows: ["parts/mint"],
+    edits: [edit("src/api/vendor/keys.ts", "  fastParseNewKey,\n", "  () => undefined,\n")],
+  },
+  {
+    name: "validator of `{id}` in a path (`api/schemas.ts`)",
+    rows: ["parts/get-by-id"],
+    edits: [edit("src/http/input.ts", "return tryFastPath(schema, params) ?? validate", "return validate")],
+  },
+  {
+    name: "own SHA-256 of credentials (`platform/crypto.ts`)",
+    rows: ["parts/get-by-id", "parts/mint"],
+    edits: [edit("src/platform/crypto.ts", "digestSingleBlock(input)", "false")],
+  },
+  {
+    name: "random bytes drawn for 32 secrets at a time (`domain/auth/new-credentials.ts`)",
+    rows: ["parts/mint"],
+    edits: [edit("src/domain/auth/new-credentials.ts", "const POOL_SECRETS = 32;", "const POOL_SECRETS = 1;")],
+  },
+  {
+    name: "reads memoized in a batch (`store/engine/query-memo.ts`)",
+    rows: ["parts/mint"],
+    edits: [
+      edit("src/store/engine/transaction.ts", "this.#batch ? this.#batch.memo.getOrRun(query, run) : run()", "run()"),
+    ],
+  },
+  {
+    name: "reads memoized in a snapshot (`store/engine/query-memo.ts`)",
+    rows: ["parts/get-by-id", "parts/mint"],
+    edits: [edit("src/store/sqlite/reader.ts", "this.#inSnapshot ? this.#memo.getOrRun(query, get) : get()", "get()")],
+  },
+  {
+    name: "one read transaction per event loop turn (`store/sqlite/reader.ts`)",
+    rows: ["parts/get-by-id", "parts/mint"],
+    edits: [edit("src/store/sqlite/reader.ts", "#useSnapshots = true;\n  /**", "#useSnapshots = false;\n  /**")],
+  },
+  {
+    name: "deferred inserts (`store/engine/transaction.ts`)",
+    rows: ["parts/mint"],
+    edits: [
+      edit(
+        "src/store/engine/transaction.ts",
+        "if (this.#batch) this.#batch.insertDeferred(query);\n    else await",
+        "await",
+      ),
+    ],
+  },
+  {
+    name: "ASCII read and written as latin1 (`http/body.ts`, `http/fast/response.ts`)",
+    rows: ["parts/check"],
+    edits: [
+      edit("src/http/body.ts", "if (isAscii(bytes)) return", "if (false) return"),
+      edit("src/http/fast/response.ts", 'length === body.length ? "latin1" : "utf8"', '"utf8"'),
+    ],
+  },
+];
