@@ -1,5 +1,5 @@
-// JSON Schema as our OpenAPI document uses it: values held against a schema, and values made from one. A keyword that
-// is not known here is an error, so that nothing is silently left unchecked.
+// JSON Schema as our OpenAPI document uses it: validates values, and generates them. An unknown keyword is an error, so
+// that nothing is silently left unchecked.
 import type { Random } from "./random.ts";
 
 export type Schema = { [keyword: string]: unknown };
@@ -85,7 +85,7 @@ function resolve(ref: string, root: Schema): Schema {
   return found;
 }
 
-/** What is wrong with a value, or null. `root` is the document that references point into. */
+/** The first violation, or null. `root` is the document that references point into. */
 export function problem(schema: Schema, value: unknown, root: Schema): string | null {
   for (const [keyword, argument] of Object.entries(schema)) {
     const check = CHECKS[keyword];
@@ -131,7 +131,7 @@ const PATTERNS: Record<string, (random: Random) => string> = {
 
 export type Known = { ids: readonly string[]; emails: readonly string[] };
 
-/** A value that meets the schema as far as it says; ids are taken from those known to exist. */
+/** A random value that the schema allows; ids are taken from those known to exist. */
 export function valueFor(schema: Schema, random: Random, known: Known, root: Schema): unknown {
   const { $ref, anyOf, const: constant, enum: choices, type, format, pattern } = schema as Record<string, never>;
   if ($ref !== undefined) return valueFor(resolve($ref, root), random, known, root);
@@ -173,7 +173,7 @@ function plainValue(type: string | undefined, schema: Schema, random: Random, kn
   return Object.fromEntries(chosen.map(([name, each]) => [name, valueFor(each, random, known, root)]));
 }
 
-/** Something else in the place of a value, or of a part of it. */
+/** Replaces a value, or a part of it, by something else. */
 export function spoiled(value: unknown, random: Random): unknown {
   if (Array.isArray(value) && value.length > 0 && random.int(0, 2) > 0) {
     const at = random.int(0, value.length - 1);

@@ -1,4 +1,4 @@
-// Seeded randomness for campaigns: a failure prints its seed, and the seed replays it.
+// Seeded randomness for campaigns: a failure prints its seed, and the seed repeats it.
 export type Random = {
   next: () => number;
   int: (min: number, max: number) => number;

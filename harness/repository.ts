@@ -4,7 +4,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const root = fileURLToPath(new URL("..", import.meta.url));
-/** Every folder that holds TypeScript of ours, except the examples, which import only what is published. */
+/** The folders with our TypeScript, except the examples, which import only published packages. */
 export const CODE_FOLDERS = ["src", "harness", "test", "prove", "bench", "tools"] as const;
 
 const SKIPPED = new Set(["node_modules", "dist"]);
@@ -81,7 +81,9 @@ function shortestCycle(graph: Map<string, string[]>, start: string): string[] | 
   return null;
 }
 
-/** The text of every comment, one entry each; good enough for our style, where `//` in a string never follows a space. */
+/**
+ * The text of every comment, one entry each; good enough for our style, where `//` in a string never follows a space.
+ */
 export function commentsIn(text: string): string[] {
   return [...text.matchAll(/\/\*[\s\S]*?\*\/|(?<=^|[\s;{(,])\/\/(?: .*)?$/gm)].map(([comment]) => comment);
 }

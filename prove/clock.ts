@@ -6,7 +6,7 @@ import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { auditLedger, Ledger, runLoad } from "./load.ts";
 import { seeded } from "../harness/random.ts";
-import { startLocalInstance, type Call, type Rig } from "../harness/instances/local-instance.ts";
+import { startLocalInstance, type Call, type LocalInstance } from "../harness/instances/local-instance.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 
@@ -20,7 +20,7 @@ const FLAGS = { ingest_events_per_minute: "100000000" } as const;
 /** An instance whose wall clock is set by hand; its own clock is made of it as in production. */
 class ClockRig {
   readonly #scratch: Scratch;
-  rig!: Rig;
+  rig!: LocalInstance;
   clock!: Clock;
   wallOffset = 0;
 

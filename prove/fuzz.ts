@@ -6,7 +6,7 @@ import { endpoints } from "../src/api/index.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
 import { fuzzSocket } from "./fuzz-socket.ts";
 import { seeded, type Random } from "../harness/random.ts";
-import { startLocalInstance, type Rig } from "../harness/instances/local-instance.ts";
+import { startLocalInstance, type LocalInstance } from "../harness/instances/local-instance.ts";
 import { NASTY, problem, spoiled, valueFor, type Schema } from "../harness/json-schema.ts";
 import { makePerson, makeWorld, must, type World } from "../harness/instances/world.ts";
 
@@ -23,7 +23,7 @@ export type Operation = {
 type Sent = { route: string; bearer: string | null; body: string | undefined; headers: Record<string, string> };
 /** Ids that exist, all of them and by what they are of. */
 type Ids = { ids: string[]; emails: string[]; kinds: Record<string, string[]> };
-type Stage = { rig: Rig; world: World; bearers: Record<string, string>; known: Ids };
+type Stage = { rig: LocalInstance; world: World; bearers: Record<string, string>; known: Ids };
 
 /** Requests on one workspace before a fresh one takes over: fuzzing revokes its own keys and deletes its own project. */
 const STAGE_ROUNDS = 250;
@@ -37,7 +37,7 @@ export const operations: Operation[] = Object.entries(document.paths as Record<s
     Object.entries(methods).map(([method, said]) => ({ method: method.toUpperCase(), path, ...said }) as Operation),
 );
 
-async function openStage(rig: Rig, dir: string, n: number): Promise<Stage> {
+async function openStage(rig: LocalInstance, dir: string, n: number): Promise<Stage> {
   const bootstrap = rig.app.bootstrap.token as string;
   const world = await makeWorld(rig.call, bootstrap, `fuzz-${n}`);
   const { key, project_id, tenant_id } = world;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { rounds, type Campaign } from "./campaign.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
-import { startLocalInstance, type Call, type Reply, type Rig } from "../harness/instances/local-instance.ts";
+import { startLocalInstance, type Call, type Reply, type LocalInstance } from "../harness/instances/local-instance.ts";
 import { makePerson, makeWorld, must, type Person, type World } from "../harness/instances/world.ts";
 import type { Scratch } from "../harness/databases/scratch.ts";
 
@@ -165,7 +165,7 @@ const RACES: Record<string, Race> = {
 };
 
 /** One instance on SQLite, two on PostgreSQL. */
-async function openRigs({ target, dir }: Scratch): Promise<Rig[]> {
+async function openRigs({ target, dir }: Scratch): Promise<LocalInstance[]> {
   const public_url = "https://keys.example.com"; // what a token is issued for: one name for both
   const first = await startLocalInstance({ target, dir, flags: { public_url } });
   if (target.kind === "sqlite") return [first];
@@ -188,7 +188,7 @@ export const races: Campaign = {
     const raw = await openRaw(scratch.target);
     try {
       let turn = 0;
-      const call: Call = (...args) => (rigs[turn++ % rigs.length] as Rig).call(...args);
+      const call: Call = (...args) => (rigs[turn++ % rigs.length] as LocalInstance).call(...args);
       const bootstrap = rigs[0]?.app.bootstrap.token as string;
       const world = await makeWorld(call, bootstrap, "races");
       const people = [0, 1].map((i) => makePerson(rigs[0]?.call as Call, scratch.dir, `person${i}@example.com`));

@@ -1,5 +1,5 @@
-// Debian's chromium under playwright-core, for tests of pages. Without one they are skipped with a loud line, or fail
-// where KEYRACK_TEST_REQUIRE names chromium.
+// Debian's chromium driven by playwright-core. Without it, browser tests are skipped with a warning, or fail
+// when KEYRACK_TEST_REQUIRE names chromium.
 import { execFileSync } from "node:child_process";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 
@@ -43,8 +43,8 @@ export function launchBrowser(): Promise<Browser> {
 export type Visit = AsyncDisposable & {
   page: Page;
   context: BrowserContext;
-  /** What the page's console and uncaught errors said; refused content (CSP) shows up here too. */
-  complaints: string[];
+  /** Console errors and uncaught errors of the page; content blocked by the CSP is among them. */
+  errors: string[];
 };
 
 export type VisitOptions = Parameters<Browser["newContext"]>[0];
@@ -53,10 +53,10 @@ export type VisitOptions = Parameters<Browser["newContext"]>[0];
 export async function visit(browser: Browser, url: string, options: VisitOptions = {}): Promise<Visit> {
   const context = await browser.newContext(options);
   const page = await context.newPage();
-  const complaints: string[] = [];
-  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-  page.on("pageerror", (error) => complaints.push(String(error)));
+  const errors: string[] = [];
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("pageerror", (error) => errors.push(String(error)));
   page.setDefaultTimeout(10_000);
   await page.goto(url);
-  return { page, context, complaints, [Symbol.asyncDispose]: () => context.close() };
+  return { page, context, errors, [Symbol.asyncDispose]: () => context.close() };
 }

@@ -1,5 +1,5 @@
-// A person at the pages behind the links: everything the browser asked for and complained of is kept, and looked at when
-// the visit ends.
+// A visitor of the pages that mail links to: requests and errors of the browser are recorded and checked when the visit
+// ends.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
@@ -8,7 +8,7 @@ import { visit, type VisitOptions } from "./browser.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Only what is wrong is asked for: to list what is right as well takes longer than to find out. */
+/** Violations only: listing what passes takes axe longer than finding it. */
 const RULES = {
   runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
   resultTypes: ["violations"],
@@ -21,13 +21,13 @@ export type Guest = AsyncDisposable & {
   title(): Promise<string>;
   /** Waits for the page with this heading. */
   at(title: string | RegExp): Promise<void>;
-  /** Everything but the last look: no violation, no token in an address, nothing kept in the browser. */
+  /** Checks the page except its final state: no violation, no token in an address, nothing stored in the browser. */
   expectClean(): Promise<void>;
 };
 
 export async function guest(browser: Browser, options: VisitOptions = {}): Promise<Guest> {
   const v = await visit(browser, "about:blank", options);
-  const { page, context, complaints } = v;
+  const { page, context, errors } = v;
   const asked: string[] = [];
   const secrets: string[] = [];
   context.on("request", (request) => {
@@ -53,7 +53,7 @@ export async function guest(browser: Browser, options: VisitOptions = {}): Promi
     at: (wanted) => page.getByRole("heading", { level: 1, name: wanted }).waitFor(),
     async expectClean() {
       expect(await page.evaluate("violations")).toEqual([]);
-      expect(complaints.filter((text) => !/^Failed to load resource: .* status of 4/.test(text))).toEqual([]);
+      expect(errors.filter((text) => !/^Failed to load resource: .* status of 4/.test(text))).toEqual([]);
       const shown = await page.evaluate<string>(
         "location.href + document.documentElement.outerHTML + document.referrer + JSON.stringify(history.state)",
       );
@@ -61,7 +61,7 @@ export async function guest(browser: Browser, options: VisitOptions = {}): Promi
       expect([...(kept as unknown[]), ...(await context.cookies())]).toEqual(["", 0, 0]);
       for (const secret of secrets.filter((text) => text !== "")) {
         expect(shown).not.toContain(secret);
-        // The browser's own note of a navigation has the fragment; what goes out over the wire never does.
+        // The browser's navigation record has the fragment; the request on the wire never does.
         expect(asked.map((url) => url.split("#")[0]).filter((url) => url?.includes(secret))).toEqual([]);
       }
     },
@@ -69,9 +69,9 @@ export async function guest(browser: Browser, options: VisitOptions = {}): Promi
   };
 }
 
-/** The page holds against axe's rules and fits its window. */
+/** Asserts that the page passes axe's rules and fits its window. */
 export async function expectAccessible(page: Page): Promise<void> {
-  // The page's policy refuses foreign scripts, so axe is put in by the debugger, not by the page.
+  // The page's policy blocks foreign scripts, so axe is injected by the debugger.
   const session = await page.context().newCDPSession(page);
   const { result: has } = await session.send("Runtime.evaluate", { expression: "typeof axe" });
   if (has.value === "undefined") await session.send("Runtime.evaluate", { expression: AXE });

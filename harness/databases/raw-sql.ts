@@ -1,4 +1,4 @@
-// A plain connection to a test's database, beside the store: for looking at what is really there, and for tampering.
+// A plain connection to a test's database, beside the store: to inspect what is really stored, and to tamper with it.
 import Database from "better-sqlite3";
 import { Client, TypeOverrides } from "pg";
 import type { DatabaseTarget } from "../../src/store/target.ts";
@@ -9,7 +9,7 @@ const BUSY_FOR_MS = 10_000;
 
 export type Raw = { all(sql: string, values?: readonly unknown[]): Promise<Row[]>; close(): Promise<void> };
 
-/** A connection for many statements; `$1` stands for the first value in either dialect. */
+/** A connection for many statements; `$1` is the first value in either dialect. */
 export async function openRaw(target: DatabaseTarget): Promise<Raw> {
   if (target.kind === "sqlite") {
     const db = new Database(target.file, { timeout: 0 });
@@ -22,7 +22,7 @@ export async function openRaw(target: DatabaseTarget): Promise<Raw> {
     return {
       all: async (sql, values = []) => {
         const rows = await whenFree(() => run(sql, values));
-        // A store in this process shows a stranger's write to its readers from their next turn on.
+        // A store in this process sees another connection's write from the next event-loop turn on.
         await new Promise((resolve) => setImmediate(resolve));
         return rows;
       },
@@ -49,7 +49,7 @@ export async function rawSql(target: DatabaseTarget, sql: string, values: (strin
   }
 }
 
-/** A write waits its turn without holding the event loop: the store it waits for may live in this very process. */
+/** Retries a locked write without blocking the event loop: the store that holds the lock may be in this process. */
 async function whenFree<T>(work: () => T): Promise<T> {
   for (const giveUp = Date.now() + BUSY_FOR_MS; ; ) {
     try {
@@ -61,7 +61,7 @@ async function whenFree<T>(work: () => T): Promise<T> {
   }
 }
 
-/** What stops honest code from changing the audit log stops a thief with the database for as long as this takes. */
+/** Drops the triggers that make the audit log append-only, as an attacker with database access would. */
 export async function dropAppendOnly(target: DatabaseTarget): Promise<void> {
   const names =
     target.kind === "sqlite"

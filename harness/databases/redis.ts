@@ -1,5 +1,5 @@
-// Finds or starts a Redis for tests. The shared one is never flushed: tests use a prefix of their own and delete it.
-// Whatever a test kills, pauses or flushes is a server it started itself, stopped by its pid.
+// Finds or starts a Redis for tests. The shared one is never flushed: tests use their own key prefix and delete it.
+// A test kills, pauses or flushes only servers that it started itself; they are stopped by process id.
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,13 +13,13 @@ export type OwnRedis = {
   url: string;
   port: number;
   signal(name: NodeJS.Signals): void;
-  /** Kills it at once, as a crash would; `start` brings an empty one back on the same port. */
+  /** SIGKILL, as in a crash; `start` starts an empty one on the same port. */
   kill(): Promise<void>;
   start(): Promise<void>;
   stop(): Promise<void>;
 };
 
-/** The Redis that tests may share, or null: then a loud line was printed, or KEYRACK_TEST_REQUIRE made it a failure. */
+/** The Redis that tests may share, or null after a warning; throws when KEYRACK_TEST_REQUIRE names redis. */
 export async function findRedis(): Promise<{ url: string; stop(): Promise<void> } | null> {
   const given = process.env["KEYRACK_TEST_REDIS_URL"];
   for (const url of given === undefined ? ["redis://127.0.0.1:6379"] : [given]) {
@@ -29,7 +29,7 @@ export async function findRedis(): Promise<{ url: string; stop(): Promise<void> 
   return startRedis();
 }
 
-/** A server of this test's own, or null as above when `redis-server` is not installed. */
+/** A server of the test's own, or null as above when `redis-server` is not installed. */
 export async function startRedis(args: string[] = []): Promise<OwnRedis | null> {
   const port = await freePort();
   let child = await launch(port, args);
@@ -55,7 +55,7 @@ export async function startRedis(args: string[] = []): Promise<OwnRedis | null> 
 
 export type DurableRedis = OwnRedis & { dir: string };
 
-/** A Redis that syncs every write before it answers; after `kill` and `start` it has all of them again. */
+/** A Redis that syncs every write before it replies; after `kill` and `start` it still has all of them. */
 export async function startDurableRedis(more: string[] = []): Promise<DurableRedis> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-redis-"));
   const redis = await startRedis(["--dir", dir, "--appendonly", "yes", "--appendfsync", "always", ...more]);
@@ -115,7 +115,7 @@ export async function deleteKeys(url: string, prefix: string): Promise<void> {
   client.disconnect();
 }
 
-/** Waits for something that another process does; the only waiting on the wall clock in these tests. */
+/** Polls for an effect of another process; the only use of the wall clock in these tests. */
 export async function until(done: () => Promise<boolean> | boolean, withinMs = 10_000): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await done())) {
@@ -162,7 +162,7 @@ async function listens(url: string): Promise<boolean> {
   });
 }
 
-/** A cluster node also listens ten thousand higher; both stay below the ports the kernel hands to outgoing connections. */
+/** A cluster node also listens on port + 10,000; both stay below the ephemeral port range. */
 async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(12_000, 22_000);

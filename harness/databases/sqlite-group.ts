@@ -1,4 +1,4 @@
-// The group commit on a SQLite file of its own, with one small thing to write.
+// A group commit on its own SQLite file, with one simple write.
 import { GroupCommit } from "../../src/store/engine/group-commit.ts";
 import { migrate } from "../../src/store/schema/migrate.ts";
 import { SqliteDriver } from "../../src/store/sqlite/driver.ts";

@@ -1,5 +1,5 @@
-// The idempotency stores a suite runs on: `for (const store of claimStores) describe(…)`. The Redis one is a server of
-// its own that flushes every write, started by `open` and ended by `close`.
+// The idempotency stores a suite runs on: `for (const store of claimStores) describe(…)`. The Redis one is its own
+// server that syncs every write, started by `open` and stopped by `close`.
 import { backends } from "../databases/backends.ts";
 import { testInstance, type TestInstanceOptions, type TestInstance } from "./test-instance.ts";
 import { startDurableRedis, type DurableRedis, type OwnRedis } from "../databases/redis.ts";
@@ -8,9 +8,9 @@ export { startDurableRedis, type DurableRedis } from "../databases/redis.ts";
 
 export type ClaimStoreUnderTest = {
   name: string;
-  /** A fresh instance; `beside` shares its predecessor's database and Redis. */
+  /** A fresh instance; `beside` shares the database and Redis of an earlier one. */
   open(options?: TestInstanceOptions): Promise<TestInstance>;
-  /** The Redis behind it, for suites that hurt it. */
+  /** Its Redis, for fault injection. */
   redis(): OwnRedis | undefined;
   close(): Promise<void>;
 };

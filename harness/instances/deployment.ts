@@ -1,5 +1,5 @@
-// One deployment that a test starts, stops, backs up and restores: a data dir and a database that outlive the process,
-// and an address that stays the same, so that clients find it again.
+// A deployment that a test starts, stops, backs up and restores: its data dir, database and port survive restarts, so
+// that clients reconnect.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -73,7 +73,7 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
   };
 }
 
-export type Shop = {
+export type WorkspaceSetup = {
   client: Client;
   secretKey: string;
   workspace_id: string;
@@ -83,7 +83,7 @@ export type Shop = {
 };
 
 /** A workspace with a project and a tenant, over HTTP. */
-export async function openShop(app: RunningInstance, slug: string): Promise<Shop> {
+export async function setUpWorkspace(app: RunningInstance, slug: string): Promise<WorkspaceSetup> {
   const boot = createClient({ url: app.url, bearer: app.bootstrap.token ?? "" });
   const made = await boot.call("POST /v1/workspaces", { body: { name: "Shop", slug } });
   const client = createClient({ url: app.url, bearer: made.secret_key.key });

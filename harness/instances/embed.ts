@@ -1,4 +1,4 @@
-// A workspace whose tenant's browser holds a token, and tokens made by hand for refusal tests.
+// A workspace whose tenant's browser has an embed token, and forged tokens for refusal tests.
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { SignJWT, type JWTHeaderParameters } from "jose";
 import { openPrivateKey } from "../../src/domain/vault/signing-keys.ts";
@@ -43,7 +43,9 @@ export type Forged = {
   key?: KeyObject;
 };
 
-/** Claims and header of a good token, changed as told and signed with the services's own key unless another is given. */
+/**
+ * A token with the claims and header of a valid one, overridden as given; signed with the instance's key by default.
+ */
 export async function forge(r: TestInstance, e: Embed, { header = {}, claims = {}, key }: Forged): Promise<string> {
   const [rawHeader = "", rawClaims = ""] = e.minted.token.split(".");
   const was = JSON.parse(Buffer.from(rawClaims, "base64url").toString()) as Record<string, unknown>;
@@ -64,7 +66,7 @@ export function strangerKey(): KeyObject {
   return createPrivateKey(privateKey.export({ format: "pem", type: "pkcs8" }));
 }
 
-/** A token in the plain: header and claims as given, no signature. */
+/** An unsigned token with the given header and claims. */
 export function unsigned(header: object, claims: object): string {
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
   return `${part(header)}.${part(claims)}.`;

@@ -1,4 +1,4 @@
-// A whole instance in this process: real HTTP on a given database, every answer held against its schema.
+// A whole instance in this process: real HTTP on a given database, every response validated against its schema.
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import type { Clock } from "../../src/domain/core/clock.ts";
@@ -12,7 +12,7 @@ import type { Flags } from "./services.ts";
 export type Reply = { status: number; headers: Headers; body: any; text: string };
 export type CallOptions = { headers?: Record<string, string>; bearer?: string | null; raw?: string };
 export type Call = (bearer: string | null, route: string, body?: unknown, options?: CallOptions) => Promise<Reply>;
-export type Rig = { app: RunningInstance; logs: string[]; call: Call };
+export type LocalInstance = { app: RunningInstance; logs: string[]; call: Call };
 export type LocalInstanceOptions = {
   target: DatabaseTarget;
   dir: string;
@@ -22,7 +22,7 @@ export type LocalInstanceOptions = {
   passwordCost?: PasswordCost | undefined;
 };
 
-/** Argon2 at next to no cost: most suites are not about it. */
+/** Argon2 at minimal cost: most suites are not about it. */
 const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
 
 /** KEYRACK_FAST_LANE=off runs a suite with h3 alone; every other setting is the harness's own. */
@@ -35,7 +35,7 @@ export async function startLocalInstance({
   flags,
   fatal,
   passwordCost,
-}: LocalInstanceOptions): Promise<Rig> {
+}: LocalInstanceOptions): Promise<LocalInstance> {
   const logs: string[] = [];
   const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
   const { settings } = loadSettings({
@@ -45,7 +45,7 @@ export async function startLocalInstance({
       port: "0",
       throttle: "off",
       database_url,
-      // A clock that is moved by days would make backups due in the middle of something else.
+      // A clock that a test moves by days would make backups due.
       backup_every: "off",
       restore_test_every: "off",
       ...LANE,

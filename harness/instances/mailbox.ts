@@ -1,4 +1,4 @@
-// The mail folder, read as a mailbox.
+// Reads the mail folder of a data dir as a mailbox.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -12,7 +12,7 @@ export function readMailbox(dir: string): ReceivedMail[] {
   } catch {
     // No mail yet, no folder.
   }
-  // Ids are time-ordered and strictly increase, even while the clock stands still.
+  // Ids are time-ordered and strictly increase, even while the clock does not move.
   const byId = (name: string): string => name.slice(-40);
   return names.toSorted((a, b) => (byId(a) < byId(b) ? -1 : 1)).map((name) => parseMail(join(dir, name)));
 }

@@ -1,4 +1,4 @@
-// People for tests: accounts, sessions and what is in their mailbox, through the real endpoints and the real mail folder.
+// Users for tests: accounts, sessions and mailboxes, through the real endpoints and the real mail folder.
 import { join } from "node:path";
 import { expect } from "vitest";
 import { readMailbox, type ReceivedMail } from "./mailbox.ts";
@@ -16,7 +16,7 @@ export function freshEmail(name = "person"): string {
   return `${name}-${process.pid}-${++made}@example.com`;
 }
 
-/** Every message in the folder, oldest first, once the worker has nothing left to do. */
+/** Every message in the folder, oldest first, once the scheduler is idle. */
 export async function receivedMail(r: TestInstance, to?: string): Promise<ReceivedMail[]> {
   await r.app.idle();
   const all = readMailbox(join(r.dataDir, "mail"));
@@ -58,7 +58,7 @@ export async function person(r: TestInstance, options: { verified?: boolean; ema
 
 export type Team = { id: string; slug: string; owner: Person; key: string };
 
-/** A workspace made by a person, who owns it. */
+/** A workspace created by a user, who owns it. */
 export async function team(r: TestInstance): Promise<Team> {
   const owner = await person(r);
   const slug = `team-${process.pid}-${++made}`;
@@ -67,7 +67,7 @@ export async function team(r: TestInstance): Promise<Team> {
   return { id: reply.body.workspace.id, slug, owner, key: reply.body.secret_key.key };
 }
 
-/** A verified person who has been invited and has accepted. */
+/** A verified user who has accepted an invitation. */
 export async function memberOf(r: TestInstance, team: Team, role: Role): Promise<Person> {
   const guest = await person(r);
   const invite = await r.call(team.owner.session, "POST /v1/invites", { email: guest.email, role });
@@ -87,7 +87,7 @@ export type AuditRow = {
 
 const NIL = "00000000-0000-0000-0000-000000000000";
 
-/** The rows of a chain, oldest first: the deployment's unless a workspace is named. */
+/** The rows of a chain, oldest first; of the deployment's chain by default. */
 export async function auditRows(r: TestInstance, workspace_id = NIL): Promise<AuditRow[]> {
   const rows = await r.sql("select * from audit_log where workspace_id = $1 order by seq", [workspace_id]);
   return rows.map((row) => ({ ...row, payload: JSON.parse(String(row.payload)) }) as unknown as AuditRow);

@@ -1,4 +1,4 @@
-// The policy feed of one project under test: an instance a describe, a workspace a test, and the calls a node makes.
+// The policy feed of one project under test: one instance per describe, one workspace per test, and a node's calls.
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Backend } from "../databases/backends.ts";
 import { testInstance, type Reply, type TestInstance, type Workspace } from "./test-instance.ts";
@@ -6,7 +6,7 @@ import { testInstance, type Reply, type TestInstance, type Workspace } from "./t
 export type Body = Record<string, unknown>;
 export type Entry = { key_id: string; change?: string } & Body;
 
-/** Call it in a describe; `now()` is what the test at hand has. */
+/** Call it in a describe; `now()` returns the current test's. */
 export function policyFeed(back: Backend) {
   let r: TestInstance;
   let w: Workspace;

@@ -1,4 +1,4 @@
-// One credential of each kind, and credentials that have ended, for suites that walk the authorisation matrix.
+// One credential of each kind, and ended ones, for suites that iterate over the authorisation matrix.
 import type { Column } from "../../src/http/access.ts";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { logIn, PASSWORD, person, type Person } from "./people.ts";
@@ -9,9 +9,9 @@ type Credential = { bearer: string | null; headers?: Record<string, string> };
 export type Principals = {
   workspace: Workspace;
   credentials: Partial<Record<Column, Credential>>;
-  /** Logs the people in again: an endpoint that ends sessions has been called. */
+  /** Logs the users in again, after a call that ended their sessions. */
   renew(): Promise<void>;
-  /** Every one of these must be answered 401. */
+  /** Each of these must get 401. */
   ended: Record<string, string>;
 };
 
@@ -45,7 +45,7 @@ async function join(r: TestInstance, workspace: Workspace, role: string): Promis
   return guest;
 }
 
-/** A token with every scope, presented from where it may be. */
+/** A token with every scope, presented from an allowed origin. */
 async function embedCredential(w: Workspace, tenant_id = w.tenant_id): Promise<Credential> {
   const origin = "https://app.example.com";
   await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: [origin] });

@@ -1,4 +1,4 @@
-// A secret scanner for tests: its own key pair in GitHub's form, and reports signed with it.
+// A secret scanner for tests: its own key pair in GitHub's format, and reports signed with it.
 import { generateKeyPairSync, sign } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import type { Reply, TestInstance } from "./test-instance.ts";
 
 export const ROUTE = "POST /v1/webhooks/scanner/secret_scanning";
 
-/** GitHub's published vector (decisions §15b). */
+/** The test vector that GitHub publishes for its secret scanning partners. */
 export const GITHUB = {
   identifier: "github-vector",
   body: '[{"token":"some_token","type":"some_type","url":"some_url"}]',
@@ -45,13 +45,13 @@ export function headersFor(
 
 export type Finding = { token: string; type?: string; url?: string; source?: string };
 
-/** Sends what a scanner would send: signed, as it stands. */
+/** Sends a signed report byte for byte. */
 export function report(r: TestInstance, findings: Finding[], family?: "Scanner" | "Github"): Promise<Reply> {
   const raw = JSON.stringify(findings);
   return r.call(null, ROUTE, undefined, { raw, headers: headersFor(raw, family) });
 }
 
-/** A folder with the keys file, gone at the end. */
+/** A folder with the keys file, removed at the end. */
 export function scannerKeysFile(): Disposable & { file: string } {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-scanner-"));
   const file = join(dir, "keys.json");

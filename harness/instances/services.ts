@@ -1,5 +1,5 @@
-// A Services without HTTP on a given database, with a clock that only its caller moves: for tests of the domain, and for
-// campaigns that need the domain and nothing around it.
+// Services without HTTP on a given database, with a manual clock: for tests of the domain, and for campaigns that need
+// only the domain.
 import { tmpdir } from "node:os";
 import { loadSettings } from "../../src/config/load.ts";
 import type { SettingName } from "../../src/config/settings.ts";
@@ -35,11 +35,11 @@ export type TestServices = AsyncDisposable & {
   target: DatabaseTarget;
   clock: TestClock;
   logged: Logged[];
-  /** What the store called fatal; the process would have ended. */
+  /** Errors the store reported as fatal; the process would have ended. */
   fatal: unknown[];
   /** Reads or writes the database on a connection of its own. */
   sql(text: string, values?: (string | number)[]): Promise<Row[]>;
-  /** A second process's view: another services on the same database (by another way, if one is given) and data dir. */
+  /** As a second process would have: other services on the same data dir and database (or another way to reach it). */
   another(target?: DatabaseTarget, flags?: Flags): Promise<TestServices>;
 };
 
@@ -97,7 +97,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     statusCache: { until: 0, status: undefined },
     mutationCounts: newMutationCounts(),
     shutdown: new AbortController(),
-  } satisfies Partial<Services> as Services; // what the domain alone never touches may be missing
+  } satisfies Partial<Services> as Services; // the domain alone does not use what is missing
   return {
     services,
     target,
@@ -110,7 +110,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   };
 }
 
-/** Makes a workspace and answers what its own secret key may do in it. */
+/** Creates a workspace and returns the context of its secret key. */
 export async function vendorOf(
   services: Services,
   env: Env = "live",

@@ -1,10 +1,10 @@
-// Everything a database keeps, as one text: for tests that look for what must not be in it.
+// Everything a database stores, as one text: for tests that search for what must not be in it.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect } from "vitest";
 import type { TestInstance } from "./test-instance.ts";
 
-/** Every byte the database keeps: its files, or each table as text. */
+/** Every byte of the database: its files, or each table as text. */
 export async function everythingStored(r: TestInstance): Promise<string> {
   if (r.target.kind === "sqlite") {
     const dir = dirname(r.target.file);
@@ -17,7 +17,7 @@ export async function everythingStored(r: TestInstance): Promise<string> {
   for (const { tablename } of tables) {
     const rows = await r.sql(`select t::text as row from "${String(tablename)}" t`);
     texts.push(...rows.map(({ row }) => String(row)));
-    // Bytes are shown in hex: look at what they spell, too.
+    // Bytes are shown in hex: add their text, too.
     const hex = rows.flatMap(({ row }) => [...String(row).matchAll(/\\x([0-9a-f]+)/g)].map(([, bytes = ""]) => bytes));
     texts.push(...hex.map((bytes) => Buffer.from(bytes, "hex").toString("latin1")));
   }

@@ -1,5 +1,5 @@
-// A whole instance for tests: real HTTP, a fresh database, a clock that only the test moves. Start one a describe
-// (`await using` or beforeAll/afterAll) and a workspace a test: workspaces share nothing.
+// A whole instance for tests: real HTTP, a fresh database, a manual clock. Start one per describe (`await using` or
+// beforeAll/afterAll) and one workspace per test: workspaces share nothing.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ export type Workspace = {
   project_id: string;
   tenant_id: string;
   call(as: As, route: string, body?: unknown, options?: CallOptions): Promise<Reply>;
-  /** The audit actions since the workspace was made ready for the test. */
+  /** The audit actions since the workspace was created for the test. */
   actions(): Promise<string[]>;
   /** A new key, minted as the owner. */
   mint(body?: Json): Promise<Json & { id: string; key: string }>;
@@ -96,7 +96,7 @@ async function makeWorkspace(app: RunningInstance, call: TestInstance["call"]): 
   const id = body.workspace.id as string;
   const owner = body.secret_key.key as string;
   const test = await call(owner, "POST /v1/secret_keys", { env: "test" });
-  // An admin's session mints a key without an owner's authority; sessions themselves are another suite's business.
+  // A key minted by an admin's session has no owner authority. Sessions themselves are tested elsewhere.
   const actor: SessionActor & { workspace_id: string; role: "admin" } = {
     kind: "session",
     id: app.services.newId(),

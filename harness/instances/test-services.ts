@@ -1,4 +1,4 @@
-// A Services without HTTP, on a fresh database and a clock that only the test moves: for tests of the domain.
+// Services without HTTP on a fresh database, with a manual clock: for tests of the domain.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ export { asOwner, keyActor, START, testClock, vendorOf, type TestServices, type 
 
 type Options = { flags?: Flags };
 
-/** Undone by `await using`: the store is closed, then the database and the data dir are gone. */
+/** Disposed by `await using`: closes the store, then removes the database and the data dir. */
 export async function testServices(back: Backend, { flags = {} }: Options = {}): Promise<TestServices> {
   const database = await readyDatabase(back);
   const data_dir = mkdtempSync(join(tmpdir(), "keyrack-test-data-"));
@@ -24,7 +24,7 @@ export async function testServices(back: Backend, { flags = {} }: Options = {}):
   });
 }
 
-/** One services for all tests of a `describe`, for those that keep to a workspace of their own. */
+/** Services shared by the tests of a `describe`, each with its own workspace. */
 export function sharedServices(back: Backend): () => TestServices {
   let lite: TestServices | undefined;
   beforeAll(async () => {

@@ -1,4 +1,4 @@
-// What campaigns over HTTP stand on: a workspace with a project and a tenant, people with sessions, made through the API.
+// The setup of campaigns over HTTP: a workspace with a project and a tenant, users with sessions, created by the API.
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readMailbox } from "./mailbox.ts";
@@ -10,7 +10,7 @@ const MAIL_WITHIN_MS = 10_000;
 export type World = { call: Call; key: string; workspace_id: string; project_id: string; tenant_id: string };
 export type Person = { id: string; email: string; session: string; session_id: string };
 
-/** An answer that must be a success, or the campaign has nothing to stand on. */
+/** The body of a successful response; throws otherwise, because the campaign cannot run. */
 export async function must(reply: Promise<Reply>): Promise<Reply["body"]> {
   const { status, body, text } = await reply;
   if (status >= 300) throw new Error(`refused with ${status}: ${text}`);
@@ -25,7 +25,7 @@ export async function makeWorld(call: Call, bootstrap: string, slug: string): Pr
   return { call, key, workspace_id: made.workspace.id, project_id: project.id, tenant_id: tenant.id };
 }
 
-/** The token in the newest message to an address, once it is there and another than before. */
+/** Waits for a message to an address with a token other than `before`. */
 export async function mailedToken(dataDir: string, to: string, before?: string): Promise<string> {
   const giveUp = performance.now() + MAIL_WITHIN_MS;
   for (;;) {

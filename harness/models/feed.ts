@@ -1,5 +1,5 @@
-// Feed convergence: a node that takes snapshots in pages and then deltas, restarting as it pleases, holds exactly what
-// the database says at every quiet point, whatever happens in between.
+// A model of policy feed convergence: a node that polls snapshots in pages and then deltas, and restarts at random, has
+// exactly the database's policy whenever there is nothing left to poll.
 import assert from "node:assert/strict";
 import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
 import type { Ctx } from "../../src/domain/core/context.ts";
@@ -15,18 +15,18 @@ import type { TestServices } from "../instances/services.ts";
 import { seeded } from "../random.ts";
 
 export const STEPS = 24;
-/** Sequences side by side share commits, and meet each other in the caches. */
+/** Concurrent sequences share commits and caches. */
 export const AT_ONCE = 20;
 const DAY_MS = 86_400_000;
 const RULE = { window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
 
-/** A number below n. */
+/** A random integer below n. */
 type Roll = (n: number) => number;
 type Entry = { key_id: string; change?: string; expires_at: string | null };
 type Filter = { env?: Env; tenant_id?: string[] };
 type World = { ctx: Ctx<SecretKeyActor>; lite: TestServices; project_id: string; tenants: string[]; keys: string[] };
 
-/** A node as the contract describes one: it knows nothing of the server but its answers. */
+/** A node as the contract describes it: it knows only the server's responses. */
 class Node {
   readonly keys = new Map<string, string>();
   version = 0;
@@ -57,7 +57,7 @@ class Node {
   async poll(): Promise<boolean> {
     const { ctx } = this.#world;
     if (this.cursor !== null) {
-      await this.#goOn(this.cursor);
+      await this.#nextPage(this.cursor);
       return false;
     }
     const query = { ...this.#query, since: this.version, wait_ms: 0, leaving: "false" as const };
@@ -66,8 +66,8 @@ class Node {
     return !fed.page;
   }
 
-  /** Takes the next page. A cursor is good for a week, and others move the clock: then, and only then, from the start. */
-  async #goOn(cursor: string): Promise<void> {
+  /** A cursor is valid for a week, and other sequences move the clock: only an expired one may restart the node. */
+  async #nextPage(cursor: string): Promise<void> {
     const { ctx, lite } = this.#world;
     try {
       await this.#take(await policySnapshot(ctx, { ...this.#query, cursor }, () => false));
@@ -102,28 +102,28 @@ class Node {
     this.keys.set(entry.key_id, JSON.stringify(entry));
   }
 
-  /** What it would still honour or refuse by name: keys expired for over a day are nobody's business any more. */
+  /** The keys it has, except those that expired more than a day ago: the feed no longer reports them. */
   view(expiredBefore: number): Record<string, string> {
     const limit = formatTimestamp(expiredBefore);
-    const told = [...this.keys].filter(([, text]) => {
+    const listed = [...this.keys].filter(([, text]) => {
       const { expires_at } = JSON.parse(text) as Entry;
       return expires_at === null || expires_at >= limit;
     });
-    return Object.fromEntries(told.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+    return Object.fromEntries(listed.toSorted(([a], [b]) => (a < b ? -1 : 1)));
   }
 }
 
-/** The truth, read by plain SQL. */
-async function truth(
+/** The expected policy, read by plain SQL. */
+async function readPolicy(
   { lite, project_id }: World,
   { env, tenant_id }: Filter,
   expiredBefore: number,
 ): Promise<Record<string, string>> {
   const { read } = lite.services.store;
-  const hole = read.dialect === "sqlite" ? "?" : "$1";
+  const param = read.dialect === "sqlite" ? "?" : "$1";
   const rows = await read.all<Row>({
     sql: `select k.*, p.default_rate_limits from api_keys k join projects p on p.id = k.project_id
-      where k.project_id = ${hole} and k.revoked_at is null order by k.id`,
+      where k.project_id = ${param} and k.revoked_at is null order by k.id`,
     values: [project_id],
   });
   const held = rows.filter(
@@ -166,7 +166,7 @@ async function mutateOnce(world: World, roll: Roll): Promise<void> {
   else lite.clock.advance(roll(20 * 3_600_000));
 }
 
-/** One project's life: mutations, polls and restarts, held against the database at every quiet point. */
+/** One project's lifetime: mutations, polls and restarts; compares nodes with the database when all have caught up. */
 export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, lite: TestServices, seed: number): Promise<void> {
   const { int } = seeded(seed);
   const roll: Roll = (n) => int(0, n - 1);
@@ -184,21 +184,21 @@ export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, lite: TestServic
       if (roll(3) === 0) await node.poll();
       if (roll(25) === 0) node.restart();
     }
-    if (step % 8 === 7) await quiet(world, nodes, filters, seed);
+    if (step % 8 === 7) await compareNodes(world, nodes, filters, seed);
   }
   if (seed % 5 === 0) {
     await deleteProject(ctx, project.id);
-    await quiet(world, nodes, filters, seed);
+    await compareNodes(world, nodes, filters, seed);
     for (const node of nodes) assert.deepEqual([node.deleted, node.keys.size], [true, 0]);
   }
 }
 
-async function quiet(world: World, nodes: Node[], filters: Filter[], seed: number): Promise<void> {
+async function compareNodes(world: World, nodes: Node[], filters: Filter[], seed: number): Promise<void> {
   for (const [i, node] of nodes.entries()) {
     let polls = 0;
     while (!(await node.poll())) assert.ok(++polls < 200, `sequence ${seed} does not settle`);
-    const expiredBefore = world.lite.clock.now() - DAY_MS; // other sequences move the same clock on meanwhile
-    const want = await truth(world, filters[i] ?? {}, expiredBefore);
+    const expiredBefore = world.lite.clock.now() - DAY_MS; // other sequences move the same clock
+    const want = await readPolicy(world, filters[i] ?? {}, expiredBefore);
     assert.deepEqual(node.view(expiredBefore), want, `sequence ${seed}, node ${i}`);
   }
 }

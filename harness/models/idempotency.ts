@@ -1,5 +1,5 @@
-// Idempotency told by a small model: what every claim, completion, release and heartbeat must answer, through clocks and
-// crashes. Whatever holds claims is asked the same questions.
+// A small model of idempotency: the expected result of every claim, completion, release and heartbeat, over time and
+// crashes. Every claim store is compared with it.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import * as fc from "fast-check";
@@ -19,14 +19,14 @@ export type Store = {
   crashes: number;
   ctx: Ctx<SecretKeyActor>;
   clock: TestClock;
-  /** Loses everything that was not durable, and opens again. */
+  /** Loses everything that is not durable, and reopens. */
   crash(): Promise<void>;
   /** Another process on the same store. */
   beside(): Promise<Ctx<SecretKeyActor>>;
   close(): Promise<void>;
 };
 
-/** Claims in the database of an open services, which stays its owner's to close. */
+/** Claims in the database of open services; the caller closes those. */
 export async function databaseStore(first: TestServices): Promise<Store> {
   const opened: TestServices[] = [];
   let current: TestServices | undefined;
@@ -45,7 +45,7 @@ export async function databaseStore(first: TestServices): Promise<Store> {
       current = await more();
       store.ctx = { services: current.services, actor };
       if (dead) opened.splice(opened.indexOf(dead), 1);
-      await dead?.services.store.close(); // it has nothing left to say; its connections are needed
+      await dead?.services.store.close(); // frees its connections
     },
     beside: async () => ({ services: (await more()).services, actor }),
     close: async () => {
@@ -55,19 +55,19 @@ export async function databaseStore(first: TestServices): Promise<Store> {
   return store;
 }
 
-/** Claims in a Redis of their own that syncs every write. */
+/** Claims in their own Redis that syncs every write. */
 export async function redisStore(lite: TestServices): Promise<Store> {
   const redis: DurableRedis = await startDurableRedis();
   const { actor } = await vendorOf(lite.services);
   const prefix = ownPrefix();
   const opened: ClaimStore[] = [];
-  const racks: Services[] = [];
+  const openedServices: Services[] = [];
   const open = async (): Promise<Services> => {
     const { claims, refused } = await RedisClaims.open({ urls: [redis.url], prefix, now: () => lite.clock.now() });
     assert.equal(refused, null);
     opened.push(claims);
-    racks.push({ ...lite.services, claims });
-    return racks.at(-1) as Services;
+    openedServices.push({ ...lite.services, claims });
+    return openedServices.at(-1) as Services;
   };
   const store: Store = {
     crashes: 0,
@@ -77,8 +77,8 @@ export async function redisStore(lite: TestServices): Promise<Store> {
       await redis.kill();
       await redis.start();
       const scope = { scope_hash: hash("probe"), env: "live" as const, lock_token: "x".repeat(32) };
-      // Everyone's connection, or a claim would be told 503, which is an answer and not what is tried here.
-      for (const services of racks) {
+      // Wait for every connection: a 503 for a claim would be a valid response, but not what is tested here.
+      for (const services of openedServices) {
         await until(() =>
           heartbeat({ services, actor }, scope).then(
             () => true,
@@ -96,14 +96,14 @@ export async function redisStore(lite: TestServices): Promise<Store> {
   return store;
 }
 
-/** What a record must be, told without any store. */
+/** The expected records. */
 type Model = {
   now: number;
   records: Map<
     string,
     { fingerprint: string; holder: number; lease: number; ends: number; ttl: number; status: number | null }
   >;
-  /** Every token ever handed out, with its scope. */
+  /** Every token ever issued, with its scope. */
   tokens: { scope: string; text: string }[];
 };
 
@@ -209,23 +209,23 @@ const crash: Command = {
   },
 };
 
-/** Longer than any claim of an earlier sequence lives. */
+/** Longer than the life of any claim of an earlier sequence. */
 const APART_MS = 700_000_000;
 
-/** Asks a store everything a sequence holds; rejects at the first answer the model would not have given. */
+/** Runs a sequence of commands on a store; rejects at the first result that differs from the model. */
 export async function runSequence(store: Store, sequence: Iterable<Command>): Promise<void> {
   store.clock.advance(APART_MS);
   const setup = () => ({ model: { now: store.clock.now(), records: new Map(), tokens: [] }, real: store });
   await fc.asyncModelRun(setup, sequence);
 }
 
-/** Sequences of up to so many questions; one question in `crashOneIn` is a crash. */
+/** Sequences of up to `maxCommands` commands; one in `crashOneIn` is a crash. */
 export function sequences(maxCommands: number, crashOneIn: number): fc.Arbitrary<Iterable<Command>> {
   const often = Array.from({ length: Math.ceil((crashOneIn - 1) / commands.length) }, () => commands).flat();
   return fc.commands([...often, fc.constant(crash)], { maxCommands });
 }
 
-/** Exactly one of many claimants at once may execute; answers what went wrong, or null. */
+/** Of many concurrent claimants exactly one may execute. Returns the violation, or null. */
 export async function contend(claimants: readonly Ctx<SecretKeyActor>[], name: string): Promise<string | null> {
   const want = { scope_hash: hash(name), fingerprint: hash("same"), env };
   const answers = await Promise.all(claimants.map((ctx) => claim(ctx, want)));

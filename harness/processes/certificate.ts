@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 export type CertificateFiles = { cert: string; key: string };
 
-/** Writes (or writes over) NAME.crt and NAME.key in a folder. */
+/** Writes (or overwrites) NAME.crt and NAME.key in a folder. */
 export function makeCertificate(dir: string, name: string, commonName: string): CertificateFiles {
   const files = { cert: join(dir, `${name}.crt`), key: join(dir, `${name}.key`) };
   const subject = ["-subj", `/CN=${commonName}`, "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"];

@@ -1,4 +1,4 @@
-// A process that brings a database's schema up to date: at a word, or killed in the middle of it.
+// A process that migrates a database when it is signalled, or is killed in the middle of it.
 import { once } from "node:events";
 import { PostgresDriver } from "../../src/store/postgres/driver.ts";
 import { loadMigrations, migrate } from "../../src/store/schema/migrate.ts";
@@ -9,7 +9,7 @@ import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
 type Args = { target: DatabaseTarget; killAfter?: string };
 const { target, killAfter } = JSON.parse(process.argv[2] ?? "{}") as Args;
 
-/** Ends the process, as hard as can be, right after the statement that holds this text. */
+/** Kills the process right after the statement that contains this text. */
 async function migrateAndDie(text: string): Promise<void> {
   const driver = target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
   await driver.open();

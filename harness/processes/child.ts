@@ -1,4 +1,4 @@
-// Runs a script of the tests in a process of its own, for what must survive or meet another process.
+// Runs a script of this folder as a process of its own, for tests that need a second process.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 
 export type Child = {
   process: ChildProcess;
-  /** The next line that the child prints. */
+  /** The next line on the child's stdout. */
   line(): Promise<string>;
   say(text: string): void;
   /** Resolves with the exit code, or the signal that ended it. */

@@ -1,4 +1,4 @@
-// A port for what must be told its own: a proxy's address, or a server that comes back under the same one.
+// A free port, for a server that must know its own, or restart on the same one.
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 

@@ -1,12 +1,12 @@
-// What this process holds once its garbage is gone.
+// The memory in use by this process after garbage collection.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 
-/** In megabytes; buffers outside the heap are freed a moment after they were collected. */
-export async function heldMegabytes(): Promise<number> {
+/** In megabytes. Buffers outside the heap are freed a moment after they are collected. */
+export async function usedMegabytes(): Promise<number> {
   for (let i = 0; i < 3; i++) {
     collect();
     await new Promise((resolve) => setTimeout(resolve, 20));

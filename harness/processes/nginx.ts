@@ -1,5 +1,5 @@
-// Debian's own nginx with a folder of its own, ended by its pid. Its configuration is the example's file as written, but for
-// the three addresses in it.
+// Debian's nginx with its own folder, stopped by its process id. Its configuration is the example's file, with the
+// three addresses replaced.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 
 const NGINX = "/usr/sbin/nginx";
 
-/** Its version, for `describe.runIf`. Null where it is not installed: a loud line, or a failure where it is required. */
+/** Its version, for `describe.runIf`. Null after a warning when it is not installed; throws when it is required. */
 export const nginxVersion: string | null = findNginx();
 
 function findNginx(): string | null {
@@ -19,7 +19,7 @@ function findNginx(): string | null {
   return null;
 }
 
-/** `addresses`: what the example's file names → what to put there. Each must be there exactly once. */
+/** `addresses`: address in the example's file → replacement. Each must occur exactly once. */
 export async function startNginx(
   dir: string,
   example: string,

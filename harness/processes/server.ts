@@ -1,4 +1,4 @@
-// A real Keyrack process for campaigns and tests of the command line: started from the checkout, ended by its own pid.
+// A real Keyrack process for campaigns and CLI tests: started from the checkout, stopped by its process id.
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -19,10 +19,10 @@ export type Running = {
   end(signal: NodeJS.Signals): Promise<number | NodeJS.Signals>;
 };
 
-/** No folder, and none can be made there: whoever runs this may have profiles of their own. */
+/** Not a folder, and none can be created there: keeps the developer's own CLI profiles out. */
 const NO_PROFILES = "/dev/null";
 
-/** A clean environment: nothing of the caller's settings and profiles reaches what is started. */
+/** A clean environment: none of the caller's settings and profiles reaches the process. */
 export function cleanEnv(more: Record<string, string> = {}): Record<string, string> {
   return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp", XDG_CONFIG_HOME: NO_PROFILES, ...more };
 }
@@ -31,7 +31,7 @@ export function startServer(args: string[], env: Record<string, string> = {}): P
   return startProcess(["serve", "--json", "--port", "0", ...args], env);
 }
 
-/** Any command that prints one JSON line when it is ready and runs until it is told to end. */
+/** Any command that prints one JSON line when it is ready and runs until it gets a signal. */
 export async function startProcess(args: string[], env: Record<string, string> = {}): Promise<Running> {
   const started = performance.now();
   const child = spawn(BIN, args, {

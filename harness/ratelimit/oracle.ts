@@ -39,17 +39,17 @@ export class Oracle {
       const [least, most] = used(rule, t, exact, wide);
       const { remaining } = verdict.policies[i]!;
       const charged = verdict.allowed ? request.cost : 0;
-      if (verdict.allowed && least + need > rule.limit) this.#say(`over-admission at ${t}`, request, verdict);
+      if (verdict.allowed && least + need > rule.limit) this.#report(`over-admission at ${t}`, request, verdict);
       if (remaining > Math.max(0, rule.limit - least - charged))
-        this.#say(`remaining too high at ${t}`, request, verdict);
-      if (remaining < rule.limit - most - charged) this.#say(`remaining too low at ${t}`, request, verdict);
+        this.#report(`remaining too high at ${t}`, request, verdict);
+      if (remaining < rule.limit - most - charged) this.#report(`remaining too low at ${t}`, request, verdict);
       if (most + need > rule.limit) explained = true;
       if (charged > 0) {
         exact.add(t, charged);
         wide.add(t, charged);
       }
     }
-    if (!verdict.allowed && !explained) this.#say(`unexplained denial at ${t}`, request, verdict);
+    if (!verdict.allowed && !explained) this.#report(`unexplained denial at ${t}`, request, verdict);
     if (verdict.allowed) this.admitted++;
     else this.denied++;
   }
@@ -62,7 +62,7 @@ export class Oracle {
     return log;
   }
 
-  #say(what: string, request: CheckRequest, verdict: Verdict): void {
+  #report(what: string, request: CheckRequest, verdict: Verdict): void {
     if (this.wrong.length < 5) this.wrong.push(`${what}: ${JSON.stringify(request)} → ${JSON.stringify(verdict)}`);
   }
 }

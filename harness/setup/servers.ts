@@ -1,5 +1,5 @@
-// Finds or starts, once for the whole run, the servers that tests need, and hands their addresses to the test files.
-// A missing one is skipped with one loud line; naming it in KEYRACK_TEST_REQUIRE ("postgres") makes that a failure.
+// Finds or starts, once per run, the servers that tests need, and provides their addresses to the test files.
+// Tests of a missing server are skipped with a warning; when KEYRACK_TEST_REQUIRE names it, the run fails.
 import type { TestProject } from "vitest/node";
 import { dropDatabase, newName } from "../databases/postgres-databases.ts";
 import { findPostgres, type Found } from "../databases/postgres-server.ts";
@@ -7,7 +7,7 @@ import { findPostgres, type Found } from "../databases/postgres-server.ts";
 declare module "vitest" {
   export interface ProvidedContext {
     postgres: string | null;
-    /** The run's database to copy, if a test file has made it (backends.ts). */
+    /** The name of the run's template database, created by the first test file that needs it (backends.ts). */
     template: string;
   }
 }

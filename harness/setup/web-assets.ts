@@ -1,4 +1,4 @@
-// Builds what browsers load before any test runs, when its sources are newer than what stands in dist/web.
+// Builds the web assets before any test runs, when their sources are newer than dist/web.
 import { execFileSync } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";

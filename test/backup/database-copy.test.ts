@@ -10,7 +10,7 @@ import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { markUnfinished } from "../../src/store/postgres/copy-target.ts";
 import { backends, freshDatabase } from "../../harness/databases/backends.ts";
-import { deployment, openShop, type Deployment } from "../../harness/instances/deployment.ts";
+import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const quiet = (): void => {};
@@ -27,7 +27,7 @@ async function sums(target: DatabaseTarget) {
 /** A deployment with a bit of everything, stopped. */
 async function filled(d: Deployment): Promise<string> {
   const app = await d.start();
-  const shop = await openShop(app, "moving");
+  const shop = await setUpWorkspace(app, "moving");
   const minted = await shop.mint();
   await shop.client.call("POST /v1/keys/{id}/revoke", {
     params: { id: minted.id },
@@ -101,7 +101,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
   it("refuses a database that holds anything, one in use, a broken chain, and two of a kind", async () => {
     await using d = await deployment("sqlite");
     const app = await d.start();
-    await openShop(app, "refused");
+    await setUpWorkspace(app, "refused");
     const there = await freshDatabase("postgres");
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
     const to = there.target;

@@ -9,7 +9,7 @@ import { createKeyrack } from "../../src/sdk/index.ts";
 import { restoreOffline, type RestoreRequest } from "../../src/server/offline.ts";
 import { inspect } from "../../src/store/offline/inspect.ts";
 import { backends } from "../../harness/databases/backends.ts";
-import { deployment, openShop, type Deployment } from "../../harness/instances/deployment.ts";
+import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const quiet = (): void => {};
@@ -34,7 +34,7 @@ for (const back of backends) {
     it("brings library nodes that were ahead back to the backup's policy", async () => {
       await using d = await deployment(back);
       let app = await d.start();
-      const shop = await openShop(app, "ahead");
+      const shop = await setUpWorkspace(app, "ahead");
       const [kept, revokedLater] = [await shop.mint(), await shop.mint()];
       const backup = await createBackup(app.services);
       const lost = await shop.mint();
@@ -69,7 +69,7 @@ for (const back of backends) {
     it("names the keys that leaked after the backup, for they are out of quarantine", async () => {
       await using d = await deployment(back);
       const app = await d.start();
-      const shop = await openShop(app, "leaked");
+      const shop = await setUpWorkspace(app, "leaked");
       const [leaked] = [await shop.mint(), await shop.mint()];
       await createBackup(app.services);
       const lost = await shop.mint();
@@ -86,7 +86,7 @@ for (const back of backends) {
     it("never uses a version twice, even when the same backup is restored again", async () => {
       await using d = await deployment(back);
       const app = await d.start();
-      const shop = await openShop(app, "twice");
+      const shop = await setUpWorkspace(app, "twice");
       await shop.mint();
       await createBackup(app.services);
       await app.stop();
@@ -124,7 +124,7 @@ for (const back of backends) {
     it("refuses to overwrite without force, without the master key, and while a server runs; nothing is touched", async () => {
       await using d = await deployment(back);
       const app = await d.start();
-      const shop = await openShop(app, "refused");
+      const shop = await setUpWorkspace(app, "refused");
       await createBackup(app.services);
       await expect(restore(d)).rejects.toMatchObject({ exitCode: 2 });
       await app.stop();
@@ -140,7 +140,7 @@ for (const back of backends) {
     it("goes on without the master key when told to: new keys, unsent mail dropped, chains verify", async () => {
       await using d = await deployment(back, { mail_url: "smtp://127.0.0.1:1" });
       let app = await d.start();
-      const shop = await openShop(app, "newkey");
+      const shop = await setUpWorkspace(app, "newkey");
       await fetch(`${app.url}/v1/auth/users`, {
         method: "POST",
         headers: { "content-type": "application/json" },
@@ -165,7 +165,7 @@ for (const back of backends) {
     it("refuses a damaged backup and one of a newer schema, and keeps the replaced database", async () => {
       await using d = await deployment(back);
       const app = await d.start();
-      const shop = await openShop(app, "kept");
+      const shop = await setUpWorkspace(app, "kept");
       const { folder, id } = await createBackup(app.services);
       await app.stop();
       const file = join(folder, back === "sqlite" ? "keyrack.db" : "keyrack.dump");
@@ -197,7 +197,7 @@ describe("restore on sqlite, from files that travelled", () => {
   it("makes the database private and its own to write, whatever the backup's mode, and replays no old log", async () => {
     await using d = await deployment("sqlite");
     const app = await d.start();
-    const shop = await openShop(app, "modes");
+    const shop = await setUpWorkspace(app, "modes");
     const { folder } = await createBackup(app.services);
     const file = join(d.dir, "keyrack.db");
     await shop.mint();
@@ -217,7 +217,7 @@ describe.runIf(backends.includes("postgres"))("restore on postgres, of a dump th
   it("puts the old database back", async () => {
     await using d = await deployment("postgres");
     const app = await d.start();
-    const shop = await openShop(app, "unsound");
+    const shop = await setUpWorkspace(app, "unsound");
     await rawSql(d.target, "alter table audit_log disable trigger user");
     await rawSql(d.target, "update audit_log set action = 'tenant.updated' where seq = 2");
     await createBackup(app.services);
@@ -240,7 +240,7 @@ describe.runIf(backends.includes("postgres"))("restore on postgres, under a serv
     const url = new URL(d.target.url);
     url.searchParams.set("application_name", "billing");
     const app = await d.start({ database_url: url.href });
-    const shop = await openShop(app, "named");
+    const shop = await setUpWorkspace(app, "named");
     await createBackup(app.services);
     await expect.poll(() => app.services.worker.leads).toBe(true);
     await expect(restore(d)).rejects.toThrow("A Keyrack server is using this database");

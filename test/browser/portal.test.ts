@@ -71,7 +71,7 @@ describe.runIf(hasBrowser)("<keyrack-portal> on a page of another origin", { tim
     expect(await w.actions()).toEqual(["workspace.updated", "api_key.created", "api_key.rotated", "api_key.revoked"]);
     expect(await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]")).toEqual(["", 0, 0]);
     expect(await v.context.cookies()).toEqual([]);
-    expect(v.complaints).toEqual([]);
+    expect(v.errors).toEqual([]);
   });
 
   it("works where nothing but the page's own scripts and sheets is allowed and Trusted Types are required", async () => {
@@ -87,7 +87,7 @@ describe.runIf(hasBrowser)("<keyrack-portal> on a page of another origin", { tim
     const frame = page.locator("keyrack-portal").getByRole("region", { name: "API keys" });
     expect(await frame.evaluate("(node) => getComputedStyle(node).borderTopLeftRadius")).not.toBe("0px");
     expect(await page.evaluate("window.violations")).toEqual([]);
-    expect(v.complaints).toEqual([]);
+    expect(v.errors).toEqual([]);
   });
 
   it("asks for a new token at refresh_after and goes on without a word", async () => {

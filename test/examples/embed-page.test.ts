@@ -36,7 +36,7 @@ describe("examples/embed-page", () => {
       const browser = await launchBrowser();
       await using v = await visit(browser, url);
       await v.page.getByText("No keys yet").waitFor();
-      expect(v.complaints.filter((text) => !text.includes("404"))).toEqual([]);
+      expect(v.errors.filter((text) => !text.includes("404"))).toEqual([]);
       await browser.close();
     } finally {
       child.kill("SIGTERM");

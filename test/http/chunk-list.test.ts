@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { ChunkList } from "../../src/http/body.ts";
-import { heldMegabytes } from "../../harness/processes/heap.ts";
+import { usedMegabytes } from "../../harness/processes/heap.ts";
 
 it("are joined to what came, in the order in which it came", () => {
   const sizes = fc.array(fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 9_000 })), {
@@ -31,9 +31,9 @@ it("a body of one piece is that piece, not a copy of it", () => {
 
 it("single bytes are not held as so many buffers", async () => {
   const bytes = Buffer.alloc(65_536, "x");
-  const before = await heldMegabytes();
+  const before = await usedMegabytes();
   const held = Array.from({ length: 20 }, () => new ChunkList());
   for (const pieces of held) for (let i = 0; i < bytes.length; i++) pieces.add(bytes.subarray(i, i + 1));
-  expect((await heldMegabytes()) - before).toBeLessThan(10); // a buffer each would be more than a hundred
+  expect((await usedMegabytes()) - before).toBeLessThan(10); // a buffer each would be more than a hundred
   expect(held.every((pieces) => pieces.joined().equals(bytes))).toBe(true);
 });

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { backends } from "../../harness/databases/backends.ts";
-import { heldMegabytes } from "../../harness/processes/heap.ts";
+import { usedMegabytes } from "../../harness/processes/heap.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 
 const CONNECTIONS = 80;
@@ -32,9 +32,9 @@ for (const back of backends) {
           expect(answer.toString("latin1", 9, 12)).toBe(String(status));
         };
         await bring(); // what the first one of its kind leaves behind is code
-        const before = await heldMegabytes();
+        const before = await usedMegabytes();
         for (let i = 0; i < CONNECTIONS; i++) await bring();
-        expect((await heldMegabytes()) - before).toBeLessThan(2); // all that they brought is 4.6
+        expect((await usedMegabytes()) - before).toBeLessThan(2); // all that they brought is 4.6
         for (const socket of sockets) socket.destroy();
       });
     }

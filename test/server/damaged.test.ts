@@ -3,7 +3,7 @@ import { openSync, readFileSync, writeFileSync, writeSync, closeSync } from "nod
 import { describe, expect, it } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
 import { createClient } from "../../src/client.ts";
-import { deployment, openShop, type Deployment } from "../../harness/instances/deployment.ts";
+import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 function fileOf(d: Deployment): string {
@@ -48,7 +48,7 @@ describe("a SQLite database that was not closed", () => {
   it("is read and not written to with --force-read-only", async () => {
     await using d = await deployment("sqlite");
     const first = await d.start();
-    const shop = await openShop(first, "readonly");
+    const shop = await setUpWorkspace(first, "readonly");
     await shop.mint();
     await first.stop();
     await damage(d);
