@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { copyOffline } from "../src/server/offline.ts";
 import { checksumDifferences, checksumRows, type TableChecksums } from "../src/store/offline/copy.ts";
-import { openCopySource } from "../src/store/offline/copy-ends.ts";
+import { openCopySource } from "../src/store/offline/copy-source.ts";
 import type { DatabaseTarget } from "../src/store/target.ts";
 import { settingsFor, withDir } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";

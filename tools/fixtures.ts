@@ -10,7 +10,8 @@ import { startInstance } from "../src/server/start.ts";
 import { loadSettings } from "../src/config/load.ts";
 import { createLog } from "../src/platform/log.ts";
 import { copyOrder } from "../src/store/offline/copy.ts";
-import { openCopySink, openCopySource } from "../src/store/offline/copy-ends.ts";
+import { openCopySource } from "../src/store/offline/copy-source.ts";
+import { openCopySink } from "../src/store/offline/copy-sink.ts";
 import { loadMigrations, migrate } from "../src/store/schema/migrate.ts";
 import { SqliteDriver } from "../src/store/sqlite/driver.ts";
 

@@ -61,7 +61,7 @@ const AREAS: Area[] = [
   area(
     "audit",
     ["store/engine/audit-ledger"],
-    ["store/engine/audit-ledger", "store/engine/group-commit", "domain/audit/audit"],
+    ["store/engine/audit-ledger", "store/engine/group-commit", "store/engine/rollback", "domain/audit/audit"],
   ),
   area("audit", ["domain/audit/checkpoints"], ["domain/audit/checkpoints", "domain/audit/audit"]),
   area("audit", ["domain/audit/audit", "store/queries/audit"], ["domain/audit/audit", "domain/audit/checkpoints"]),
@@ -69,7 +69,7 @@ const AREAS: Area[] = [
   area(
     "feed",
     ["store/engine/policy-versions"],
-    ["store/engine/policy-versions", "store/engine/group-commit", "http/policy"],
+    ["store/engine/policy-versions", "store/engine/group-commit", "store/engine/rollback", "http/policy"],
   ),
   area("feed", ["domain/policy/feed"], ["domain/policy/feed", "http/policy-waiting", "http/policy"]),
   area(

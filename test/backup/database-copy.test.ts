@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { copyOffline } from "../../src/server/offline.ts";
 import { createClient } from "../../src/client.ts";
 import { copyOrder, checksumDifferences, checksumRows } from "../../src/store/offline/copy.ts";
-import { openCopySource } from "../../src/store/offline/copy-ends.ts";
+import { openCopySource } from "../../src/store/offline/copy-source.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { markUnfinished } from "../../src/store/postgres/copy-target.ts";
@@ -131,7 +131,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await (await openStore(there.target, events)).close();
     await rawSql(there.target, "insert into deployment (name, value) values ('half', 'a copy')");
     await markUnfinished(there.target.url);
-    await expect(openStore(there.target, events)).rejects.toThrow("copy that was not finished");
+    await expect(openStore(there.target, events)).rejects.toThrow("unfinished copy");
     await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
     expect(checksumDifferences(await sums(d.target), await sums(there.target))).toEqual([]);
     await (await openStore(there.target, events)).close();

@@ -1,4 +1,4 @@
-// Of several processes on one PostgreSQL one leads, and a dead leader is replaced; on SQLite there is only one process.
+// Leader election: one of several processes on PostgreSQL leads, and a dead leader is replaced. On SQLite the only process leads.
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -8,8 +8,8 @@ import { backends, freshDatabase } from "../../harness/databases/backends.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { testServices, vendorOf } from "../../harness/instances/test-services.ts";
 
-describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
-  it("falls to one store alone, and to another when the first one's session ends", async () => {
+describe.runIf(backends.includes("postgres"))("leader election on PostgreSQL", () => {
+  it("elects one store, and another when the leader's session ends", async () => {
     await using lite = await testServices("postgres");
     await using second = await lite.another();
     const [a, b] = [lite.services.store, second.services.store];
@@ -27,7 +27,7 @@ describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
     expect(await b.tryBecomeLeader()).toBe(true);
   });
 
-  it("passes from a process that was killed to the other one", async () => {
+  it("elects the other process when the leader is killed", async () => {
     const { target, dispose } = await freshDatabase("postgres");
     if (target.kind !== "postgres") throw new Error("not PostgreSQL");
     const dirs = [tempDir(), tempDir()] as const;
@@ -57,7 +57,7 @@ describe.runIf(backends.includes("postgres"))("leading on PostgreSQL", () => {
 });
 
 describe("SQLite", () => {
-  it("always leads, and moves its -wal into the database in a quiet moment", async () => {
+  it("always leads, and checkpoints its -wal when idle", async () => {
     await using lite = await testServices("sqlite");
     const { store } = lite.services;
     expect(await store.tryBecomeLeader()).toBe(true);
@@ -68,7 +68,7 @@ describe("SQLite", () => {
     await vendorOf(lite.services);
     for (let i = 0; i < 20; i++) await vendorOf(lite.services);
     expect(size()).toBe(before);
-    const writing = vendorOf(lite.services); // a write that comes meanwhile waits for nothing and loses nothing
+    const writing = vendorOf(lite.services); // a concurrent write is neither lost nor blocked
     await Promise.all([store.checkpointIfIdle(), vendorOf(lite.services)]);
     await writing;
     await store.checkpointIfIdle();

@@ -1,11 +1,11 @@
-// What an offline look at the audit chains reads: which there are, their newest checkpoints, their rows.
+// Offline reads of the audit chains: their list, newest checkpoints and rows.
 import type { AuditLogRow } from "../schema/tables.ts";
 import type { Source } from "./source.ts";
 
 export type ChainRow = { workspace_id: string; name: string | null };
 export type StoredCheckpoint = { workspace_id: string; seq: number; note: string };
 
-/** Every chain, the deployment's own too. */
+/** Every chain, including the deployment's. */
 export function listChains(source: Source): Promise<ChainRow[]> {
   return source.all<ChainRow>(
     `select chains.workspace_id, workspaces.name
@@ -24,7 +24,7 @@ export async function newestCheckpoint(source: Source, workspace_id: string): Pr
   return row;
 }
 
-/** The public half of the key that signs checkpoints, base64url; and the host in their origin. */
+/** The public key that signs checkpoints (base64url), and the host in their origin. */
 export async function readCheckpointKey(source: Source): Promise<{ public_key: string; host: string } | undefined> {
   const [row] = await source.all<{ public_key: string; host: string }>(
     `select signing_keys.public_key, host.value as host
@@ -56,13 +56,13 @@ export function readAppliedMigrations(source: Source): Promise<Applied[]> {
   return source.all<Applied>("select version, name, checksum from schema_migrations order by version", []);
 }
 
-/** SQLite's own checks, by their findings; PostgreSQL keeps these promises itself. */
+/** The findings of SQLite's integrity and foreign-key checks. PostgreSQL has no equivalent. */
 export async function checkIntegrity(source: Source, sqlite: boolean): Promise<string[]> {
   if (!sqlite) return [];
   const integrity = await source.all<{ integrity_check: string }>("pragma integrity_check(20)", []);
   const foreign = await source.all<{ table: string }>("pragma foreign_key_check", []);
   return [
     ...integrity.map((row) => row.integrity_check.replaceAll("\n", " ")).filter((text) => text !== "ok"),
-    ...foreign.map(({ table }) => `a row of ${table} points nowhere`),
+    ...foreign.map(({ table }) => `a row of ${table} references a missing row`),
   ];
 }

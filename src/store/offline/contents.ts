@@ -1,24 +1,24 @@
-// What a database holds, in figures: schema, rows of every table, the ends of the audit chains. A manifest keeps this and
-// a restored copy is held against it; read inside one transaction it is one moment of a database in use.
+// Summarises a database: schema version, row counts, heads of the audit chains. A backup's manifest stores this, and a
+// restored copy is compared with it. Read it inside a transaction when the database is in use.
 import { toBase64 } from "../../kernel/crypto/bytes.ts";
 import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
-import { readAppliedMigrations, readCheckpointKey, newestCheckpoint, type StoredCheckpoint } from "./audit-chains.ts";
+import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
+import { newestCheckpoint, readAppliedMigrations, readCheckpointKey, type StoredCheckpoint } from "./audit-chains.ts";
 import type { Source } from "./source.ts";
 import type { ExpectedCheckpoint } from "./verify-pool.ts";
-import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 
-export type AuditHeadAt = { workspace_id: string; seq: number; hash: string };
+export type ChainHeadAt = { workspace_id: string; seq: number; hash: string };
 
 export type Contents = {
   schema_version: number;
-  /** The master key this database was set up with, recognised by this and not derivable from it. */
+  /** Identifies the master key; the key cannot be derived from it. */
   master_key_fingerprint: string | null;
   rows: Record<string, number>;
-  audit_heads: AuditHeadAt[];
+  audit_heads: ChainHeadAt[];
   checkpoints: StoredCheckpoint[];
 };
 
-/** Every table of ours, by name. */
+/** The names of all tables, sorted. */
 export async function listTables(source: Source): Promise<string[]> {
   const rows = await source.all<{ name: string }>(
     source.kind === "sqlite"
@@ -36,11 +36,11 @@ export async function readContents(source: Source): Promise<Contents> {
     const [count] = await source.all<{ n: number }>(`select count(*) as n from "${name}"`, []);
     rows[name] = count?.n ?? 0;
   }
-  const past = await readAppliedMigrations(source);
+  const applied = await readAppliedMigrations(source);
   const [key] = await source.all<{ value: string }>("select value from deployment where name = $1", [
     "master_key_fingerprint",
   ]);
-  const audit_heads = await source.all<AuditHeadAt>(
+  const audit_heads = await source.all<ChainHeadAt>(
     "select workspace_id, seq, hash from audit_heads order by workspace_id",
     [],
   );
@@ -50,7 +50,7 @@ export async function readContents(source: Source): Promise<Contents> {
     if (note) checkpoints.push(note);
   }
   return {
-    schema_version: past.at(-1)?.version ?? 0,
+    schema_version: applied.at(-1)?.version ?? 0,
     master_key_fingerprint: key?.value ?? null,
     rows,
     audit_heads,
@@ -58,7 +58,7 @@ export async function readContents(source: Source): Promise<Contents> {
   };
 }
 
-/** In which figures a database differs from what was written down of it. */
+/** Describes where a database differs from its manifest. */
 export function contentDifferences(wanted: Contents, found: Contents): string[] {
   const out: string[] = [];
   if (wanted.schema_version !== found.schema_version)
@@ -74,7 +74,7 @@ export function contentDifferences(wanted: Contents, found: Contents): string[] 
   return out;
 }
 
-/** What the newest checkpoint of a chain lets a verifier expect. One that this database's key did not sign is met by none. */
+/** What a verifier must find at the newest checkpoint of a chain. A checkpoint with an invalid signature never matches. */
 export async function expectedCheckpoints(source: Source, workspace_id: string): Promise<ExpectedCheckpoint[]> {
   const stored = await newestCheckpoint(source, workspace_id);
   const signer = stored && (await readCheckpointKey(source));
@@ -86,7 +86,7 @@ export async function expectedCheckpoints(source: Source, workspace_id: string):
     { name, keyId: computeKeyId(name, publicKey, sha256Bytes), publicKey },
     verifyEd25519,
   );
-  const said = text === null ? null : parseCheckpoint(text);
-  const good = said && said.origin === name && said.size === stored.seq;
-  return [{ size: stored.seq, root: good ? toBase64(said.root) : null }];
+  const checkpoint = text === null ? null : parseCheckpoint(text);
+  const valid = checkpoint && checkpoint.origin === name && checkpoint.size === stored.seq;
+  return [{ size: stored.seq, root: valid ? toBase64(checkpoint.root) : null }];
 }

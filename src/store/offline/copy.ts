@@ -1,14 +1,15 @@
-// Moves every row of one database into another of either dialect, table by table, parents before children, in one
-// transaction: cut short, the other side holds nothing. There are no sequences to move: every id is made by us.
-// Both sides are read for an order-free digest of all values, so "equal" means each value of each row.
+// Copies every row of one database into another of either dialect: table by table, parents before children, in one
+// transaction, so an interrupted copy leaves nothing. There are no sequences to copy: Keyrack generates every id.
+// The comparison is an order-independent checksum over every value of every row.
 import { hash as digest } from "node:crypto";
 import { listTables } from "./contents.ts";
 import type { OnProgress } from "../progress.ts";
-import type { CopySource, CopySink, Row } from "./copy-ends.ts";
+import type { CopySink } from "./copy-sink.ts";
+import type { CopySource, Row } from "./copy-source.ts";
 import type { Source } from "./source.ts";
 
 const LANES = 4;
-const HISTORY = "schema_migrations"; // the other side writes its own: it has run the migrations
+const HISTORY = "schema_migrations"; // the target has its own: it ran the migrations itself
 
 export type TableChecksum = { rows: number; digest: string };
 export type TableChecksums = Record<string, TableChecksum>;
@@ -25,35 +26,35 @@ async function foreignKeys(source: Source): Promise<[string, string][]> {
   return rows.map(({ child, parent }) => [child, parent]);
 }
 
-/** Every table to copy, those others point to first. */
+/** Every table to copy, referenced tables first. */
 export async function copyOrder(source: Source): Promise<string[]> {
   const tables = (await listTables(source)).filter((name) => name !== HISTORY);
   const links = await foreignKeys(source);
   const order: string[] = [];
   while (order.length < tables.length) {
-    const waits = (name: string): boolean =>
+    const isBlocked = (name: string): boolean =>
       links.some(([child, parent]) => child === name && parent !== name && !order.includes(parent));
-    const next = tables.filter((name) => !order.includes(name) && !waits(name));
-    if (next.length === 0) throw new Error("tables point at each other in a circle");
+    const next = tables.filter((name) => !order.includes(name) && !isBlocked(name));
+    if (next.length === 0) throw new Error("foreign keys form a cycle");
     order.push(...next);
   }
   return order;
 }
 
-function spell(value: Row[number]): string {
+function serialize(value: Row[number]): string {
   if (value === null) return "null";
   return value instanceof Uint8Array ? `x${Buffer.from(value).toString("hex")}` : JSON.stringify(value);
 }
 
-/** A sum over rows in any order: two databases sort differently. */
-class Sum {
+/** Adds up row hashes, so that the order does not matter: two databases sort differently. */
+class ChecksumBuilder {
   rows = 0;
   readonly #lanes = new BigUint64Array(LANES);
 
   add(columns: readonly string[], row: Row): void {
-    // Columns by name: a table that was altered has them in another order.
+    // Sorted by column name: an altered table has its columns in another order.
     const text = columns
-      .map((name, i) => `${name}=${spell(row[i] ?? null)}`)
+      .map((name, i) => `${name}=${serialize(row[i] ?? null)}`)
       .toSorted()
       .join("\n");
     const lanes = new BigUint64Array(new Uint8Array(digest("sha256", text, "buffer")).buffer);
@@ -66,40 +67,45 @@ class Sum {
   }
 }
 
-type Taken = (table: string, columns: string[], rows: Row[]) => Promise<void>;
+type TakePage = (table: string, columns: string[], rows: Row[]) => Promise<void>;
 
-async function readAll(from: CopySource, step: string, tell: OnProgress, take: Taken): Promise<TableChecksums> {
-  const sums: TableChecksums = {};
+async function readAll(
+  from: CopySource,
+  step: string,
+  onProgress: OnProgress,
+  take: TakePage,
+): Promise<TableChecksums> {
+  const checksums: TableChecksums = {};
   const order = await copyOrder(from.source);
   let total = 0;
   for (const table of order) total += await from.count(table);
   let done = 0;
   for (const table of order) {
-    const sum = new Sum();
+    const checksum = new ChecksumBuilder();
     for await (const { columns, rows } of from.pages(table)) {
-      for (const row of rows) sum.add(columns, row);
+      for (const row of rows) checksum.add(columns, row);
       await take(table, columns, rows);
-      tell({ step, done: (done += rows.length), total });
+      onProgress({ step, done: (done += rows.length), total });
     }
-    sums[table] = sum.value;
+    checksums[table] = checksum.value;
   }
-  return sums;
+  return checksums;
 }
 
-/** Copies every row; answers what was read. The sink's transaction is the caller's to end. */
-export function copyRows(from: CopySource, to: CopySink, tell: OnProgress): Promise<TableChecksums> {
-  return readAll(from, "rows copied", tell, (table, columns, rows) => to.insert(table, columns, rows));
+/** Copies every row and returns the source's checksums. The caller ends the sink's transaction. */
+export function copyRows(from: CopySource, to: CopySink, onProgress: OnProgress): Promise<TableChecksums> {
+  return readAll(from, "rows copied", onProgress, (table, columns, rows) => to.insert(table, columns, rows));
 }
 
-export function checksumRows(from: CopySource, tell: OnProgress): Promise<TableChecksums> {
-  return readAll(from, "rows compared", tell, async () => {});
+export function checksumRows(from: CopySource, onProgress: OnProgress): Promise<TableChecksums> {
+  return readAll(from, "rows compared", onProgress, async () => {});
 }
 
-/** Where two databases differ, in words. */
+/** Describes where two databases differ. */
 export function checksumDifferences(from: TableChecksums, to: TableChecksums): string[] {
   return [...new Set([...Object.keys(from), ...Object.keys(to)])].flatMap((name) => {
     const [a, b] = [from[name], to[name]];
-    if (a?.rows !== b?.rows) return [`${name}: ${a?.rows ?? 0} rows here, ${b?.rows ?? 0} there`];
+    if (a?.rows !== b?.rows) return [`${name}: ${a?.rows ?? 0} rows in the source, ${b?.rows ?? 0} in the copy`];
     return a?.digest === b?.digest ? [] : [`${name}: the rows differ`];
   });
 }

@@ -1,4 +1,4 @@
-// Long looks at a database: copying a SQLite file, checking all of it, verifying every chain. Runs on a thread of its own.
+// The tasks of the inspect worker: copying a SQLite file, checking a database, verifying every audit chain.
 import { fsyncFile } from "../../platform/fsync.ts";
 import { checkIntegrity, listChains } from "./audit-chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
@@ -9,7 +9,7 @@ import type { Step } from "../progress.ts";
 import { openSource } from "./source.ts";
 import { verifyStoredChain } from "./verify.ts";
 
-/** A consistent copy without deleted content. VACUUM INTO syncs nothing, so the copy is put on disk here. */
+/** A consistent copy without deleted content. VACUUM INTO does not sync, so this does. */
 function copy(file: string, to: string): void {
   const db = connectSqlite(file, { readonly: true, timeout: 5_000 });
   try {
@@ -22,16 +22,16 @@ function copy(file: string, to: string): void {
   fsyncFile(to);
 }
 
-async function inspect(target: DatabaseTarget, tell: (step: Step) => void): Promise<Inspection> {
+async function inspect(target: DatabaseTarget, onProgress: (step: Step) => void): Promise<Inspection> {
   const source = await openSource(target);
   try {
-    tell({ step: "integrity", done: 0, total: 1 });
+    onProgress({ step: "integrity", done: 0, total: 1 });
     const findings = await checkIntegrity(source, target.kind === "sqlite");
     const contents = await readContents(source);
     const chains = await listChains(source);
     let audit_rows = 0;
     for (const [done, { workspace_id }] of chains.entries()) {
-      tell({ step: "audit chains", done, total: chains.length });
+      onProgress({ step: "audit chains", done, total: chains.length });
       const check = await verifyStoredChain(source, workspace_id, await expectedCheckpoints(source, workspace_id));
       audit_rows += check.checked;
       if (check.reason)
@@ -53,8 +53,8 @@ function quickCheck(file: string): string[] {
   }
 }
 
-export async function perform(task: InspectTask, tell: (step: Step) => void): Promise<unknown> {
+export async function runTask(task: InspectTask, onProgress: (step: Step) => void): Promise<unknown> {
   if (task.op === "quick") return quickCheck(task.file);
   if (task.op === "copy") return copy(task.file, task.to);
-  return inspect(task.target, tell);
+  return inspect(task.target, onProgress);
 }

@@ -1,4 +1,4 @@
-// The caller's side of long looks at a database: copy, whole inspection, quick check, each in a worker that then ends.
+// Copies and checks of a database, each in a worker of its own. Main-thread side.
 import { statSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
@@ -8,7 +8,7 @@ import type { DatabaseTarget } from "../target.ts";
 
 export type Inspection = {
   contents: Contents;
-  /** What is wrong with it, in words; empty = sound. */
+  /** Descriptions of everything wrong; empty if nothing is. */
   findings: string[];
   chains: number;
   audit_rows: number;
@@ -21,49 +21,49 @@ export type InspectTask =
 
 type Reply = { progress?: Step; value?: unknown; error?: { message: string; code?: string } };
 
-async function inWorker(task: InspectTask, tell: OnProgress = () => {}): Promise<unknown> {
+async function runInWorker(task: InspectTask, onProgress: OnProgress = () => {}): Promise<unknown> {
   const source = workerSource("store/offline/inspect.worker.ts");
-  tell.signal?.throwIfAborted();
+  onProgress.signal?.throwIfAborted();
   const worker = new Worker(source.code, { eval: source.eval, workerData: { ...task, ...source.data } });
   const end = (): void => void worker.terminate();
-  tell.signal?.addEventListener("abort", end);
+  onProgress.signal?.addEventListener("abort", end);
   const done = new Promise((resolve, reject) => {
     worker.on("message", ({ progress, value, error }: Reply) => {
-      if (progress) tell(progress);
+      if (progress) onProgress(progress);
       else if (error) reject(Object.assign(new Error(error.message), { code: error.code }));
       else resolve(value);
     });
     worker.once("error", reject);
     worker.once("exit", () =>
-      reject((tell.signal?.reason as Error | undefined) ?? new Error("the inspection ended before it was done")),
+      reject((onProgress.signal?.reason as Error | undefined) ?? new Error("the inspection worker ended unexpectedly")),
     );
   });
-  return done.finally(() => tell.signal?.removeEventListener("abort", end));
+  return done.finally(() => onProgress.signal?.removeEventListener("abort", end));
 }
 
-const LOOK_EVERY_MS = 200;
+const PROGRESS_MS = 200;
 
-/** Copies a SQLite database, in use or not, to a new file that is on disk when this resolves. */
-export async function copySqlite(file: string, to: string, tell: OnProgress): Promise<void> {
+/** Copies a SQLite database, in use or not, to a new file. Durable when this resolves. */
+export async function copySqlite(file: string, to: string, onProgress: OnProgress): Promise<void> {
   const total = statSync(file).size;
   const size = (): number => statSync(to, { throwIfNoEntry: false })?.size ?? 0;
-  const timer = setInterval(() => tell({ step: "copy", done: Math.min(size(), total), total }), LOOK_EVERY_MS);
+  const timer = setInterval(() => onProgress({ step: "copy", done: Math.min(size(), total), total }), PROGRESS_MS);
   try {
-    await inWorker({ op: "copy", file, to }, tell);
+    await runInWorker({ op: "copy", file, to }, onProgress);
   } finally {
     clearInterval(timer);
   }
 }
 
-/** Integrity, foreign keys, figures and every audit chain. A file that is no database at all is a finding too. */
-export async function inspect(target: DatabaseTarget, tell?: OnProgress): Promise<Inspection> {
-  return (await inWorker({ op: "inspect", target }, tell)) as Inspection;
+/** Checks integrity, foreign keys and every audit chain. */
+export async function inspect(target: DatabaseTarget, onProgress?: OnProgress): Promise<Inspection> {
+  return (await runInWorker({ op: "inspect", target }, onProgress)) as Inspection;
 }
 
-/** SQLite's quick check, by its findings. */
+/** The findings of SQLite's quick check. A file that is not a database is a finding too. */
 export async function quickCheck(file: string): Promise<string[]> {
   try {
-    return (await inWorker({ op: "quick", file })) as string[];
+    return (await runInWorker({ op: "quick", file })) as string[];
   } catch (error) {
     return [(error as Error).message];
   }

@@ -1,4 +1,4 @@
-// The thread that inspections run on. It steps back before it loads anything: requests go first.
+// Worker for copies and checks. Lowers its priority before it loads anything, so that requests go first.
 import { readlinkSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import { basename } from "node:path";
@@ -7,21 +7,21 @@ import type { InspectTask } from "./inspect.ts";
 import type { Step } from "../progress.ts";
 
 const task = workerData as InspectTask;
-const tell = (progress: Step): void => parentPort?.postMessage({ progress }, []);
+const onProgress = (progress: Step): void => parentPort?.postMessage({ progress }, []);
 
-/** On Linux a thread has a priority of its own. Elsewhere this does nothing. */
-function stepBack(): void {
+/** Linux has a priority per thread. Does nothing elsewhere. */
+function lowerPriority(): void {
   try {
     setPriority(Number(basename(readlinkSync("/proc/thread-self"))), constants.priority.PRIORITY_LOW);
   } catch {
-    // No such thing here: the work is done all the same.
+    // Not supported: run at normal priority.
   }
 }
 
 async function main(): Promise<unknown> {
-  if (task.op !== "quick") stepBack(); // a start waits for the quick check
-  const { perform } = await import("./inspect-tasks.ts");
-  return perform(task, tell);
+  if (task.op !== "quick") lowerPriority(); // a server start waits for the quick check
+  const { runTask } = await import("./inspect-tasks.ts");
+  return runTask(task, onProgress);
 }
 
 main().then(

@@ -1,10 +1,8 @@
-// A read-only look at a database from outside the instance: plain SQL on a connection of its own, no query builder, no
-// migration, no lock. For workers and for commands that work beside a running server.
-import { Client, TypeOverrides } from "pg";
+// Reads a database outside the store: plain SQL on a read-only connection of its own; no query builder, migration or
+// lock. For workers, and for commands that run beside a server.
+import { connectPostgres } from "../postgres/client.ts";
 import { connectSqlite } from "../sqlite/open.ts";
 import type { DatabaseTarget } from "../target.ts";
-
-const INT8 = 20;
 
 export type Source = {
   readonly kind: DatabaseTarget["kind"];
@@ -32,16 +30,7 @@ async function openSqlite(file: string): Promise<Source> {
 }
 
 async function openPostgres(url: string): Promise<Source> {
-  const types = new TypeOverrides();
-  types.setTypeParser(INT8, (text) => Number(text));
-  const client = new Client({
-    connectionString: url,
-    types,
-    application_name: "keyrack verify",
-    connectionTimeoutMillis: 3_000,
-  });
-  client.on("error", () => {}); // the query that needs the connection fails, and that is told
-  await client.connect();
+  const client = await connectPostgres(url, { application_name: "keyrack verify" });
   return {
     kind: "postgres",
     begin: async () => void (await client.query("begin isolation level repeatable read read only")),

@@ -1,5 +1,5 @@
-// The main thread's side of chain verification: one run at a time for a workspace, whose answer all callers share,
-// and few at once altogether, so that verifying never takes the machine from the requests.
+// Verifies audit chains in workers, main-thread side: concurrent callers for a workspace share one run, and few workers
+// run at once, so that requests keep the CPU.
 import { Worker } from "node:worker_threads";
 import { workerSource } from "../../platform/packaged-files.ts";
 import { fail } from "../../kernel/errors.ts";
@@ -9,7 +9,7 @@ import { isConnectionLost } from "../postgres/connection-lost.ts";
 
 const WORKERS_MAX = 2;
 
-/** What a checkpoint says: the Merkle root (base64) over the first `size` rows. A null root never matches. */
+/** The Merkle root (base64) over the first `size` rows. A null root never matches. */
 export type ExpectedCheckpoint = { size: number; root: string | null };
 
 export type ChainCheck = {
@@ -20,8 +20,8 @@ export type ChainCheck = {
   reason: BreakReason | null;
 };
 
-type ErrorClass = { message: string; code?: string };
-type Reply = { value?: ChainCheck; error?: ErrorClass };
+type WorkerError = { message: string; code?: string };
+type Reply = { value?: ChainCheck; error?: WorkerError };
 export type VerifyTask = { target: DatabaseTarget; workspace_id: string; expected: ExpectedCheckpoint[] };
 
 export class VerifyPool {
@@ -47,7 +47,7 @@ export class VerifyPool {
     return running;
   }
 
-  /** Ends what is running; those who wait for it are refused. */
+  /** Terminates running verifications and rejects their callers. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#workers].map((worker) => worker.terminate()));
@@ -82,7 +82,7 @@ export class VerifyPool {
   }
 }
 
-function toError(trouble: ErrorClass | undefined): Error {
-  if (trouble && isConnectionLost(trouble)) return fail("unavailable", { retryAfterSeconds: 1 });
-  return Object.assign(new Error(trouble?.message ?? "chain verification failed"), { code: trouble?.code });
+function toError(error: WorkerError | undefined): Error {
+  if (error && isConnectionLost(error)) return fail("unavailable", { retryAfterSeconds: 1 });
+  return Object.assign(new Error(error?.message ?? "chain verification failed"), { code: error?.code });
 }

@@ -1,6 +1,6 @@
-// One audit chain held against its hashes, its head and its checkpoints, on a read connection. Rows come in pages, each a
-// statement of its own: rows are never changed, so no long transaction is needed, which would keep the -wal from being
-// reused. Plain SQL: loading the query builder would take longer than verifying most chains.
+// Verifies one audit chain against its hashes, its head and its checkpoints. Pages of rows are read in transactions of
+// their own: rows never change, and one long transaction would keep the -wal from being reused. Plain SQL: loading the
+// query builder takes longer than verifying most chains.
 import { hash as digest } from "node:crypto";
 import { fromHex, toBase64 } from "../../kernel/crypto/bytes.ts";
 import {
@@ -17,9 +17,9 @@ import type { AuditLogRow } from "../schema/tables.ts";
 import type { ChainCheck, ExpectedCheckpoint } from "./verify-pool.ts";
 import { sha256Bytes } from "../../platform/crypto.ts";
 
-const PAGE = 1_000;
+const PAGE_ROWS = 1_000;
 
-/** The head and the last row must come from one moment: between two, a writer may add rows. */
+/** Reads the head and the last row in one transaction: a writer may append in between. */
 async function readEnd(source: Source, workspace_id: string): Promise<{ head: ChainHead | null; last: number }> {
   await source.begin();
   const heads = await source.all<ChainHead>("select seq, hash from audit_heads where workspace_id = $1", [
@@ -33,7 +33,7 @@ async function readEnd(source: Source, workspace_id: string): Promise<{ head: Ch
   return { head: heads[0] ?? null, last: row?.last ?? 0 };
 }
 
-/** Whatever somebody wrote into a row is compared and not trusted: a time that is none has no text to match. */
+/** Stored values are not trusted: an invalid time has no text form, so it cannot match the hash. */
 function timeText(ms: number): string {
   try {
     return formatTimestamp(ms);
@@ -46,27 +46,27 @@ function toHashed(row: AuditLogRow): HashedRow {
   return { ...row, occurred_at: timeText(row.occurred_at), payload: null, payload_text: row.payload };
 }
 
-/** Rows behind the last good one, up to `last`. Ends early at the first break. */
+/** Feeds the rows up to `last` to the verifier. Stops at the first break. */
 async function pushRows(
   source: Source,
   workspace_id: string,
   chain: ChainVerifier,
   last: number,
-  good: (hash: string) => void,
+  onVerified: (hash: string) => void,
 ): Promise<void> {
   for (let after = Number.MIN_SAFE_INTEGER; chain.reason === null && after < last; ) {
     const rows = await source.all<AuditLogRow>(
-      `select * from audit_log where workspace_id = $1 and seq > $2 and seq <= $3 order by seq limit ${PAGE}`,
+      `select * from audit_log where workspace_id = $1 and seq > $2 and seq <= $3 order by seq limit ${PAGE_ROWS}`,
       [workspace_id, after, last],
     );
-    for (const row of rows) if (chain.push(toHashed(row)) === null) good(row.hash);
+    for (const row of rows) if (chain.push(toHashed(row)) === null) onVerified(row.hash);
     after = rows.at(-1)?.seq ?? last;
   }
 }
 
-function checkpointBreak(expected: ExpectedCheckpoint[], roots: Map<number, string>, good: number): number | null {
+function checkpointBreak(expected: ExpectedCheckpoint[], roots: Map<number, string>, verified: number): number | null {
   for (const { size, root } of expected) {
-    if (size > good) return good + 1;
+    if (size > verified) return verified + 1;
     if (roots.get(size) !== root) return size;
   }
   return null;

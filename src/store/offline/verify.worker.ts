@@ -1,4 +1,4 @@
-// Verifies one audit chain on a thread and a read connection of its own, then ends.
+// Worker that verifies one audit chain on a read connection of its own, then ends.
 import { parentPort, workerData } from "node:worker_threads";
 import { openSource } from "./source.ts";
 import type { ChainCheck, VerifyTask } from "./verify-pool.ts";

@@ -1,5 +1,5 @@
-// Applies migrations/NNNN_name.sql (and its .sqlite.sql / .postgres.sql part, where one cannot be helped), forward only,
-// all pending ones in one transaction. A changed past or a newer schema is refused: it would mean guessing.
+// Applies migrations/NNNN_name.sql and, where SQL is not portable, its .sqlite.sql or .postgres.sql part. Forward only, all
+// pending ones in one transaction. Refuses a database with a changed history or a newer schema.
 import { createHash } from "node:crypto";
 import { listFiles, readText } from "../../platform/packaged-files.ts";
 import type { Driver } from "../engine/driver.ts";
@@ -7,10 +7,10 @@ import type { Dialect } from "../engine/statement.ts";
 
 export type Migration = { version: number; name: string; checksum: string; sql: string };
 
-/** The database is not one that this build may use; the message says what to do. */
+/** This build must not use the database. The message says what to do. */
 export class SchemaRefused extends Error {}
 
-const WORDS: Record<Dialect, Record<string, string>> = {
+const PLACEHOLDERS: Record<Dialect, Record<string, string>> = {
   sqlite: {
     id: "text",
     int: "integer",
@@ -32,9 +32,9 @@ const WORDS: Record<Dialect, Record<string, string>> = {
 export function expand(sql: string, dialect: Dialect): string {
   return sql
     .replace(/\{json:(\w+)\}/g, dialect === "sqlite" ? "check ($1 is null or json_valid($1))" : "")
-    .replace(/\{(\w+)\}/g, (_all, word: string) => {
-      const text = WORDS[dialect][word];
-      if (text === undefined) throw new Error(`unknown word {${word}} in a migration`);
+    .replace(/\{(\w+)\}/g, (_all, name: string) => {
+      const text = PLACEHOLDERS[dialect][name];
+      if (text === undefined) throw new Error(`unknown placeholder {${name}} in a migration`);
       return text;
     });
 }
@@ -61,15 +61,15 @@ type Applied = { version: number; name: string; checksum: string };
 const HISTORY = `create table if not exists schema_migrations (
   version bigint not null primary key, name text not null, checksum text not null, applied_at bigint not null)`;
 
-const PAST = { sql: "select version, name, checksum from schema_migrations order by version", values: [] };
+const READ_APPLIED = { sql: "select version, name, checksum from schema_migrations order by version", values: [] };
 
-/** For a database that must not be written to. */
+/** Throws if a migration is pending: for a database opened read-only. */
 export async function assertMigrated(driver: Driver): Promise<void> {
-  const [pending] = pendingAfter(await driver.reader.all<Applied>(PAST), loadMigrations(driver.dialect));
-  if (pending) throw new SchemaRefused(`Migration ${pending.name} is pending, and a read-only start applies none.`);
+  const [pending] = pendingMigrations(await driver.reader.all<Applied>(READ_APPLIED), loadMigrations(driver.dialect));
+  if (pending) throw new SchemaRefused(`Migration ${pending.name} is pending, and a read-only start cannot apply it.`);
 }
 
-/** Brings the schema up to date; answers what was applied. `execScript` runs several statements at once. */
+/** Applies pending migrations and returns their names. `execScript` runs several statements at once. */
 export async function migrate(
   driver: Driver,
   execScript: (sql: string) => Promise<void>,
@@ -84,8 +84,8 @@ export async function migrate(
       );
     }
     await execScript(driver.dialect === "sqlite" ? HISTORY.replaceAll("bigint", "integer") : HISTORY);
-    const past = await driver.writer.all<Applied>(PAST);
-    const pending = pendingAfter(past, known);
+    const applied = await driver.writer.all<Applied>(READ_APPLIED);
+    const pending = pendingMigrations(applied, known);
     for (const migration of pending) await apply(driver, execScript, migration, now);
     await driver.writer.exec("commit");
     return pending.map(({ name }) => name);
@@ -95,8 +95,8 @@ export async function migrate(
   }
 }
 
-function pendingAfter(past: Applied[], known: Migration[]): Migration[] {
-  for (const done of past) {
+function pendingMigrations(applied: Applied[], known: Migration[]): Migration[] {
+  for (const done of applied) {
     const ours = known.find(({ version }) => version === done.version);
     if (!ours) {
       throw new SchemaRefused(
@@ -107,10 +107,10 @@ function pendingAfter(past: Applied[], known: Migration[]): Migration[] {
       throw new SchemaRefused(`Migration ${done.name} differs from the one that was applied to this database.`);
     }
   }
-  const newest = past.at(-1)?.version ?? 0;
-  const pending = known.filter(({ version }) => !past.some((done) => done.version === version));
+  const newest = applied.at(-1)?.version ?? 0;
+  const pending = known.filter(({ version }) => !applied.some((done) => done.version === version));
   const skipped = pending.find(({ version }) => version < newest);
-  if (skipped) throw new SchemaRefused(`The database is at schema ${newest} but never had migration ${skipped.name}.`);
+  if (skipped) throw new SchemaRefused(`The database is at schema ${newest} but lacks migration ${skipped.name}.`);
   return pending;
 }
 

@@ -1,4 +1,4 @@
-// Rows of the machine plane: idempotency, ingest, usage, saved rate counters.
+// Row types of the machine plane: idempotency, ingest, usage, saved rate counters.
 import type { Env } from "../../kernel/credentials.ts";
 
 export type IdempotencyRecordRow = {

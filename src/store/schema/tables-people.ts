@@ -1,4 +1,4 @@
-// Rows of the person plane: accounts, sessions, memberships, invitations, one-time tokens, mail.
+// Row types of the person plane: accounts, sessions, memberships, invitations, one-time tokens, mail.
 export type UserRow = {
   id: string;
   email: string;

@@ -1,5 +1,5 @@
-// The rows as they stand in the database, spelled as on the wire where they have the same meaning.
-// Booleans are 0 or 1, times are integer milliseconds, JSON columns are text: both dialects give the same values.
+// Row types. Columns are named like API fields where they mean the same. Booleans are 0 or 1, times are integer
+// milliseconds, JSON columns are text: both dialects return the same values.
 import type { Env } from "../../kernel/credentials.ts";
 import type {
   IdempotencyQuotaRow,
@@ -161,7 +161,7 @@ export type SigningKeyRow = {
   removed_at: number | null;
 };
 
-/** `origin` in the spelling browsers send. */
+/** `origin` is normalised as browsers send it. */
 export type EmbedOriginRow = { origin: string; workspace_id: string };
 
 export type KeptAnswerRow = {
@@ -173,7 +173,7 @@ export type KeptAnswerRow = {
   expires_at: number;
 };
 
-/** A test credential that was reported leaked, and when its owners were told. */
+/** A leaked test credential, and when its owners were notified. */
 export type LeakNoticeRow = { credential_id: string; workspace_id: string; noticed_at: number };
 
 export type Tables = {

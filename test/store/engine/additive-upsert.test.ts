@@ -1,4 +1,4 @@
-// Sums of jobs that run in one batch: each row is written once, and says what all of them brought.
+// Additive upserts of jobs in one batch: each row is written once, with the sum of all jobs.
 import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
@@ -18,8 +18,8 @@ async function figures(lite: TestServices) {
 }
 
 for (const back of backends) {
-  describe(`sums on ${back}`, () => {
-    /** Many jobs that add to the same rows; `also` may spoil one of them. */
+  describe(`additive upserts on ${back}`, () => {
+    /** Several jobs that add to the same rows; `also` may make one of them fail. */
     async function addAtOnce(lite: TestServices, batch: boolean, also: (i: number, tx: Tx) => Promise<unknown>) {
       const { actor } = await vendorOf(lite.services);
       const { workspace_id } = actor;
@@ -35,9 +35,9 @@ for (const back of backends) {
               errors: 1,
             });
             await tx.upsertAdditive(usageDayUpsert, [day(2, 1), day(1, 10 * i)]);
-            const whose = { workspace_id, env: "live" as const, tenant_id: key(7), project_id: key(8) };
+            const owner = { workspace_id, env: "live" as const, tenant_id: key(7), project_id: key(8) };
             await tx.upsertAdditive(tenantMonthUpsert, [
-              { ...whose, month: 650, requests: 0.5, first_seen_at: 100 - i, last_seen_at: i },
+              { ...owner, month: 650, requests: 0.5, first_seen_at: 100 - i, last_seen_at: i },
             ]);
             await also(i, tx);
           },
@@ -46,7 +46,7 @@ for (const back of backends) {
       return { workspace_id, results: await Promise.allSettled([1, 2, 3, 4, 5].map(add)) };
     }
 
-    it.each([true, false])("add up what jobs bring at once, side by side: %s", async (batch) => {
+    it.each([true, false])("sum the rows of concurrent jobs, batch: %s", async (batch) => {
       await using lite = await testServices(back);
       await addAtOnce(lite, batch, async () => {});
       expect(await figures(lite)).toEqual({
@@ -60,7 +60,7 @@ for (const back of backends) {
       expect((await figures(lite)).days.map(({ requests }) => requests)).toEqual([300, 10]);
     });
 
-    it("hold nothing of a job that fails, and everything of the others once, though all are run again", async () => {
+    it("add nothing of a failing job and the other jobs once, though the batch runs again", async () => {
       await using lite = await testServices(back);
       const { actor } = await vendorOf(lite.services);
       const taken = (tx: Tx): Promise<void> =>

@@ -1,4 +1,4 @@
-// The end of a mutation on a transaction that only notes what is written: nothing of it may fail unheard.
+// Appending audit rows, on a transaction that only records writes: no failed write may go unnoticed.
 import { describe, expect, it } from "vitest";
 import { GENESIS_HASH } from "../../../src/kernel/audit/chain.ts";
 import { appendEntries, prepareEntries, type AuditHeads } from "../../../src/store/engine/audit-ledger.ts";
@@ -27,7 +27,7 @@ function transaction(failing = "nothing") {
 }
 
 describe("appending to the chains", () => {
-  it("places each entry behind its head, writes each head once, and waits for all of it", async () => {
+  it("chains each entry to its head, writes each head once, and waits for every write", async () => {
     const heads = headsOf("a", "b");
     const { tx, written } = transaction();
     await appendEntries(tx, heads, prepareEntries(heads, [entry("a", "1"), entry("b", "2"), entry("a", "3")]), 40);
@@ -47,7 +47,7 @@ describe("appending to the chains", () => {
     });
   }
 
-  it("refuses an entry of a chain that is not locked", () => {
+  it("rejects an entry of a chain that is not locked", () => {
     expect(() => prepareEntries(headsOf("a"), [entry("b", "1")])).toThrow("no audit head");
   });
 });

@@ -1,20 +1,23 @@
-// Inserts of several rows: every row once, in its order, in few shapes.
+// Multi-row inserts: every row once, in order, in a few chunk sizes.
 import { describe, expect, it } from "vitest";
 import { chunkRows } from "../../../src/store/engine/bulk-insert.ts";
 import { toMultiRow } from "../../../src/store/postgres/multi-row.ts";
 
-describe("rows in pieces", () => {
-  it.each([0, 1, 3, 4, 5, 63, 64, 65, 200])("holds each of %d rows once, in order, in few sizes", (count) => {
-    const all = chunkRows(count);
-    expect(all.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual([
-      ...Array.from({ length: count }).keys(),
-    ]);
-    for (const { from, to } of all) expect([1, 2, 4, 8, 16, 32, 64]).toContain(to - from);
-  });
+describe("chunkRows", () => {
+  it.each([0, 1, 3, 4, 5, 63, 64, 65, 200])(
+    "splits %d rows into chunks of a few sizes, each row once and in order",
+    (count) => {
+      const all = chunkRows(count);
+      expect(all.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual([
+        ...Array.from({ length: count }).keys(),
+      ]);
+      for (const { from, to } of all) expect([1, 2, 4, 8, 16, 32, 64]).toContain(to - from);
+    },
+  );
 });
 
-describe("a widened insert", () => {
-  it("numbers the holes of every row", () => {
+describe("toMultiRow", () => {
+  it("numbers the parameters of every row", () => {
     const sql = 'insert into "t" ("a", "b") values ($1, $2)';
     expect(toMultiRow(sql, 1)).toBe(sql);
     expect(toMultiRow(sql, 3)).toBe('insert into "t" ("a", "b") values ($1, $2), ($3, $4), ($5, $6)');
@@ -24,7 +27,7 @@ describe("a widened insert", () => {
     'insert into "t" ("a") values ($1) on conflict do nothing',
     'insert into "t" ("a") values ($1) returning "a"',
     'update "t" set "a" = $1',
-  ])("is refused for %s", (sql) => {
+  ])("rejects %s", (sql) => {
     expect(() => toMultiRow(sql, 2)).toThrow("not a one-row insert");
   });
 });

@@ -1,9 +1,9 @@
-// Policy versions inside one group, on a transaction that only notes what is written.
+// Policy versions within one group, on a transaction that only records writes.
 import { describe, expect, it } from "vitest";
 import type { Query, Row, Tx } from "../../../src/store/engine/statement.ts";
 import { PolicyVersions, type Undo } from "../../../src/store/engine/policy-versions.ts";
 
-/** Every project stands at version 7 until a test says otherwise. */
+/** Every project is at version 7 until a test changes that. */
 function transaction() {
   const written: string[] = [];
   const stored = { row: { policy_version: 7 } as object | undefined, reads: 0 };
@@ -28,8 +28,8 @@ function transaction() {
   return { tx, written, stored };
 }
 
-describe("the versions of a group", () => {
-  it("count on from the stored one, are logged each, and are written to the project once", async () => {
+describe("the policy versions of a group", () => {
+  it("continue from the stored version, are all logged, and are written to the project once", async () => {
     const { tx, written, stored } = transaction();
     const versions = new PolicyVersions();
     const undo: Undo[] = [];
@@ -54,7 +54,7 @@ describe("the versions of a group", () => {
     expect(written).toEqual(["policy_version 11 p", "policy_versions 11 11 p 101"]);
   });
 
-  it("forget the deltas before the last bump that said so, once", async () => {
+  it("advance min_delta_version to the last bump with forgetDeltas, once", async () => {
     const { tx, written } = transaction();
     const versions = new PolicyVersions();
     for (const forget of [true, true, false]) await versions.bump(tx, "p", forget, []);
@@ -65,7 +65,7 @@ describe("the versions of a group", () => {
     expect(written.filter((what) => what.startsWith("min"))).toHaveLength(1);
   });
 
-  it("go back to where a failed job found them, forgetting included", async () => {
+  it("return to their state before a failed job, including min_delta_version", async () => {
     const { tx, written } = transaction();
     const versions = new PolicyVersions();
     await versions.bump(tx, "p", true, []);
@@ -77,7 +77,7 @@ describe("the versions of a group", () => {
     expect(written).toEqual(["policy_version 8 p", "policy_versions 8 8 p 1", "min_delta_version 8 p"]);
   });
 
-  it("go back to what was written when jobs ran side by side, whatever else failed", async () => {
+  it("return to the written state after a failed batch, even when a read failed too", async () => {
     const { tx, written, stored } = transaction();
     const versions = new PolicyVersions();
     await versions.bump(tx, "p", false, []);
@@ -93,7 +93,7 @@ describe("the versions of a group", () => {
     expect(written).toEqual(["policy_version 9 p", "policy_versions 9 9 p 3"]);
   });
 
-  it("are asked for again after a read that failed", async () => {
+  it("are read again after a failed read", async () => {
     const { tx, stored } = transaction();
     const versions = new PolicyVersions();
     stored.row = undefined;

@@ -1,4 +1,4 @@
-// Statements: compiled once, filled by name, and the same values on both databases.
+// Statements: compiled once, bound by name, and the same values on both databases.
 import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import { insertKeptAnswer, keptAnswer } from "../../../src/store/queries/idempotency-replays.ts";
@@ -6,18 +6,18 @@ import { columns, compileQuery, statement, type Query, type Reader } from "../..
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
-/** Keeps what it is asked instead of answering. */
-function recorder(dialect: "sqlite" | "postgres"): Reader & { asked: Query[] } {
-  const asked: Query[] = [];
+/** Records queries and returns no rows. */
+function recorder(dialect: "sqlite" | "postgres"): Reader & { queries: Query[] } {
+  const queries: Query[] = [];
   const first = async (query: Query): Promise<undefined> => {
-    asked.push(query);
+    queries.push(query);
     return undefined;
   };
   const all = async (query: Query): Promise<never[]> => {
-    asked.push(query);
+    queries.push(query);
     return [];
   };
-  return { dialect, asked, all, first, firstMemoized: first };
+  return { dialect, queries, all, first, firstMemoized: first };
 }
 
 const between = statement<{ workspace_id: string; from: number; name: string | null }>()((db, p) =>
@@ -32,22 +32,22 @@ const between = statement<{ workspace_id: string; from: number; name: string | n
 );
 
 describe("a statement", () => {
-  it("puts the values where their names stand, twice where a name stands twice", async () => {
+  it("binds values by name, twice where a name is used twice", async () => {
     const on = recorder("sqlite");
     await between.all(on, { workspace_id: "w", from: 5, name: null });
     await between.all(on, { name: "n", from: 6, workspace_id: "v" });
-    expect(on.asked.map(({ values }) => values)).toEqual([
+    expect(on.queries.map(({ values }) => values)).toEqual([
       ["w", 5, 5, 7, null],
       ["v", 6, 6, 7, "n"],
     ]);
   });
 
-  it("is the same text at every call, so that it stays prepared", async () => {
+  it("has the same text at every call, so that it stays prepared", async () => {
     const on = recorder("postgres");
     await between.all(on, { workspace_id: "w", from: 5, name: null });
     await between.all(on, { workspace_id: "v", from: 6, name: "n" });
-    expect(on.asked[0]?.sql).toBe(on.asked[1]?.sql);
-    expect(on.asked[0]?.sql).toBe(between.sql("postgres"));
+    expect(on.queries[0]?.sql).toBe(on.queries[1]?.sql);
+    expect(on.queries[0]?.sql).toBe(between.sql("postgres"));
   });
 
   it("differs between the databases in its placeholders only", () => {
@@ -55,7 +55,7 @@ describe("a statement", () => {
     expect(postgres.replace(/\$\d+/g, "?")).toBe(sqlite);
   });
 
-  it("takes the named columns as holes", () => {
+  it("accepts columns() for set and values", () => {
     const insert = statement<{ id: string; note: string }>()((db, p) =>
       db
         .updateTable("audit_checkpoints")
@@ -68,7 +68,7 @@ describe("a statement", () => {
 
 for (const back of backends) {
   describe(`values on ${back}`, () => {
-    it("come back as they went in: whole numbers, text, bytes and nothing", async () => {
+    it("round-trip: integers, text, bytes and null", async () => {
       await using lite = await testServices(back);
       const row = {
         key_hash: "h",
@@ -84,14 +84,14 @@ for (const back of backends) {
       expect(await keptAnswer.first(lite.services.store.read, { key_hash: "none", now: 0 })).toBeUndefined();
     });
 
-    it("answer the rows that a write touched", async () => {
+    it("return the number of rows that a write changed", async () => {
       await using lite = await testServices(back);
       await vendorOf(lite.services);
       const rename = statement<{ name: string }>()((db, p) => db.updateTable("workspaces").set({ name: p.name }));
       expect(await record(lite.services, (tx) => rename.run(tx, { name: "new" }))).toBe(1);
     });
 
-    it("are sorted by code point, whatever the server's language", async () => {
+    it("sort by code point, whatever the server's locale", async () => {
       await using lite = await testServices(back);
       for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(lite.services, "live", slug);
       const { read } = lite.services.store;
@@ -101,7 +101,7 @@ for (const back of backends) {
       expect(rows.map(({ slug }) => slug)).toEqual(["A", "B", "_", "a", "b"]);
     });
 
-    it("cannot be changed through the read door", async () => {
+    it("cannot be changed through the reader", async () => {
       await using lite = await testServices(back);
       const write = { sql: "delete from workspaces returning id", values: [] };
       await expect(lite.services.store.read.all(write)).rejects.toThrow(/read-?only/);

@@ -1,5 +1,5 @@
-// One chain held against its hashes, its head and its checkpoints, on a database that is a list: every verdict, and that
-// no more is read than has to be.
+// Verifying one chain against its hashes, its head and its checkpoints, on an in-memory source: every verdict, and that
+// nothing is read beyond what is needed.
 import { hash as digest } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { fromHex, toBase64 } from "../../../src/kernel/crypto/bytes.ts";
@@ -42,19 +42,19 @@ function rootOf(rows: AuditLogRow[], size: number): string {
   return toBase64(tree.root());
 }
 
-/** Answers the three statements of the verifier, and notes what was asked. */
+/** Serves the three queries of the verifier and records them. */
 function sourceOf(rows: AuditLogRow[], head: ChainHead | undefined) {
-  const asked: string[] = [];
+  const queries: string[] = [];
   const source: Source = {
     kind: "sqlite",
-    begin: async () => void asked.push("begin"),
-    commit: async () => void asked.push("commit"),
+    begin: async () => void queries.push("begin"),
+    commit: async () => void queries.push("commit"),
     close: async () => {},
     all: async <R>(sql: string, values: readonly (string | number)[]) => {
       const [workspace_id, after = 0, last = 0] = values as [string, number?, number?];
       expect(workspace_id).toBe("w");
       const kind = sql.includes("audit_heads") ? "head" : sql.includes("max(seq)") ? "last" : "page";
-      asked.push(kind);
+      queries.push(kind);
       const found: unknown[] = {
         head: () => (head ? [{ seq: head.seq, hash: head.hash }] : []),
         last: () => [{ last: rows.at(-1)?.seq ?? null }],
@@ -63,18 +63,18 @@ function sourceOf(rows: AuditLogRow[], head: ChainHead | undefined) {
       return found as R[];
     },
   };
-  return { source, asked };
+  return { source, queries };
 }
 
 async function check(rows: AuditLogRow[], expected: ExpectedCheckpoint[] = [], head = headOf(rows)) {
-  const { source, asked } = sourceOf(rows, head);
-  return { ...(await verifyStoredChain(source, "w", expected)), asked };
+  const { source, queries } = sourceOf(rows, head);
+  return { ...(await verifyStoredChain(source, "w", expected)), queries };
 }
 
 describe("verifyStoredChain", () => {
-  it("finds an empty chain good, and rows without a head broken", async () => {
+  it("accepts an empty chain and rejects rows without a head", async () => {
     const empty = { checked: 0, head_seq: 0, head_hash: GENESIS_HASH, broken_seq: null, reason: null };
-    expect(await check([])).toEqual({ ...empty, asked: ["begin", "head", "last", "commit", "page"] });
+    expect(await check([])).toEqual({ ...empty, queries: ["begin", "head", "last", "commit", "page"] });
     const { source } = sourceOf(chainOf(1), undefined);
     expect(await verifyStoredChain(source, "w", [])).toMatchObject({
       checked: 1,
@@ -83,7 +83,7 @@ describe("verifyStoredChain", () => {
     });
   });
 
-  it("reads the head and the last row in one moment, then the rows a page at a time to the end", async () => {
+  it("reads the head and the last row in one transaction, then all rows in pages", async () => {
     const rows = chainOf(2_500);
     expect(await check(rows)).toEqual({
       checked: 2_500,
@@ -91,37 +91,37 @@ describe("verifyStoredChain", () => {
       head_hash: rows[2_499]?.hash,
       broken_seq: null,
       reason: null,
-      asked: ["begin", "head", "last", "commit", "page", "page", "page"],
+      queries: ["begin", "head", "last", "commit", "page", "page", "page"],
     });
   });
 
-  it("stops at the first break, and reads no page behind it", async () => {
+  it("stops at the first break and reads no further page", async () => {
     const rows = chainOf(2_500);
     rows[600] = { ...rows[600]!, payload: "{}" };
     const broken = await check(rows);
     expect(broken).toMatchObject({ checked: 600, broken_seq: 601, reason: "hash_mismatch" });
-    expect(broken.asked.filter((what) => what === "page")).toHaveLength(1);
+    expect(broken.queries.filter((what) => what === "page")).toHaveLength(1);
   });
 
-  for (const [what, spoil, broken_seq, reason] of [
+  for (const [what, corrupt, broken_seq, reason] of [
     ["a missing row", (rows: AuditLogRow[]) => rows.toSpliced(2, 1), 3, "seq_gap"],
-    ["another first row", (rows: AuditLogRow[]) => rows.toSpliced(0, 1, { ...rows[0]!, seq: 0 }), 1, "seq_gap"],
-    ["a link turned", (rows: AuditLogRow[]) => rows.with(3, { ...rows[3]!, prev_hash: "x" }), 4, "prev_hash_mismatch"],
+    ["a different first row", (rows: AuditLogRow[]) => rows.toSpliced(0, 1, { ...rows[0]!, seq: 0 }), 1, "seq_gap"],
     [
-      "a time that is none",
-      (rows: AuditLogRow[]) => rows.with(4, { ...rows[4]!, occurred_at: -1 }),
-      5,
-      "hash_mismatch",
+      "a wrong prev_hash",
+      (rows: AuditLogRow[]) => rows.with(3, { ...rows[3]!, prev_hash: "x" }),
+      4,
+      "prev_hash_mismatch",
     ],
-    ["half a letter", (rows: AuditLogRow[]) => rows.with(1, { ...rows[1]!, action: "\ud800" }), 2, "hash_mismatch"],
+    ["an invalid time", (rows: AuditLogRow[]) => rows.with(4, { ...rows[4]!, occurred_at: -1 }), 5, "hash_mismatch"],
+    ["a lone surrogate", (rows: AuditLogRow[]) => rows.with(1, { ...rows[1]!, action: "\ud800" }), 2, "hash_mismatch"],
   ] as const) {
-    it(`tells ${what} by its place and its reason`, async () => {
+    it(`reports ${what} with its sequence number and reason`, async () => {
       const rows = chainOf(5);
-      expect(await check(spoil(rows), [], headOf(rows))).toMatchObject({ broken_seq, reason, head_seq: 5 });
+      expect(await check(corrupt(rows), [], headOf(rows))).toMatchObject({ broken_seq, reason, head_seq: 5 });
     });
   }
 
-  it("tells a head that is not the last row, whichever of the two is ahead", async () => {
+  it("reports a head that is not the last row, whichever of the two is ahead", async () => {
     const rows = chainOf(5);
     const last = rows[4]!;
     for (const [head, broken_seq] of [
@@ -133,7 +133,7 @@ describe("verifyStoredChain", () => {
     }
   });
 
-  it("holds the chain against every checkpoint, whatever their order, the empty tree's included", async () => {
+  it("compares the chain with every checkpoint, in any order, including the empty tree's", async () => {
     const rows = chainOf(5);
     const good = [5, 0, 3].map((size) => ({ size, root: rootOf(rows, size) }));
     expect(await check(rows, good)).toMatchObject({ checked: 5, reason: null, broken_seq: null });
@@ -156,7 +156,7 @@ describe("verifyStoredChain", () => {
     }
   });
 
-  it("tells a broken row before a broken checkpoint", async () => {
+  it("reports a broken row before a broken checkpoint", async () => {
     const rows = chainOf(3).with(1, { ...chainOf(3)[1]!, payload: "{}" });
     expect(await check(rows, [{ size: 3, root: null }])).toMatchObject({ broken_seq: 2, reason: "hash_mismatch" });
   });

@@ -1,4 +1,4 @@
-// Migrations: forward only, all or nothing, and never on a database whose past differs.
+// Migrations: forward only, all or nothing, and refused on a database with other migrations in its history.
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { openStore } from "../../../src/store/database.ts";
@@ -21,7 +21,7 @@ async function tables(target: DatabaseTarget): Promise<string[]> {
   return (await rawSql(target, sql)).map(({ name }) => String(name));
 }
 
-/** Migrates with a list of the test's own, beside the real one. */
+/** Migrates with the list that `extra` makes of the real one. */
 async function migrateWith(target: DatabaseTarget, extra: (known: Migration[]) => Migration[]): Promise<string[]> {
   const driver: Driver & { open(): Promise<unknown>; execScript(sql: string): Promise<void> } =
     target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
@@ -37,7 +37,7 @@ const later: Migration = { version: 9001, name: "9001_later", checksum: "x", sql
 
 for (const back of backends) {
   describe(`migrations on ${back}`, () => {
-    it("applies all of them once, and none at the second start", async () => {
+    it("are all applied at the first start and none at the second", async () => {
       const { target, dispose } = await freshDatabase(back);
       const first = await openStore(target, EVENTS);
       await first.close();
@@ -48,7 +48,7 @@ for (const back of backends) {
       await dispose();
     });
 
-    it("refuses a database whose past was changed", async () => {
+    it("are refused when the checksum of an applied one differs", async () => {
       const { target, dispose } = await freshDatabase(back);
       await (await openStore(target, EVENTS)).close();
       await rawSql(target, "update schema_migrations set checksum = 'other' where version = 1");
@@ -56,7 +56,7 @@ for (const back of backends) {
       await dispose();
     });
 
-    it("refuses a schema that is newer than this build, and leaves it alone", async () => {
+    it("are refused on a schema newer than this build, which stays unchanged", async () => {
       const { target, dispose } = await freshDatabase(back);
       await migrateWith(target, (known) => [...known, later]);
       const before = await tables(target);
@@ -65,7 +65,7 @@ for (const back of backends) {
       await dispose();
     });
 
-    it("undoes everything when one of several fails", async () => {
+    it("are all rolled back when one fails", async () => {
       const { target, dispose } = await freshDatabase(back);
       const broken: Migration = { ...later, sql: "create table later (id text); create nonsense;" };
       await expect(migrateWith(target, (known) => [...known, broken])).rejects.toThrow(/syntax/);
@@ -75,7 +75,7 @@ for (const back of backends) {
     });
 
     for (const killAfter of ["create table deployment", "create table later"]) {
-      it(`leaves nothing half when killed after "${killAfter}"`, async () => {
+      it(`leave nothing behind when killed after "${killAfter}"`, async () => {
         const { target, dispose } = await freshDatabase(back);
         const child = startChild("child-migrate.ts", { target, killAfter });
         expect(await child.ended).toBe("SIGKILL");
@@ -87,9 +87,9 @@ for (const back of backends) {
       });
     }
 
-    it("lets two that migrate at once each end with the whole schema, applied once", async () => {
+    it("are applied once when two processes migrate at the same time", async () => {
       const { target, dispose } = await freshDatabase(back);
-      // SQLite's data dir belongs to one process, so there it is two connections of this one.
+      // One process owns a SQLite data dir, so there it is two connections of this process.
       const applied =
         back === "sqlite"
           ? await Promise.all([migrateWith(target, (known) => known), migrateWith(target, (known) => known)])
@@ -124,9 +124,9 @@ describe("migration files", () => {
     expect(sums[0]).toEqual(sums[1]);
   });
 
-  it("may use only words that both databases know", () => {
+  it("expand {placeholders} per dialect and reject unknown ones", () => {
     expect(expand("x {int} {json:meta}", "sqlite")).toBe("x integer check (meta is null or json_valid(meta))");
     expect(expand("x {int} {json:meta}", "postgres")).toBe("x bigint ");
-    expect(() => expand("{uuid}", "sqlite")).toThrow("unknown word {uuid}");
+    expect(() => expand("{uuid}", "sqlite")).toThrow("unknown placeholder {uuid}");
   });
 });

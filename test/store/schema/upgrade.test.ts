@@ -1,4 +1,4 @@
-// Upgrades: a filled database of every past schema comes up with all it held, or stays exactly as it was.
+// Upgrades: a database of every past schema keeps all its rows, or stays exactly as it was.
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +9,8 @@ import { startInstance } from "../../../src/server/start.ts";
 import { loadSettings } from "../../../src/config/load.ts";
 import { createLog } from "../../../src/platform/log.ts";
 import { copyRows, checksumRows, type TableChecksums } from "../../../src/store/offline/copy.ts";
-import { openCopySink, openCopySource } from "../../../src/store/offline/copy-ends.ts";
+import { openCopySource } from "../../../src/store/offline/copy-source.ts";
+import { openCopySink } from "../../../src/store/offline/copy-sink.ts";
 import { openStore } from "../../../src/store/database.ts";
 import type { DatabaseTarget } from "../../../src/store/target.ts";
 import { inspect } from "../../../src/store/offline/inspect.ts";
@@ -28,7 +29,7 @@ const quiet = (): void => {};
 
 type Fixture = AsyncDisposable & { target: DatabaseTarget; dir: string };
 
-/** The fixture itself on SQLite; on PostgreSQL its rows in tables that the same migrations made. */
+/** On SQLite the fixture itself; on PostgreSQL its rows in tables created by the same migrations. */
 async function fixture(back: Backend, version: number): Promise<Fixture> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const file = join(dir, "keyrack.db");
@@ -59,7 +60,7 @@ async function loadPostgres(target: DatabaseTarget & { kind: "postgres" }, file:
   await source.close();
 }
 
-async function sums(target: DatabaseTarget): Promise<TableChecksums> {
+async function checksums(target: DatabaseTarget): Promise<TableChecksums> {
   const source = await openCopySource(target);
   try {
     return await checksumRows(source, quiet);
@@ -69,7 +70,7 @@ async function sums(target: DatabaseTarget): Promise<TableChecksums> {
 }
 
 describe("fixtures", () => {
-  it("exist for every migration (npm run fixtures makes the missing one)", () => {
+  it("exist for every migration (npm run fixtures creates the missing one)", () => {
     expect(readdirSync(folder)).toEqual(loadMigrations("sqlite").map(({ version }) => nameOf(version)));
   });
 });
@@ -79,13 +80,13 @@ for (const back of backends) {
     for (const { version } of loadMigrations(back)) {
       it(`a database of schema ${version} keeps every row, and its chains verify`, async () => {
         await using old = await fixture(back, version);
-        const before = await sums(old.target);
+        const before = await checksums(old.target);
         expect(before.audit_log?.rows).toBeGreaterThan(20);
         const store = await openStore(old.target, EVENTS);
         expect(store.applied).toHaveLength(newest - version);
         await store.close();
-        const after = await sums(old.target);
-        // A table whose columns changed has other digests; its rows are all there.
+        const after = await checksums(old.target);
+        // Changed columns change a table's checksum, so only rows are counted.
         for (const [table, { rows }] of Object.entries(before)) expect(after[table]?.rows, table).toBe(rows);
         expect(after.audit_log).toEqual(before.audit_log);
         expect((await inspect(old.target)).findings).toEqual([]);
@@ -96,7 +97,7 @@ for (const back of backends) {
       });
     }
 
-    it("a server starts on the oldest with its master key, and signs its chains", async () => {
+    it("a server starts on the oldest schema with its master key, and its chains verify", async () => {
       await using old = await fixture(back, 1);
       const database_url = old.target.kind === "sqlite" ? `sqlite:${old.target.file}` : old.target.url;
       const flags = { data_dir: old.dir, port: "0", backup_every: "off", restore_test_every: "off", database_url };
@@ -107,24 +108,24 @@ for (const back of backends) {
       expect((await inspect(old.target)).findings).toEqual([]);
     });
 
-    it("one that is killed in the middle leaves the old schema with every row, and the next one succeeds", async () => {
+    it("a killed upgrade leaves the old schema with every row, and the next one succeeds", async () => {
       await using old = await fixture(back, 2);
-      const before = await sums(old.target);
+      const before = await checksums(old.target);
       const child = startChild("child-migrate.ts", { target: old.target, killAfter: "create table later" });
       expect(await child.ended).toBe("SIGKILL");
-      // PostgreSQL notices a dead client in its own time.
-      await expect.poll(() => sums(old.target)).toEqual(before);
+      // PostgreSQL detects a dead client with a delay.
+      await expect.poll(() => checksums(old.target)).toEqual(before);
       const store = await openStore(old.target, EVENTS);
       expect(store.applied).toHaveLength(newest - 2);
       await store.close();
     });
 
-    it("a database of a newer schema is refused with one sentence, and left as it is", async () => {
+    it("a database of a newer schema is refused and left unchanged", async () => {
       await using old = await fixture(back, newest);
       await rawSql(old.target, "insert into schema_migrations values (9001, '9001_later', 'x', 1)");
-      const before = await sums(old.target);
+      const before = await checksums(old.target);
       await expect(openStore(old.target, EVENTS)).rejects.toThrow(/newer than this version.*or restore a backup/);
-      expect(await sums(old.target)).toEqual(before);
+      expect(await checksums(old.target)).toEqual(before);
       if (old.target.kind === "sqlite") expect(existsSync(`${old.target.file}-journal`)).toBe(false);
     });
   });

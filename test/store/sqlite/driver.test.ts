@@ -1,4 +1,4 @@
-// SQLite: the settings that durability rests on, what a reader sees and when, and who owns a data dir.
+// The SQLite driver: pragmas, visibility to readers, copies and durability.
 import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,11 +7,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import { openStore } from "../../../src/store/database.ts";
 import { WalSync } from "../../../src/store/sqlite/wal-sync.ts";
-import { DataDirInUse, lockDataDir, networkFileSystem } from "../../../src/store/sqlite/lock.ts";
 import { loadMigrations } from "../../../src/store/schema/migrate.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { openWriter } from "../../../src/store/sqlite/driver.ts";
-import { startChild } from "../../../harness/processes/child.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { openGroup } from "../../../harness/databases/sqlite-group.ts";
 
@@ -24,13 +22,13 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 describe("a SQLite connection", () => {
-  it("writes with the settings that durability and safety rest on", async () => {
+  it("writes with the pragmas that durability and safety depend on", async () => {
     await (await openStore({ kind: "sqlite", file }, { now: () => 1, fatal: () => {} })).close();
     const db = openWriter(file);
     const got = (name: string): unknown => db.pragma(name, { simple: true });
     const wanted = {
       journal_mode: "wal",
-      synchronous: 1, // the flusher's own fdatasync makes commits durable
+      synchronous: 1, // the WAL sync worker makes commits durable
       wal_autocheckpoint: 0,
       busy_timeout: 0,
       foreign_keys: 1,
@@ -50,7 +48,7 @@ describe("a SQLite connection", () => {
     db.close();
   });
 
-  it("reads without being able to write", () => {
+  it("cannot write when opened for reading", () => {
     openWriter(file).close();
     const db = openReader(file);
     expect(db.pragma("query_only", { simple: true })).toBe(1);
@@ -70,7 +68,7 @@ describe("a SQLite connection", () => {
     db.close();
   });
 
-  it("refuses a file that belongs to another program, and leaves it as it was", async () => {
+  it("refuses a file of another program and leaves it unchanged", async () => {
     const theirs = new Database(file);
     theirs.exec("create table theirs (id text)");
     theirs.close();
@@ -83,7 +81,7 @@ describe("a SQLite connection", () => {
     again.close();
   });
 
-  it("accepts the empty file that a first start left when it was cut short", async () => {
+  it("accepts the empty file of an interrupted first start", async () => {
     writeFileSync(file, "");
     const store = await openStore({ kind: "sqlite", file }, { now: () => 1, fatal: () => {} });
     expect(store.applied.length).toBeGreaterThan(0);
@@ -92,7 +90,7 @@ describe("a SQLite connection", () => {
 });
 
 describe("reading from SQLite", () => {
-  it("shows what was committed a moment ago to a reader of the same turn, and nothing before", async () => {
+  it("shows a commit to a reader of the same event loop turn, and nothing before it", async () => {
     const { driver, group, names } = await openGroup(file);
     const { writer } = driver;
     const before = await names();
@@ -106,7 +104,7 @@ describe("reading from SQLite", () => {
     await driver.close();
   });
 
-  it("does not keep the -wal from starting anew", async () => {
+  it("does not prevent a restart of the -wal", async () => {
     const { driver, group, insert, names } = await openGroup(file);
     for (let i = 0; i < 20; i++) await insert(`${i}`, "x".repeat(4_000));
     const full = driver.walBytes();
@@ -119,7 +117,7 @@ describe("reading from SQLite", () => {
     })();
     await group.checkpointIfIdle();
     await insert("after", "x");
-    expect(driver.walBytes()).toBe(full); // written from its start again, not behind what was there
+    expect(driver.walBytes()).toBe(full); // overwritten from its start, not extended
     stop.abort();
     await reader;
     await group.close();
@@ -128,13 +126,13 @@ describe("reading from SQLite", () => {
 });
 
 describe("a copy of a large database", () => {
-  it("is whole though it was begun in the midst of a transaction", async () => {
+  it("is complete though it started during a transaction", async () => {
     const { driver, group, insert } = await openGroup(file);
     await insert("before", "1");
     const copy = join(dir, "copy.db");
     await driver.writer.exec("begin immediate");
     const copying = driver.copyTo(copy, () => {});
-    for (let i = 0; i < 20; i++) await new Promise((resolve) => setTimeout(resolve, 1)); // the copy has tried by then
+    for (let i = 0; i < 20; i++) await new Promise((resolve) => setTimeout(resolve, 1)); // the copy has made its first attempt by then
     await driver.writer.exec("commit");
     await copying;
     const db = new Database(copy, { readonly: true });
@@ -145,7 +143,7 @@ describe("a copy of a large database", () => {
     await driver.close();
   });
 
-  it("ends when it is called off, though no moment without a transaction comes", async () => {
+  it("can be aborted while a transaction stays open", async () => {
     const { driver, group } = await openGroup(file);
     await driver.writer.exec("begin immediate");
     const stop = new AbortController();
@@ -162,26 +160,26 @@ describe("a copy of a large database", () => {
 });
 
 describe("durability on SQLite", () => {
-  it("counts a commit as unsynced from the moment a reader can see it", async () => {
+  it("has a pending sync as soon as a reader can see the commit", async () => {
     const { driver, group, insert } = await openGroup(file);
-    const eyes = openReader(file);
-    const look = eyes.prepare("select 1 from deployment");
+    const observer = openReader(file);
+    const visible = observer.prepare("select 1 from deployment");
     const written = insert("a", "1");
-    for (let round = 1; !look.get(); round++) {
-      await Promise.resolve(); // looks between any two steps of the writer
-      if (round % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve)); // which may itself wait for one
+    for (let round = 1; !visible.get(); round++) {
+      await Promise.resolve(); // checks between any two microtasks of the writer
+      if (round % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve)); // the writer itself may wait for a turn
     }
-    const unsynced = driver.pendingSync();
-    expect(unsynced).toBeInstanceOf(Promise);
-    await unsynced;
+    const pending = driver.pendingSync();
+    expect(pending).toBeInstanceOf(Promise);
+    await pending;
     await written;
     expect(driver.pendingSync()).toBeUndefined();
-    eyes.close();
+    observer.close();
     await group.close();
     await driver.close();
   });
 
-  it("stops for good when a sync fails: nobody is told, nothing is written after it", async () => {
+  it("rejects the group and every later write when a sync fails", async () => {
     const fatal = vi.fn<(error: unknown) => void>();
     const { driver, group, insert } = await openGroup(file, { fatal });
     const broken = new Error("EIO");
@@ -195,24 +193,24 @@ describe("durability on SQLite", () => {
     await driver.close();
   });
 
-  it("fails every sync after its flusher has died, instead of waiting for ever", async () => {
-    writeFileSync(file, "this is no database, and no database header either: ".repeat(20));
-    const flusher = new WalSync(file);
-    await expect(flusher.sync()).rejects.toThrow(/not a database/);
-    await expect(flusher.sync()).rejects.toThrow(/not a database/);
-    await expect(flusher.checkpoint()).rejects.toThrow(/not a database/);
+  it("rejects every sync after the WAL sync worker has died", async () => {
+    writeFileSync(file, "not a database and not a database header either: ".repeat(20));
+    const walSync = new WalSync(file);
+    await expect(walSync.sync()).rejects.toThrow(/not a database/);
+    await expect(walSync.sync()).rejects.toThrow(/not a database/);
+    await expect(walSync.checkpoint()).rejects.toThrow(/not a database/);
   });
 
-  it("notices at a checkpoint that its -wal file was replaced", async () => {
+  it("detects a replaced -wal file at a checkpoint", async () => {
     openWriter(file).close();
     const db = openWriter(file);
     db.exec("create table t (id text)");
-    const flusher = new WalSync(file);
-    await flusher.sync();
+    const walSync = new WalSync(file);
+    await walSync.sync();
     renameSync(`${file}-wal`, `${file}-old`);
     copyFileSync(`${file}-old`, `${file}-wal`);
-    await expect(flusher.checkpoint()).rejects.toThrow(/was replaced/);
-    await flusher.close();
+    await expect(walSync.checkpoint()).rejects.toThrow(/was replaced/);
+    await walSync.close();
     db.close();
   });
 
@@ -235,7 +233,7 @@ describe("the audit log on SQLite", () => {
     ["a delete", "delete from audit_log"],
     ["a replacement", "insert or replace into audit_log select * from audit_log where seq = 1"],
   ] as const) {
-    it(`refuses ${what}`, async () => {
+    it(`rejects ${what}`, async () => {
       await using lite = await testServices("sqlite");
       await vendorOf(lite.services);
       const before = await lite.sql("select * from audit_log order by seq");
@@ -243,26 +241,4 @@ describe("the audit log on SQLite", () => {
       expect(await lite.sql("select * from audit_log order by seq")).toEqual(before);
     });
   }
-});
-
-describe("the data dir's lock", () => {
-  it("refuses a second process, and is free as soon as the first was killed", async () => {
-    const first = startChild("child-lock.ts", { dir });
-    expect(await first.line()).toBe("locked");
-    expect(() => lockDataDir(dir)).toThrow(DataDirInUse);
-    const second = startChild("child-lock.ts", { dir });
-    expect(await second.line()).toBe("DataDirInUse");
-    first.process.kill("SIGKILL");
-    await first.ended;
-    lockDataDir(dir).release();
-  });
-
-  it("is free again after it was released", () => {
-    lockDataDir(dir).release();
-    expect(() => lockDataDir(dir).release()).not.toThrow();
-  });
-
-  it("does not take a local folder for a network one", () => {
-    expect(networkFileSystem(dir)).toBeUndefined();
-  });
 });

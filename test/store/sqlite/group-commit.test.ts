@@ -1,4 +1,4 @@
-// The group commit on SQLite: what a batch does to others, and what a full or busy disk does to it.
+// The group commit on SQLite: long batches, a full disk and a busy database.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-it("serves others between the jobs of a long batch", async () => {
+it("yields to the event loop between the jobs of a long batch", async () => {
   const { driver, group } = await openGroup(file);
   const slow = () =>
     group.submit({
@@ -42,7 +42,7 @@ it("serves others between the jobs of a long batch", async () => {
   await driver.close();
 });
 
-it("runs a batch again only as far as it had come when one of its jobs spoilt it", async () => {
+it("stops a batch at the job that requires a rollback, and runs no later job twice", async () => {
   const { driver, group, names } = await openGroup(file);
   let runs = 0;
   const insert = (name: string) =>
@@ -64,15 +64,15 @@ it("runs a batch again only as far as it had come when one of its jobs spoilt it
   await driver.close();
 });
 
-describe("a SQLite disk in trouble", () => {
+describe("a full or busy SQLite database", () => {
   it.each(["run", "insertDeferred"] as const)(
-    "refuses the whole group when it is full, leaves nothing of it, and goes on when there is room: %s",
+    "rejects the whole group when the disk is full, keeps none of its rows, and continues when there is space: %s",
     async (how) => {
       const { driver, group, insert, names } = await openGroup(file);
       await insert("before", "1");
       await driver.execScript("pragma max_page_count = 1"); // clamps to the pages in use
-      const asked = [insert("a", "1"), insert("b", "x".repeat(500_000), how), insert("c", "1", how)];
-      const results = await Promise.allSettled(asked);
+      const inserts = [insert("a", "1"), insert("b", "x".repeat(500_000), how), insert("c", "1", how)];
+      const results = await Promise.allSettled(inserts);
       const second = results.slice(1);
       for (const result of second) expect(result).toMatchObject({ reason: { failure: "storage_full", status: 503 } });
       expect(await names()).not.toContain("b");
@@ -85,7 +85,7 @@ describe("a SQLite disk in trouble", () => {
     },
   );
 
-  it("takes nothing more of a group whose transaction SQLite ended: no job, no audit row, no head", async () => {
+  it("writes nothing more of a group whose transaction SQLite ended: no job, audit row or head", async () => {
     const { driver, group, names } = await openGroup(file);
     const workspace_id = "00000000-0000-0000-0000-000000000000";
     const audited = (name: string, value: string | null, text: string) =>
@@ -103,14 +103,14 @@ describe("a SQLite disk in trouble", () => {
     const before = await names();
     await driver.execScript("pragma max_page_count = 1"); // clamps to the pages in use
     const large = "x".repeat(500_000);
-    for (const ask of [
+    for (const submit of [
       () => ["e", "f"].map((name) => audited(name, null, large)), // the audit rows do not fit
-      () => ["a", "b", "c", "d"].map((name) => audited(name, name === "b" ? large : "1", "")), // what a job writes
+      () => ["a", "b", "c", "d"].map((name) => audited(name, name === "b" ? large : "1", "")), // a job's own row does not fit
     ]) {
-      const [, ...together] = await Promise.allSettled(ask()); // the first runs alone, and may find room
+      const [, ...together] = await Promise.allSettled(submit()); // the first commits alone and may still fit
       for (const result of together) expect(result).toMatchObject({ reason: { failure: "storage_full" } });
     }
-    const outside = connectSqlite(file, { readonly: true, timeout: 0 }); // sees what was committed past the driver, too
+    const outside = connectSqlite(file, { readonly: true, timeout: 0 }); // also sees commits that bypassed the driver
     const all = outside.prepare("select name from deployment").pluck().all() as string[];
     const left = all.filter((name) => !before.includes(name));
     expect(["a"]).toEqual(expect.arrayContaining(left));
@@ -125,7 +125,7 @@ describe("a SQLite disk in trouble", () => {
     await driver.close();
   });
 
-  it("goes on when there is no room for a checkpoint, and checkpoints when there is", async () => {
+  it("continues when the disk is too full for a checkpoint, and checkpoints later", async () => {
     const fatal = vi.fn<(error: unknown) => void>();
     const { driver, group, insert, names } = await openGroup(file, { fatal });
     const full = Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
@@ -140,7 +140,7 @@ describe("a SQLite disk in trouble", () => {
     await driver.close();
   });
 
-  it("waits for another process's write lock without stopping the event loop", async () => {
+  it("waits for another process's write lock without blocking the event loop", async () => {
     const { driver, group, insert, names } = await openGroup(file);
     const other = new Database(file);
     other.exec("begin immediate");
@@ -155,7 +155,7 @@ describe("a SQLite disk in trouble", () => {
     await driver.close();
   });
 
-  it("answers 503 when the lock is held for longer than it may wait, and goes on afterwards", async () => {
+  it("rejects with 503 when the lock is held too long, and continues afterwards", async () => {
     const { driver, group, insert, names } = await openGroup(file);
     const other = new Database(file);
     other.exec("begin immediate");

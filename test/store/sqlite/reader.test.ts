@@ -1,4 +1,4 @@
-// Reads of one turn share a transaction: when it begins, when it ends, and what happens where it cannot end.
+// The snapshot that reads of one event loop turn share: when it begins and ends, and what it memoizes.
 import Database from "better-sqlite3";
 import { expect, it, vi } from "vitest";
 import type { Connection } from "../../../src/store/sqlite/open.ts";
@@ -8,15 +8,15 @@ import type { Query } from "../../../src/store/engine/statement.ts";
 
 const ONE = { sql: "select 1 as one", values: [] };
 
-it("a transaction that could not end is read in on, and ends with the next attempt", async () => {
+it("a snapshot that could not end stays in use and ends with the next attempt", async () => {
   const db = new Database(":memory:");
   let broken = true;
-  const said: string[] = [];
+  const ran: string[] = [];
   const prepare = (sql: string) => {
     const statement = db.prepare(sql);
     if (sql !== "commit" && sql !== "begin") return statement;
     const run = (): void => {
-      said.push(sql);
+      ran.push(sql);
       if (sql === "commit" && broken) throw new Error("no end");
       statement.run();
     };
@@ -34,36 +34,36 @@ it("a transaction that could not end is read in on, and ends with the next attem
   expect(await reader.first(ONE)).toEqual({ one: 1 });
   reader.endSnapshot();
   expect(await reader.first(ONE)).toEqual({ one: 1 });
-  expect([said, failures, db.inTransaction]).toEqual([["begin", "commit"], ["no end"], true]);
+  expect([ran, failures, db.inTransaction]).toEqual([["begin", "commit"], ["no end"], true]);
   broken = false;
   reader.endSnapshot();
   expect(db.inTransaction).toBe(false);
   expect(await reader.first(ONE)).toEqual({ one: 1 });
-  expect(said).toEqual(["begin", "commit", "commit", "begin"]);
+  expect(ran).toEqual(["begin", "commit", "commit", "begin"]);
   reader.endSnapshot();
   db.close();
 });
 
-it("what is asked for many is asked once a transaction, and anew in the next", async () => {
+it("firstMemoized reads a row once per snapshot, and again in the next", async () => {
   const db = new Database(":memory:");
   db.exec("create table t (id text, n integer); insert into t values ('a', 1), ('b', 1)");
-  const asked = vi.fn();
+  const ran = vi.fn();
   db.function("seen", (id) => {
-    asked(id);
+    ran(id);
     return 1;
   });
   const reader = new SqliteReader(db, () => {});
   const row = (id: string) =>
     reader.firstMemoized<{ n: number }>({ sql: "select n from t where id = ? and seen(id)", values: [id] });
-  const times = (): number => asked.mock.calls.splice(0).length;
+  const times = (): number => ran.mock.calls.splice(0).length;
 
   expect([row("a"), row("a"), row("b"), row("a")]).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }, { n: 1 }]);
   expect(times()).toBe(2);
-  db.exec("update t set n = 2"); // as our writer, which renews what is read at every commit
+  db.exec("update t set n = 2"); // the driver ends the snapshot at every commit
   reader.endSnapshot();
   expect([row("a"), row("b"), row("b")]).toEqual([{ n: 2 }, { n: 2 }, { n: 2 }]);
   expect(times()).toBe(2);
-  await new Promise((resolve) => setImmediate(resolve)); // the turn is over, and its transaction with it
+  await new Promise((resolve) => setImmediate(resolve)); // the snapshot ends with the turn
   expect(row("a")).toEqual({ n: 2 });
   expect(times()).toBe(1);
   await reader.withoutSnapshot(async () => {
@@ -87,24 +87,24 @@ it("first reports failures by rejecting, firstMemoized by throwing", async () =>
   db.close();
 });
 
-it("only the same question in full is the same question", () => {
+it("the query memo distinguishes SQL text, every value and its type", () => {
   const memo = new QueryMemo();
   let n = 0;
-  const once = (sql: string, ...values: Query["values"]): number => memo.getOrRun({ sql, values }, () => ++n);
+  const get = (sql: string, ...values: Query["values"]): number => memo.getOrRun({ sql, values }, () => ++n);
   const all = (): number[] => [
-    once("a"),
-    once("b"),
-    once("c", "x", "y"),
-    once("c", "x", "z"),
-    once("c", "y", "x"),
-    once("c", "", null),
-    once("c", null, ""),
-    once("d", 1),
-    once("d", "1"),
-    once("d", null),
+    get("a"),
+    get("b"),
+    get("c", "x", "y"),
+    get("c", "x", "z"),
+    get("c", "y", "x"),
+    get("c", "", null),
+    get("c", null, ""),
+    get("d", 1),
+    get("d", "1"),
+    get("d", null),
   ];
   expect(all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   expect(all()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   memo.clear();
-  expect(once("a")).toBe(11);
+  expect(get("a")).toBe(11);
 });
