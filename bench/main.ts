@@ -22,6 +22,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   verify: async () => (await import("./verify.ts")).verify(),
   faults: async () => (await import("./faults.ts")).faults(),
   curves: async () => (await import("./curves.ts")).curves(write),
+  lanes: async () => (await import("./lanes.ts")).lanes(),
   limiter: async () => (await import("./limiter.ts")).limiter(),
   install: async () => (await import("./install.ts")).install(),
 };
@@ -31,7 +32,7 @@ const groups: Record<string, string[]> = {
 };
 
 /** These have no peer to install. */
-const ALONE = ["start", "install"];
+const ALONE = ["start", "install", "lanes"];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const PAGE = here("../docs/performance.md");

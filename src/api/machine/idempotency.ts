@@ -40,7 +40,7 @@ export const idempotencyClaim = endpoint("POST /v1/idempotency/claim", {
   summary:
     "Claim a request. Exactly one claimant is told to execute; the others wait, replay or are told of a mismatch.",
   access: "machine.use",
-  hot: "idempotency/claim",
+  hot: "lanes/claim",
   body: z.strictObject({ ...Scoped, fingerprint: Sha256Hex, ttl_ms: Ttl.optional() }),
   output: z.strictObject({
     object: z.literal("idempotency_claim"),
@@ -68,7 +68,7 @@ const Outcome = z.enum(["ok", "lock_lost", "completed", "not_found"]);
 export const idempotencyComplete = endpoint("POST /v1/idempotency/complete", {
   summary: "Store the response of a claimed request, so that retries get it again.",
   access: "machine.use",
-  hot: "idempotency/complete",
+  hot: "lanes/complete",
   bodyMax: COMPLETE_BODY_MAX,
   body: z.strictObject({
     ...Scoped,
@@ -89,7 +89,7 @@ const Settled = z.strictObject({ object: z.literal("idempotency_record"), outcom
 export const idempotencyRelease = endpoint("POST /v1/idempotency/release", {
   summary: "Give a claim up after a transient failure, so that the retry executes.",
   access: "machine.use",
-  hot: "idempotency/release",
+  hot: "lanes/release",
   body: Held,
   output: Settled,
   failures: ["test_cannot_live"],
@@ -99,7 +99,7 @@ export const idempotencyRelease = endpoint("POST /v1/idempotency/release", {
 export const idempotencyHeartbeat = endpoint("POST /v1/idempotency/heartbeat", {
   summary: "Keep the lock of a slow request alive.",
   access: "machine.use",
-  hot: "idempotency/heartbeat",
+  hot: "lanes/heartbeat",
   body: Held,
   output: Settled,
   failures: ["test_cannot_live"],

@@ -29,7 +29,7 @@ const Event = z.looseObject({
 export const ingestBatch = endpoint("POST /v1/ingest/batch", {
   summary: "Report what a node served. Charged to the workspace's events a minute first, then validated and counted.",
   access: "machine.use",
-  hot: "ingest/batch",
+  hot: "lanes/ingest",
   bodyMax: INGEST_BODY_MAX,
   rawBody: true,
   body: z.looseObject({

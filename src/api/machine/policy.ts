@@ -26,7 +26,7 @@ const asked = {
 export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
   summary: "The whole policy of a project, in pages where max_keys is sent.",
   access: "machine.use",
-  hot: "policy/snapshot",
+  hot: "lanes/snapshot",
   query: z.strictObject({ ...asked, cursor: text(1, 512).optional() }),
   output: PolicySnapshot,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
@@ -37,7 +37,7 @@ export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
 export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   summary: "What changed since a version; 304 when nothing did. wait_ms holds the answer until something does.",
   access: "machine.use",
-  hot: "policy/delta",
+  hot: "lanes/delta",
   query: z.strictObject({
     ...asked,
     since: z.int().min(0),

@@ -28,7 +28,7 @@ const Policies = z.array(
 export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
   summary: "Charge a request to its rules: to all of them, or to none. A denial is a 200 with allowed false.",
   access: "machine.use",
-  hot: "ratelimit/check",
+  hot: "lanes/check",
   body: withFastPath(z.strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1) }), fastParseCheck),
   output: z.strictObject({
     object: z.literal("ratelimit_result"),
@@ -46,7 +46,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
 export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
   summary: "Charge up to `want` units at once, to be spent by the caller before the lease ends.",
   access: "machine.use",
-  hot: "ratelimit/lease",
+  hot: "lanes/lease",
   body: z.strictObject({ ...Subject, want: z.int().min(1).max(UNITS_MAX) }),
   output: z.strictObject({
     object: z.literal("ratelimit_lease"),
@@ -63,7 +63,7 @@ export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
 export const ratelimitReturn = endpoint("POST /v1/ratelimit/return", {
   summary: "Give back what was not spent of a lease, before it ends. A repeated or late return gives back nothing.",
   access: "machine.use",
-  hot: "ratelimit/return",
+  hot: "lanes/return",
   body: z.strictObject({ lease_id: Uuid, unused: z.int().min(0).max(UNITS_MAX) }),
   output: z.strictObject({ object: z.literal("ratelimit_return"), returned: z.int().min(0) }),
   handle: (ctx, { body }) => returnLease(ctx, body),

@@ -39,7 +39,7 @@ const NewKey = withFastPath(
 export const keysCreate = endpoint("POST /v1/keys", {
   summary: "Mint a key for a tenant. The key is in this answer and nowhere else.",
   access: "keys.write",
-  hot: "POST /v1/keys",
+  hot: "lanes/mint",
   body: NewKey,
   output: MintedApiKey,
   status: 201,
@@ -68,7 +68,7 @@ export const keysList = endpoint("GET /v1/keys", {
 export const keysShow = endpoint("GET /v1/keys/{id}", {
   summary: "One key.",
   access: "keys.read",
-  hot: "GET /v1/keys/{id}",
+  hot: "lanes/get-by-id",
   params: ById,
   output: ApiKey,
   failures: ["key_not_found"],

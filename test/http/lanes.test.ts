@@ -1,0 +1,165 @@
+// The lane contract: an instance with the fast lane and one that serves through h3 alone, on equal data, give the same
+// responses to the same bytes: status line, headers, their order, and body.
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { ROWS } from "../../bench/rows.ts";
+import { endpoints } from "../../src/api/index.ts";
+import { Routes } from "../../src/http/fast/routes.ts";
+import { sendRaw } from "../../harness/processes/raw-http.ts";
+import { testInstance } from "../../harness/instances/test-instance.ts";
+import { START, testClock } from "../../harness/instances/services.ts";
+import {
+  coldCases,
+  faultCases,
+  hotCases,
+  http,
+  protocolCases,
+  refusalCases,
+  type Case,
+  type World,
+} from "./lane-cases.ts";
+
+const HOT_MAX = 12;
+const LANES = ["on", "off"] as const;
+const worlds = {} as Record<(typeof LANES)[number], World>;
+
+async function makeWorld(lane: (typeof LANES)[number]): Promise<World> {
+  const flags = { fast_lane: lane, throttle: "on", ingest_events_per_minute: "20" };
+  const r = await testInstance("sqlite", { flags, clock: testClock(START) });
+  const w = await r.workspace();
+  await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: ["https://app.example.com"] });
+  const { id } = await w.mint();
+  return { r, w, keyId: id };
+}
+
+beforeAll(async () => {
+  for (const lane of LANES) worlds[lane] = await makeWorld(lane);
+});
+afterAll(async () => {
+  for (const lane of LANES) await worlds[lane].r[Symbol.asyncDispose]();
+});
+
+const RANDOM = new RegExp(
+  [
+    String.raw`\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b`, // ids
+    String.raw`\bkr_live_[\w-]+`, // API keys and their prefixes
+    String.raw`(?<="lock_token":")[\w-]+`,
+    String.raw`(?<="slug":")w-[\d-]+`,
+    String.raw`(?<="(?:x|kid)":")[\w-]+`, // public keys of embed tokens
+    String.raw`(?<=\+)[0-9a-f]{8}\+[\w+/]+=*`, // a verifier key
+    String.raw`[\w+/]{43,}=*`, // hashes and signatures
+  ].join("|"),
+  "gi",
+);
+
+/** Numbers what is random in the order in which it appears, so that equal responses have equal texts. */
+function normalizer(): (text: string) => string {
+  const seen = new Map<string, string>();
+  const numbered = (found: string): string => {
+    if (!seen.has(found)) seen.set(found, `<${found.length} random characters, ${seen.size}>`);
+    return seen.get(found) ?? "";
+  };
+  return (text) => text.replace(/^Date: .*$/m, "Date: -").replace(RANDOM, numbered);
+}
+
+async function run(lane: (typeof LANES)[number], { parts, statuses, head, during }: Case): Promise<string[]> {
+  const world = worlds[lane];
+  const normalize = normalizer();
+  const fault = during?.(world);
+  try {
+    const options = { count: statuses.length, head: head ?? false };
+    const responses = await sendRaw(world.r.url, await parts(world), options);
+    expect(responses.map(({ status }) => status)).toEqual(statuses);
+    return responses.map((response) => normalize(response.head + response.body));
+  } finally {
+    fault?.mockRestore();
+  }
+}
+
+for (const [group, cases] of Object.entries({
+  "hot endpoints": hotCases,
+  "cold endpoints": coldCases,
+  refusals: refusalCases,
+  faults: faultCases,
+  "the protocol": protocolCases,
+})) {
+  describe(`both lanes respond alike: ${group}`, () => {
+    for (const each of cases) {
+      it(each.name, async () => {
+        const fast = await run("on", each);
+        expect(fast).toEqual(await run("off", each));
+      });
+    }
+  });
+}
+
+describe("hot endpoints", () => {
+  const hot = endpoints.filter((endpoint) => endpoint.hot !== undefined);
+
+  it(`are at most ${HOT_MAX}, each justified by a benchmark row of its own`, () => {
+    expect(hot.length).toBeLessThanOrEqual(HOT_MAX);
+    expect(hot.map(({ hot: row = "" }) => row).filter((row) => !(row in ROWS))).toEqual([]);
+    expect(new Set(hot.map(({ hot: row }) => row)).size).toBe(hot.length);
+  });
+
+  it("each have a case that succeeds", async () => {
+    const sent = await Promise.all(hotCases.map(async ({ parts, statuses }) => [statuses[0], await parts(worlds.on)]));
+    for (const { method, path, name } of hot) {
+      const line = new RegExp(`^${method} ${path.replace(/\{\w+\}/, "[0-9a-f-]{36}")}[ ?]`);
+      const succeeds = sent.some(([status, text]) => Number(status) < 300 && line.test(String(text)));
+      expect(succeeds, name).toBe(true);
+    }
+  });
+
+  it("are served in front of h3 with the fast lane, and by h3 without it", async () => {
+    const find = vi.spyOn(Routes.prototype, "find");
+    try {
+      for (const each of [hotCases[0], coldCases[0]] as Case[]) await run("off", each);
+      expect(find).not.toHaveBeenCalled();
+      for (const each of [hotCases[0], coldCases[0]] as Case[]) await run("on", each);
+      expect(find.mock.results.map(({ value }) => value !== undefined)).toEqual([true, false]);
+    } finally {
+      find.mockRestore();
+    }
+  });
+});
+
+for (const lane of LANES) {
+  describe(`with the fast lane ${lane}`, () => {
+    const waiting = (n: number) => vi.waitFor(() => expect(worlds[lane].r.app.services.feed.waiting).toBe(n));
+    const connected = async () => {
+      const socket = connect(Number(new URL(worlds[lane].r.url).port), "127.0.0.1");
+      await once(socket, "connect");
+      return socket;
+    };
+    const poll = async (): Promise<string> => {
+      const { body } = await worlds[lane].w.call("sk_owner", `GET /v1/projects/${worlds[lane].w.project_id}`);
+      const query = `project_id={project}&since=${body.policy_version}&wait_ms=25000`;
+      return http(worlds[lane], `GET /v1/policy/delta?${query}`);
+    };
+
+    it("a long poll ends when its client disconnects", async () => {
+      const socket = await connected();
+      socket.write(await poll());
+      await waiting(1);
+      socket.destroy();
+      await waiting(0);
+    });
+
+    it("stopping answers what waits and ends idle and silent connections at once", async () => {
+      const [silent, idle, busy] = [await connected(), await connected(), await connected()];
+      idle.write(http(worlds[lane], "GET /healthz"));
+      await once(idle, "data");
+      busy.write(await poll());
+      await waiting(1);
+      const closed = [silent, idle, busy].map((socket) => once(socket.resume(), "close"));
+      const answer = once(busy, "data");
+      const start = performance.now();
+      await worlds[lane].r.stop();
+      expect(String((await answer)[0])).toMatch(/^HTTP\/1.1 304 /);
+      await Promise.all(closed);
+      expect(performance.now() - start).toBeLessThan(5_000);
+    });
+  });
+}
