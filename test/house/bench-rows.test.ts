@@ -1,7 +1,10 @@
 // Every fast path names the benchmark row that pays for it, and the row exists.
 import { describe, expect, it } from "vitest";
 import { ROWS } from "../../bench/rows.ts";
+import { endpoints } from "../../src/api/index.ts";
 import { CODE_FOLDERS, filesIn, readText } from "../../harness/repository.ts";
+
+const HOT_MAX = 12;
 
 const sources = CODE_FOLDERS.flatMap((folder) => filesIn(folder, ".ts", ".tsx"));
 const cited = (text: string): string[] =>
@@ -35,5 +38,12 @@ describe("benchmark rows", () => {
       return ![name, `${bench}/${built}`, `${bench}/\${name}`].some((text) => texts.includes(text));
     });
     expect(missing).toEqual([]);
+  });
+
+  it(`justify each of at most ${HOT_MAX} endpoints that the fast lane serves, one row each`, () => {
+    const rows = endpoints.flatMap(({ hot }) => hot ?? []);
+    expect(rows.length).toBeLessThanOrEqual(HOT_MAX);
+    expect(new Set(rows).size).toBe(rows.length);
+    expect(rows.filter((name) => !(name in ROWS))).toEqual([]);
   });
 });
