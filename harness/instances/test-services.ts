@@ -14,10 +14,10 @@ type Options = { flags?: Flags };
 export async function testServices(back: Backend, { flags = {} }: Options = {}): Promise<TestServices> {
   const database = await readyDatabase(back);
   const data_dir = mkdtempSync(join(tmpdir(), "keyrack-test-data-"));
-  const lite = await openTestServices(database.target, { data_dir, ...flags }, testClock());
-  return Object.assign(lite, {
+  const fixture = await openTestServices(database.target, { data_dir, ...flags }, testClock());
+  return Object.assign(fixture, {
     async [Symbol.asyncDispose]() {
-      await lite.services.store.close();
+      await fixture.services.store.close();
       await database.dispose();
       rmSync(data_dir, { recursive: true, force: true });
     },
@@ -26,10 +26,10 @@ export async function testServices(back: Backend, { flags = {} }: Options = {}):
 
 /** Services shared by the tests of a `describe`, each with its own workspace. */
 export function sharedServices(back: Backend): () => TestServices {
-  let lite: TestServices | undefined;
+  let fixture: TestServices | undefined;
   beforeAll(async () => {
-    lite = await testServices(back);
+    fixture = await testServices(back);
   });
-  afterAll(() => lite?.[Symbol.asyncDispose]());
-  return () => lite as TestServices;
+  afterAll(() => fixture?.[Symbol.asyncDispose]());
+  return () => fixture as TestServices;
 }

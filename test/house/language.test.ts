@@ -44,7 +44,6 @@ const LEFT: Record<string, number> = {
   "test/api": 14,
   "test/backup": 2,
   "test/cli": 5,
-  "test/domain": 7,
   "test/examples": 1,
   "test/http": 9,
   "test/kernel": 2,

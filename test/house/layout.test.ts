@@ -21,8 +21,6 @@ const LONG_LEFT = [
   "test/browser/pages.test.ts",
   "test/browser/portal.test.ts",
   "test/cli/sweep.test.ts",
-  "test/domain/audit/audit.test.ts",
-  "test/domain/audit/checkpoints.test.ts",
   "test/kernel/policy/policy.test.ts",
   "test/sdk/streaming.test.ts",
   "tools/mutate.ts",

@@ -43,7 +43,6 @@ const NUMBERED_LEFT = [
   "test/api/machine/policy.test.ts",
   "test/api/person/notices.test.ts",
   "test/api/vendor/invites.test.ts",
-  "test/domain/auth/credential-cache.test.ts",
   "test/sdk/idempotency/idempotency.test.ts",
 ];
 

@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000;
 const KEEP_EXPIRED_MS = 24 * HOUR_MS;
 export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;
 /** Keys per read: blocks the event loop for about two milliseconds, not for a whole page. */
-const CHUNK_KEYS = 2_000;
+export const CHUNK_KEYS = 2_000;
 
 function selectionOf(head: Head, { env, tenants }: Filter): PolicySelection {
   return { project_id: head.project_id, env, tenants, defaults: head.default_rate_limits };

@@ -1,4 +1,4 @@
-// The hot-auth cache (decision 144): one resolution a period, and never a key that is known to be gone.
+// The credential cache: one resolution per TTL, and never a key that is known to be revoked or expired.
 import { describe, expect, it } from "vitest";
 import { CredentialCache } from "../../../src/domain/auth/credential-cache.ts";
 import { resolveCached } from "../../../src/domain/auth/credentials.ts";
@@ -18,72 +18,77 @@ const poll = (r: TestInstance, bearer: string, w: Workspace): Promise<Reply> =>
 /** Counts how often secret keys are looked up in the database. */
 function countResolutions(r: TestInstance): () => number {
   const { read } = r.app.services.store;
-  const shared = read.firstMemoized.bind(read);
+  const original = read.firstMemoized.bind(read);
   let n = 0;
   read.firstMemoized = (query) => {
     if (query.sql.includes('from "secret_keys" where "lookup_hash"')) n++;
-    return shared(query);
+    return original(query);
   };
   return () => n;
 }
 
-describe("the hot-auth cache by itself", () => {
+describe("the credential cache alone", () => {
   const actor = { kind: "secret_key", id: "i", workspace_id: "w", env: "live", owner_scope: false } as const;
   const lasting = { ...actor, expires_at: null };
-  const cache = (ttlMs = 5_000) => {
+  const newCache = (ttlMs = 5_000) => {
     const clock = testClock();
-    const hear = new Map<string, (payload: string) => void>();
-    const onNotice = (topic: string, listener: (payload: string) => void) => void hear.set(topic, listener);
+    const notices = new Map<string, (payload: string) => void>();
+    const onNotice = (topic: string, listener: (payload: string) => void) => void notices.set(topic, listener);
     return {
       clock,
-      hear,
-      hot: new CredentialCache({ clock, ttlMs, store: { onNotice, notify: async () => {} }, log: { warn: () => {} } }),
+      notices,
+      cache: new CredentialCache({
+        clock,
+        ttlMs,
+        store: { onNotice, notify: async () => {} },
+        log: { warn: () => {} },
+      }),
     };
   };
 
-  it("finds an entry until its time is up or its key expires, then forgets it, and counts both", () => {
-    const { clock, hot } = cache();
-    hot.set("lasting", lasting, hot.epoch);
-    hot.set("ending", { ...actor, expires_at: clock.now() + 1_000 }, hot.epoch);
+  it("returns an entry until it or its key expires, and counts hits and misses", () => {
+    const { clock, cache } = newCache();
+    cache.set("lasting", lasting, cache.epoch);
+    cache.set("ending", { ...actor, expires_at: clock.now() + 1_000 }, cache.epoch);
     clock.advance(999);
-    expect([hot.get("lasting")?.id, hot.get("ending")?.id, hot.get("other")]).toEqual(["i", "i", undefined]);
+    expect([cache.get("lasting")?.id, cache.get("ending")?.id, cache.get("other")]).toEqual(["i", "i", undefined]);
     clock.advance(1);
-    expect([hot.get("ending"), hot.size]).toEqual([undefined, 1]);
+    expect([cache.get("ending"), cache.size]).toEqual([undefined, 1]);
     clock.advance(3_999);
-    expect(hot.get("lasting")).toEqual(lasting);
+    expect(cache.get("lasting")).toEqual(lasting);
     clock.advance(1);
-    expect([hot.get("lasting"), hot.size]).toEqual([undefined, 0]);
-    expect(hot.reads).toEqual({ hits: 3, misses: 3 });
+    expect([cache.get("lasting"), cache.size]).toEqual([undefined, 0]);
+    expect(cache.reads).toEqual({ hits: 3, misses: 3 });
   });
 
-  it("drops one key's entries when it is told of that key, and all of them after a gap in what it was told", () => {
-    const { hear, hot } = cache();
-    for (const id of ["a", "b", "c"]) hot.set(id, { ...lasting, id }, hot.epoch);
-    hear.get("secret_key")?.("b");
-    expect([hot.get("a")?.id, hot.get("b"), hot.get("c")?.id]).toEqual(["a", undefined, "c"]);
-    hear.get("resync")?.("");
-    expect(hot.size).toBe(0);
+  it("evicts a key on its notice, and everything on resync", () => {
+    const { notices, cache } = newCache();
+    for (const id of ["a", "b", "c"]) cache.set(id, { ...lasting, id }, cache.epoch);
+    notices.get("secret_key")?.("b");
+    expect([cache.get("a")?.id, cache.get("b"), cache.get("c")?.id]).toEqual(["a", undefined, "c"]);
+    notices.get("resync")?.("");
+    expect(cache.size).toBe(0);
   });
 
-  it("keeps nothing that was read before a notice, of either kind, and nothing at all with a period of 0", () => {
+  it("stores nothing that was read before a notice or a resync, and nothing at all with a TTL of 0", () => {
     for (const topic of ["secret_key", "resync"]) {
-      const { hear, hot } = cache();
-      const { epoch } = hot;
-      hear.get(topic)?.("i");
-      hot.set("h", lasting, epoch);
-      expect(hot.size).toBe(0);
-      hot.set("h", lasting, hot.epoch);
-      expect(hot.size).toBe(1);
+      const { notices, cache } = newCache();
+      const { epoch } = cache;
+      notices.get(topic)?.("i");
+      cache.set("h", lasting, epoch);
+      expect(cache.size).toBe(0);
+      cache.set("h", lasting, cache.epoch);
+      expect(cache.size).toBe(1);
     }
-    const { hot } = cache(0);
-    hot.set("h", lasting, hot.epoch);
-    expect(hot.size).toBe(0);
+    const { cache } = newCache(0);
+    cache.set("h", lasting, cache.epoch);
+    expect(cache.size).toBe(0);
   });
 });
 
 for (const back of backends) {
-  describe(`hot auth on ${back}`, () => {
-    it("resolves a secret key once a period, on the machine plane only", async () => {
+  describe(`the credential cache on ${back}`, () => {
+    it("resolves a secret key once per TTL, on the machine plane only", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
       const resolved = countResolutions(r);
@@ -96,7 +101,7 @@ for (const back of backends) {
       expect(resolved()).toBe(5);
     });
 
-    it("is off with a period of 0", async () => {
+    it("is off with a TTL of 0", async () => {
       await using r = await testInstance(back, { flags: { hot_auth_ttl_ms: "0" } });
       const w = await r.workspace();
       const resolved = countResolutions(r);
@@ -104,7 +109,7 @@ for (const back of backends) {
       expect([resolved(), r.app.services.credentialCache.size]).toEqual([3, 0]);
     });
 
-    it("refuses a revoked key at once", async () => {
+    it("rejects a revoked key at once", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
       expect((await poll(r, w.keys.sk_admin, w)).status).toBe(304);
@@ -113,7 +118,7 @@ for (const back of backends) {
       expect((await poll(r, w.keys.sk_owner, w)).status).toBe(304);
     });
 
-    it("sees a rotation's shorter expiry at once, and an expiry at its moment", async () => {
+    it("applies the shorter expiry of a rotated key at once, and rejects a key at the moment it expires", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
       expect((await poll(r, w.keys.sk_admin, w)).status).toBe(304);
@@ -130,7 +135,7 @@ for (const back of backends) {
       expectRefusal(await poll(r, rotated.body.key, w), 401, "invalid_key");
     });
 
-    it("keeps no refusal: a key works from its first moment", async () => {
+    it("does not cache rejected credentials", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
       const before = r.app.services.credentialCache.size;
@@ -154,24 +159,24 @@ for (const back of backends) {
       expect([credentialCache.get("h499"), credentialCache.get("h500")]).toEqual([undefined, actor]);
     });
 
-    it("does not keep a resolution that a revocation overtook", async () => {
+    it("does not store a resolution that began before a revocation", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
-      const { services: inside } = r.app;
-      const { read } = inside.store;
-      const shared = read.firstMemoized.bind(read);
+      const { services } = r.app;
+      const { read } = services.store;
+      const original = read.firstMemoized.bind(read);
       let overtaken: Promise<unknown> | undefined;
-      read.firstMemoized = (async (query: Parameters<typeof shared>[0]) => {
-        const row = await shared(query);
+      read.firstMemoized = (async (query: Parameters<typeof original>[0]) => {
+        const row = await original(query);
         if (query.sql.includes('from "secret_keys" where "lookup_hash"') && query.values.length === 1 && !overtaken) {
-          overtaken = Promise.resolve(); // the row has been read; now it is revoked before anybody is told
+          overtaken = Promise.resolve(); // the row has been read; now it is revoked before the read returns
           await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
         }
         return row;
       }) as typeof read.firstMemoized;
-      await resolveCached(inside, w.keys.sk_admin);
-      read.firstMemoized = shared;
-      await expect(Promise.resolve(resolveCached(inside, w.keys.sk_admin))).rejects.toMatchObject({
+      await resolveCached(services, w.keys.sk_admin);
+      read.firstMemoized = original;
+      await expect(Promise.resolve(resolveCached(services, w.keys.sk_admin))).rejects.toMatchObject({
         code: "invalid_key",
       });
     });
@@ -179,19 +184,19 @@ for (const back of backends) {
 }
 
 describe.runIf(backends.includes("postgres"))("two processes on one PostgreSQL", () => {
-  it("forget a secret key as soon as the other revokes it", async () => {
+  it("evict a secret key as soon as the other revokes it", async () => {
     await using a = await testInstance("postgres");
     await using b = await testInstance("postgres", { beside: a });
     const w = await a.workspace();
     expect((await poll(b, w.keys.sk_admin, w)).status).toBe(304);
     expect(b.app.services.credentialCache.size).toBe(1);
-    const heard = new Promise<string>((resolve) => b.app.services.store.onNotice("secret_key", resolve));
+    const noticed = new Promise<string>((resolve) => b.app.services.store.onNotice("secret_key", resolve));
     await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
-    expect(await heard).toBe(w.keyIds.sk_admin);
+    expect(await noticed).toBe(w.keyIds.sk_admin);
     expectRefusal(await poll(b, w.keys.sk_admin, w), 401, "invalid_key");
   });
 
-  it("wake each other's waiting polls when a key is revoked, and see each other's nodes acknowledge", async () => {
+  it("wake each other's long polls when a key is revoked, and count each other's acknowledgements", async () => {
     await using a = await testInstance("postgres");
     await using b = await testInstance("postgres", { beside: a });
     const w = await a.workspace();
@@ -208,7 +213,7 @@ describe.runIf(backends.includes("postgres"))("two processes on one PostgreSQL",
     expect((await revoked).body.propagation).toMatchObject({ complete: true, acked_nodes: 1, total_nodes: 1 });
   });
 
-  it("read the head afresh: a poll after a revocation elsewhere never answers 304", async () => {
+  it("read the head every time: a poll after a revocation elsewhere never gets 304", async () => {
     await using a = await testInstance("postgres");
     await using b = await testInstance("postgres", { beside: a });
     const w = await a.workspace();

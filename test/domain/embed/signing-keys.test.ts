@@ -1,4 +1,4 @@
-// The life of the keys that sign embed tokens, with the clock in hand: published before use, kept after, standby always.
+// The life cycle of embed signing keys: published before use, kept after it, and always a standby.
 import { describe, expect, it } from "vitest";
 import { SYSTEM } from "../../../src/domain/core/actor.ts";
 import {
@@ -25,109 +25,109 @@ const published = async ({ services }: TestServices): Promise<string[]> =>
   sorted(...(await publishedKeys(services)).map(({ kid }) => kid));
 const signer = async ({ services }: TestServices): Promise<string | undefined> =>
   (await loadEmbedSigner(services))?.kid;
-const rotations = (lite: TestServices) =>
-  lite.sql(
+const rotations = (fixture: TestServices) =>
+  fixture.sql(
     `select actor_type, target_type, payload from audit_log where workspace_id = '${NIL}' and action = 'signing_key.rotated'`,
   );
 
 for (const back of backends) {
   describe(`embed signing keys on ${back}`, () => {
-    it("there are none and nothing signs before the first start", async () => {
-      await using lite = await testServices(back);
-      expect(await published(lite)).toEqual([]);
-      expect(await signer(lite)).toBeUndefined();
+    it("do not exist before the first start", async () => {
+      await using fixture = await testServices(back);
+      expect(await published(fixture)).toEqual([]);
+      expect(await signer(fixture)).toBeUndefined();
     });
 
-    it("the first start makes one that signs and a standby, both published, named by their thumbprint", async () => {
-      await using lite = await testServices(back);
-      await ensureEmbedKeys(lite.services);
-      await ensureEmbedKeys(lite.services);
-      const { signing, standby } = await states(lite);
-      expect(await published(lite)).toEqual(sorted(signing, standby));
-      expect(await signer(lite)).toBe(signing);
-      for (const { kid, x } of await publishedKeys(lite.services)) expect(kid).toBe(thumbprint(x));
-      expect(JSON.stringify(await publishedKeys(lite.services))).not.toContain('"d"');
+    it("are created at the first start: one signs, one is on standby, both published under tsuccessor thumbprints", async () => {
+      await using fixture = await testServices(back);
+      await ensureEmbedKeys(fixture.services);
+      await ensureEmbedKeys(fixture.services);
+      const { signing, standby } = await states(fixture);
+      expect(await published(fixture)).toEqual(sorted(signing, standby));
+      expect(await signer(fixture)).toBe(signing);
+      for (const { kid, x } of await publishedKeys(fixture.services)) expect(kid).toBe(thumbprint(x));
+      expect(JSON.stringify(await publishedKeys(fixture.services))).not.toContain('"d"');
     });
 
-    it("rotates after 90 days, not a minute sooner, and records it in the deployment's chain", async () => {
-      await using lite = await testServices(back);
-      await ensureEmbedKeys(lite.services);
-      const { signing: old, standby: heir } = await states(lite);
-      lite.clock.advance(ROTATE_EVERY_MS - 60_000);
-      await maintainEmbedKeys(lite.services);
-      expect(await signer(lite)).toBe(old);
-      lite.clock.advance(60_000);
-      await maintainEmbedKeys(lite.services);
-      expect(await signer(lite)).toBe(heir);
-      const now = await states(lite);
-      expect(now).toMatchObject({ signing: heir, retired: old });
-      expect(await published(lite)).toEqual(sorted(old, heir, now.standby));
-      lite.clock.advance(PUBLISH_MS - 1);
-      expect(await published(lite)).toContain(old);
-      lite.clock.advance(1);
-      expect(await published(lite)).toEqual(sorted(heir, now.standby));
-      await maintainEmbedKeys(lite.services);
-      const rows = await lite.sql(`select sealed_private_key from signing_keys where kid = '${old}'`);
+    it("rotate after 90 days, not a minute sooner, with a row in the deployment's audit chain", async () => {
+      await using fixture = await testServices(back);
+      await ensureEmbedKeys(fixture.services);
+      const { signing: old, standby: successor } = await states(fixture);
+      fixture.clock.advance(ROTATE_EVERY_MS - 60_000);
+      await maintainEmbedKeys(fixture.services);
+      expect(await signer(fixture)).toBe(old);
+      fixture.clock.advance(60_000);
+      await maintainEmbedKeys(fixture.services);
+      expect(await signer(fixture)).toBe(successor);
+      const now = await states(fixture);
+      expect(now).toMatchObject({ signing: successor, retired: old });
+      expect(await published(fixture)).toEqual(sorted(old, successor, now.standby));
+      fixture.clock.advance(PUBLISH_MS - 1);
+      expect(await published(fixture)).toContain(old);
+      fixture.clock.advance(1);
+      expect(await published(fixture)).toEqual(sorted(successor, now.standby));
+      await maintainEmbedKeys(fixture.services);
+      const rows = await fixture.sql(`select sealed_private_key from signing_keys where kid = '${old}'`);
       expect(rows[0]?.sealed_private_key).toBeNull();
-      expect(await rotations(lite)).toMatchObject([{ actor_type: "system", target_type: "signing_key" }]);
+      expect(await rotations(fixture)).toMatchObject([{ actor_type: "system", target_type: "signing_key" }]);
     });
 
-    it("a young standby signs only when it has been published for 15 minutes", async () => {
-      await using lite = await testServices(back);
-      await ensureEmbedKeys(lite.services);
-      const ctx = { services: lite.services, actor: SYSTEM };
-      const { signing: old, standby: heir } = await states(lite);
-      lite.clock.advance(60_000);
+    it("sign only after they have been published for 15 minutes", async () => {
+      await using fixture = await testServices(back);
+      await ensureEmbedKeys(fixture.services);
+      const ctx = { services: fixture.services, actor: SYSTEM };
+      const { signing: old, standby: successor } = await states(fixture);
+      fixture.clock.advance(60_000);
       await rotateSigningKey(ctx);
-      expect(await states(lite)).toMatchObject({ signing: old, next: heir });
-      await rotateSigningKey(ctx); // while one is under way, nothing more happens
-      expect(await rotations(lite)).toHaveLength(1);
-      lite.clock.advance(PUBLISH_MS - 60_000 - 1);
-      expect(await signer(lite)).toBe(old);
-      lite.clock.advance(1);
-      expect(await signer(lite)).toBe(heir);
-      expect(await published(lite)).toContain(old);
+      expect(await states(fixture)).toMatchObject({ signing: old, next: successor });
+      await rotateSigningKey(ctx); // ignored while a rotation is in progress
+      expect(await rotations(fixture)).toHaveLength(1);
+      fixture.clock.advance(PUBLISH_MS - 60_000 - 1);
+      expect(await signer(fixture)).toBe(old);
+      fixture.clock.advance(1);
+      expect(await signer(fixture)).toBe(successor);
+      expect(await published(fixture)).toContain(old);
     });
 
-    it("--compromised drops the old key at once, private part and all, and the standby signs", async () => {
-      await using lite = await testServices(back);
-      await ensureEmbedKeys(lite.services);
-      const ctx = { services: lite.services, actor: SYSTEM };
-      const { signing: old, standby: heir } = await states(lite);
+    it("are removed at once with --compromised, including the private key, and the standby signs", async () => {
+      await using fixture = await testServices(back);
+      await ensureEmbedKeys(fixture.services);
+      const ctx = { services: fixture.services, actor: SYSTEM };
+      const { signing: old, standby: successor } = await states(fixture);
       await rotateSigningKey(ctx, { compromised: true });
-      expect(await signer(lite)).toBe(heir);
-      const after = await states(lite);
-      expect(after).toMatchObject({ removed: old, signing: heir });
-      expect(await published(lite)).toEqual(sorted(heir, after.standby));
-      const rows = await lite.sql(
+      expect(await signer(fixture)).toBe(successor);
+      const after = await states(fixture);
+      expect(after).toMatchObject({ removed: old, signing: successor });
+      expect(await published(fixture)).toEqual(sorted(successor, after.standby));
+      const rows = await fixture.sql(
         "select kid from signing_keys where purpose = 'embed' and sealed_private_key is null",
       );
       expect(rows).toEqual([{ kid: old }]);
-      const [row] = await rotations(lite);
-      expect(JSON.parse(String(row?.payload))).toMatchObject({ kid: heir, previous_kid: old, compromised: true });
+      const [row] = await rotations(fixture);
+      expect(JSON.parse(String(row?.payload))).toMatchObject({ kid: successor, previous_kid: old, compromised: true });
     });
 
-    it("both can be made anew, for a restored database whose master key is gone", async () => {
-      await using lite = await testServices(back);
-      await ensureEmbedKeys(lite.services);
-      const before = await published(lite);
-      await recreateEmbedKeys({ services: lite.services, actor: SYSTEM });
-      const { signing, standby } = await states(lite);
-      expect(await published(lite)).toEqual(sorted(signing, standby));
+    it("can both be recreated, for a restored database without its master key", async () => {
+      await using fixture = await testServices(back);
+      await ensureEmbedKeys(fixture.services);
+      const before = await published(fixture);
+      await recreateEmbedKeys({ services: fixture.services, actor: SYSTEM });
+      const { signing, standby } = await states(fixture);
+      expect(await published(fixture)).toEqual(sorted(signing, standby));
       expect(before).not.toContain(signing);
       expect(before).not.toContain(standby);
-      expect(await rotations(lite)).toHaveLength(1);
+      expect(await rotations(fixture)).toHaveLength(1);
     });
 
-    it("--compromised during a rotation promotes the key that was next and drops all that ever signed", async () => {
-      await using lite = await testServices(back);
-      await ensureEmbedKeys(lite.services);
-      const ctx = { services: lite.services, actor: SYSTEM };
+    it("promote the next key with --compromised during a rotation, and remove all that ever signed", async () => {
+      await using fixture = await testServices(back);
+      await ensureEmbedKeys(fixture.services);
+      const ctx = { services: fixture.services, actor: SYSTEM };
       await rotateSigningKey(ctx);
-      const { next, standby } = await states(lite);
+      const { next, standby } = await states(fixture);
       await rotateSigningKey(ctx, { compromised: true });
-      expect(await signer(lite)).toBe(next);
-      expect(await published(lite)).toEqual(sorted(next, standby));
+      expect(await signer(fixture)).toBe(next);
+      expect(await published(fixture)).toEqual(sorted(next, standby));
     });
   });
 }
@@ -141,7 +141,7 @@ describe.runIf(backends.includes("postgres"))("two processes on one database", (
     expect(await published(two)).toEqual(await published(one));
   });
 
-  it("rotate once when both find it due, and once when both are told that the same key is compromised", async () => {
+  it("rotate once when both find it due, and once when both get --compromised for the same key", async () => {
     await using one = await testServices("postgres");
     await using two = await one.another();
     await ensureEmbedKeys(one.services);
@@ -158,7 +158,7 @@ describe.runIf(backends.includes("postgres"))("two processes on one database", (
     expect(await published(two)).not.toContain(kid);
   });
 
-  it("a process whose clock is behind neither signs with nor publishes a compromised key", async () => {
+  it("never sign with or publish a compromised key, even if the clock of one is behind", async () => {
     await using one = await testServices("postgres");
     await ensureEmbedKeys(one.services);
     const kid = await signer(one);

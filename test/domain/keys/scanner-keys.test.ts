@@ -1,4 +1,4 @@
-// Where the scanner's public keys come from: fetched over https, kept for an hour, asked for again at most once a minute.
+// Loading the public keys of the secret scanner: over https, cached for an hour, reloaded at most once a minute.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
@@ -14,109 +14,110 @@ import { IDENTIFIER, keyList, signed } from "../../../harness/instances/scanner.
 const BODY = Buffer.from("[]");
 const MINUTE = 60_000;
 
-/** Keys behind an address that is asked through `answer`. */
-function keysFrom(answer: () => Promise<KeyList>) {
+/** Scanner keys loaded by `respond`. */
+function keysFrom(respond: () => Promise<KeyList>) {
   const clock = testClock();
-  let asked = 0;
+  let loads = 0;
   const load = (): Promise<KeyList> => {
-    asked++;
-    return answer();
+    loads++;
+    return respond();
   };
   const keys = new ScannerKeys({ clock, log: silentLog, load });
-  const ask = (identifier = IDENTIFIER) => keys.verify(identifier, signed("[]"), BODY);
-  return { clock, ask, asked: () => asked };
+  const verify = (identifier = IDENTIFIER) => keys.verify(identifier, signed("[]"), BODY);
+  return { clock, verify, loads: () => loads };
 }
 
-const away = () => Promise.reject(new Error("ECONNREFUSED"));
-const there = async () => parseKeyList(keyList());
+const unreachable = () => Promise.reject(new Error("ECONNREFUSED"));
+const reachable = async () => parseKeyList(keyList());
 
 describe("the scanner's public keys", () => {
   it("are fetched once an hour", async () => {
-    const { clock, ask, asked } = keysFrom(there);
-    expect(await Promise.all([ask(), ask(), ask()])).toEqual([true, true, true]);
+    const { clock, verify, loads } = keysFrom(reachable);
+    expect(await Promise.all([verify(), verify(), verify()])).toEqual([true, true, true]);
     clock.advance(60 * MINUTE - 1);
-    expect([await ask(), asked()]).toEqual([true, 1]);
+    expect([await verify(), loads()]).toEqual([true, 1]);
     clock.advance(1);
-    expect([await ask(), asked()]).toEqual([true, 2]);
+    expect([await verify(), loads()]).toEqual([true, 2]);
   });
 
-  it("are asked for again at most once a minute when a report names an unknown one", async () => {
-    const { clock, ask, asked } = keysFrom(there);
-    await ask();
+  it("are reloaded at most once a minute when reports name an unknown key", async () => {
+    const { clock, verify, loads } = keysFrom(reachable);
+    await verify();
     clock.advance(MINUTE);
-    for (let i = 0; i < 5; i++) expect(await ask("unknown")).toBe(false);
-    expect(asked()).toBe(2);
+    for (let i = 0; i < 5; i++) expect(await verify("unknown")).toBe(false);
+    expect(loads()).toBe(2);
     clock.advance(MINUTE);
-    expect([await ask("unknown"), asked()]).toEqual([false, 3]);
+    expect([await verify("unknown"), loads()]).toEqual([false, 3]);
   });
 
-  it("are our trouble when they cannot be had: 503, not a refused signature", async () => {
-    let answer = away as () => Promise<KeyList>;
-    const { clock, ask, asked } = keysFrom(() => answer());
-    for (let i = 0; i < 3; i++) await expect(ask()).rejects.toMatchObject({ status: 503 });
-    expect(asked()).toBe(1);
-    answer = there;
+  it("lead to a 503 when they cannot be loaded, not to a rejected signature", async () => {
+    let respond = unreachable as () => Promise<KeyList>;
+    const { clock, verify, loads } = keysFrom(() => respond());
+    for (let i = 0; i < 3; i++) await expect(verify()).rejects.toMatchObject({ status: 503 });
+    expect(loads()).toBe(1);
+    respond = reachable;
     clock.advance(MINUTE);
-    expect(await ask()).toBe(true);
-    answer = away;
+    expect(await verify()).toBe(true);
+    respond = unreachable;
     clock.advance(MINUTE);
-    await expect(ask("unknown")).rejects.toMatchObject({ status: 503 });
-    expect(await ask()).toBe(true); // a key that is known needs no address
+    await expect(verify("unknown")).rejects.toMatchObject({ status: 503 });
+    expect(await verify()).toBe(true); // a cached key needs no request
     clock.advance(60 * MINUTE);
-    await expect(ask()).rejects.toMatchObject({ status: 503 });
+    await expect(verify()).rejects.toMatchObject({ status: 503 });
   });
 
-  it("are only those that can be used, and at least one", () => {
+  it("include only supported keys, and at least one", () => {
     const rsa = { key_identifier: "rsa", key: "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n" };
     expect([...parseKeyList(keyList(rsa)).keys()]).toEqual([IDENTIFIER, "github-vector"]);
     for (const bad of ["{}", "[]", "null", "nonsense", '{"public_keys":[]}', '{"public_keys":[null,{"key":1}]}'])
       expect(() => parseKeyList(bad), bad).toThrow(Error);
   });
 
-  it("are asked for without following redirects, for five seconds and a megabyte at most", async () => {
+  it("are fetched without redirects, within five seconds and one megabyte", async () => {
     const seen: RequestInit[] = [];
-    const outside = async () => [{ address: "203.0.113.7", family: 4 }];
-    const ask = (answer: Response) => async (_url: unknown, init?: RequestInit) => {
+    const publicAddress = async () => [{ address: "203.0.113.7", family: 4 }];
+    const fetching = (response: Response) => async (_url: unknown, init?: RequestInit) => {
       seen.push(init ?? {});
-      return answer;
+      return response;
     };
-    const answering = (answer: Response) => fetchedKeys("https://scanner.example/keys", ask(answer), outside)();
-    expect((await answering(new Response(keyList()))).has(IDENTIFIER)).toBe(true);
+    const load = (response: Response) =>
+      fetchedKeys("https://scanner.example/keys", fetching(response), publicAddress)();
+    expect((await load(new Response(keyList()))).has(IDENTIFIER)).toBe(true);
     expect(seen[0]).toMatchObject({ redirect: "error", signal: expect.any(AbortSignal) });
-    await expect(answering(new Response("no", { status: 500 }))).rejects.toThrow("500");
-    await expect(answering(new Response("x".repeat((1 << 20) + 1)))).rejects.toThrow("too long");
+    await expect(load(new Response("no", { status: 500 }))).rejects.toThrow("500");
+    await expect(load(new Response("x".repeat((1 << 20) + 1)))).rejects.toThrow("too long");
   });
 
-  it("are not waited for when a name server does not answer", async () => {
+  it("are given up when DNS does not respond in time", async () => {
     const over = vi.spyOn(AbortSignal, "timeout").mockImplementation(() => AbortSignal.abort());
-    const ask = async () => expect.unreachable("it was asked");
+    const request = async () => expect.unreachable("no request expected");
     const silent = () => new Promise<never>(() => {});
-    await expect(fetchedKeys("https://scanner.example/keys", ask, silent)()).rejects.toThrow("not found in time");
+    await expect(fetchedKeys("https://scanner.example/keys", request, silent)()).rejects.toThrow("not found in time");
     expect(over).toHaveBeenCalledExactlyOnceWith(5_000);
     over.mockRestore();
   });
 
   for (const [where, address, family] of [
-    ["this machine", "127.0.0.1", 4],
-    ["this machine, by IPv6", "::1", 6],
-    ["this machine, in disguise", "::ffff:127.0.0.1", 6],
-    ["the inner network", "10.1.2.3", 4],
-    ["the inner network's other part", "172.31.255.1", 4],
-    ["the inner network, by IPv6", "fd00::1", 6],
-    ["the cloud's own service", "169.254.169.254", 4],
-    ["the link", "fe80::1", 6],
+    ["the loopback address", "127.0.0.1", 4],
+    ["the IPv6 loopback address", "::1", 6],
+    ["an IPv4-mapped loopback address", "::ffff:127.0.0.1", 6],
+    ["a private network (10/8)", "10.1.2.3", 4],
+    ["a private network (172.16/12)", "172.31.255.1", 4],
+    ["a private IPv6 network", "fd00::1", 6],
+    ["the cloud metadata service", "169.254.169.254", 4],
+    ["a link-local address", "fe80::1", 6],
   ] as const) {
-    it(`are not fetched from ${where}, even when one of its addresses is outside`, async () => {
+    it(`are not fetched from ${where}, even if the name also has a public address`, async () => {
       const resolve = async () => [
         { address: "203.0.113.7", family: 4 },
         { address, family },
       ];
-      const ask = async () => expect.unreachable("it was asked");
-      await expect(fetchedKeys("https://scanner.example/keys", ask, resolve)()).rejects.toThrow("private");
+      const request = async () => expect.unreachable("no request expected");
+      await expect(fetchedKeys("https://scanner.example/keys", request, resolve)()).rejects.toThrow("private");
     });
   }
 
-  it("come over https, from one place, and a file must be good at the start", async () => {
+  it("require https and a single source, and a file must be valid at start", async () => {
     using at = tempDir();
     const start = async (flags: Partial<Record<SettingName, string>>) => {
       const { settings } = loadSettings({ env: {}, flags: { data_dir: at.dir, port: "0", ...flags }, cwd: at.dir });

@@ -1,4 +1,4 @@
-// Idempotency held against a small model, through clocks and crashes, and under contention, on every store.
+// Idempotency claims compared with a small model, across clock changes and crashes and under contention, on every store.
 import { assert, asyncProperty } from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
@@ -20,25 +20,25 @@ import { testServices, vendorOf, type TestServices } from "../../../harness/inst
 
 const env = "live" as const;
 
-const stores: [string, Backend, (lite: TestServices) => Promise<Store>, number][] = [
+const stores: [string, Backend, (fixture: TestServices) => Promise<Store>, number][] = [
   ...backends.map((back): [string, Backend, typeof databaseStore, number] => [back, back, databaseStore, 40]),
   ["redis", "sqlite", redisStore, 25],
 ];
 
 for (const [name, back, open, runs] of stores) {
   describe(`idempotency on ${name}`, () => {
-    let lite: TestServices;
+    let fixture: TestServices;
     let store: Store;
     beforeAll(async () => {
-      lite = await testServices(back);
-      store = await open(lite);
+      fixture = await testServices(back);
+      store = await open(fixture);
     });
     afterAll(async () => {
       await store.close();
-      await lite[Symbol.asyncDispose]();
+      await fixture[Symbol.asyncDispose]();
     });
 
-    it("answers as its model does through clocks and crashes", async () => {
+    it("behaves as its model does across clock changes and crashes", async () => {
       await assert(
         asyncProperty(sequences(30, 4), (sequence) => runSequence(store, sequence)),
         { numRuns: runs },
@@ -46,71 +46,71 @@ for (const [name, back, open, runs] of stores) {
       expect(store.crashes).toBeGreaterThan(runs / 2);
     }, 120_000);
 
-    it("gives exactly one execute to 64 claimants at once, a hundred times, over two processes", async () => {
+    it("lets exactly one of 64 concurrent claimants execute, a hundred times, over two processes", async () => {
       const other = await store.beside();
       const claimants = Array.from({ length: 64 }, (_, i) => (i % 2 === 0 ? store.ctx : other));
       for (let round = 0; round < 100; round++) expect(await contend(claimants, `race ${round}`)).toBeNull();
     }, 120_000);
 
-    it("gives a lapsed lock to exactly one of 64 claimants", async () => {
+    it("gives an expired lock to exactly one of 64 claimants", async () => {
       for (let round = 0; round < 10; round++) {
         const want = { scope_hash: hash(`lapse ${round}`), fingerprint: hash("same"), env };
         await claim(store.ctx, want);
         store.clock.advance(LOCK_MS);
-        const answers = await Promise.all(Array.from({ length: 64 }, () => claim(store.ctx, want)));
-        expect(answers.filter(({ state, stolen }) => state === "execute" && stolen)).toHaveLength(1);
+        const responses = await Promise.all(Array.from({ length: 64 }, () => claim(store.ctx, want)));
+        expect(responses.filter(({ state, stolen }) => state === "execute" && stolen)).toHaveLength(1);
       }
     });
 
-    it("keeps one answer of many completions at once", async () => {
+    it("stores one response of many concurrent completions", async () => {
       const want = { scope_hash: hash("completions"), fingerprint: hash("same"), env };
       const { lock_token } = await claim(store.ctx, want);
       const held = { scope_hash: want.scope_hash, env, lock_token: lock_token ?? "" };
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 16 }, (_, i) =>
           complete(store.ctx, { ...held, status: 200 + i, headers: {}, body: "YQ==" }),
         ),
       );
-      expect(answers.every(({ outcome, body_stored }) => outcome === "ok" && body_stored)).toBe(true);
-      const kept = (await claim(store.ctx, want)).response?.status;
-      expect((await claim(store.ctx, want)).response?.status).toBe(kept);
+      expect(responses.every(({ outcome, body_stored }) => outcome === "ok" && body_stored)).toBe(true);
+      const stored = (await claim(store.ctx, want)).response?.status;
+      expect((await claim(store.ctx, want)).response?.status).toBe(stored);
     });
   });
 }
 
-describe("a record that changes between a claim's two looks at it", () => {
+describe("a record that changes between the two reads of a claim", () => {
   const scope = { workspace_id: "w", env, scope_hash: hash("s") };
   const wanted = { fingerprint: hash("f"), token_hash: hash("t"), ttl_ms: 60_000 };
-  /** A transaction whose statements answer these rows, one after another, and then none. */
-  const answering = (...rows: unknown[]) => {
-    let looks = 0;
-    const first = async () => rows[looks++];
-    return { tx: { dialect: "sqlite", first } as unknown as Tx, looks: () => looks };
+  /** A transaction whose reads return these rows in order, then none. */
+  const returning = (...rows: unknown[]) => {
+    let reads = 0;
+    const first = async () => rows[reads++];
+    return { tx: { dialect: "sqlite", first } as unknown as Tx, reads: () => reads };
   };
 
-  it("is tried again when it was released in between", async () => {
-    const { tx, looks } = answering(undefined, undefined, undefined, undefined, { stolen: 0 });
+  it("is claimed again when it was released in between", async () => {
+    const { tx, reads } = returning(undefined, undefined, undefined, undefined, { stolen: 0 });
     expect(await claimRecord(tx, scope, wanted, 0)).toEqual({ state: "execute", stolen: false });
-    expect(looks()).toBe(5);
+    expect(reads()).toBe(5);
   });
 
-  it("is nobody's after five tries: an error, never an execute", async () => {
-    const { tx, looks } = answering();
+  it("is an error after five attempts, never an execute", async () => {
+    const { tx, reads } = returning();
     await expect(claimRecord(tx, scope, wanted, 0)).rejects.toThrow("keeps changing");
-    expect(looks()).toBe(10);
+    expect(reads()).toBe(10);
   });
 });
 
 for (const back of backends) {
-  describe(`stored answers on ${back}`, () => {
-    it("keeps a running sum of stored bytes that follows completions, releases and reaping", async () => {
-      await using lite = await testServices(back);
-      const ctx = await vendorOf(lite.services);
+  describe(`stored responses on ${back}`, () => {
+    it("keep a running sum of stored bytes through completions, releases and reaping", async () => {
+      await using fixture = await testServices(back);
+      const ctx = await vendorOf(fixture.services);
       const { workspace_id } = ctx.actor;
       const sum = async (): Promise<number> =>
-        Number((await lite.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes ?? 0);
+        Number((await fixture.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes ?? 0);
       const rows = async (): Promise<number> =>
-        Number((await lite.sql("select sum(stored_bytes) as n from idempotency_records"))[0]?.n ?? 0);
+        Number((await fixture.sql("select sum(stored_bytes) as n from idempotency_records"))[0]?.n ?? 0);
       for (let i = 0; i < 5; i++) {
         const scope = { scope_hash: hash(`sum ${i}`), env };
         const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f"), ttl_ms: 60_000 });
@@ -118,25 +118,32 @@ for (const back of backends) {
       }
       expect(await sum()).toBe(await rows());
       expect(await sum()).toBeGreaterThan(0);
-      // Whoever may not complete leaves nothing booked.
-      const late = { scope_hash: hash("sum 0"), env, lock_token: "another's", status: 200, headers: {}, body: "YQ==" };
+      // A rejected completion must not change the sum.
+      const late = {
+        scope_hash: hash("sum 0"),
+        env,
+        lock_token: "of another claim",
+        status: 200,
+        headers: {},
+        body: "YQ==",
+      };
       expect((await complete(ctx, late)).outcome).toBe("completed");
-      expect((await complete(ctx, { ...late, scope_hash: hash("nobody's") })).outcome).toBe("not_found");
+      expect((await complete(ctx, { ...late, scope_hash: hash("unclaimed") })).outcome).toBe("not_found");
       expect(await sum()).toBe(await rows());
-      lite.clock.advance(60_000);
-      // An expired record that is claimed anew still has its bytes booked, until it is released or reaped.
+      fixture.clock.advance(60_000);
+      // An expired record that is claimed again counts until it is released or reaped.
       const scope = { scope_hash: hash("sum 0"), env };
       const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("g") });
-      expect(await reapIdempotency(lite.services)).toBe(4);
+      expect(await reapIdempotency(fixture.services)).toBe(4);
       expect(await sum()).toBe(await rows());
       await release(ctx, { ...scope, lock_token: lock_token ?? "" });
       expect(await sum()).toBe(0);
       expect(workspace_id).toBeTruthy();
     });
 
-    it("keeps no body beyond the workspace's quota, and no headers when even they do not fit", async () => {
-      await using lite = await testServices(back);
-      const ctx = await vendorOf(lite.services);
+    it("have no body beyond the quota of the workspace, and no headers when those do not fit either", async () => {
+      await using fixture = await testServices(back);
+      const ctx = await vendorOf(fixture.services);
       const finish = async (name: string, bodyBytes: number, max: number, as = ctx) => {
         const scope = { workspace_id: as.actor.workspace_id, scope_hash: hash(name), env };
         const { lock_token } = await claim(as, { ...scope, fingerprint: hash("f") });
@@ -147,37 +154,37 @@ for (const back of backends) {
           sealed_full: new Uint8Array(bodyBytes),
           sealed_without_body: new Uint8Array(10),
         };
-        return record(lite.services, (tx) => completeRecord(tx, scope, completion, lite.clock.now(), max));
+        return record(fixture.services, (tx) => completeRecord(tx, scope, completion, fixture.clock.now(), max));
       };
-      const elsewhere = await vendorOf(lite.services);
+      const elsewhere = await vendorOf(fixture.services);
       expect(await finish("fills it", 100, 100, elsewhere)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("fits", 100, 120)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("too much", 100, 120)).toEqual({ outcome: "ok", body_stored: false });
       expect(await finish("exactly", 10, 120)).toEqual({ outcome: "ok", body_stored: true });
       expect(await finish("full", 10, 120)).toEqual({ outcome: "ok", body_stored: false });
-      const stored = await lite.sql("select stored_bytes from idempotency_records order by stored_bytes");
+      const stored = await fixture.sql("select stored_bytes from idempotency_records order by stored_bytes");
       expect(stored.map((row) => row.stored_bytes)).toEqual([0, 10, 10, 100, 100]);
     });
 
-    it("stores a gibibyte of answers a workspace, and not a byte more", async () => {
-      await using lite = await testServices(back);
-      const ctx = await vendorOf(lite.services);
+    it("take up to one gibibyte per workspace, and not a byte more", async () => {
+      await using fixture = await testServices(back);
+      const ctx = await vendorOf(fixture.services);
       const finish = async (name: string): Promise<boolean> => {
         const scope = { scope_hash: hash(name), env };
         const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f") });
-        const answer = { status: 200, headers: {}, body: "YQ==" };
-        return (await complete(ctx, { ...scope, lock_token: lock_token ?? "", ...answer })).body_stored;
+        const response = { status: 200, headers: {}, body: "YQ==" };
+        return (await complete(ctx, { ...scope, lock_token: lock_token ?? "", ...response })).body_stored;
       };
       expect(await finish("first")).toBe(true);
-      const one = Number((await lite.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes);
-      await lite.sql("update idempotency_quotas set stored_bytes = $1", [2 ** 30 - one]);
+      const one = Number((await fixture.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes);
+      await fixture.sql("update idempotency_quotas set stored_bytes = $1", [2 ** 30 - one]);
       expect([await finish("fills it"), await finish("too much")]).toEqual([true, false]);
-      expect(Number((await lite.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes)).toBe(2 ** 30);
+      expect(Number((await fixture.sql("select stored_bytes from idempotency_quotas"))[0]?.stored_bytes)).toBe(2 ** 30);
     });
 
-    it("stores neither the body nor the token in the clear", async () => {
-      await using lite = await testServices(back);
-      const ctx = await vendorOf(lite.services);
+    it("contain neither the body nor the token in plain text", async () => {
+      await using fixture = await testServices(back);
+      const ctx = await vendorOf(fixture.services);
       const scope = { scope_hash: hash("clear"), env };
       const { lock_token } = await claim(ctx, { ...scope, fingerprint: hash("f") });
       const body = Buffer.from("PLAINTEXT-BODY").toString("base64");
@@ -188,7 +195,7 @@ for (const back of backends) {
         headers: { secret: "PLAINTEXT-HEADER" },
         body,
       });
-      const [row] = await lite.sql("select token_hash, sealed_response from idempotency_records");
+      const [row] = await fixture.sql("select token_hash, sealed_response from idempotency_records");
       expect(row?.token_hash).toBe(hash(lock_token ?? ""));
       const sealed = Buffer.from(row?.sealed_response as unknown as Uint8Array).toString("latin1");
       expect(sealed).not.toContain("PLAINTEXT");

@@ -1,4 +1,4 @@
-// The file transport: one .eml a message, for its owner's eyes, for a week.
+// The file transport: one private .eml file per message, kept for a week.
 import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const mail = (id: string) => ({
 });
 
 describe("mail in files", () => {
-  it("writes one private file a message, again under the same name, and prunes after seven days", async () => {
+  it("writes one private file per message, overwrites it on redelivery, and deletes it after seven days", async () => {
     const root = mkdtempSync(join(tmpdir(), "keyrack-mail-"));
     try {
       const dir = join(root, "mail");

@@ -1,4 +1,4 @@
-// SMTP against a real server: refused recipients, dropped connections, and retries that succeed.
+// SMTP with a real server: rejected recipients, dropped connections, and reattempts.
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { SMTPServer } from "smtp-server";
@@ -9,12 +9,12 @@ import { account, freshEmail, PASSWORD } from "../../../harness/instances/people
 import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const MINUTE = 60_000;
-type Mood = "accepts" | "refuses" | "drops" | "busy";
+type Behaviour = "accepts" | "rejects" | "drops" | "busy";
 
 class MailServer {
-  mood: Mood = "accepts";
-  readonly got: { to: string[]; message: string }[] = [];
-  tries = 0;
+  behaviour: Behaviour = "accepts";
+  readonly received: { to: string[]; message: string }[] = [];
+  attempts = 0;
   readonly #server: SMTPServer;
 
   constructor() {
@@ -23,18 +23,18 @@ class MailServer {
       disabledCommands: ["STARTTLS"],
       logger: false,
       onRcptTo: (_address, _session, callback) => {
-        this.tries++;
-        if (this.mood === "refuses") callback(Object.assign(new Error("no such mailbox"), { responseCode: 550 }));
-        else if (this.mood === "busy") callback(Object.assign(new Error("try later"), { responseCode: 451 }));
+        this.attempts++;
+        if (this.behaviour === "rejects") callback(Object.assign(new Error("no such mailbox"), { responseCode: 550 }));
+        else if (this.behaviour === "busy") callback(Object.assign(new Error("try later"), { responseCode: 451 }));
         else callback();
       },
       onData: (stream, session, callback) => {
-        if (this.mood === "drops") {
+        if (this.behaviour === "drops") {
           for (const connection of this.#server.connections) connection._socket?.destroy();
           return;
         }
         text(stream).then((message) => {
-          this.got.push({ to: session.envelope.rcptTo.map(({ address }) => address), message });
+          this.received.push({ to: session.envelope.rcptTo.map(({ address }) => address), message });
           callback();
         }, callback);
       },
@@ -76,19 +76,19 @@ for (const back of backends) {
       expect(data).toHaveLength(1);
       return data[0] as (typeof data)[number];
     };
-    /** Moves the clock to when the next try is due, and lets the worker run. */
-    const nextTry = async (): Promise<void> => {
+    /** Advances the clock to the next attempt and delivers. */
+    const runNextAttempt = async (): Promise<void> => {
       const { next_at } = await only();
       r.clock.set(Date.parse(String(next_at)));
       await deliverDue(r.app.services);
     };
     const sealed = async (): Promise<unknown> => (await r.sql("select sealed_message from outbox"))[0]?.sealed_message;
 
-    it("a message goes out at once, plain and with one link, and its body is gone", async () => {
+    it("sends a message at once, as plain text with one link, and deletes its body", async () => {
       const email = await signUp();
-      expect(server.got).toHaveLength(1);
-      expect(server.got[0]?.to).toEqual([email]);
-      const message = server.got[0]?.message ?? "";
+      expect(server.received).toHaveLength(1);
+      expect(server.received[0]?.to).toEqual([email]);
+      const message = server.received[0]?.message ?? "";
       const mail = await only();
       expect(mail).toMatchObject({ state: "sent", attempts: 1, kind: "email_verification", last_error: null });
       expect(message).toMatch(/^From: Keyrack <keys@example\.com>\r$/m);
@@ -100,8 +100,8 @@ for (const back of backends) {
       expect(await sealed()).toBeNull();
     });
 
-    it("a dropped connection is tried again after half a minute, then a minute, with the same Message-ID", async () => {
-      server.mood = "drops";
+    it("reattempts after a dropped connection in 30 seconds, then a minute, with the same Message-ID", async () => {
+      server.behaviour = "drops";
       const email = await signUp();
       const first = await only();
       expect(first).toMatchObject({ state: "queued", attempts: 1 });
@@ -109,22 +109,22 @@ for (const back of backends) {
       expect(wait).toBeGreaterThanOrEqual(27_000);
       expect(wait).toBeLessThanOrEqual(33_000);
       await deliverDue(r.app.services); // not due yet
-      expect(server.tries).toBe(1);
-      await nextTry();
-      expect(server.tries).toBe(2);
+      expect(server.attempts).toBe(1);
+      await runNextAttempt();
+      expect(server.attempts).toBe(2);
       const second = Date.parse(String((await only()).next_at)) - r.clock.now();
       expect(second).toBeGreaterThanOrEqual(54_000);
       expect(second).toBeLessThanOrEqual(66_000);
-      server.mood = "accepts";
-      await nextTry();
+      server.behaviour = "accepts";
+      await runNextAttempt();
       expect(await only()).toMatchObject({ state: "sent", attempts: 3 });
-      expect(server.got).toHaveLength(1);
-      expect(server.got[0]?.to).toEqual([email]);
-      expect(server.got[0]?.message).toContain(first.message_id);
+      expect(server.received).toHaveLength(1);
+      expect(server.received[0]?.to).toEqual([email]);
+      expect(server.received[0]?.message).toContain(first.message_id);
     });
 
-    it("a recipient refused for good is a dead letter at once; a retry by hand can still deliver it", async () => {
-      server.mood = "refuses";
+    it("gives up at once on a permanently rejected recipient; a manual retry can still deliver the message", async () => {
+      server.behaviour = "rejects";
       await signUp();
       const dead = await only();
       expect(dead).toMatchObject({ state: "dead", attempts: 1 });
@@ -132,26 +132,26 @@ for (const back of backends) {
       expect(await mailState(r.app.services)).toEqual({ queued: 0, dead: 1 });
       expect(r.logs.join("")).toContain("mail given up");
       await deliverDue(r.app.services);
-      expect(server.tries).toBe(1);
+      expect(server.attempts).toBe(1);
       expect(await showMail(r.app.services, dead.id, false)).not.toHaveProperty("text");
       expect((await showMail(r.app.services, dead.id, true)).text).toContain("/#/verify?token=krev_");
-      server.mood = "accepts";
+      server.behaviour = "accepts";
       await retryMail(r.app.services, dead.id);
       await r.app.idle();
       expect(await only()).toMatchObject({ state: "sent" });
-      await expect(retryMail(r.app.services, dead.id)).rejects.toThrow("gone out already");
+      await expect(retryMail(r.app.services, dead.id)).rejects.toThrow("already been sent");
       await expect(retryMail(r.app.services, r.app.services.newId())).rejects.toThrow("No such message");
     });
 
-    it("a server that stays busy is asked less and less often, and given up when the link expires", async () => {
-      server.mood = "busy";
+    it("reattempts a busy server with back-off, and gives up when the link expires", async () => {
+      server.behaviour = "busy";
       await account(r, freshEmail(), PASSWORD, false);
       await r.app.idle();
       const start = r.clock.now();
       const waits: number[] = [];
       for (;;) {
         const before = r.clock.now();
-        await nextTry();
+        await runNextAttempt();
         const { state } = await only();
         waits.push(r.clock.now() - before);
         if (state !== "queued") break;
@@ -159,15 +159,15 @@ for (const back of backends) {
       expect(await only()).toMatchObject({ state: "dead" });
       expect(r.clock.now() - start).toBe(24 * 60 * MINUTE); // when the verification link expires, to the millisecond
       expect(Math.max(...waits)).toBeLessThanOrEqual(66 * MINUTE);
-      expect(server.tries).toBeGreaterThan(20);
+      expect(server.attempts).toBeGreaterThan(20);
     });
 
-    it("a notice without a link is given up after 72 hours", async () => {
-      server.mood = "accepts";
+    it("gives up on a notice without a link after 72 hours", async () => {
+      server.behaviour = "accepts";
       const email = await signUp();
       const { data } = await listMail(r.app.services, {});
       await r.sql("update users set email_verified_at = 1 where email_key = $1", [email]);
-      server.mood = "busy";
+      server.behaviour = "busy";
       await account(r, email, PASSWORD, false);
       await r.app.idle();
       const [row] = await r.sql("select created_at, give_up_at from outbox where state = 'queued'");
@@ -175,27 +175,27 @@ for (const back of backends) {
       expect(Number(row?.give_up_at) - Number(row?.created_at)).toBe(72 * 60 * MINUTE);
     });
 
-    it("two workers on one outbox deliver a message once", async () => {
+    it("delivers a message once with concurrent workers", async () => {
       const { services: instance } = r.app;
-      server.mood = "busy";
+      server.behaviour = "busy";
       await signUp();
-      server.mood = "accepts";
+      server.behaviour = "accepts";
       const { next_at } = await only();
       r.clock.set(Date.parse(String(next_at)));
       await Promise.all([deliverDue(instance), deliverDue(instance), deliverDue(instance)]);
-      expect(server.got).toHaveLength(1);
+      expect(server.received).toHaveLength(1);
     });
 
-    it("a workspace's name cannot start a header or a second line", async () => {
+    it("cannot be made to send extra headers or lines by the name of a workspace", async () => {
       const w = await r.workspace();
-      const name = "Evil\r\nBcc: everybody@example.com\r\n\r\nÜber";
+      const name = "Evil\r\nBcc: everyone@example.com\r\n\r\nÜber";
       await w.call("sk_owner", "PATCH /v1/workspace", { name });
       const guest = freshEmail();
       await w.call("sk_owner", "POST /v1/invites", { email: guest, role: "member" });
       await r.app.idle();
-      expect(server.got).toHaveLength(1);
-      expect(server.got[0]?.to).toEqual([guest]);
-      const [head = ""] = (server.got[0]?.message ?? "").split("\r\n\r\n");
+      expect(server.received).toHaveLength(1);
+      expect(server.received[0]?.to).toEqual([guest]);
+      const [head = ""] = (server.received[0]?.message ?? "").split("\r\n\r\n");
       expect(head).not.toMatch(/^Bcc:/im);
       expect(head).toMatch(/^Subject: .*=\?UTF-8\?/im);
     });

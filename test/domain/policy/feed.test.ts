@@ -1,4 +1,4 @@
-// The feed's memory by itself: which heads it may remember, and who waits, on a store that answers what the test says.
+// The feed's in-process state alone, on a fake store: which heads it caches, and its subscriptions.
 import { describe, expect, it } from "vitest";
 import { Feed } from "../../../src/domain/policy/feed.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
@@ -15,87 +15,87 @@ const head = {
 };
 
 function feedOn(dialect: "sqlite" | "postgres") {
-  const heard: { bump?: (bumped: { project_id: string; version: number }[]) => void; resync?: () => void } = {};
-  const answers = { rows: [row] as object[], reads: 0, meanwhile: (): void => {} };
+  const listeners: { bump?: (bumped: { project_id: string; version: number }[]) => void; resync?: () => void } = {};
+  const fake = { rows: [row] as object[], reads: 0, meanwhile: (): void => {} };
   const first = async (): Promise<object | undefined> => {
-    answers.reads++;
-    const [found] = answers.rows;
+    fake.reads++;
+    const [found] = fake.rows;
     await Promise.resolve();
-    answers.meanwhile();
+    fake.meanwhile();
     return found;
   };
   const store = {
     dialect,
     read: { dialect, first },
-    onPolicyChange: (listener: NonNullable<typeof heard.bump>) => void (heard.bump = listener),
-    onNotice: (_: "resync", listener: () => void) => void (heard.resync = listener),
+    onPolicyChange: (listener: NonNullable<typeof listeners.bump>) => void (listeners.bump = listener),
+    onNotice: (_: "resync", listener: () => void) => void (listeners.resync = listener),
   };
   const feed = new Feed(store as unknown as Store);
-  const bump = (project_id: string): void => heard.bump?.([{ project_id, version: 4 }]);
-  return { feed, answers, bump, resync: () => heard.resync?.() };
+  const bump = (project_id: string): void => listeners.bump?.([{ project_id, version: 4 }]);
+  return { feed, fake, bump, resync: () => listeners.resync?.() };
 }
 
 describe("a head", () => {
-  it("is read once and remembered until its project moves, and every look is counted", async () => {
-    const { feed, answers, bump } = feedOn("sqlite");
+  it("is read once and cached until its project changes, and hits and misses are counted", async () => {
+    const { feed, fake, bump } = feedOn("sqlite");
     expect(await feed.head("w", "p")).toEqual(head);
-    expect(feed.head("w", "p")).toEqual(head); // no promise: a poll without news costs none
+    expect(feed.head("w", "p")).toEqual(head); // without a promise
     bump("another");
     expect(feed.head("w", "p")).toEqual(head);
-    answers.rows = [{ ...row, policy_version: 4, deleted_at: 5 }];
+    fake.rows = [{ ...row, policy_version: 4, deleted_at: 5 }];
     bump("p");
     expect(await feed.head("w", "p")).toEqual({ ...head, version: 4, deleted: true });
-    expect([answers.reads, feed.reads]).toEqual([2, { hits: 2, misses: 2 }]);
+    expect([fake.reads, feed.reads]).toEqual([2, { hits: 2, misses: 2 }]);
   });
 
-  it("is never remembered where other processes write", async () => {
-    const { feed, answers } = feedOn("postgres");
+  it("is never cached where other processes write", async () => {
+    const { feed, fake } = feedOn("postgres");
     for (let i = 0; i < 3; i++) await feed.head("w", "p");
-    expect([answers.reads, feed.reads]).toEqual([3, { hits: 0, misses: 3 }]);
+    expect([fake.reads, feed.reads]).toEqual([3, { hits: 0, misses: 3 }]);
   });
 
-  for (const [what, happen] of [
+  for (const [what, change] of [
     ["a change", ({ bump }: ReturnType<typeof feedOn>) => bump("p")],
-    ["a gap in what was heard", ({ resync }: ReturnType<typeof feedOn>) => resync()],
+    ["a resync", ({ resync }: ReturnType<typeof feedOn>) => resync()],
   ] as const) {
-    it(`is not remembered when ${what} overtook its reading, and is forgotten after one`, async () => {
-      const it = feedOn("sqlite");
-      it.answers.meanwhile = () => happen(it);
-      await it.feed.head("w", "p");
-      it.answers.meanwhile = () => {};
-      await it.feed.head("w", "p");
-      expect(it.answers.reads).toBe(2);
-      happen(it);
-      await it.feed.head("w", "p");
-      await it.feed.head("w", "p");
-      expect(it.answers.reads).toBe(3);
+    it(`is not cached when ${what} overtakes its reading, and is evicted by one`, async () => {
+      const fixture = feedOn("sqlite");
+      fixture.fake.meanwhile = () => change(fixture);
+      await fixture.feed.head("w", "p");
+      fixture.fake.meanwhile = () => {};
+      await fixture.feed.head("w", "p");
+      expect(fixture.fake.reads).toBe(2);
+      change(fixture);
+      await fixture.feed.head("w", "p");
+      await fixture.feed.head("w", "p");
+      expect(fixture.fake.reads).toBe(3);
     });
   }
 
-  it("of another workspace, or of no project, is not there, remembered or not", async () => {
-    const { feed, answers } = feedOn("sqlite");
+  it("of another workspace or an unknown project is not found, cached or not", async () => {
+    const { feed, fake } = feedOn("sqlite");
     const missing = { failure: "project_not_found" };
     await expect(Promise.resolve(feed.head("other", "p"))).rejects.toMatchObject(missing);
     expect(() => feed.head("other", "p")).toThrow(expect.objectContaining(missing));
-    answers.rows = [];
+    fake.rows = [];
     await expect(Promise.resolve(feed.head("w", "none"))).rejects.toMatchObject(missing);
   });
 
-  it("is remembered for ten thousand projects, the oldest forgotten first", async () => {
-    const { feed, answers } = feedOn("sqlite");
+  it("is cached for ten thousand projects, the oldest evicted first", async () => {
+    const { feed, fake } = feedOn("sqlite");
     for (let i = 0; i <= 10_000; i++) await feed.head("w", `p${i}`);
-    const reads = answers.reads;
+    const reads = fake.reads;
     for (const known of ["p1", "p10000"]) await feed.head("w", known);
-    expect(answers.reads).toBe(reads);
+    expect(fake.reads).toBe(reads);
     await feed.head("w", "p0");
-    expect(answers.reads).toBe(reads + 1);
+    expect(fake.reads).toBe(reads + 1);
   });
 });
 
 describe("a subscription", () => {
   const HOUR = 3_600_000;
 
-  it("is woken by its own project, and by a gap in what was heard, and by nothing else", async () => {
+  it("is notified by changes of its own project and by a resync, and by nothing else", async () => {
     const { feed, bump, resync } = feedOn("sqlite");
     const subscription = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
     let wakes = 0;
@@ -117,7 +117,7 @@ describe("a subscription", () => {
     expect(await seen()).toBe(2);
   });
 
-  it("is counted from joining to leaving, leaves once, and leaves nobody else unheard", async () => {
+  it("is counted until it is closed, closes once, and does not affect others", async () => {
     const { feed, bump } = feedOn("sqlite");
     const [a, b] = [feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!, feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!];
     expect(feed.waiting).toBe(2);
@@ -128,7 +128,7 @@ describe("a subscription", () => {
     await b.changed();
     b.close();
     const again = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
-    b.close(); // long gone: no other's place is taken
+    b.close(); // closed before: must not close another
     expect(feed.waiting).toBe(1);
     bump("p");
     await again.changed();
@@ -136,7 +136,7 @@ describe("a subscription", () => {
     expect(feed.waiting).toBe(0);
   });
 
-  it("is one of ten thousand at most", () => {
+  it("is rejected beyond ten thousand", () => {
     const { feed } = feedOn("sqlite");
     const all = Array.from({ length: 10_000 }, (_, i) => feed.subscribe(`p${i % 7}`, HOUR, NEVER_DISCONNECTS));
     expect(all.includes(undefined)).toBe(false);
@@ -146,7 +146,7 @@ describe("a subscription", () => {
     feed.stop();
   });
 
-  it("is answered when the service stops, and nobody joins any more", () => {
+  it("ends when the service stops, and new ones are rejected", () => {
     const { feed } = feedOn("sqlite");
     const subscription = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
     feed.stop();

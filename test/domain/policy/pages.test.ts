@@ -1,4 +1,5 @@
-// The one exception to portable SQL: the feed's JSON is built by each dialect. Both must give the same bytes.
+// The one exception to portable SQL (docs/design/0008-one-portable-sql.md): each dialect builds the JSON of the feed itself,
+// and both must produce the same bytes.
 import { describe, expect, it } from "vitest";
 import { changesSince, snapshotChunk } from "../../../src/store/queries/policy.ts";
 import type { ChangesParams, ChunkParams } from "../../../src/store/queries/policy-params.ts";
@@ -47,7 +48,7 @@ function rows(workspace_id: string): ApiKeyRow[] {
   });
 }
 
-async function written(read: Reader): Promise<string[]> {
+async function readPages(read: Reader): Promise<string[]> {
   const base = { project_id: uuid(1), defaults: '[{"id":"default"}]' };
   const filters = [
     { env: null, tenants: [] },
@@ -58,11 +59,11 @@ async function written(read: Reader): Promise<string[]> {
   const pages: string[] = [];
   for (const filter of filters) {
     for (const limit of [1, 7, 1_000]) {
-      const wanted: ChunkParams = { ...base, ...filter, after: "", limit, expiredBefore: 1_000 };
+      const params: ChunkParams = { ...base, ...filter, after: "", limit, expiredBefore: 1_000 };
       for (let after = ""; ; ) {
-        const { entries, n, last_id, first_expiry } = await snapshotChunk(read, { ...wanted, after });
-        const told = JSON.parse(`[${entries.toString()}]`) as { key_id: string }[];
-        expect([n, last_id]).toEqual([told.length, told.at(-1)?.key_id ?? null]);
+        const { entries, n, last_id, first_expiry } = await snapshotChunk(read, { ...params, after });
+        const keys = JSON.parse(`[${entries.toString()}]`) as { key_id: string }[];
+        expect([n, last_id]).toEqual([keys.length, keys.at(-1)?.key_id ?? null]);
         pages.push(`${n} ${last_id} ${first_expiry} ${entries.toString()}`);
         if (n < limit) break;
         after = last_id ?? "";
@@ -75,11 +76,11 @@ async function written(read: Reader): Promise<string[]> {
 }
 
 async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
-  await using lite = await testServices(back);
-  const { actor } = await vendorOf(lite.services);
+  await using fixture = await testServices(back);
+  const { actor } = await vendorOf(fixture.services);
   const { workspace_id } = actor;
   const at = { created_at: START, updated_at: START, deleted_at: null };
-  await record(lite.services, async (tx) => {
+  await record(fixture.services, async (tx) => {
     const project = { id: uuid(1), workspace_id, name: "p", slug: "ppp", policy_version: 9, min_delta_version: 1 };
     await insertProject.run(tx, { ...project, default_rate_limits: "[]", ...at });
     for (const n of [10, 11, 12]) {
@@ -88,11 +89,11 @@ async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
     }
     for (const row of rows(workspace_id)) await insertKey.run(tx, row);
   });
-  return await written(lite.services.store.read);
+  return await readPages(fixture.services.store.read);
 }
 
 describe("the feed's JSON built in SQL", () => {
-  it("is the same bytes on every database, and is JSON", async () => {
+  it("is valid JSON with the same bytes on every database", async () => {
     const all = await Promise.all(backends.map(pagesOn));
     for (const pages of all) expect(pages).toEqual(all[0]);
     for (const page of all[0] ?? []) {
@@ -101,7 +102,7 @@ describe("the feed's JSON built in SQL", () => {
     }
   });
 
-  it("writes times as the rest of the API does", async () => {
+  it("formats times like the other endpoints", async () => {
     const [first] = await pagesOn("sqlite");
     const pages = (await pagesOn("sqlite")).join("\n");
     expect(first).toBeDefined();

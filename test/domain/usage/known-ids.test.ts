@@ -1,4 +1,4 @@
-// What ingest remembers of ids: bounded, and never forgotten under a batch that counts on it.
+// The id cache of ingest: bounded, and safe to clear while a batch uses it.
 import { describe, expect, it } from "vitest";
 import { KnownIds } from "../../../src/domain/usage/known-ids.ts";
 import type { Reader } from "../../../src/store/engine/statement.ts";
@@ -11,7 +11,7 @@ import { testServices, vendorOf } from "../../../harness/instances/test-services
 const W = "01890a5d-ac96-774b-bcce-b302099a8057";
 const none = () => ({ keys: new Set<string>(), projects: new Set<string>(), tenants: new Set<string>() });
 
-/** Finds every tenant it is asked for. */
+/** A reader that finds every requested tenant. */
 const everything: Reader = {
   dialect: "sqlite",
   all: async ({ sql, values }) => (sql.includes('"tenants"') ? values.slice(1).map((id) => ({ id })) : []) as never[],
@@ -25,7 +25,7 @@ async function fill(ids: KnownIds, count: number, name: string): Promise<void> {
 }
 
 describe("known ids", () => {
-  it("are forgotten at their bound, and are looked up again", async () => {
+  it("are cleared at their limit and looked up again", async () => {
     const ids = new KnownIds();
     await fill(ids, 512, "a");
     expect(ids.of(W).tenants.has("a1")).toBe(true);
@@ -34,24 +34,24 @@ describe("known ids", () => {
     expect(ids.of(W).tenants.size).toBeLessThan(50_000);
   });
 
-  it("stay with the batch that found them, whatever is forgotten meanwhile", async () => {
+  it("stay available to the batch that resolved them when the cache is cleared meanwhile", async () => {
     const ids = new KnownIds();
     await fill(ids, 512, "a");
-    const held = ids.of(W);
+    const known = ids.of(W);
     for (let i = 0; i < 100; i++) await fill(ids, 512, `b${i}-`);
-    await ids.resolve(everything, W, held, { ...none(), tenants: new Set(["late"]) });
-    expect(["a1", "late"].every((id) => held.tenants.has(id))).toBe(true);
+    await ids.resolve(everything, W, known, { ...none(), tenants: new Set(["late"]) });
+    expect(["a1", "late"].every((id) => known.tenants.has(id))).toBe(true);
   });
 
-  it.each(backends)("of a workspace are enough for its batch while they are forgotten on %s", async (back) => {
-    await using lite = await testServices(back);
-    const ctx = await vendorOf(lite.services);
+  it.each(backends)("suffice for a batch during which the cache is cleared, on %s", async (back) => {
+    await using fixture = await testServices(back);
+    const ctx = await vendorOf(fixture.services);
     const project = await createProject(ctx, { name: "Api", slug: "api" });
     const tenants = await Promise.all(["a", "b"].map((external_id) => createTenant(ctx, { external_id })));
-    const ts = new Date(lite.services.clock.now()).toISOString();
+    const ts = new Date(fixture.services.clock.now()).toISOString();
     const event = { ts, project_id: project.id, env: "live", method: "GET", path: "/", route: null, status: 200 };
-    const batch = (tag: string, whose: typeof tenants) => {
-      const events = whose.map(({ id }) => ({
+    const batch = (tag: string, of: typeof tenants) => {
+      const events = of.map(({ id }) => ({
         ...event,
         tenant_id: id,
         duration_ms: 1,
@@ -63,8 +63,8 @@ describe("known ids", () => {
       return async () => Buffer.from(JSON.stringify(value));
     };
     await ingest(ctx, batch("one", tenants.slice(0, 1)));
-    const { knownIds } = lite.services;
-    // The next look-up, of the second tenant, is the one at which all is forgotten.
+    const { knownIds } = fixture.services;
+    // The next lookup, of the second tenant, overflows the cache and clears it.
     const resolve = knownIds.resolve.bind(knownIds);
     knownIds.resolve = async (...args) => {
       knownIds.resolve = resolve;

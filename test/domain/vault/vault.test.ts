@@ -1,4 +1,4 @@
-// Sealed records: only the right master key, table and row open them, and only unchanged.
+// Sealed records open only unchanged, and only with the right master key, table and row id.
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createVault, open, seal } from "../../../src/domain/vault/vault.ts";
@@ -14,14 +14,14 @@ describe("a sealed record", () => {
     expect(Buffer.from(open(master, "signing_keys", "row", sealed))).toEqual(plain);
   });
 
-  it("holds version, salt, nonce, ciphertext and tag, and nothing readable", () => {
+  it("consists of version, salt, nonce, ciphertext and tag, without plaintext", () => {
     const sealed = seal(master, "t", "r", plain);
     expect(sealed[0]).toBe(1);
     expect(sealed.length).toBe(1 + 32 + 12 + plain.length + 16);
     expect(Buffer.from(sealed).includes(plain)).toBe(false);
   });
 
-  it("is never the same twice", () => {
+  it("differs every time", () => {
     expect(seal(master, "t", "r", plain)).not.toEqual(seal(master, "t", "r", plain));
   });
 
@@ -31,11 +31,11 @@ describe("a sealed record", () => {
     expect(() => open(randomBytes(32), "t", "r", sealed)).toThrow(refused);
     expect(() => open(master, "u", "r", sealed)).toThrow(refused);
     expect(() => open(master, "t", "s", sealed)).toThrow(refused);
-    // A table and a row that only together spell the same must not stand for each other.
+    // The boundary between table and row id is authenticated too.
     expect(() => open(master, "t\0r", "", seal(master, "t", "r\0", plain))).toThrow(refused);
   });
 
-  it("does not open with any one byte changed, nor shortened", () => {
+  it("does not open when any byte is changed or cut off", () => {
     const sealed = seal(master, "t", "r", plain);
     for (let i = 0; i < sealed.length; i++) {
       const changed = Uint8Array.from(sealed);
@@ -49,19 +49,19 @@ describe("a sealed record", () => {
 });
 
 describe("the vault", () => {
-  it("takes a master key of 32 bytes only", () => {
+  it("accepts only a master key of 32 bytes", () => {
     expect(() => createVault(Buffer.alloc(31))).toThrow("32 bytes");
     expect(() => createVault(Buffer.alloc(33))).toThrow("32 bytes");
   });
 
-  it("derives one key for each purpose, the same at every start, and none that is the master key", () => {
+  it("derives a stable key per purpose that differs from the master key", () => {
     const [one, two] = [createVault(master), createVault(master)];
     expect(one.derive("cursors")).toEqual(two.derive("cursors"));
     expect(one.derive("cursors")).not.toEqual(one.derive("throttles"));
     expect(Buffer.from(one.derive("cursors"))).not.toEqual(master);
   });
 
-  it("knows its master key again by a fingerprint that is none of its other keys", () => {
+  it("identifies its master key by a fingerprint", () => {
     expect(createVault(master).fingerprint).toBe(createVault(master).fingerprint);
     expect(createVault(master).fingerprint).not.toBe(createVault(randomBytes(32)).fingerprint);
     expect(createVault(master).fingerprint).toMatch(/^[0-9a-f]{64}$/);
