@@ -24,11 +24,7 @@ function oldest(folder: string): number {
 }
 
 export function setup(): void {
-  const sources = Math.max(
-    newest("src/web/portal"),
-    newest("src/web/dashboard"),
-    statSync(`${root}tools/build-web.ts`).mtimeMs,
-  );
+  const sources = Math.max(newest("src/web"), statSync(`${root}tools/build-web.ts`).mtimeMs);
   const built = oldest("dist/web");
   if (Number.isFinite(built) && built >= sources) return;
   execFileSync(process.execPath, [`${root}tools/build-web.ts`], { stdio: ["ignore", "ignore", "inherit"] });

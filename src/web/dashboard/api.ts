@@ -1,15 +1,15 @@
-// Calls to our own API, typed by its declarations. A session is held by whoever logged in, in memory: no cookie, no
-// storage, and it is ended as soon as its page is done or gone.
+// Calls our own API, typed by its declarations. A session is kept in memory only, without cookies or storage, and ends
+// as soon as its page is done or closed.
 import type { Route, RouteInput, RouteOutput } from "../../client.ts";
 
-/** The server answered and refused, or did not answer at all (status 0). */
-export class Refused extends Error {
+/** A refused request, or no response at all (status 0). */
+export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly details: readonly { path: string; message: string }[];
   readonly retryAfterSeconds: number;
 
-  constructor(status: number, error: Partial<Refused> = {}, retryAfterSeconds = 0) {
+  constructor(status: number, error: Partial<ApiError> = {}, retryAfterSeconds = 0) {
     super(error.message ?? "");
     this.status = status;
     this.code = error.code ?? "";
@@ -18,18 +18,16 @@ export class Refused extends Error {
   }
 }
 
-type Sent = { body?: unknown };
-
 export async function call<R extends Route>(
   route: R,
   input: RouteInput<R>,
   session?: Session,
 ): Promise<RouteOutput<R>> {
   const [method = "GET", path = "/"] = route.split(" ");
-  const { body } = input as Sent;
+  const { body } = input as { body?: unknown };
   let response: Response;
   try {
-    // Relative, so that a proxy may serve the whole under a path of its own.
+    // A relative URL, so that a proxy may serve Keyrack under a path.
     response = await fetch(`.${path}`, {
       method,
       headers: {
@@ -42,18 +40,18 @@ export async function call<R extends Route>(
       keepalive: method === "DELETE",
     });
   } catch {
-    throw new Refused(0);
+    throw new ApiError(0);
   }
-  const answer = (await response.json().catch(() => ({}))) as { error?: Partial<Refused> };
+  const parsed = (await response.json().catch(() => ({}))) as { error?: Partial<ApiError> };
   if (!response.ok)
-    throw new Refused(response.status, answer.error, Number(response.headers.get("retry-after") ?? 0) || 0);
-  return answer as RouteOutput<R>;
+    throw new ApiError(response.status, parsed.error, Number(response.headers.get("retry-after") ?? 0) || 0);
+  return parsed as RouteOutput<R>;
 }
 
 export class Session {
   readonly token: string;
   readonly user: RouteOutput<"POST /v1/auth/sessions">["user"];
-  #live = true;
+  #active = true;
 
   private constructor({ token, user }: RouteOutput<"POST /v1/auth/sessions">) {
     this.token = token;
@@ -65,10 +63,10 @@ export class Session {
     return new Session(await call("POST /v1/auth/sessions", { body: { email, password } }));
   }
 
-  /** Logs out. Nothing is lost when it cannot: the session ends by itself. */
+  /** Logs out. A failure is ignored: the session expires on the server. */
   async end(): Promise<void> {
-    if (!this.#live) return;
-    this.#live = false;
+    if (!this.#active) return;
+    this.#active = false;
     await call("DELETE /v1/auth/sessions/current", {}, this).catch(() => {});
   }
 }

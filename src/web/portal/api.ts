@@ -1,49 +1,49 @@
-// Calls to the embed plane with a token that is renewed in time. The token lives in memory only; it is asked for again
-// when it is due, and once more when a call is refused with 401. A second refusal means that access has ended.
+// Calls the embed plane with a token that is renewed before it expires. The token is kept in memory only. A 401 fetches
+// a new one and retries once; a second 401 means that access has ended.
 import type { Token } from "./types.ts";
 
-/** Why a call failed, in the words the portal has texts for. */
-export type Trouble = "ended" | "origin" | "scope" | "gone" | "conflict" | "busy" | "server" | "network" | "setup";
+/** Why a call failed. Pages get it as `detail.trouble` of `keyrack-error`. */
+export type ErrorKind = "ended" | "origin" | "scope" | "gone" | "conflict" | "busy" | "server" | "network" | "setup";
 
 export class ApiError extends Error {
-  readonly trouble: Trouble;
+  readonly kind: ErrorKind;
   readonly retryAfter: number;
   readonly requestId: string;
-  constructor(trouble: Trouble, message: string, extra: { retryAfter?: number; requestId?: string } = {}) {
+  constructor(kind: ErrorKind, message: string, extra: { retryAfter?: number; requestId?: string } = {}) {
     super(message);
-    this.trouble = trouble;
+    this.kind = kind;
     this.retryAfter = extra.retryAfter ?? 0;
     this.requestId = extra.requestId ?? "";
   }
 }
 
-export type Source = {
+export type TokenSource = {
   baseUrl(): string;
-  /** Asks the page for a token; null when it has no way to give one. */
+  /** Asks the page for a token; null if the page has set no way to get one. */
   fetchToken(): Promise<Token | null>;
-  /** A token that the page set itself is about to end. */
-  expiring(): void;
+  /** A token that the page set itself is about to expire. */
+  onExpiring(): void;
 };
 
-const LIFE_MS = 300_000;
+const LIFETIME_MS = 300_000;
 const REFRESH_BEFORE_MS = 60_000;
 
 export class Api {
-  readonly #source: Source;
+  readonly #source: TokenSource;
   #token: string | null = null;
-  #asking: Promise<string | null> | null = null;
+  #pending: Promise<string | null> | null = null;
   #timer = 0;
   #stopped = new AbortController();
 
-  constructor(source: Source) {
+  constructor(source: TokenSource) {
     this.#source = source;
   }
 
-  /** Takes a token that the page set. */
+  /** Uses a token and schedules its renewal. */
   use(token: Token | null): void {
     clearTimeout(this.#timer);
     this.#token = typeof token === "string" ? token : (token?.token ?? null);
-    if (token) this.#timer = window.setTimeout(() => void this.#due(), refreshDelay(token));
+    if (token) this.#timer = window.setTimeout(() => void this.#renew(), refreshDelay(token));
   }
 
   stop(): void {
@@ -52,39 +52,39 @@ export class Api {
     this.#stopped = new AbortController();
   }
 
-  async #due(): Promise<void> {
+  async #renew(): Promise<void> {
     try {
-      if ((await this.#ask()) === null) this.#source.expiring();
+      if ((await this.#fetchToken()) === null) this.#source.onExpiring();
     } catch {
-      // The next call asks again and tells the person.
+      // The next call fetches a token again and shows the error.
     }
   }
 
-  /** One question at a time, however many calls wait for its answer. */
-  #ask(): Promise<string | null> {
-    this.#asking ??= (async () => {
+  /** Deduplicates concurrent calls into one request for a token. */
+  #fetchToken(): Promise<string | null> {
+    this.#pending ??= (async () => {
       try {
         const token = await this.#source.fetchToken();
         if (token !== null) this.use(token);
         return token === null ? null : this.#token;
       } finally {
-        this.#asking = null;
+        this.#pending = null;
       }
     })();
-    return this.#asking;
+    return this.#pending;
   }
 
-  async #tokenOrAsk(): Promise<string> {
-    const token = this.#token ?? (await this.#askOrEnd());
+  async #requireToken(): Promise<string> {
+    const token = this.#token ?? (await this.#fetchTokenOrFail());
     if (token === null) throw new ApiError("setup", "no token");
     return token;
   }
 
-  async #askOrEnd(): Promise<string | null> {
+  async #fetchTokenOrFail(): Promise<string | null> {
     try {
-      return await this.#ask();
+      return await this.#fetchToken();
     } catch (error) {
-      // The page could not ask its backend (a failed fetch), or its backend gave no token.
+      // The page's request to its backend failed, or the backend refused a token.
       throw new ApiError(error instanceof TypeError || !navigator.onLine ? "network" : "ended", String(error));
     }
   }
@@ -98,12 +98,12 @@ export class Api {
   }
 
   async #call<T>(method: string, path: string, body?: string): Promise<T> {
-    const first = await this.#send(method, path, await this.#tokenOrAsk(), body);
-    if (first.status !== 401) return settle<T>(first);
+    const first = await this.#send(method, path, await this.#requireToken(), body);
+    if (first.status !== 401) return parseResponse<T>(first);
     this.#token = null;
-    const fresh = await this.#askOrEnd();
+    const fresh = await this.#fetchTokenOrFail();
     if (fresh === null) throw new ApiError("ended", "the token has ended");
-    return settle<T>(await this.#send(method, path, fresh, body));
+    return parseResponse<T>(await this.#send(method, path, fresh, body));
   }
 
   async #send(method: string, path: string, token: string, body?: string): Promise<Response> {
@@ -126,16 +126,16 @@ export class Api {
   }
 }
 
-async function settle<T>(response: Response): Promise<T> {
+async function parseResponse<T>(response: Response): Promise<T> {
   if (response.ok) return (await response.json()) as T;
-  const said = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
-  const { code = "", message = "" } = said.error ?? {};
+  const parsed = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
+  const { code = "", message = "" } = parsed.error ?? {};
   const requestId = response.headers.get("request-id") ?? "";
   const retryAfter = Number(response.headers.get("retry-after") ?? 0);
-  throw new ApiError(troubleOf(response.status, code), message, { requestId, retryAfter });
+  throw new ApiError(errorKind(response.status, code), message, { requestId, retryAfter });
 }
 
-function troubleOf(status: number, code: string): Trouble {
+function errorKind(status: number, code: string): ErrorKind {
   if (status === 401) return "ended";
   if (code === "origin_not_allowed") return "origin";
   if (status === 403) return "scope";
@@ -144,17 +144,19 @@ function troubleOf(status: number, code: string): Trouble {
   return status === 429 ? "busy" : "server";
 }
 
-/** How long to wait: by the token's own account, measured from now, so that a wrong clock here does not matter. */
+/** Delay until renewal, from the token's own times and relative to now, so that a wrong local clock does not matter. */
 function refreshDelay(token: Token): number {
   if (typeof token !== "string" && token.issued_at && token.refresh_after) {
-    return Math.max(0, Date.parse(token.refresh_after) - Date.parse(token.issued_at)) || LIFE_MS - REFRESH_BEFORE_MS;
+    return (
+      Math.max(0, Date.parse(token.refresh_after) - Date.parse(token.issued_at)) || LIFETIME_MS - REFRESH_BEFORE_MS
+    );
   }
-  const { iat, exp } = claimsOf(typeof token === "string" ? token : token.token);
-  const life = iat && exp ? (exp - iat) * 1000 : LIFE_MS;
-  return Math.max(1000, life - REFRESH_BEFORE_MS);
+  const { iat, exp } = decodeClaims(typeof token === "string" ? token : token.token);
+  const lifetime = iat && exp ? (exp - iat) * 1000 : LIFETIME_MS;
+  return Math.max(1000, lifetime - REFRESH_BEFORE_MS);
 }
 
-function claimsOf(token: string): { iat?: number; exp?: number } {
+function decodeClaims(token: string): { iat?: number; exp?: number } {
   try {
     const part = (token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
     return JSON.parse(atob(part)) as { iat?: number; exp?: number };

@@ -1,6 +1,6 @@
-// Requests and errors a day as bars. Errors are hatched, not only red, and the same figures stand in a table below.
+// A bar chart of requests and errors per day. Errors are hatched, not only red, and a table has the same figures.
 import { h, s } from "../shared/dom.ts";
-import type { Words } from "./messages.ts";
+import type { Messages } from "./messages.ts";
 import type { Day } from "./types.ts";
 
 const HEIGHT = 132;
@@ -8,7 +8,7 @@ const LEFT = 44;
 const TOP = 8;
 const FLOOR = HEIGHT - 22;
 
-/** The smallest of 1, 2, 5 × 10^n that is no less: an axis people can read. */
+/** Rounds up to 1, 2 or 5 × 10^n, for readable axis labels. */
 function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
   return ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10) * power;
@@ -23,18 +23,22 @@ function hatch(): SVGPatternElement {
   );
 }
 
-/** Drawn for a width in pixels, so that text and hatching keep their shape. */
-export function drawChart(days: readonly Day[], width: number, words: Words, label: string): SVGSVGElement {
-  const top = roundUp(Math.max(...days.map(({ requests }) => requests), 4));
-  const y = (value: number): number => FLOOR - (value / top) * (FLOOR - TOP);
+/** Drawn for a width in pixels, so that text and hatching are not distorted. */
+export function drawChart(days: readonly Day[], width: number, messages: Messages, label: string): SVGSVGElement {
+  const max = roundUp(Math.max(...days.map(({ requests }) => requests), 4));
+  const y = (value: number): number => FLOOR - (value / max) * (FLOOR - TOP);
   const step = (width - LEFT) / days.length;
   const bar = Math.max(1, Math.min(step - (step > 6 ? 3 : 1), 22));
   const chart = s("svg", { class: "chart", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
   chart.append(s("defs", {}, hatch()));
-  for (const value of [0, top / 2, top]) {
+  for (const value of [0, max / 2, max]) {
     chart.append(
       s("line", { class: "grid", x1: LEFT, x2: width, y1: y(value), y2: y(value) }),
-      s("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, words.number(value, { notation: "compact" })),
+      s(
+        "text",
+        { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" },
+        messages.number(value, { notation: "compact" }),
+      ),
     );
   }
   for (const [i, { requests, errors }] of days.entries()) {
@@ -48,14 +52,14 @@ export function drawChart(days: readonly Day[], width: number, words: Words, lab
   const last = days.at(-1)?.day;
   if (first && last) {
     chart.append(
-      s("text", { x: LEFT, y: HEIGHT - 4 }, words.day(first)),
-      s("text", { x: width, y: HEIGHT - 4, "text-anchor": "end" }, words.day(last)),
+      s("text", { x: LEFT, y: HEIGHT - 4 }, messages.day(first)),
+      s("text", { x: width, y: HEIGHT - 4, "text-anchor": "end" }, messages.day(last)),
     );
   }
   return chart;
 }
 
-export function legend(words: Words): HTMLElement {
+export function legend(messages: Messages): HTMLElement {
   const swatch = (className: string): SVGSVGElement =>
     s(
       "svg",
@@ -66,43 +70,43 @@ export function legend(words: Words): HTMLElement {
   return h(
     "div",
     { class: "legend small" },
-    h("span", {}, swatch("bar"), words.t("requests")),
-    h("span", {}, swatch("fault"), words.t("errors")),
+    h("span", {}, swatch("bar"), messages.t("requests")),
+    h("span", {}, swatch("fault"), messages.t("errors")),
   );
 }
 
-export function summarise(days: readonly Day[], words: Words): string {
+export function summarize(days: readonly Day[], messages: Messages): string {
   const requests = days.reduce((sum, day) => sum + day.requests, 0);
   const errors = days.reduce((sum, day) => sum + day.errors, 0);
-  if (requests === 0) return words.t("usageNone", { n: days.length });
-  return words.t("usageSum", {
-    requests: words.number(requests),
-    errors: words.number(errors),
-    share: words.number(errors / requests, { style: "percent", maximumFractionDigits: 1 }),
+  if (requests === 0) return messages.t("usageNone", { n: days.length });
+  return messages.t("usageSum", {
+    requests: messages.number(requests),
+    errors: messages.number(errors),
+    share: messages.number(errors / requests, { style: "percent", maximumFractionDigits: 1 }),
     n: days.length,
   });
 }
 
-export function tableOf(days: readonly Day[], words: Words): HTMLElement {
-  const head = (["day", "requests", "errors"] as const).map((name) => h("th", { scope: "col" }, words.t(name)));
+export function usageTable(days: readonly Day[], messages: Messages): HTMLElement {
+  const head = (["day", "requests", "errors"] as const).map((name) => h("th", { scope: "col" }, messages.t(name)));
   const rows = days
     .toReversed()
     .map(({ day, requests, errors }) =>
       h(
         "tr",
         {},
-        h("th", { scope: "row" }, words.day(day, { dateStyle: "medium" })),
-        h("td", {}, words.number(requests)),
-        h("td", {}, words.number(errors)),
+        h("th", { scope: "row" }, messages.day(day, { dateStyle: "medium" })),
+        h("td", {}, messages.number(requests)),
+        h("td", {}, messages.number(errors)),
       ),
     );
   return h(
     "details",
     { class: "small" },
-    h("summary", {}, words.t("asTable")),
+    h("summary", {}, messages.t("asTable")),
     h(
       "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": words.t("usage") },
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": messages.t("usage") },
       h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)),
     ),
   );

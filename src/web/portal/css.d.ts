@@ -1,4 +1,4 @@
-// The build hands a style sheet over as its text.
+// The build imports a style sheet as its text.
 declare module "*.css" {
   const text: string;
   export default text;

@@ -1,19 +1,19 @@
-// One key as a row: its state in words and shape, what it may do, when it was used, and what can be done with it.
+// One key as a list row: state, scopes, times and actions.
 import { h, s } from "../shared/dom.ts";
-import type { Words } from "./messages.ts";
+import type { Messages } from "./messages.ts";
 import { grantedScopes, stateOf, successorOf, type Key, type Session, type State } from "./types.ts";
 
 export type Action = "usage" | "rotate" | "revoke";
 
-export type RowHost = {
-  words: Words;
+export type RowContext = {
+  messages: Messages;
   session: Session;
   keys: readonly Key[];
   openUsage: string | null;
-  act(action: Action, key: Key): void;
+  onAction(action: Action, key: Key): void;
 };
 
-/** A shape for each state: colour alone would not tell them apart. */
+/** A shape for each state, because colour alone must not distinguish them. */
 const SHAPES: Record<State, string> = {
   active: "M4 0a4 4 0 1 1 0 8 4 4 0 0 1 0-8z",
   replaced: "M4 0a4 4 0 1 1 0 8zM4 0a4 4 0 0 0 0 8v-1.2a2.8 2.8 0 0 1 0-5.6z",
@@ -22,34 +22,34 @@ const SHAPES: Record<State, string> = {
   revoked: "M1.2 0 4 2.8 6.8 0 8 1.2 5.2 4 8 6.8 6.8 8 4 5.2 1.2 8 0 6.8 2.8 4 0 1.2z",
 };
 
-function badge(state: State, words: Words): HTMLElement {
+function badge(state: State, messages: Messages): HTMLElement {
   const shape = s("svg", { viewBox: "0 0 8 8", "aria-hidden": "true" }, s("path", { d: SHAPES[state] }));
-  return h("span", { class: `badge ${state}`, part: `badge badge-${state}` }, shape, words.t(state));
+  return h("span", { class: `badge ${state}`, part: `badge badge-${state}` }, shape, messages.t(state));
 }
 
-function when(words: Words, label: string, iso: string | null): HTMLElement {
-  const value = iso ? h("time", { datetime: iso, title: words.time(iso) }, words.near(iso)) : words.t("never");
+function timeFact(messages: Messages, label: string, iso: string | null): HTMLElement {
+  const value = iso ? h("time", { datetime: iso, title: messages.time(iso) }, messages.date(iso)) : messages.t("never");
   return h("div", {}, h("dt", {}, label), h("dd", {}, value));
 }
 
-export function nameOf(key: Key, words: Words): string {
-  return key.name ?? words.t("unnamed");
+export function nameOf(key: Key, messages: Messages): string {
+  return key.name ?? messages.t("unnamed");
 }
 
-/** What may be done with a key now, by this token. */
-function actionsOn(key: Key, state: State, { session, keys }: RowHost): Action[] {
+/** The actions that the token and the key's state allow. */
+function allowedActions(key: Key, state: State, { session, keys }: RowContext): Action[] {
   const actions: Action[] = ["usage"];
   if (!session.scopes.includes("keys:write") || state === "revoked") return actions;
   const granted = grantedScopes(session);
-  const within = key.scopes.every((scope) => granted.includes(scope));
-  if (state !== "expired" && within && !successorOf(key, keys, Date.now())) actions.push("rotate");
+  const covered = key.scopes.every((scope) => granted.includes(scope));
+  if (state !== "expired" && covered && !successorOf(key, keys, Date.now())) actions.push("rotate");
   return [...actions, "revoke"];
 }
 
-export function keyRow(key: Key, host: RowHost): HTMLLIElement {
-  const { words } = host;
-  const state = stateOf(key, host.keys, Date.now());
-  const name = nameOf(key, words);
+export function keyRow(key: Key, context: RowContext): HTMLLIElement {
+  const { messages } = context;
+  const state = stateOf(key, context.keys, Date.now());
+  const name = nameOf(key, messages);
   const button = (action: Action): HTMLButtonElement =>
     h(
       "button",
@@ -59,18 +59,18 @@ export function keyRow(key: Key, host: RowHost): HTMLLIElement {
         class: action === "revoke" ? "warnish" : "",
         "data-action": action,
         "data-key": key.id,
-        "aria-label": words.t("ofKey", { action: words.t(action), name }),
-        "aria-expanded": action === "usage" ? String(host.openUsage === key.id) : null,
+        "aria-label": messages.t("ofKey", { action: messages.t(action), name }),
+        "aria-expanded": action === "usage" ? String(context.openUsage === key.id) : null,
         "aria-haspopup": action === "usage" ? null : "dialog",
-        onclick: () => host.act(action, key),
+        onclick: () => context.onAction(action, key),
       },
-      words.t(action),
+      messages.t(action),
     );
-  const successor = state === "replaced" ? successorOf(key, host.keys, Date.now()) : undefined;
+  const successor = state === "replaced" ? successorOf(key, context.keys, Date.now()) : undefined;
   const note =
     state === "quarantined"
-      ? h("p", { class: "note bad" }, words.t("quarantinedText"))
-      : successor && h("p", { class: "note" }, words.t("replacedBy", { prefix: successor.display_prefix }));
+      ? h("p", { class: "note bad" }, messages.t("quarantinedText"))
+      : successor && h("p", { class: "note" }, messages.t("replacedBy", { prefix: successor.display_prefix }));
   const ended = state === "revoked" || state === "expired";
   return h(
     "li",
@@ -78,28 +78,28 @@ export function keyRow(key: Key, host: RowHost): HTMLLIElement {
     h(
       "div",
       {},
-      h("div", { class: "line" }, h("h3", { tabindex: -1, "data-key": key.id }, name), badge(state, words)),
+      h("div", { class: "line" }, h("h3", { tabindex: -1, "data-key": key.id }, name), badge(state, messages)),
       h("code", { class: "muted" }, `${key.display_prefix}…`),
     ),
-    h("div", { class: "actions" }, ...actionsOn(key, state, host).map(button)),
-    facts(key, words),
+    h("div", { class: "actions" }, ...allowedActions(key, state, context).map(button)),
+    facts(key, messages),
     note,
   );
 }
 
-function facts(key: Key, words: Words): HTMLElement {
+function facts(key: Key, messages: Messages): HTMLElement {
   const scopes = h("dd", { class: "scopes" }, ...key.scopes.map((scope) => h("code", {}, scope)));
-  if (key.scopes.length === 0) scopes.append(words.t("noScopes"));
+  if (key.scopes.length === 0) scopes.append(messages.t("noScopes"));
   const past = key.expires_at !== null && Date.parse(key.expires_at) <= Date.now();
   return h(
     "dl",
     {},
-    when(words, words.t("created"), key.created_at),
-    when(words, words.t("lastUsed"), key.last_used_at),
+    timeFact(messages, messages.t("created"), key.created_at),
+    timeFact(messages, messages.t("lastUsed"), key.last_used_at),
     key.revoked_at
-      ? when(words, words.t("revoked"), key.revoked_at)
-      : when(words, words.t(past ? "expired" : "expires"), key.expires_at),
-    h("div", {}, h("dt", {}, words.t("scopes")), scopes),
-    key.revoked_reason && h("div", {}, h("dt", {}, words.t("reason")), h("dd", {}, key.revoked_reason)),
+      ? timeFact(messages, messages.t("revoked"), key.revoked_at)
+      : timeFact(messages, messages.t(past ? "expired" : "expires"), key.expires_at),
+    h("div", {}, h("dt", {}, messages.t("scopes")), scopes),
+    key.revoked_reason && h("div", {}, h("dt", {}, messages.t("reason")), h("dd", {}, key.revoked_reason)),
   );
 }

@@ -1,21 +1,22 @@
-// <keyrack-portal>: a customer's own API keys inside the vendor's page. It keeps nothing: no cookie, no storage; its
-// authority is the embed token that the page hands it, and the server decides every time what that allows.
+// <keyrack-portal>: a tenant's own API keys inside the vendor's page. It stores nothing, neither cookies nor local
+// storage. Its only authority is the embed token from the page, and the server checks it on every request.
+import { h, upgradeProperties } from "../shared/dom.ts";
 import { Api, ApiError } from "./api.ts";
-import { askCreate, askRevoke, askRotate, holdOpen, isHeld, type Desk } from "./dialogs.ts";
-import { adoptEarly, h } from "../shared/dom.ts";
+import { createDialog, isShowingKey, preventClosing, revokeDialog, rotateDialog } from "./dialogs.ts";
+import type { DialogContext } from "./dialogs.ts";
 import { keyRow, nameOf, type Action } from "./keys.ts";
+import { Messages, type Strings } from "./messages.ts";
 import { styles } from "./styles.ts";
-import { Words, type Strings } from "./messages.ts";
-import { UsagePanel } from "./usage.ts";
-import { alert, blank, explain, filter, header, testBanner, waiting } from "./view.ts";
 import type { Key, Keys, Session, Token } from "./types.ts";
+import { UsagePanel } from "./usage.ts";
+import { createButton, emptyState, errorAlert, explain, header, loading, revokedFilter, testBanner } from "./view.ts";
 
 export type { Strings, Token };
 
 export type GetToken = () => Promise<Token> | Token;
 
 const LIST_MAX = 100;
-const SCRIPT = "/embed/portal.js";
+const SCRIPT_PATH = "/embed/portal.js";
 
 export class KeyrackPortal extends HTMLElement {
   static readonly observedAttributes = ["base-url", "token", "locale"];
@@ -25,38 +26,39 @@ export class KeyrackPortal extends HTMLElement {
   readonly #api = new Api({
     baseUrl: () => this.baseUrl,
     fetchToken: async () => (this.#getToken ? await this.#getToken() : null),
-    expiring: () => this.#tell("keyrack-token-expiring", {}),
+    onExpiring: () => this.#emit("keyrack-token-expiring", {}),
   });
-  #words = new Words("en", {});
+  #messages = new Messages("en", {});
   #strings: Partial<Strings> = {};
   #session: Session | null = null;
   #keys: Key[] | null = null;
-  #more = false;
-  #revoked = false;
+  #hasMore = false;
+  #showRevoked = false;
   #error: ApiError | null = null;
   #usage: UsagePanel | null = null;
-  #round = 0;
+  /** Number of the latest load; the result of an older one is discarded. */
+  #loads = 0;
   readonly #frame = h("section", { class: "frame", part: "frame", "aria-labelledby": "title" });
   readonly #status = h("div", { class: "hide", role: "status" });
   readonly #dialog = h("dialog", { part: "dialog", "aria-labelledby": "dialog-title" });
 
   constructor() {
     super();
-    holdOpen(this.#dialog);
+    preventClosing(this.#dialog);
   }
 
-  /** Called for a first token, again when one is due for renewal, and after a refusal. */
+  /** Called for the first token, when one is due for renewal, and after a 401. */
   get getToken(): GetToken | null {
     return this.#getToken;
   }
-  set getToken(ask: GetToken | null) {
-    this.#getToken = ask;
-    if (ask && this.#error?.trouble === "setup") void this.reload();
+  set getToken(getToken: GetToken | null) {
+    this.#getToken = getToken;
+    if (getToken && this.#error?.kind === "setup") void this.reload();
   }
 
   get baseUrl(): string {
     const own = new URL(import.meta.url);
-    const fallback = own.pathname.endsWith(SCRIPT) ? own.origin + own.pathname.slice(0, -SCRIPT.length) : "";
+    const fallback = own.pathname.endsWith(SCRIPT_PATH) ? own.origin + own.pathname.slice(0, -SCRIPT_PATH.length) : "";
     return (this.getAttribute("base-url") ?? fallback).replace(/\/+$/, "");
   }
   set baseUrl(value: string) {
@@ -73,26 +75,26 @@ export class KeyrackPortal extends HTMLElement {
   get token(): string | null {
     return this.getAttribute("token");
   }
-  /** A token set here leaves no trace in the page's markup. */
+  /** Unlike the attribute, a token set here does not appear in the page's markup. */
   set token(value: Token | null) {
     this.#api.use(value);
-    if (this.isConnected && this.#round > 0) void this.reload();
+    if (this.isConnected && this.#loads > 0) void this.reload();
   }
 
-  /** Words of the page's own, by name; the rest stay as they are. */
-  set strings(own: Partial<Strings>) {
-    this.#strings = own;
-    this.#speak();
+  /** The page's own texts, by key. */
+  set strings(overrides: Partial<Strings>) {
+    this.#strings = overrides;
+    this.#updateLocale();
   }
 
   connectedCallback(): void {
-    adoptEarly(this, ["getToken", "token", "strings", "locale", "baseUrl"]);
+    upgradeProperties(this, ["getToken", "token", "strings", "locale", "baseUrl"]);
     this.#root.adoptedStyleSheets = [styles()];
     this.#root.replaceChildren(this.#frame, this.#status, this.#dialog);
     window.addEventListener("online", this.#online);
     window.addEventListener("offline", this.#offline);
-    this.#speak();
-    // A page that sets getToken right behind the element must not be asked too early.
+    this.#updateLocale();
+    // Deferred: the page may set getToken right after it inserts the element.
     queueMicrotask(() => void this.reload());
   }
 
@@ -102,29 +104,29 @@ export class KeyrackPortal extends HTMLElement {
     this.#usage?.close();
     this.#usage = null;
     this.#dialog.close();
-    this.#dialog.replaceChildren(); // a new key may stand in it
+    this.#dialog.replaceChildren(); // it may show a new key
     this.#api.stop();
   }
 
   attributeChangedCallback(name: string, _old: string | null, value: string | null): void {
-    if (name === "locale") return this.#speak();
+    if (name === "locale") return this.#updateLocale();
     if (name === "token") this.#api.use(value);
-    if (this.isConnected && this.#round > 0) void this.reload();
+    if (this.isConnected && this.#loads > 0) void this.reload();
   }
 
-  /** Reads everything again. */
+  /** Loads everything again. */
   async reload(): Promise<void> {
-    const round = ++this.#round;
+    const load = ++this.#loads;
     this.#error = null;
     this.#render();
     try {
       const session = await this.#api.get<Session>("session");
-      const list = session.scopes.includes("keys:read") ? await this.#list() : null;
-      if (round !== this.#round || !this.isConnected) return;
+      const list = session.scopes.includes("keys:read") ? await this.#fetchKeys() : null;
+      if (load !== this.#loads || !this.isConnected) return;
       this.#session = session;
-      this.#take(list);
+      this.#setKeys(list);
     } catch (error) {
-      if (round !== this.#round || !this.isConnected) return;
+      if (load !== this.#loads || !this.isConnected) return;
       if (!(error instanceof ApiError)) throw error;
       this.#fail(error);
     }
@@ -134,54 +136,54 @@ export class KeyrackPortal extends HTMLElement {
   readonly #online = (): void => void (this.#error && this.reload());
   readonly #offline = (): void => this.#fail(new ApiError("network", "offline"));
 
-  #list(): Promise<Keys> {
-    return this.#api.get<Keys>(`keys?limit=${LIST_MAX}&include_revoked=${this.#revoked}`);
+  #fetchKeys(): Promise<Keys> {
+    return this.#api.get<Keys>(`keys?limit=${LIST_MAX}&include_revoked=${this.#showRevoked}`);
   }
 
-  #take(list: Keys | null): void {
+  #setKeys(list: Keys | null): void {
     this.#keys = list?.data ?? null;
-    this.#more = list?.has_more === true;
+    this.#hasMore = list?.has_more === true;
   }
 
-  /** After an end nothing is shown that could be acted on; any other failure leaves the list standing. */
+  /** Shows an error. When access has ended it also removes the keys; otherwise the list stays. */
   #fail(error: ApiError): void {
     this.#error = error;
-    if (error.trouble === "ended" || error.trouble === "origin") {
+    if (error.kind === "ended" || error.kind === "origin") {
       this.#session = this.#keys = null;
       this.#usage?.close();
       this.#usage = null;
-      if (!isHeld(this.#dialog)) this.#dialog.close();
+      if (!isShowingKey(this.#dialog)) this.#dialog.close();
     }
-    this.#tell("keyrack-error", { trouble: error.trouble });
+    this.#emit("keyrack-error", { trouble: error.kind });
     this.#render();
   }
 
-  #speak(): void {
-    this.#words = new Words(this.locale, this.#strings);
-    this.#frame.lang = this.#dialog.lang = this.#words.lang;
+  #updateLocale(): void {
+    this.#messages = new Messages(this.locale, this.#strings);
+    this.#frame.lang = this.#dialog.lang = this.#messages.lang;
     this.#usage?.close();
     this.#usage = null;
     this.#render();
   }
 
-  #tell(name: string, detail: object): void {
+  #emit(name: string, detail: object): void {
     this.dispatchEvent(new CustomEvent(name, { bubbles: true, composed: true, detail }));
   }
 
-  #desk(session: Session): Desk {
+  #dialogContext(session: Session): DialogContext {
     return {
       api: this.#api,
-      words: this.#words,
+      messages: this.#messages,
       dialog: this.#dialog,
       session,
-      explain: (error) => explain(error, this.#words),
-      ended: (error) => this.#fail(error),
-      say: (text) => this.#say(text),
-      changed: async (what, id) => {
-        this.#tell(`keyrack-key-${what}`, { id });
+      explain: (error) => explain(error, this.#messages),
+      onAccessEnded: (error) => this.#fail(error),
+      announce: (text) => this.#announce(text),
+      onChanged: async (what, id) => {
+        this.#emit(`keyrack-key-${what}`, { id });
         if (!session.scopes.includes("keys:read")) return;
         try {
-          this.#take(await this.#list());
+          this.#setKeys(await this.#fetchKeys());
           this.#render();
         } catch (error) {
           if (error instanceof ApiError) this.#fail(error);
@@ -190,8 +192,8 @@ export class KeyrackPortal extends HTMLElement {
     };
   }
 
-  /** Told twice, the same words would be silent: the region is emptied first. */
-  #say(text: string): void {
+  /** Announces a text to screen readers. The region is emptied first, because a repeated text is not announced. */
+  #announce(text: string): void {
     this.#status.textContent = "";
     requestAnimationFrame(() => {
       this.#status.textContent = text;
@@ -201,27 +203,27 @@ export class KeyrackPortal extends HTMLElement {
   #act(action: Action, key: Key): void {
     if (!this.#session) return;
     if (action === "usage") return this.#toggleUsage(key);
-    const ask = action === "rotate" ? askRotate : askRevoke;
-    this.#returnFocus(`[data-key="${key.id}"][data-action="${action}"]`, `h3[data-key="${key.id}"]`);
-    ask(this.#desk(this.#session), key, nameOf(key, this.#words));
+    const openDialog = action === "rotate" ? rotateDialog : revokeDialog;
+    this.#restoreFocus(`[data-key="${key.id}"][data-action="${action}"]`, `h3[data-key="${key.id}"]`);
+    openDialog(this.#dialogContext(this.#session), key, nameOf(key, this.#messages));
   }
 
-  /** The list is drawn anew behind a dialog: focus goes back by what was pressed, else to the key, else to the title. */
-  #returnFocus(...selectors: string[]): void {
-    const back = (): void => {
+  /** Restores focus when the dialog closes. By selector, because the list is rendered again behind the dialog. */
+  #restoreFocus(...selectors: string[]): void {
+    const restore = (): void => {
       const found = [...selectors, "#title"].map((one) => this.#root.querySelector<HTMLElement>(one)).find(Boolean);
       found?.focus();
     };
-    this.#dialog.addEventListener("close", back, { once: true });
+    this.#dialog.addEventListener("close", restore, { once: true });
   }
 
   #toggleUsage(key: Key): void {
-    const again = this.#usage?.id === key.id;
+    const wasOpen = this.#usage?.id === key.id;
     this.#usage?.close();
-    this.#usage = again
+    this.#usage = wasOpen
       ? null
-      : new UsagePanel(key.id, nameOf(key, this.#words), this.#api, this.#words, (error) =>
-          explain(error, this.#words),
+      : new UsagePanel(key.id, nameOf(key, this.#messages), this.#api, this.#messages, (error) =>
+          explain(error, this.#messages),
         );
     this.#render();
     this.#root.querySelector<HTMLElement>(`[data-key="${key.id}"][data-action="usage"]`)?.focus();
@@ -229,16 +231,16 @@ export class KeyrackPortal extends HTMLElement {
   }
 
   #render(): void {
-    const [session, words, error] = [this.#session, this.#words, this.#error];
-    const may = session?.scopes.includes("keys:write");
-    const tools: HTMLElement[] = session && this.#keys ? [this.#filter()] : [];
-    if (may && this.#keys?.length !== 0) tools.push(this.#createButton("create"));
-    const parts = [header(words, session, tools)];
-    if (error) parts.push(alert(words, error, () => void this.reload()));
-    if (session?.test_mode) parts.push(testBanner(words));
+    const [session, messages, error] = [this.#session, this.#messages, this.#error];
+    const canWrite = session?.scopes.includes("keys:write");
+    const tools: HTMLElement[] = session && this.#keys ? [this.#revokedFilter()] : [];
+    if (canWrite && this.#keys?.length !== 0) tools.push(this.#createButton("create"));
+    const parts = [header(messages, session, tools)];
+    if (error) parts.push(errorAlert(messages, error, () => void this.reload()));
+    if (session?.test_mode) parts.push(testBanner(messages));
     if (session && this.#keys) parts.push(...this.#rows(session, this.#keys));
-    else if (session) parts.push(blank(words.t("writeOnly")));
-    else if (!error) parts.push(waiting(words));
+    else if (session) parts.push(emptyState(messages.t("writeOnly")));
+    else if (!error) parts.push(loading(messages));
     const focused = this.#root.activeElement?.id;
     this.#frame.setAttribute("aria-busy", String(!session && !error));
     this.#frame.replaceChildren(...parts);
@@ -246,45 +248,37 @@ export class KeyrackPortal extends HTMLElement {
   }
 
   #createButton(id: string): HTMLButtonElement {
-    const create = (): void => {
+    return createButton(this.#messages, id, () => {
       if (!this.#session) return;
-      this.#returnFocus(`#${id}`, "#create");
-      askCreate(this.#desk(this.#session));
-    };
-    const props = {
-      type: "button",
-      class: "main",
-      part: "button create",
-      "aria-haspopup": "dialog",
-      id,
-      onclick: create,
-    };
-    return h("button", props, this.#words.t("create"));
+      this.#restoreFocus(`#${id}`, "#create");
+      createDialog(this.#dialogContext(this.#session));
+    });
   }
 
-  #filter(): HTMLElement {
-    return filter(this.#words, this.#revoked, (on) => {
-      this.#revoked = on;
+  #revokedFilter(): HTMLElement {
+    return revokedFilter(this.#messages, this.#showRevoked, (on) => {
+      this.#showRevoked = on;
       void this.reload();
     });
   }
 
   #rows(session: Session, keys: Key[]): HTMLElement[] {
-    const words = this.#words;
+    const messages = this.#messages;
     if (keys.length === 0) {
-      const may = session.scopes.includes("keys:write");
-      const text = words.t(may ? "emptyText" : "emptyReadOnly", { project: session.project.name });
-      return [blank(text, words.t("empty"), may ? this.#createButton("create-first") : undefined)];
+      const canWrite = session.scopes.includes("keys:write");
+      const text = messages.t(canWrite ? "emptyText" : "emptyReadOnly", { project: session.project.name });
+      return [emptyState(text, messages.t("empty"), canWrite ? this.#createButton("create-first") : undefined)];
     }
     const openUsage = this.#usage?.id ?? null;
-    const host = { words, session, keys, openUsage, act: (action: Action, key: Key) => this.#act(action, key) };
+    const onAction = (action: Action, key: Key): void => this.#act(action, key);
+    const context = { messages, session, keys, openUsage, onAction };
     const rows = keys.map((key) => {
-      const row = keyRow(key, host);
+      const row = keyRow(key, context);
       if (this.#usage?.id === key.id) row.append(this.#usage.node);
       return row;
     });
     const list = h("ul", { class: "keys", part: "keys", role: "list", "aria-labelledby": "title" }, ...rows);
-    return this.#more ? [list, blank(words.t("more"))] : [list];
+    return this.#hasMore ? [list, emptyState(messages.t("more"))] : [list];
   }
 }
 

@@ -1,4 +1,4 @@
-// One sheet for all portals of a page. A constructed sheet needs no leave from the page's style-src.
+// One constructed style sheet for all portals of a page: it needs no exception in the page's style-src.
 import css from "./styles.css";
 
 let sheet: CSSStyleSheet | undefined;

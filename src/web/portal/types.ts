@@ -1,4 +1,4 @@
-// What the embed plane answers, as far as the portal looks at it.
+// Responses of the embed plane, as far as the portal uses them.
 export type Session = {
   project: { id: string; name: string; slug: string };
   env: "live" | "test";
@@ -25,12 +25,12 @@ export type NewKey = Key & { key: string };
 export type Keys = { data: Key[]; has_more?: true };
 export type Day = { day: string; requests: number; errors: number };
 
-/** What `getToken` may give: the token's text, or Keyrack's whole answer, which also says when to come again. */
+/** What `getToken` returns: the token's text, or Keyrack's whole response, which also has the time of renewal. */
 export type Token = string | { token: string; issued_at?: string; refresh_after?: string };
 
 export type State = "active" | "replaced" | "quarantined" | "expired" | "revoked";
 
-/** The state of a key among its fellows: one that has a living successor is on its way out. */
+/** The state of a key in its list: a key that expires and has an active successor is being replaced. */
 export function stateOf(key: Key, all: readonly Key[], now: number): State {
   if (key.revoked_at) return "revoked";
   if (key.expires_at && Date.parse(key.expires_at) <= now) return "expired";
@@ -45,7 +45,7 @@ export function successorOf(key: Key, all: readonly Key[], now: number): Key | u
   );
 }
 
-/** The scopes a token may put on a key. */
+/** The scopes that this token may grant to a key. */
 export function grantedScopes(session: Session): string[] {
   const prefix = "key_scope:";
   return session.scopes.filter((scope) => scope.startsWith(prefix)).map((scope) => scope.slice(prefix.length));

@@ -1,8 +1,8 @@
-// The usage panel below a key: 30 or 90 days, a chart, its sum in words and as a table.
-import { ApiError, type Api } from "./api.ts";
-import { drawChart, legend, summarise, tableOf } from "./chart.ts";
+// The usage panel of a key: a chart over 30 or 90 days, its totals and a table.
 import { h } from "../shared/dom.ts";
-import type { Words } from "./messages.ts";
+import { ApiError, type Api } from "./api.ts";
+import { drawChart, legend, summarize, usageTable } from "./chart.ts";
+import type { Messages } from "./messages.ts";
 import type { Day } from "./types.ts";
 
 const SPANS = [30, 90] as const;
@@ -11,38 +11,38 @@ export class UsagePanel {
   readonly id: string;
   readonly node: HTMLElement;
   readonly #api: Api;
-  readonly #words: Words;
+  readonly #messages: Messages;
   readonly #explain: (error: ApiError) => string;
   readonly #body: HTMLElement;
   readonly #spans: HTMLButtonElement[];
   #days: Day[] = [];
-  #watch: ResizeObserver | undefined;
+  #resizeObserver: ResizeObserver | undefined;
 
-  constructor(id: string, name: string, api: Api, words: Words, explain: (error: ApiError) => string) {
+  constructor(id: string, name: string, api: Api, messages: Messages, explain: (error: ApiError) => string) {
     this.id = id;
     this.#api = api;
-    this.#words = words;
+    this.#messages = messages;
     this.#explain = explain;
     this.#body = h("div", { "aria-live": "polite" });
     this.#spans = SPANS.map((n) =>
       h(
         "button",
         { type: "button", "aria-pressed": "false", onclick: () => void this.load(n) },
-        words.t("days", { n }),
+        messages.t("days", { n }),
       ),
     );
-    const label = words.t("ofKey", { action: words.t("usage"), name });
+    const label = messages.t("ofKey", { action: messages.t("usage"), name });
     this.node = h(
       "div",
       { class: "usage", part: "usage", role: "group", "aria-label": label, id: `usage-${id}` },
-      h("div", { class: "line" }, h("div", { class: "actions" }, ...this.#spans), legend(words)),
+      h("div", { class: "line" }, h("div", { class: "actions" }, ...this.#spans), legend(messages)),
       this.#body,
     );
   }
 
   async load(span: number = SPANS[0]): Promise<void> {
     for (const [i, button] of this.#spans.entries()) button.setAttribute("aria-pressed", String(SPANS[i] === span));
-    if (this.#days.length === 0) this.#body.replaceChildren(this.#words.t("working"));
+    if (this.#days.length === 0) this.#body.replaceChildren(this.#messages.t("working"));
     try {
       const { data } = await this.#api.get<{ data: Day[] }>(`keys/${this.id}/usage?days=${span}`);
       this.#days = data;
@@ -54,22 +54,22 @@ export class UsagePanel {
   }
 
   close(): void {
-    this.#watch?.disconnect();
+    this.#resizeObserver?.disconnect();
     this.node.remove();
   }
 
   #show(): void {
-    const said = summarise(this.#days, this.#words);
-    const place = h("div");
-    this.#body.replaceChildren(place, h("p", { class: "small" }, said), tableOf(this.#days, this.#words));
-    this.#watch?.disconnect();
-    let drawn = 0;
-    this.#watch = new ResizeObserver(([entry]) => {
+    const summary = summarize(this.#days, this.#messages);
+    const chartArea = h("div");
+    this.#body.replaceChildren(chartArea, h("p", { class: "small" }, summary), usageTable(this.#days, this.#messages));
+    this.#resizeObserver?.disconnect();
+    let drawnWidth = 0;
+    this.#resizeObserver = new ResizeObserver(([entry]) => {
       const width = Math.floor(entry?.contentRect.width ?? 0);
-      if (width < 1 || width === drawn) return;
-      drawn = width;
-      place.replaceChildren(drawChart(this.#days, width, this.#words, said));
+      if (width < 1 || width === drawnWidth) return;
+      drawnWidth = width;
+      chartArea.replaceChildren(drawChart(this.#days, width, this.#messages, summary));
     });
-    this.#watch.observe(place);
+    this.#resizeObserver.observe(chartArea);
   }
 }

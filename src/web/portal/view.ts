@@ -1,12 +1,12 @@
-// The parts of the portal that only show something: header, banners, alerts, and what stands where no key does.
-import type { ApiError, Trouble } from "./api.ts";
+// The static parts of the portal: header, banner, error alert, loading and empty states.
 import { h } from "../shared/dom.ts";
-import type { Strings, Words } from "./messages.ts";
+import type { ApiError, ErrorKind } from "./api.ts";
+import type { Strings, Messages } from "./messages.ts";
 import type { Session } from "./types.ts";
 
-/** A failure in one sentence. */
-export function explain(error: ApiError, words: Words): string {
-  const texts: Record<Exclude<Trouble, "conflict">, keyof Strings> = {
+/** An error in one sentence. */
+export function explain(error: ApiError, messages: Messages): string {
+  const texts: Record<Exclude<ErrorKind, "conflict">, keyof Strings> = {
     ended: "errEnded",
     origin: "errOrigin",
     scope: "errScope",
@@ -16,12 +16,12 @@ export function explain(error: ApiError, words: Words): string {
     network: navigator.onLine ? "errNetwork" : "errOffline",
     setup: "errSetup",
   };
-  // A clash is about this very key, and the server has a sentence for each.
-  if (error.trouble === "conflict") return error.message;
-  return words.t(texts[error.trouble], { seconds: error.retryAfter || 60 });
+  // The server's own message names the conflict.
+  if (error.kind === "conflict") return error.message;
+  return messages.t(texts[error.kind], { seconds: error.retryAfter || 60 });
 }
 
-export function header(words: Words, session: Session | null, tools: readonly HTMLElement[]): HTMLElement {
+export function header(messages: Messages, session: Session | null, tools: readonly HTMLElement[]): HTMLElement {
   const tenant = session ? (session.tenant.name ?? session.tenant.external_id) : "";
   return h(
     "header",
@@ -29,55 +29,60 @@ export function header(words: Words, session: Session | null, tools: readonly HT
     h(
       "div",
       {},
-      h("h2", { id: "title", part: "title", tabindex: -1 }, words.t("title")),
-      session && h("p", { class: "muted small" }, words.t("for", { tenant, project: session.project.name })),
+      h("h2", { id: "title", part: "title", tabindex: -1 }, messages.t("title")),
+      session && h("p", { class: "muted small" }, messages.t("for", { tenant, project: session.project.name })),
     ),
     tools.length > 0 && h("div", { class: "tools" }, ...tools),
   );
 }
 
-export function testBanner(words: Words): HTMLElement {
+export function testBanner(messages: Messages): HTMLElement {
   return h(
     "div",
     { class: "banner small", part: "banner" },
-    h("strong", {}, words.t("testMode")),
-    words.t("testModeText"),
+    h("strong", {}, messages.t("testMode")),
+    messages.t("testModeText"),
   );
 }
 
-export function alert(words: Words, error: ApiError, retry: () => void): HTMLElement {
-  const advice: Partial<Record<Trouble, keyof Strings>> = {
+export function errorAlert(messages: Messages, error: ApiError, retry: () => void): HTMLElement {
+  const advice: Partial<Record<ErrorKind, keyof Strings>> = {
     ended: "errEndedText",
     origin: "errOriginText",
     network: navigator.onLine ? "errNetworkText" : "errOfflineText",
   };
-  const second = advice[error.trouble];
+  const text = advice[error.kind];
   return h(
     "div",
     { class: "alert", part: "alert", role: "alert" },
     h(
       "div",
       {},
-      h("strong", {}, explain(error, words)),
-      second && h("p", { class: "small" }, words.t(second)),
-      error.trouble === "server" && h("p", { class: "small" }, words.t("reference", { id: error.requestId })),
+      h("strong", {}, explain(error, messages)),
+      text && h("p", { class: "small" }, messages.t(text)),
+      error.kind === "server" && h("p", { class: "small" }, messages.t("reference", { id: error.requestId })),
     ),
-    h("button", { type: "button", part: "button", id: "retry", onclick: retry }, words.t("retry")),
+    h("button", { type: "button", part: "button", id: "retry", onclick: retry }, messages.t("retry")),
   );
 }
 
-export function waiting(words: Words): HTMLElement {
+export function createButton(messages: Messages, id: string, onclick: () => void): HTMLButtonElement {
+  const props = { type: "button", class: "main", part: "button create", "aria-haspopup": "dialog", id, onclick };
+  return h("button", props, messages.t("create"));
+}
+
+export function loading(messages: Messages): HTMLElement {
   const bars = Array.from({ length: 4 }, () => h("i"));
-  return h("div", { class: "wait" }, h("span", { class: "hide", role: "status" }, words.t("loading")), ...bars);
+  return h("div", { class: "wait" }, h("span", { class: "hide", role: "status" }, messages.t("loading")), ...bars);
 }
 
-export function filter(words: Words, on: boolean, change: (on: boolean) => void): HTMLElement {
-  const box = h("input", { type: "checkbox", id: "revoked", onchange: () => change(box.checked) });
+export function revokedFilter(messages: Messages, on: boolean, onChange: (on: boolean) => void): HTMLElement {
+  const box = h("input", { type: "checkbox", id: "revoked", onchange: () => onChange(box.checked) });
   box.checked = on;
-  return h("label", { class: "check small" }, box, words.t("showRevoked"));
+  return h("label", { class: "check small" }, box, messages.t("showRevoked"));
 }
 
-export function blank(text: string, title?: string, create?: HTMLElement): HTMLElement {
+export function emptyState(text: string, title?: string, create?: HTMLElement): HTMLElement {
   return h(
     "div",
     { class: "blank", part: "empty" },

@@ -1,8 +1,9 @@
-// Elements from code. Nothing here parses markup, so pages that require Trusted Types and forbid inline styles work.
+// Builds DOM elements from code. Parses no markup and sets no inline style, so it works under Trusted Types and a strict
+// content security policy.
 export type Child = Node | string | null | undefined | false;
 export type Props = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
 
-function dress(node: Element, props: Props, children: readonly Child[]): void {
+function apply(node: Element, props: Props, children: readonly Child[]): void {
   for (const [name, value] of Object.entries(props)) {
     if (typeof value === "function") node.addEventListener(name.slice(2), value);
     else if (value === true) node.setAttribute(name, "");
@@ -11,39 +12,52 @@ function dress(node: Element, props: Props, children: readonly Child[]): void {
   node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
 }
 
+/** Creates an HTML element. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   props: Props = {},
   ...children: Child[]
 ): HTMLElementTagNameMap[K] {
   const node = document.createElement(tag);
-  dress(node, props, children);
+  apply(node, props, children);
   return node;
 }
 
+/** Creates an SVG element. */
 export function s<K extends keyof SVGElementTagNameMap>(
   tag: K,
   props: Props = {},
   ...children: Child[]
 ): SVGElementTagNameMap[K] {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  dress(node, props, children);
+  apply(node, props, children);
   return node;
 }
 
-/** A small drawing that repeats what its neighbour says. */
-export function icon(...paths: string[]): SVGSVGElement {
+/** A decorative icon, hidden from screen readers. `size` is the side of its view box. */
+export function icon(size: number, className: string, ...paths: string[]): SVGSVGElement {
   const strokes = paths.map((d) => s("path", { d }));
-  return s("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true", focusable: "false" }, ...strokes);
+  const props = { viewBox: `0 0 ${size} ${size}`, class: className, "aria-hidden": "true", focusable: "false" };
+  return s("svg", props, ...strokes);
 }
 
-/** What a page set on an element before its class was loaded stands in front of the class's accessors: set it again. */
-export function adoptEarly(element: HTMLElement, names: readonly string[]): void {
-  const early = element as unknown as Record<string, unknown>;
+let lastId = 0;
+
+/** A unique id, to tie labels and descriptions to a control. */
+export function uniqueId(name: string): string {
+  return `${name}-${++lastId}`;
+}
+
+/**
+ * Re-assigns properties that the page set before the element's class was defined: as own properties they would shadow
+ * the class's accessors.
+ */
+export function upgradeProperties(element: HTMLElement, names: readonly string[]): void {
+  const own = element as unknown as Record<string, unknown>;
   for (const name of names) {
     if (!Object.hasOwn(element, name)) continue;
-    const value = early[name];
-    delete early[name];
-    early[name] = value;
+    const value = own[name];
+    delete own[name];
+    own[name] = value;
   }
 }

@@ -1,9 +1,9 @@
-// One labelled control with its hint and its error. The error is tied to the control, so it is read out with it.
-import { freshId, h } from "../dom.ts";
-import { fieldProblem } from "../messages.ts";
+// A labelled input with its hint and its error. Both describe the input, so that screen readers announce them with it.
+import { h, uniqueId } from "../../shared/dom.ts";
+import { fieldMessage } from "../messages.ts";
 
 export type FieldOptions = {
-  /** The name of the wire field: refusals find it by their path. */
+  /** Name of the API field: error details refer to it. */
   name: string;
   label: string;
   type?: "email" | "password" | "text";
@@ -18,14 +18,13 @@ export type Field = {
   value(): string;
   set(value: string): void;
   focus(): void;
-  /** Shows what the API said about it ("must have …"), or nothing. */
-  complain(message: string | null): string;
-  /** Whether something is missing; it then says so itself. */
+  /** Shows the API's message ("must have …"), or clears it. */
+  setError(message: string | null): void;
   isMissing(): boolean;
 };
 
 export function field({ name, label, type = "text", autocomplete, hint, optional = false }: FieldOptions): Field {
-  const id = freshId(name);
+  const id = uniqueId(name);
   const describedBy = hint ? `${id}-hint` : null;
   const input = h("input", {
     id,
@@ -37,21 +36,20 @@ export function field({ name, label, type = "text", autocomplete, hint, optional
     ...(type !== "text" && { autocapitalize: "none", spellcheck: "false" }),
   });
   const error = h("p", { id: `${id}-error`, class: "error", hidden: true });
-  const complain = (message: string | null): string => {
-    error.textContent = message === null ? "" : fieldProblem(label, message);
+  const setError = (message: string | null): void => {
+    error.textContent = message === null ? "" : fieldMessage(label, message);
     error.hidden = message === null;
     if (message === null) input.removeAttribute("aria-invalid");
     else input.setAttribute("aria-invalid", "true");
     const described = [message === null ? null : error.id, describedBy].filter((part) => part !== null).join(" ");
     if (described === "") input.removeAttribute("aria-describedby");
     else input.setAttribute("aria-describedby", described);
-    return error.textContent;
   };
   const node = h(
     "div",
     { class: "field" },
     h("label", { for: id }, label, optional && h("span", { class: "muted" }, " (optional)")),
-    h("div", { class: "control" }, input, type === "password" && revealer(input, label)),
+    h("div", { class: "control" }, input, type === "password" && revealButton(input, label)),
     error,
     hint && h("p", { id: `${id}-hint`, class: "hint" }, hint),
   );
@@ -63,13 +61,13 @@ export function field({ name, label, type = "text", autocomplete, hint, optional
       input.value = value;
     },
     focus: () => input.focus(),
-    complain,
+    setError,
     isMissing: () => !optional && input.value === "",
   };
 }
 
-/** Seeing what one types makes a second password field needless. */
-function revealer(input: HTMLInputElement, label: string): HTMLButtonElement {
+/** Shows or hides the password. It replaces a second field for confirmation. */
+function revealButton(input: HTMLInputElement, label: string): HTMLButtonElement {
   const button = h("button", {
     type: "button",
     class: "reveal",

@@ -1,4 +1,4 @@
-// Asking for a link to choose a new password. The answer is the same for every address.
+// Requests a password reset link. The response is the same for every address.
 import { call } from "../api.ts";
 import { form } from "../components/form.ts";
 import { show, text } from "../components/page.ts";
@@ -6,16 +6,16 @@ import { emailField } from "./login.ts";
 
 export function forgotPage(): void {
   show(
-    { title: "Choose a new password" },
-    text("Tell us the e-mail address of your account, and a link goes out to it."),
-    forgotForm("Send me a link"),
+    { title: "Reset your password" },
+    text("Enter the email address of your account, and we will send you a link to reset your password."),
+    forgotForm("Send reset link"),
   );
 }
 
 export function forgotForm(submit: string): HTMLFormElement {
   const email = emailField();
   return form({
-    label: "Get a link",
+    label: "Reset your password",
     submit,
     fields: [email],
     send: async () => {
@@ -27,8 +27,8 @@ export function forgotForm(submit: string): HTMLFormElement {
 
 function sentPage(address: string): void {
   show(
-    { title: "Look into your mailbox", tone: "good" },
-    text(`If ${address} has an account here, a link is on its way to it. It works once, for 30 minutes.`),
-    text("Nothing there after a few minutes? Look among the unwanted mail. At most three links go out in an hour."),
+    { title: "Check your inbox", tone: "good" },
+    text(`If ${address} has an account, we sent it a reset link. The link works once and expires in 30 minutes.`),
+    text("No email after a few minutes? Check your spam folder. You can request three links an hour."),
   );
 }

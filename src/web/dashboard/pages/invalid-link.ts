@@ -1,21 +1,23 @@
-// What links have in common: one that is not there, and one that no longer works. The API tells used, expired and
-// made-up ones apart for nobody, so neither do these words.
-import type { Refused } from "../api.ts";
-import type { Child } from "../dom.ts";
+// Pages for links that do not work. The API does not distinguish used, expired and forged tokens, so neither does the
+// text.
+import type { Child } from "../../shared/dom.ts";
+import type { ApiError } from "../api.ts";
 import { show, text } from "../components/page.ts";
 
-export function isStale({ code, details }: Refused): boolean {
+export function isInvalidToken({ code, details }: ApiError): boolean {
   return code === "invalid_token" || details.some(({ path }) => path === "token");
 }
 
-export function stalePage(...next: Child[]): void {
-  show({ title: "This link no longer works", tone: "bad" }, ...next);
+/** `next`: what to do instead. */
+export function expiredLinkPage(...next: Child[]): void {
+  show({ title: "This link has expired or was already used", tone: "bad" }, ...next);
 }
 
-export function linklessPage(): void {
+/** After a reload, or when the address was typed: the token is no longer in the address bar. */
+export function missingTokenPage(): void {
   show(
     { title: "Open the link again" },
-    text("A link is taken out of the address as soon as its page opens, so that nobody else can use it."),
-    text("To go on, open the link in the e-mail message once more."),
+    text("For your security, the link is removed from the address bar as soon as its page opens."),
+    text("To continue, open the link in your email again."),
   );
 }

@@ -1,0 +1,57 @@
+// A browser and an instance that all tests of a file share.
+import type { Browser, Locator, Page } from "playwright-core";
+import { afterAll, beforeAll } from "vitest";
+import { lastMail, logIn, PASSWORD, team, type Team } from "../instances/people.ts";
+import { testInstance, type TestInstance } from "../instances/test-instance.ts";
+import { launchBrowser } from "./browser.ts";
+
+export type BrowserSuite = { readonly browser: Browser; readonly instance: TestInstance };
+
+/** Call it inside `describe`: it starts both before the tests and stops them afterwards. */
+export function useBrowserSuite(): BrowserSuite {
+  const suite: Partial<{ browser: Browser; instance: TestInstance }> = {};
+  beforeAll(async () => {
+    [suite.browser, suite.instance] = await Promise.all([launchBrowser(), testInstance("sqlite")]);
+  });
+  afterAll(async () => {
+    await suite.browser?.close();
+    await suite.instance?.[Symbol.asyncDispose]();
+  });
+  return suite as BrowserSuite;
+}
+
+export const button = (page: Page, name: string): Locator => page.getByRole("button", { name, exact: true });
+export const field = (page: Page, label: string): Locator => page.getByLabel(label, { exact: true });
+
+export async function fillLogin(page: Page, email: string, password: string): Promise<void> {
+  await field(page, "Email address").fill(email);
+  await field(page, "Password").fill(password);
+}
+
+/** The link in the newest mail to this address. */
+export async function linkTo(instance: TestInstance, email: string): Promise<string> {
+  return (await lastMail(instance, email)).link ?? "";
+}
+
+/** What the API says about a person who logs in. */
+export async function me(instance: TestInstance, email: string, password = PASSWORD) {
+  const { session } = await logIn(instance, email, password);
+  return (await instance.call(session, "GET /v1/auth/me")).body;
+}
+
+export async function activeSessions(instance: TestInstance, email: string): Promise<number> {
+  const rows = await instance.sql(
+    "select s.id from sessions s join users u on u.id = s.user_id where u.email = $1 and s.revoked_at is null",
+    [email],
+  );
+  return rows.length;
+}
+
+export type Invitation = { team: Team; link: string; id: string };
+
+/** An owner's invitation and its mailed link. */
+export async function invite(instance: TestInstance, email: string, role = "admin"): Promise<Invitation> {
+  const inviting = await team(instance);
+  const { body } = await instance.call(inviting.owner.session, "POST /v1/invites", { email, role });
+  return { team: inviting, link: await linkTo(instance, email), id: body.id as string };
+}

@@ -1,0 +1,123 @@
+// Accepting an invitation, with sign-up or log-in on the way.
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { expectAccessible, guest } from "../../../harness/browser/pages.ts";
+import {
+  activeSessions,
+  button,
+  field,
+  fillLogin,
+  invite,
+  me,
+  useBrowserSuite,
+} from "../../../harness/browser/suite.ts";
+import { account, freshEmail, lastMail, PASSWORD, person, receivedMail } from "../../../harness/instances/people.ts";
+
+const OTHER = "quite another set of words";
+
+describe.runIf(hasBrowser)("the invitation page", { retry: 1 }, () => {
+  const suite = useBrowserSuite();
+
+  it("signs up, verifies and adds a new person in one step", async () => {
+    const email = freshEmail("gil");
+    const { team: t, link } = await invite(suite.instance, email);
+    await using g = await guest(suite.browser);
+    await g.open(link);
+    await g.at("Accept your invitation");
+    await fillLogin(g.page, email, PASSWORD);
+    await g.page.getByLabel(/^Your name/).fill("Gil");
+    await button(g.page, "Sign up and accept").click();
+    await g.at("Welcome to Team");
+    await g.page.getByText(`${email} is now an admin of this workspace.`).waitFor();
+    await expect.poll(() => activeSessions(suite.instance, email)).toBe(0); // the page ended its session
+    const { user, memberships } = await me(suite.instance, email);
+    expect(user.email_verified).toBe(true);
+    expect(memberships).toEqual([{ workspace_id: t.id, role: "admin", name: "Team", slug: t.slug }]);
+    await g.expectClean();
+  });
+
+  it("adds a person with an account, who logs in on the way", async () => {
+    const email = await account(suite.instance, freshEmail("hal"));
+    const { team: t, link } = await invite(suite.instance, email, "member");
+    await using g = await guest(suite.browser);
+    await g.open(link);
+    await field(g.page, "Email address").fill(email);
+    await g.page.getByLabel("I have an account").check();
+    expect(await field(g.page, "Email address").inputValue()).toBe(email);
+    await field(g.page, "Password").fill(PASSWORD);
+    await button(g.page, "Log in and accept").click();
+    await g.at("Welcome to Team");
+    await g.page.getByText(`${email} is now a member of this workspace.`).waitFor();
+    expect((await me(suite.instance, email)).active_workspace_id).toBe(t.id);
+    await g.expectClean();
+  });
+
+  it("asks for the account's own password when the address already has an account", async () => {
+    const email = await account(suite.instance, freshEmail("ida"));
+    const { link } = await invite(suite.instance, email);
+    await using g = await guest(suite.browser);
+    await g.open(link);
+    await fillLogin(g.page, email, OTHER);
+    await button(g.page, "Sign up and accept").click();
+    await g.at("Log in to accept");
+    expect(await field(g.page, "Email address").inputValue()).toBe(email);
+    await field(g.page, "Password").fill(PASSWORD);
+    await button(g.page, "Log in and accept").click();
+    await g.at("Welcome to Team");
+    await g.expectClean();
+  });
+
+  it("lets a person with another address verify it first, and then continue", async () => {
+    const email = freshEmail("jo.private");
+    const { link } = await invite(suite.instance, freshEmail("jo"));
+    await using g = await guest(suite.browser);
+    await g.open(link);
+    await fillLogin(g.page, email, PASSWORD);
+    await button(g.page, "Sign up and accept").click();
+    await g.at("One more step: verify your email address");
+    await expectAccessible(g.page);
+    await button(g.page, "Continue").click();
+    await g.page.getByText("is not verified yet").waitFor();
+    const before = (await receivedMail(suite.instance, email)).length;
+    await button(g.page, "Resend email").click();
+    await g.page.getByRole("status").getByText(`Email sent to ${email}.`).waitFor();
+    expect((await receivedMail(suite.instance, email)).length).toBe(before + 1);
+    const { token } = await lastMail(suite.instance, email);
+    await suite.instance.call(null, "POST /v1/auth/email_verifications/consume", { token });
+    await button(g.page, "Continue").click();
+    await g.at("Welcome to Team");
+    await g.expectClean();
+  });
+
+  it("says what to do when the invitation was withdrawn", async () => {
+    const email = await account(suite.instance, freshEmail("kim"));
+    const { team: t, link, id } = await invite(suite.instance, email);
+    const revoked = await suite.instance.call(t.owner.session, `POST /v1/invites/${id}/revoke`, {});
+    expect(revoked.status).toBe(200);
+    await using g = await guest(suite.browser);
+    await g.open(link);
+    await g.page.getByLabel("I have an account").check();
+    await fillLogin(g.page, email, PASSWORD);
+    await button(g.page, "Log in and accept").click();
+    await g.at("This link has expired or was already used");
+    await g.page.getByText("Ask the person who invited you for a new one.").waitFor();
+    expect((await me(suite.instance, email)).memberships).toEqual([]);
+    await expectAccessible(g.page);
+    await g.expectClean();
+  });
+
+  it("says when the person is already a member", async () => {
+    const p = await person(suite.instance, { email: freshEmail("lou") });
+    const { team: t, link } = await invite(suite.instance, freshEmail("other"));
+    const own = await suite.instance.call(t.owner.session, "POST /v1/invites", { email: p.email, role: "member" });
+    await suite.instance.call(p.session, "POST /v1/auth/invites/accept", { token: own.body.token });
+    await using g = await guest(suite.browser);
+    await g.open(link);
+    await g.page.getByLabel("I have an account").check();
+    await fillLogin(g.page, p.email, PASSWORD);
+    await button(g.page, "Log in and accept").click();
+    await g.at("You are already a member");
+    expect((await me(suite.instance, p.email)).memberships).toMatchObject([{ role: "member" }]);
+    await g.expectClean();
+  });
+});

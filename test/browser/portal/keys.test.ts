@@ -1,0 +1,127 @@
+// Managing keys in the portal, on a page of another origin under a strict content policy.
+import type { Page } from "playwright-core";
+import { describe, expect, it } from "vitest";
+import { hasBrowser, visit } from "../../../harness/browser/browser.ts";
+import { useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { vendorPage } from "../../../harness/browser/vendor-page.ts";
+
+describe.runIf(hasBrowser)("<keyrack-portal> keys", { timeout: 120_000, retry: 1 }, () => {
+  const suite = useBrowserSuite();
+
+  it("creates, copies, rotates and revokes a key", async () => {
+    const w = await suite.instance.workspace();
+    await using site = await vendorPage(suite.instance, w);
+    const permissions = ["clipboard-read", "clipboard-write"];
+    await using v = await visit(suite.browser, site.origin, { permissions });
+    const { page } = v;
+    await page.getByText("No keys yet").waitFor();
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByRole("textbox", { name: /^Name/ }).fill("Billing server");
+    await page.getByRole("checkbox", { name: "orders:read" }).check();
+    await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
+    const shown = page.getByRole("textbox", { name: "Your key" });
+    await shown.waitFor();
+    const key = await shown.inputValue();
+    expect(key).toMatch(/^kr_live_[\w-]{40}$/);
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByRole("button", { name: "Copied" }).waitFor();
+    expect(await page.evaluate("navigator.clipboard.readText()")).toBe(key);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    expect(await shown.inputValue()).toBe(key); // Escape does not lose the only copy
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await page.getByRole("heading", { name: "Billing server" }).waitFor();
+    expect(await page.locator("body").innerHTML()).not.toContain(key);
+    expect(await allText(page)).not.toContain(key);
+    await page.getByText(`${key.slice(0, 14)}…`).waitFor();
+
+    await page.getByRole("button", { name: "Rotate: Billing server" }).click();
+    await page.getByLabel("Keep the old key working for").selectOption("1 hour");
+    await page.getByRole("dialog").getByRole("button", { name: "Rotate" }).click();
+    const next = await shown.inputValue();
+    expect(next).not.toBe(key);
+    await page.getByText(/The old key kr_live_.{6}… works until/).waitFor();
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await page.getByText("Being replaced").waitFor();
+    expect(await page.getByRole("button", { name: "Rotate: Billing server" }).count()).toBe(1);
+
+    await page.getByRole("button", { name: "Revoke: Billing server" }).first().click();
+    await page.getByText("This cannot be undone.").waitFor();
+    await page.getByRole("textbox", { name: "Reason" }).fill("moved to a new server");
+    await page.getByRole("button", { name: "Revoke key" }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    expect(await page.getByRole("heading", { level: 3 }).count()).toBe(1);
+    await page.getByLabel("Show revoked keys").check();
+    await page.getByText("moved to a new server").waitFor();
+    expect(await w.actions()).toEqual(["workspace.updated", "api_key.created", "api_key.rotated", "api_key.revoked"]);
+    expect(await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]")).toEqual(["", 0, 0]);
+    expect(await v.context.cookies()).toEqual([]);
+    expect(v.errors).toEqual([]);
+  });
+
+  it("works under a strict content policy with Trusted Types", async () => {
+    const w = await suite.instance.workspace();
+    await w.mint({ name: "First" });
+    await using site = await vendorPage(suite.instance, w, { strict: true });
+    await using v = await visit(suite.browser, site.origin);
+    const { page } = v;
+    await page.getByRole("button", { name: "Usage: First" }).click();
+    await page.getByText("No requests in the last 30 days.").waitFor();
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByRole("dialog").waitFor();
+    const frame = page.locator("keyrack-portal").getByRole("region", { name: "API keys" });
+    expect(await frame.evaluate("(node) => getComputedStyle(node).borderTopLeftRadius")).not.toBe("0px");
+    expect(await page.evaluate("window.violations")).toEqual([]);
+    expect(v.errors).toEqual([]);
+  });
+
+  it("offers only what the token grants", async () => {
+    const w = await suite.instance.workspace();
+    await w.mint({ name: "Mine", scopes: ["orders:read"] });
+    await w.mint({ name: "Wider", scopes: ["admin"] });
+    await using site = await vendorPage(suite.instance, w);
+    await using v = await visit(suite.browser, site.origin);
+    await v.page.getByRole("button", { name: "Rotate: Mine" }).waitFor();
+    expect(await v.page.getByRole("button", { name: "Rotate: Wider" }).count()).toBe(0);
+    expect(await v.page.getByRole("button", { name: "Revoke: Wider" }).count()).toBe(1);
+    site.want.scopes = ["keys:read"];
+    await v.page.reload();
+    await v.page.getByRole("heading", { name: "Mine" }).waitFor();
+    expect(await v.page.getByRole("button", { name: /Create|Rotate|Revoke/ }).count()).toBe(0);
+    site.want.scopes = ["keys:write"];
+    await v.page.reload();
+    await v.page.getByText("You can create keys here, but not see existing ones.").waitFor();
+  });
+
+  it("shows a rejection inside the dialog and keeps the input", async () => {
+    const w = await suite.instance.workspace();
+    for (let i = 0; i < 100; i++) await w.mint();
+    await using site = await vendorPage(suite.instance, w);
+    await using v = await visit(suite.browser, site.origin);
+    await v.page.getByRole("button", { name: "Create key" }).click();
+    await v.page.getByRole("textbox", { name: /^Name/ }).fill("One too many");
+    await v.page.keyboard.press("Enter");
+    await v.page.getByText("This tenant has reached its limit of active keys.").waitFor();
+    expect(await v.page.getByRole("textbox", { name: /^Name/ }).inputValue()).toBe("One too many");
+    await v.page.keyboard.press("Escape");
+    await v.page.getByRole("dialog").waitFor({ state: "detached" });
+  });
+
+  it("uses the page's language and the page's own texts", async () => {
+    const w = await suite.instance.workspace();
+    await using site = await vendorPage(suite.instance, w, { attributes: 'locale="de-CH"' });
+    await using v = await visit(suite.browser, site.origin);
+    await v.page.getByText("Noch keine Schlüssel").waitFor();
+    await v.page.evaluate(`document.querySelector("keyrack-portal").strings = { empty: "Gähnende Leere" }`);
+    expect(await v.page.getByText("Gähnende Leere").isVisible()).toBe(true);
+  });
+});
+
+/** Every text in the portal's shadow tree, including the values of fields. */
+function allText(page: Page): Promise<string> {
+  return page.evaluate(`(() => {
+    const root = document.querySelector("keyrack-portal").shadowRoot;
+    const values = [...root.querySelectorAll("input")].map((input) => input.value);
+    return [root.textContent, ...values, document.documentElement.outerHTML].join(" ");
+  })()`);
+}
