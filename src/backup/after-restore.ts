@@ -3,7 +3,7 @@
 // the database itself asks for this, so that the next start finishes a restore that was interrupted.
 import { dropFact, readFact, writeFact } from "../store/queries/deployment.ts";
 import {
-  dropSealedAnswers,
+  dropSealedResponses,
   dropUnsentMail,
   endAllSessions,
   endAllTokens,
@@ -12,7 +12,12 @@ import {
   raiseVersion,
   VERSION_JUMP,
 } from "../store/queries/restore.ts";
-import { insertSigningKey, moveSigningKey, signingKeyById, wipeSigningKey } from "../store/queries/signing-keys.ts";
+import {
+  insertSigningKey,
+  updateSigningKeyTimes,
+  signingKeyById,
+  wipeSigningKey,
+} from "../store/queries/signing-keys.ts";
 import type { Tx } from "../store/engine/statement.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
@@ -61,7 +66,7 @@ function endAndRaise(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRe
     const sessions_ended = await endAllSessions.run(tx, { now });
     const tokens_ended = await endAllTokens.run(tx, { now });
     const mail_dropped = new_master_key ? await dropUnsentMail.run(tx, { now, why: NO_KEY }) : 0;
-    if (new_master_key) await dropSealedAnswers.run(tx, { body_stored: 0 });
+    if (new_master_key) await dropSealedResponses.run(tx, { body_stored: 0 });
     await dropFact.run(tx, { name: "restore_pending" });
     const value = { backup_id, sessions_ended, tokens_ended, mail_dropped };
     return {
@@ -88,7 +93,7 @@ async function replaceCheckpointKey(services: Services): Promise<void> {
     const fact = await readFact.first(tx, { name: "checkpoint_key_id" });
     const old = fact && (await signingKeyById.first(tx, { id: fact.value }));
     if (old) {
-      await moveSigningKey.run(tx, { ...old, retired_at: now, removed_at: now });
+      await updateSigningKeyTimes.run(tx, { ...old, retired_at: now, removed_at: now });
       await wipeSigningKey.run(tx, { id: old.id });
     }
     await insertSigningKey.run(tx, row);

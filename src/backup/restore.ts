@@ -10,7 +10,13 @@ import { openSource } from "../store/offline/source.ts";
 import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
-import { lostStops, readOverwritten, VERSION_JUMP, type Overwritten, type Stopped } from "../store/queries/restore.ts";
+import {
+  findLostStops,
+  readReplacedState,
+  VERSION_JUMP,
+  type ReplacedState,
+  type StoppedKey,
+} from "../store/queries/restore.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 import type { DatabaseTarget, PostgresTarget } from "../store/target.ts";
@@ -41,9 +47,9 @@ export type Restored = FinishedRestore & {
   /** Null where no database was replaced, or where the replaced one could not be read. */
   revoked_after_backup: number | null;
   /** Keys that were revoked after the backup and are valid again. */
-  revived: Stopped[];
+  revived: StoppedKey[];
   /** Keys that were quarantined as leaked after the backup and are no longer quarantined. */
-  released: Stopped[];
+  released: StoppedKey[];
   /** Where the replaced database is kept: a file, or a schema of the same database. */
   replaced: string | null;
   new_master_key: boolean;
@@ -143,11 +149,11 @@ async function restorePostgres(job: Job, target: PostgresTarget): Promise<Restor
 }
 
 /** Null when the replaced database is too damaged to be read: that is a common reason for a restore. */
-async function readReplaced({ options, backup }: Job): Promise<Overwritten | null> {
+async function readReplaced({ options, backup }: Job): Promise<ReplacedState | null> {
   try {
     const source = await openSource(options.target);
     try {
-      return await readOverwritten(source, Date.parse(backup.manifest.created_at));
+      return await readReplacedState(source, Date.parse(backup.manifest.created_at));
     } finally {
       await source.close();
     }
@@ -158,24 +164,24 @@ async function readReplaced({ options, backup }: Job): Promise<Overwritten | nul
 }
 
 /** What the replaced database had revoked and quarantined and the restored one has not. */
-type LostRevocations = { lost: number; revived: Stopped[]; released: Stopped[] };
+type LostRevocations = { lost: number; revived: StoppedKey[]; released: StoppedKey[] };
 
 async function findLostRevocations(
   restored: DatabaseTarget,
-  before: Overwritten | null,
+  before: ReplacedState | null,
 ): Promise<LostRevocations | null> {
   if (!before) return null;
   const source = await openSource(restored);
   try {
-    const { revived: released } = await lostStops(source, before.quarantined, "quarantined_at");
-    return { ...(await lostStops(source, before.revoked, "revoked_at")), released };
+    const { revived: released } = await findLostStops(source, before.quarantined, "quarantined_at");
+    return { ...(await findLostStops(source, before.revoked, "revoked_at")), released };
   } finally {
     await source.close();
   }
 }
 
 /** The replaced database may itself be a restore of the same backup: its policy versions must not be used again either. */
-function pendingOf({ options, backup }: Job, before: Overwritten | null): PendingRestore {
+function pendingOf({ options, backup }: Job, before: ReplacedState | null): PendingRestore {
   const reached = (before?.versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
   return { backup_id: backup.id, new_master_key: options.newMasterKey, reached };
 }

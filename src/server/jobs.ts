@@ -11,7 +11,7 @@ import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
 import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
 import { reapIngest } from "../domain/usage/ingest.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
-import { reapKeptAnswers } from "../store/queries/idempotency-replays.ts";
+import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
 import { reapLoginFailures, reapLoginNetworks } from "../store/queries/logins.ts";
 import { reapTokens } from "../store/queries/one-time-tokens.ts";
 import { reapSessions } from "../store/queries/sessions.ts";
@@ -38,7 +38,7 @@ const checkpointBusyChains = (services: Services) => runCheckpoints(services, { 
 const checkpointWal = ({ store }: Services) => store.checkpointIfIdle();
 
 const reapReplays = (services: Services) =>
-  record(services, (tx) => reapKeptAnswers.run(tx, { now: services.clock.now() }));
+  record(services, (tx) => reapIdempotencyReplays.run(tx, { now: services.clock.now() }));
 
 async function reapLogins(services: Services): Promise<void> {
   const now = services.clock.now();

@@ -13,7 +13,7 @@ import {
   type Checkpoint,
 } from "../../kernel/crypto/signed-note.ts";
 import { hashesBetween, headOf } from "../../store/queries/audit.ts";
-import { chainsAhead, newestCheckpoint, storeCheckpoint } from "../../store/queries/checkpoints.ts";
+import { chainsDueForCheckpoint, newestCheckpoint, storeCheckpoint } from "../../store/queries/checkpoints.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import type { AuditCheckpointRow } from "../../store/schema/tables.ts";
 import type { ExpectedCheckpoint } from "../../store/offline/verify-pool.ts";
@@ -147,7 +147,7 @@ export async function latestCheckpoint(services: Services, workspace_id: string)
 /** Scheduled job: signs every chain with at least `rows` rows after its newest checkpoint. */
 export async function runCheckpoints(services: Services, { rows = 1 }: { rows?: number } = {}): Promise<number> {
   let created = 0;
-  for (const { workspace_id } of await chainsAhead.all(services.store.read, { rows })) {
+  for (const { workspace_id } of await chainsDueForCheckpoint.all(services.store.read, { rows })) {
     try {
       await createCheckpoint(services, workspace_id);
       created++;

@@ -6,7 +6,7 @@ import {
   countLoginFailure,
   loginFailures,
   loginNetwork,
-  noteLoginNetwork,
+  recordLoginNetwork,
 } from "../../store/queries/logins.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { RequestSource, Services } from "../core/context.ts";
@@ -61,7 +61,7 @@ export async function startLoginAttempt(
     },
     async succeeded(tx) {
       await clearLoginFailures.run(tx, { address_key, bucket });
-      await noteLoginNetwork.run(tx, { address_key, network_key, now: services.clock.now() });
+      await recordLoginNetwork.run(tx, { address_key, network_key, now: services.clock.now() });
     },
   };
 }

@@ -12,7 +12,7 @@ import {
 } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SessionRow, UserRow } from "../../store/schema/tables.ts";
-import { noteLogin, setLastWorkspace, userByEmailKey, userById } from "../../store/queries/users.ts";
+import { recordLogin, setLastWorkspace, userByEmailKey, userById } from "../../store/queries/users.ts";
 import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
@@ -63,7 +63,7 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, want: LogIn,
       const ended = await endOldestSessions(tx, user.id, row.created_at);
       await insertSession.run(tx, row);
       const last_workspace_id = row.active_workspace_id ?? current.last_workspace_id;
-      await noteLogin.run(tx, { id: user.id, last_workspace_id, password_phc, now: row.created_at });
+      await recordLogin.run(tx, { id: user.id, last_workspace_id, password_phc, now: row.created_at });
       await attempt.succeeded(tx);
       const created: Event = {
         action: "session.created",

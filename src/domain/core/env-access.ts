@@ -1,7 +1,7 @@
 // The live/test boundary (docs/design/0007-live-test-boundary.md): a test principal cannot see or touch live records.
 import { fail, failField, type FailureName } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import type { After } from "../../store/queries/page.ts";
+import type { PageKey } from "../../store/queries/page.ts";
 import { confinedTo, type Actor } from "./actor.ts";
 
 /** Rejects a test principal that names the live environment. */
@@ -29,7 +29,7 @@ export function requireManageable<R extends { env: Env }>(actor: Actor, row: R |
 }
 
 /** The list position after the record named by `after`. To a test principal a live record does not exist. */
-export function positionAfter(actor: Actor, row: (After & { env?: Env }) | undefined): After {
+export function positionAfter(actor: Actor, row: (PageKey & { env?: Env }) | undefined): PageKey {
   if (!row || (confinedTo(actor) === "test" && row.env === "live"))
     throw failField("invalid_query", "after", "must be the id of a record in this list");
   return { created_at: row.created_at, id: row.id };

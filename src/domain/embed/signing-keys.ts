@@ -7,7 +7,7 @@ import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import {
   embedKeyByKid,
   insertSigningKey,
-  moveSigningKey,
+  updateSigningKeyTimes,
   signingKeyHistory,
   usableSigningKeys,
   wipeRemovedSigningKeys,
@@ -115,9 +115,9 @@ export async function rotateSigningKey(ctx: Ctx, want: Rotation = {}): Promise<S
     const successor = next ?? standby;
     if (!old || !successor || old.kid !== replace || (next && !want.compromised)) return unchanged(undefined);
     const active_from = want.compromised ? now : Math.max(now, successor.published_at + PUBLISH_MS);
-    await moveSigningKey.run(tx, { ...successor, active_from, retired_at: null, removed_at: null });
+    await updateSigningKeyTimes.run(tx, { ...successor, active_from, retired_at: null, removed_at: null });
     if (want.compromised) await removeAllExcept(tx, rows, [successor.id, standby?.id], now);
-    else await moveSigningKey.run(tx, { ...old, retired_at: active_from, removed_at: active_from + PUBLISH_MS });
+    else await updateSigningKeyTimes.run(tx, { ...old, retired_at: active_from, removed_at: active_from + PUBLISH_MS });
     if (successor === standby) await insertSigningKey.run(tx, newStandby);
     const payload = {
       kid: successor.kid,
@@ -154,7 +154,7 @@ async function removeAllExcept(
 ): Promise<void> {
   for (const row of rows.filter(({ id }) => !kept.includes(id))) {
     const retired_at = row.retired_at === null ? now : Math.min(row.retired_at, now);
-    await moveSigningKey.run(tx, { ...row, retired_at, removed_at: now });
+    await updateSigningKeyTimes.run(tx, { ...row, retired_at, removed_at: now });
     await wipeSigningKey.run(tx, { id: row.id });
   }
 }

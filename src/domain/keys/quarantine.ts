@@ -6,7 +6,7 @@ import { keyById } from "../../store/queries/keys.ts";
 import {
   leakedKey,
   leakedSecretKey,
-  noteLeak,
+  insertLeakNotice,
   quarantineKeyRow,
   quarantineSecretKeyRow,
 } from "../../store/queries/leaks.ts";
@@ -75,7 +75,11 @@ function notifyAboutTestKey({ services, ...rest }: Scanner, kind: Kind, found: F
   return record(services, async (tx) => {
     const row = await (kind === "api_key" ? keyById : secretKeyById).first(tx, { workspace_id, id });
     if (!row || row.revoked_at !== null) return;
-    const inserted = await noteLeak.run(tx, { credential_id: id, workspace_id, noticed_at: services.clock.now() });
+    const inserted = await insertLeakNotice.run(tx, {
+      credential_id: id,
+      workspace_id,
+      noticed_at: services.clock.now(),
+    });
     if (inserted > 0) await notifyOwners({ services, ...rest }, tx, row, location);
   });
 }

@@ -2,7 +2,7 @@
 // the caller's own token. A retried mint returns the first key again, and only that caller can decrypt it
 // (docs/design/0006-idempotency-fencing.md).
 import { fail } from "../../kernel/errors.ts";
-import { insertKeptAnswer, keptAnswer } from "../../store/queries/idempotency-replays.ts";
+import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
@@ -44,7 +44,7 @@ export async function findReplay(
   replay: IdempotencyReplay,
   now: number,
 ): Promise<{ value: unknown } | undefined> {
-  const row = await keptAnswer.first(tx, { key_hash: replay.key_hash, now });
+  const row = await replayByKey.first(tx, { key_hash: replay.key_hash, now });
   if (!row) return undefined;
   if (row.fingerprint !== replay.fingerprint) throw fail("idempotency_mismatch");
   replay.replayed = true;
@@ -52,7 +52,7 @@ export async function findReplay(
 }
 
 export async function storeReplay(tx: Tx, replay: IdempotencyReplay, value: unknown, now: number): Promise<void> {
-  await insertKeptAnswer.run(tx, {
+  await insertReplay.run(tx, {
     key_hash: replay.key_hash,
     fingerprint: replay.fingerprint,
     status: replay.status,

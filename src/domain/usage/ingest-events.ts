@@ -4,7 +4,7 @@ import type { Detail } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { parseTimestamp } from "../../kernel/timestamps.ts";
-import type { KeyPlace } from "../../store/queries/ingest.ts";
+import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type { KnownOwners, MissingIds } from "./known-ids.ts";
 
 export const DETAILS_MAX = 20;
@@ -31,7 +31,7 @@ export type CheckedEvents = {
   /** Milliseconds of each event's ts. */
   times: Float64Array;
   /** The owner of each event's key, where it is already known. */
-  keys: (KeyPlace | undefined)[];
+  keys: (KeyOwner | undefined)[];
   /** Indexes of the events whose ids do not match a known key and still need an ownership check. */
   unresolved: number[];
   missing: MissingIds;
@@ -158,7 +158,7 @@ function checkContext(event: Fields, i: number, problems: Problems): void {
 }
 
 /** An event may omit the tenant of its key. */
-export function matchesTenant(key: KeyPlace, tenant_id: unknown): boolean {
+export function matchesTenant(key: KeyOwner, tenant_id: unknown): boolean {
   return tenant_id === key.tenant_id || tenant_id === null || tenant_id === undefined;
 }
 

@@ -1,7 +1,7 @@
 // Sums the events of one batch per key and day, and per tenant, project, environment and month. Each event counts as
 // 1/sample_rate, so that a fleet that samples is not under-reported.
 import type { Detail } from "../../kernel/errors.ts";
-import type { KeyPlace } from "../../store/queries/ingest.ts";
+import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../../store/schema/tables.ts";
 import { DETAILS_MAX, matchesTenant, type Batch, type CheckedEvents, type WireEvent } from "./ingest-events.ts";
 import type { KnownOwners } from "./known-ids.ts";
@@ -18,7 +18,7 @@ export type IngestTotals = {
   days: UsageDayRow[];
   months: UsageTenantMonthRow[];
   /** The newest accepted event of each key. */
-  lastUsed: Map<KeyPlace, number>;
+  lastUsed: Map<KeyOwner, number>;
 };
 
 export function dayOf(ms: number): number {
@@ -57,9 +57,9 @@ export function sumEvents(workspace_id: string, batch: Batch, checked: CheckedEv
   const { events, sample_rate } = batch;
   const { times, keys } = checked;
   const seen = new Set<string>();
-  const byDay = new Map<number, Map<KeyPlace, DaySum>>();
+  const byDay = new Map<number, Map<KeyOwner, DaySum>>();
   const months: Months = new Map();
-  let [accepted, day, today] = [0, -1, new Map<KeyPlace, DaySum>()];
+  let [accepted, day, today] = [0, -1, new Map<KeyOwner, DaySum>()];
   for (let i = 0; i < events.length; i++) {
     const event = events[i] as WireEvent;
     const sent = times[i] as number;
@@ -72,7 +72,7 @@ export function sumEvents(workspace_id: string, batch: Batch, checked: CheckedEv
     if (key) {
       if (dayOf(at) !== day) {
         day = dayOf(at);
-        today = byDay.get(day) ?? new Map<KeyPlace, DaySum>();
+        today = byDay.get(day) ?? new Map<KeyOwner, DaySum>();
         byDay.set(day, today);
       }
       let sum = today.get(key);
@@ -124,9 +124,9 @@ function addToMonth(
   row.last_seen_at = Math.max(row.last_seen_at, last);
 }
 
-function collect(byDay: Map<number, Map<KeyPlace, DaySum>>, months: Months) {
+function collect(byDay: Map<number, Map<KeyOwner, DaySum>>, months: Months) {
   const days: UsageDayRow[] = [];
-  const lastUsed = new Map<KeyPlace, number>();
+  const lastUsed = new Map<KeyOwner, number>();
   for (const sums of byDay.values()) {
     for (const [key, sum] of sums) {
       days.push(sum);

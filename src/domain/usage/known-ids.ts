@@ -1,10 +1,10 @@
 // Caches which ids belong to a workspace, so that ingest looks up new ids only. Ids are never reused and never change their
 // owner, so entries never become invalid; the cache is only bounded. bench: ingest/batch
 import type { Reader } from "../../store/engine/statement.ts";
-import { keyPlaces, ownIds, type KeyPlace } from "../../store/queries/ingest.ts";
+import { findKeyOwners, findOwnedIds, type KeyOwner } from "../../store/queries/ingest.ts";
 
 export type KnownOwners = {
-  readonly keys: Map<string, KeyPlace>;
+  readonly keys: Map<string, KeyOwner>;
   readonly projects: Set<string>;
   readonly tenants: Set<string>;
 };
@@ -33,9 +33,9 @@ export class KnownIds {
   /** Looks up the missing ids and adds those of the workspace to `known`. */
   async resolve(on: Reader, workspace_id: string, known: KnownOwners, missing: MissingIds): Promise<void> {
     const [keys, projects, tenants] = await Promise.all([
-      keyPlaces(on, workspace_id, [...missing.keys]),
-      ownIds(on, "projects", workspace_id, [...missing.projects]),
-      ownIds(on, "tenants", workspace_id, [...missing.tenants]),
+      findKeyOwners(on, workspace_id, [...missing.keys]),
+      findOwnedIds(on, "projects", workspace_id, [...missing.projects]),
+      findOwnedIds(on, "tenants", workspace_id, [...missing.tenants]),
     ]);
     this.#size += keys.length + projects.length + tenants.length;
     if (this.#size > IDS_MAX) this.#clear();

@@ -8,7 +8,7 @@ import {
   insertProject,
   listProjects as listProjectRows,
   liveProjectById,
-  projectPlace,
+  projectPageKey,
   markProjectDeleted,
   updateProject,
 } from "../../store/queries/projects.ts";
@@ -61,7 +61,7 @@ export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | u
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
-    ? positionAfter(ctx.actor, await projectPlace.first(read, { workspace_id, id: query.after }))
+    ? positionAfter(ctx.actor, await projectPageKey.first(read, { workspace_id, id: query.after }))
     : null;
   return listOf(await listProjectRows(read, workspace_id, after), LIST_MAX, viewProject);
 }

@@ -9,10 +9,10 @@ import {
   listTenants as listTenantRows,
   liveTenantById,
   markTenantDeleted,
-  tenantPlace,
+  tenantPageKey,
   updateTenant,
 } from "../../store/queries/tenants.ts";
-import { giveTenantPlaceBack, takeTenantPlace } from "../../store/queries/workspaces.ts";
+import { releaseTenantSlot, reserveTenantSlot } from "../../store/queries/workspaces.ts";
 import type { Vendor } from "../core/actor.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
@@ -47,7 +47,7 @@ export function createTenant(ctx: Ctx<Vendor>, want: NewTenant) {
   };
   const onConflict = () => failField("external_id_taken", "external_id", "is already in use");
   return mutate(ctx, { workspace_id, onConflict, batch: true }, async (tx) => {
-    if ((await takeTenantPlace.run(tx, { id: workspace_id, max: TENANTS_MAX })) === 0) throw fail("quota_reached");
+    if ((await reserveTenantSlot.run(tx, { id: workspace_id, max: TENANTS_MAX })) === 0) throw fail("quota_reached");
     await insertTenant.run(tx, row);
     const payload = { external_id: row.external_id, name: row.name };
     return { value: viewTenant(row), events: [{ action: "tenant.created", target_id: row.id, payload }] };
@@ -58,7 +58,7 @@ export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | un
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
   const after = query.after
-    ? positionAfter(ctx.actor, await tenantPlace.first(read, { workspace_id, id: query.after }))
+    ? positionAfter(ctx.actor, await tenantPageKey.first(read, { workspace_id, id: query.after }))
     : null;
   return listOf(await listTenantRows(read, workspace_id, after), LIST_MAX, viewTenant);
 }
@@ -110,7 +110,7 @@ export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
     const now = ctx.services.clock.now();
     const revoked_keys = await revokeTenantKeys(tx, workspace_id, id, now);
     await markTenantDeleted.run(tx, { workspace_id, id, now });
-    await giveTenantPlaceBack.run(tx, { id: workspace_id });
+    await releaseTenantSlot.run(tx, { id: workspace_id });
     return {
       value: { object: "tenant" as const, id, deleted: true as const, revoked_keys },
       events: [{ action: "tenant.deleted", target_id: id, payload: { revoked_keys } }],

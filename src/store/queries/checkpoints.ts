@@ -35,7 +35,7 @@ export const storeCheckpoint = statement<AuditCheckpointRow>()((db, p) =>
 );
 
 /** Chains that have at least so many rows more than their newest checkpoint stands for. */
-export const chainsAhead = statement<{ rows: number }>()((db, p) =>
+export const chainsDueForCheckpoint = statement<{ rows: number }>()((db, p) =>
   db
     .selectFrom("audit_heads as head")
     .select("head.workspace_id")

@@ -1,12 +1,12 @@
 // Answers kept for retried POSTs.
 import { statement } from "../engine/statement.ts";
-import type { KeptAnswerRow } from "../schema/tables.ts";
+import type { IdempotencyReplayRow } from "../schema/tables.ts";
 
-export const keptAnswer = statement<{ key_hash: string; now: number }>()((db, p) =>
+export const replayByKey = statement<{ key_hash: string; now: number }>()((db, p) =>
   db.selectFrom("kept_answers").selectAll().where("key_hash", "=", p.key_hash).where("expires_at", ">", p.now),
 );
 
-export const insertKeptAnswer = statement<KeptAnswerRow>()((db, p) =>
+export const insertReplay = statement<IdempotencyReplayRow>()((db, p) =>
   db
     .insertInto("kept_answers")
     .values({
@@ -28,6 +28,6 @@ export const insertKeptAnswer = statement<KeptAnswerRow>()((db, p) =>
     ),
 );
 
-export const reapKeptAnswers = statement<{ now: number }>()((db, p) =>
+export const reapIdempotencyReplays = statement<{ now: number }>()((db, p) =>
   db.deleteFrom("kept_answers").where("expires_at", "<=", p.now),
 );

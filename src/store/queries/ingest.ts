@@ -66,7 +66,7 @@ export const reapBatches = statement<{ before: number }>()((db, p) =>
   db.deleteFrom("ingest_batches").where("created_at", "<=", p.before),
 );
 
-export type KeyPlace = { id: string; project_id: string; tenant_id: string; env: Env; last_used_at: number | null };
+export type KeyOwner = { id: string; project_id: string; tenant_id: string; env: Env; last_used_at: number | null };
 
 /** A list padded to the next power of two with its last id, so that few statements are ever prepared. */
 function padded(ids: readonly string[]): string[] {
@@ -83,9 +83,9 @@ async function byIds<R>(ids: readonly string[], find: (some: string[]) => Promis
 }
 
 /** Revoked keys too: what they did before counts. */
-export function keyPlaces(on: Reader, workspace_id: string, ids: readonly string[]): Promise<KeyPlace[]> {
+export function findKeyOwners(on: Reader, workspace_id: string, ids: readonly string[]): Promise<KeyOwner[]> {
   return byIds(ids, (some) =>
-    on.all<KeyPlace>(
+    on.all<KeyOwner>(
       compileQuery(on, (db) =>
         db
           .selectFrom("api_keys")
@@ -98,7 +98,7 @@ export function keyPlaces(on: Reader, workspace_id: string, ids: readonly string
 }
 
 /** Which of these ids are the workspace's, deleted ones included. */
-export function ownIds(
+export function findOwnedIds(
   on: Reader,
   table: "projects" | "tenants",
   workspace_id: string,

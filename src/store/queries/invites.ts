@@ -1,5 +1,5 @@
 // Invitations into a workspace. Every query carries the workspace; a token is found by its hash only.
-import { behind, LIST_MAX, type After } from "./page.ts";
+import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
 
@@ -75,7 +75,7 @@ export const markInviteRevoked = statement<{ workspace_id: string; id: string; n
 );
 
 /** Newest first, in every state; one row more than the cap. */
-export function listInvites(on: Reader, workspace_id: string, after: After | null): Promise<WorkspaceInviteRow[]> {
+export function listInvites(on: Reader, workspace_id: string, after: PageKey | null): Promise<WorkspaceInviteRow[]> {
   return on.all<WorkspaceInviteRow>(
     compileQuery(on, (db) => {
       const query = db
@@ -85,7 +85,7 @@ export function listInvites(on: Reader, workspace_id: string, after: After | nul
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")
         .limit(LIST_MAX + 1);
-      return after ? query.where(behind<"workspace_invites">(after)) : query;
+      return after ? query.where(pageAfter<"workspace_invites">(after)) : query;
     }),
   );
 }

@@ -1,6 +1,6 @@
 // API keys. Rows are never deleted; revocation is a state. `policy_version` places a change in the delta feed.
 import type { Env } from "../../kernel/credentials.ts";
-import { behind, type After } from "./page.ts";
+import { pageAfter, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { ApiKeyRow, RevokedCause } from "../schema/tables.ts";
 
@@ -193,7 +193,7 @@ export type KeyFilter = {
   env?: Env | undefined;
   include_revoked: boolean;
   limit: number;
-  after: After | null;
+  after: PageKey | null;
 };
 
 export function listKeys(on: Reader, filter: KeyFilter): Promise<ApiKeyRow[]> {
@@ -204,7 +204,7 @@ export function listKeys(on: Reader, filter: KeyFilter): Promise<ApiKeyRow[]> {
       if (filter.tenant_id) query = query.where("tenant_id", "=", filter.tenant_id);
       if (filter.env) query = query.where("env", "=", filter.env);
       if (!filter.include_revoked) query = query.where("revoked_at", "is", null);
-      if (filter.after) query = query.where(behind<"api_keys">(filter.after));
+      if (filter.after) query = query.where(pageAfter<"api_keys">(filter.after));
       return query
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")

@@ -30,7 +30,7 @@ export const quarantineSecretKeyRow = statement<Pick<SecretKeyRow, Quarantined>>
 );
 
 /** Touches no row when this credential's owners have been told before. */
-export const noteLeak = statement<LeakNoticeRow>()((db, p) =>
+export const insertLeakNotice = statement<LeakNoticeRow>()((db, p) =>
   db
     .insertInto("leak_notices")
     .values(columns(p, ["credential_id", "workspace_id", "noticed_at"]))

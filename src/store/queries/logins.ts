@@ -46,7 +46,7 @@ export const loginNetwork = statement<{ address_key: string; network_key: string
     .where("succeeded_at", ">", p.since),
 );
 
-export const noteLoginNetwork = statement<{ address_key: string; network_key: string; now: number }>()((db, p) =>
+export const recordLoginNetwork = statement<{ address_key: string; network_key: string; now: number }>()((db, p) =>
   db
     .insertInto("login_networks")
     .values({ address_key: p.address_key, network_key: p.network_key, succeeded_at: p.now })

@@ -3,12 +3,12 @@ import type { Expression, ExpressionBuilder, SqlBool } from "kysely";
 import { compileQuery, type Reader } from "../engine/statement.ts";
 import type { Tables } from "../schema/tables.ts";
 
-export type After = { created_at: number; id: string };
+export type PageKey = { created_at: number; id: string };
 
 type Listed = "projects" | "tenants" | "api_keys" | "secret_keys" | "workspace_invites" | "users" | "outbox";
 
-/** `where(behind(after))` on a table that has created_at and id. */
-export function behind<T extends Listed & keyof Tables>(after: After) {
+/** `where(pageAfter(after))` on a table that has created_at and id. */
+export function pageAfter<T extends Listed & keyof Tables>(after: PageKey) {
   return (eb: ExpressionBuilder<Tables, T>): Expression<SqlBool> => {
     const any = eb as unknown as ExpressionBuilder<Tables, "projects">;
     return any.or([
@@ -26,7 +26,7 @@ export function listLive<R>(
   on: Reader,
   table: "projects" | "tenants",
   workspace_id: string,
-  after: After | null,
+  after: PageKey | null,
 ): Promise<R[]> {
   return on.all<R>(
     compileQuery(on, (db) => {
@@ -38,7 +38,7 @@ export function listLive<R>(
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")
         .limit(LIST_MAX + 1);
-      return after ? query.where(behind<"projects">(after)) : query;
+      return after ? query.where(pageAfter<"projects">(after)) : query;
     }),
   );
 }

@@ -1,5 +1,5 @@
 // Projects. Every query carries the workspace; a deleted project is as good as absent here.
-import { listLive, type After } from "./page.ts";
+import { listLive, type PageKey } from "./page.ts";
 import { columns, statement, type Reader } from "../engine/statement.ts";
 import type { ProjectRow } from "../schema/tables.ts";
 
@@ -40,7 +40,7 @@ export const countProjects = statement<{ workspace_id: string }>()((db, p) =>
 );
 
 /** Where a row stands in the list; a deleted one still has its place, or whoever pages would lose the thread. */
-export const projectPlace = statement<{ workspace_id: string; id: string }>()((db, p) =>
+export const projectPageKey = statement<{ workspace_id: string; id: string }>()((db, p) =>
   db
     .selectFrom("projects")
     .select(["id", "created_at"])
@@ -66,6 +66,6 @@ export const markProjectDeleted = statement<{ workspace_id: string; id: string; 
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export function listProjects(on: Reader, workspace_id: string, after: After | null): Promise<ProjectRow[]> {
+export function listProjects(on: Reader, workspace_id: string, after: PageKey | null): Promise<ProjectRow[]> {
   return listLive<ProjectRow>(on, "projects", workspace_id, after);
 }

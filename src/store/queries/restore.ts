@@ -51,26 +51,26 @@ export const dropUnsentMail = statement<{ now: number; why: string }>()((db, p) 
     .where("state", "=", "queued"),
 );
 
-export const dropSealedAnswers = statement<{ body_stored: number }>()((db, p) =>
+export const dropSealedResponses = statement<{ body_stored: number }>()((db, p) =>
   db
     .updateTable("idempotency_records")
     .set({ sealed_response: null, body_stored: p.body_stored })
     .where("sealed_response", "is not", null),
 );
 
-export type Stopped = { id: string; kind: "api_keys" | "secret_keys" };
+export type StoppedKey = { id: string; kind: "api_keys" | "secret_keys" };
 
 /** What the database that is about to be replaced knows and the backup does not. */
-export type Overwritten = {
-  revoked: Stopped[];
+export type ReplacedState = {
+  revoked: StoppedKey[];
   /** Reported as leaked, and not revoked since. */
-  quarantined: Stopped[];
+  quarantined: StoppedKey[];
   versions: { id: string; policy_version: number }[];
 };
 
-export async function readOverwritten(source: Source, since: number): Promise<Overwritten> {
-  const stopped = (condition: string): Promise<Stopped[]> =>
-    source.all<Stopped>(
+export async function readReplacedState(source: Source, since: number): Promise<ReplacedState> {
+  const stopped = (condition: string): Promise<StoppedKey[]> =>
+    source.all<StoppedKey>(
       `select id, 'api_keys' as kind from api_keys where ${condition} >= $1
        union all select id, 'secret_keys' as kind from secret_keys where ${condition} >= $2`,
       [since, since],
@@ -83,12 +83,12 @@ export async function readOverwritten(source: Source, since: number): Promise<Ov
 }
 
 /** Of these keys, those that the restored database does not show as stopped, and which of them are there. */
-export async function lostStops(
+export async function findLostStops(
   source: Source,
-  stopped: readonly Stopped[],
+  stopped: readonly StoppedKey[],
   column: "revoked_at" | "quarantined_at",
-): Promise<{ lost: number; revived: Stopped[] }> {
-  const revived: Stopped[] = [];
+): Promise<{ lost: number; revived: StoppedKey[] }> {
+  const revived: StoppedKey[] = [];
   let lost = 0;
   for (const { id, kind } of stopped) {
     const [row] = await source.all<{ at: number | null }>(`select ${column} as at from ${kind} where id = $1`, [id]);

@@ -3,17 +3,17 @@ import { sql } from "kysely";
 import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 
 /** The name a record was sealed under: its table and its id there. */
-export type Sealed = { id: string; sealed: Uint8Array };
+export type SealedValue = { id: string; sealed: Uint8Array };
 
 export type SealedTable = {
   table: "signing_keys" | "outbox" | "idempotency_records";
   /** The next rows behind an id, in its order. */
-  page: (on: Reader, after: string, limit: number) => Promise<Sealed[]>;
-  put: (tx: Tx, row: Sealed) => Promise<number>;
+  page: (on: Reader, after: string, limit: number) => Promise<SealedValue[]>;
+  put: (tx: Tx, row: SealedValue) => Promise<number>;
 };
 
 function keyedById(table: "signing_keys" | "outbox", column: "sealed_private_key" | "sealed_message"): SealedTable {
-  const put = statement<Sealed>()((db, p) =>
+  const put = statement<SealedValue>()((db, p) =>
     db
       .updateTable(table as "outbox")
       .set({ [column]: p.sealed })
@@ -22,7 +22,7 @@ function keyedById(table: "signing_keys" | "outbox", column: "sealed_private_key
   return {
     table,
     page: (on, after, limit) =>
-      on.all<Sealed>(
+      on.all<SealedValue>(
         compileQuery(on, (db) =>
           db
             .selectFrom(table as "outbox")
@@ -52,7 +52,7 @@ const putClaim = statement<{ workspace_id: string; env: string; scope_hash: stri
 const claims: SealedTable = {
   table: "idempotency_records",
   page: (on, after, limit) =>
-    on.all<Sealed>(
+    on.all<SealedValue>(
       compileQuery(on, (db) =>
         db
           .selectFrom("idempotency_records")

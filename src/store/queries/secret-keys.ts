@@ -1,6 +1,6 @@
 // Secret keys: the vendor's own credentials. Looked up by hash only.
 import type { Env } from "../../kernel/credentials.ts";
-import { behind, LIST_MAX, type After } from "./page.ts";
+import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
@@ -76,13 +76,13 @@ export const touchSecretKey = statement<{ workspace_id: string; id: string; now:
 
 export function listSecretKeys(
   on: Reader,
-  filter: { workspace_id: string; env: Env | null; after: After | null },
+  filter: { workspace_id: string; env: Env | null; after: PageKey | null },
 ): Promise<SecretKeyRow[]> {
   return on.all<SecretKeyRow>(
     compileQuery(on, (db) => {
       let query = db.selectFrom("secret_keys").selectAll().where("workspace_id", "=", filter.workspace_id);
       if (filter.env) query = query.where("env", "=", filter.env);
-      if (filter.after) query = query.where(behind<"secret_keys">(filter.after));
+      if (filter.after) query = query.where(pageAfter<"secret_keys">(filter.after));
       return query
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")

@@ -46,12 +46,13 @@ export const embedKeyByKid = statement<{ kid: string }>()((db, p) =>
 );
 
 /** Moves a key along its life; a removed one loses its private part with `wipeSigningKey`. */
-export const moveSigningKey = statement<Pick<SigningKeyRow, "id" | "active_from" | "retired_at" | "removed_at">>()(
-  (db, p) =>
-    db
-      .updateTable("signing_keys")
-      .set(columns(p, ["active_from", "retired_at", "removed_at"]))
-      .where("id", "=", p.id),
+export const updateSigningKeyTimes = statement<
+  Pick<SigningKeyRow, "id" | "active_from" | "retired_at" | "removed_at">
+>()((db, p) =>
+  db
+    .updateTable("signing_keys")
+    .set(columns(p, ["active_from", "retired_at", "removed_at"]))
+    .where("id", "=", p.id),
 );
 
 export const wipeSigningKey = statement<{ id: string }>()((db, p) =>

@@ -1,5 +1,5 @@
 // Tenants. Every query carries the workspace; a deleted tenant is as good as absent here.
-import { listLive, type After } from "./page.ts";
+import { listLive, type PageKey } from "./page.ts";
 import { columns, statement, type Reader } from "../engine/statement.ts";
 import type { TenantRow } from "../schema/tables.ts";
 
@@ -31,7 +31,7 @@ export const liveTenantById = statement<{ workspace_id: string; id: string }>()(
 );
 
 /** Where a row stands in the list; a deleted one still has its place, or whoever pages would lose the thread. */
-export const tenantPlace = statement<{ workspace_id: string; id: string }>()((db, p) =>
+export const tenantPageKey = statement<{ workspace_id: string; id: string }>()((db, p) =>
   db
     .selectFrom("tenants")
     .select(["id", "created_at"])
@@ -57,6 +57,6 @@ export const markTenantDeleted = statement<{ workspace_id: string; id: string; n
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export function listTenants(on: Reader, workspace_id: string, after: After | null): Promise<TenantRow[]> {
+export function listTenants(on: Reader, workspace_id: string, after: PageKey | null): Promise<TenantRow[]> {
   return listLive<TenantRow>(on, "tenants", workspace_id, after);
 }

@@ -1,5 +1,5 @@
 // Accounts. An account belongs to no workspace: memberships join the two.
-import { behind, LIST_MAX, type After } from "./page.ts";
+import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { UserRow } from "../schema/tables.ts";
 
@@ -47,7 +47,7 @@ export const markVerified = statement<{ id: string; now: number }>()((db, p) =>
     .where("email_verified_at", "is", null),
 );
 
-export const noteLogin = statement<Pick<UserRow, "id" | "last_workspace_id" | "password_phc"> & { now: number }>()(
+export const recordLogin = statement<Pick<UserRow, "id" | "last_workspace_id" | "password_phc"> & { now: number }>()(
   (db, p) =>
     db
       .updateTable("users")
@@ -66,7 +66,7 @@ export function usersByIds(on: Reader, ids: readonly string[]): Promise<UserRow[
 }
 
 /** Newest first; one row more than the cap. */
-export function listUsers(on: Reader, after: After | null): Promise<UserRow[]> {
+export function listUsers(on: Reader, after: PageKey | null): Promise<UserRow[]> {
   return on.all<UserRow>(
     compileQuery(on, (db) => {
       const query = db
@@ -75,7 +75,7 @@ export function listUsers(on: Reader, after: After | null): Promise<UserRow[]> {
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")
         .limit(LIST_MAX + 1);
-      return after ? query.where(behind<"users">(after)) : query;
+      return after ? query.where(pageAfter<"users">(after)) : query;
     }),
   );
 }

@@ -24,7 +24,7 @@ export const updateWorkspace = statement<
 );
 
 /** Takes one place for a tenant; touches no row when the workspace is full. */
-export const takeTenantPlace = statement<{ id: string; max: number }>()((db, p) =>
+export const reserveTenantSlot = statement<{ id: string; max: number }>()((db, p) =>
   db
     .updateTable("workspaces")
     .set((eb) => ({ tenant_count: eb("tenant_count", "+", 1) }))
@@ -32,7 +32,7 @@ export const takeTenantPlace = statement<{ id: string; max: number }>()((db, p) 
     .where("tenant_count", "<", p.max),
 );
 
-export const giveTenantPlaceBack = statement<{ id: string }>()((db, p) =>
+export const releaseTenantSlot = statement<{ id: string }>()((db, p) =>
   db
     .updateTable("workspaces")
     .set((eb) => ({ tenant_count: eb("tenant_count", "-", 1) }))

@@ -164,7 +164,7 @@ export type SigningKeyRow = {
 /** `origin` is normalised as browsers send it. */
 export type EmbedOriginRow = { origin: string; workspace_id: string };
 
-export type KeptAnswerRow = {
+export type IdempotencyReplayRow = {
   key_hash: string;
   fingerprint: string;
   status: number;
@@ -191,7 +191,7 @@ export type Tables = {
   signing_keys: SigningKeyRow;
   embed_origins: EmbedOriginRow;
   leak_notices: LeakNoticeRow;
-  kept_answers: KeptAnswerRow;
+  kept_answers: IdempotencyReplayRow;
   users: UserRow;
   memberships: MembershipRow;
   sessions: SessionRow;

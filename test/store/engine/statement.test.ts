@@ -1,7 +1,7 @@
 // Statements: compiled once, bound by name, and the same values on both databases.
 import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
-import { insertKeptAnswer, keptAnswer } from "../../../src/store/queries/idempotency-replays.ts";
+import { insertReplay, replayByKey } from "../../../src/store/queries/idempotency-replays.ts";
 import { columns, compileQuery, statement, type Query, type Reader } from "../../../src/store/engine/statement.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
@@ -78,10 +78,10 @@ for (const back of backends) {
         created_at: 253_402_300_799_999,
         expires_at: Number.MAX_SAFE_INTEGER,
       };
-      await record(lite.services, (tx) => insertKeptAnswer.run(tx, row));
-      const found = await keptAnswer.first(lite.services.store.read, { key_hash: "h", now: 0 });
+      await record(lite.services, (tx) => insertReplay.run(tx, row));
+      const found = await replayByKey.first(lite.services.store.read, { key_hash: "h", now: 0 });
       expect({ ...found, sealed_body: new Uint8Array(found?.sealed_body ?? []) }).toEqual(row);
-      expect(await keptAnswer.first(lite.services.store.read, { key_hash: "none", now: 0 })).toBeUndefined();
+      expect(await replayByKey.first(lite.services.store.read, { key_hash: "none", now: 0 })).toBeUndefined();
     });
 
     it("return the number of rows that a write changed", async () => {
