@@ -1,5 +1,5 @@
-// Three campaigns on keeping what there is: backups taken under load and each restored; flipped bytes, each found; a whole
-// deployment moved to PostgreSQL and back.
+// Backups taken under load: each is restored and compared with the writes that were acknowledged before it, and the
+// delay of writes during a backup is measured.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,11 +41,11 @@ export type BackupReport = {
 export type BackupCampaign = {
   backend: string;
   rounds: number;
-  /** Keys that are there before the first backup, so that a backup takes a while. */
+  /** Keys created before the first backup, so that a backup takes a while. */
   keys: number;
   writesPerSecond: number;
   baselineMs: number;
-  say: (line: string) => void;
+  print: (line: string) => void;
 };
 
 type World = { client: Client; project_id: string; tenant_id: string };
@@ -63,7 +63,7 @@ async function setUp({ ready }: Running): Promise<World> {
 const mint = ({ client, project_id, tenant_id }: World): Promise<unknown> =>
   client.call("POST /v1/keys", { body: { project_id, tenant_id, env: "live" } });
 
-/** Writes at a fixed rate, whatever the answers take: a slow server is not spared. Latency counts from the planned time. */
+/** Writes at a fixed rate, however slow the responses are. Latency counts from the planned time. */
 class Load {
   acknowledged: number;
   failed = 0;
@@ -96,7 +96,7 @@ class Load {
     this.#flying.add(done);
   }
 
-  /** The latencies of what is sent from now on, until somebody else measures. */
+  /** The latencies of requests sent from now on, until the next call. */
   measure(): number[] {
     this.#kept = [];
     return this.#kept;
@@ -147,7 +147,7 @@ async function runUnder(want: BackupCampaign, dir: string, url: string | null): 
       load.measure();
       during.push(...taken);
       made.push({ folder, atLeast, ms });
-      want.say(`backup ${round}: ${Math.round(ms)} ms, ${taken.length} writes meanwhile`);
+      want.print(`backup ${round}: ${Math.round(ms)} ms, ${taken.length} writes meanwhile`);
     }
     await load.stop();
     writes = load.acknowledged;
@@ -180,7 +180,9 @@ async function runUnder(want: BackupCampaign, dir: string, url: string | null): 
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Restored for real into a place of its own: checksum, integrity, foreign keys, every chain; and what was acknowledged. */
+/**
+ * Restores into a separate database and checks checksums, integrity, foreign keys, every chain and acknowledged writes.
+ */
 async function restoreOne(
   backend: string,
   dir: string,
@@ -213,13 +215,13 @@ async function restoreOne(
 export const backupCampaign: Campaign = {
   name: "backup",
   promise: "P7",
-  claim: "a backup taken under load restores whole, with every write acknowledged before it, and writes go on",
+  claim: "a backup taken under load restores whole, with every write acknowledged before it, and writes continue",
   rounds: 50,
   round: "backup at 200 writes/s",
   backends: ["sqlite", "postgres"],
-  async run({ rounds, backend, seed, say }, tally) {
+  async run({ rounds, backend, seed, print }, tally) {
     const size = rounds > 10 ? { keys: 5_000, baselineMs: 15_000 } : { keys: 200, baselineMs: 1_000 };
-    const report = await backupUnderLoad({ backend, rounds, ...size, writesPerSecond: 200, say });
+    const report = await backupUnderLoad({ backend, rounds, ...size, writesPerSecond: 200, print });
     for (const problem of report.problems) tally.failed(seed, problem);
     const { writeMs, backupMs, restoreMs } = report;
     tally.rounds = report.backups;
@@ -233,7 +235,7 @@ export const backupCampaign: Campaign = {
   },
 };
 
-/** A data dir of a campaign's own, gone afterwards. */
+/** A temporary data dir. */
 export async function withDir<T>(work: (dir: string) => Promise<T>): Promise<T> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-prove-"));
   mkdirSync(join(dir, "data"), { mode: 0o700 });

@@ -1,5 +1,5 @@
-// A request that succeeds, for every route that changes anything: what it needs is made first, so that nothing but the
-// request itself happens between `prepare` and its answer.
+// A request that succeeds, for every route that changes anything: `prepare` creates what it needs, so that nothing but
+// the request itself happens after it.
 import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,14 +22,14 @@ const FROM_BROWSER = { headers: { origin: ORIGIN } };
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 const RULE = { id: "r", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "tenant" };
 
-/** The scanner's public keys, as the setting that names them; to be there before the server starts. */
+/** Writes the scanner's public keys and returns the setting for them; call it before the server starts. */
 export function scannerFlags(dir: string): { scanner_keys_file: string } {
   const file = join(dir, "scanner-keys.json");
   writeFileSync(file, keyList());
   return { scanner_keys_file: file };
 }
 
-/** Makes something as the workspace's own key. */
+/** Creates a resource with the workspace's secret key. */
 const make = ({ world }: Scene, route: string, body: object): Promise<Reply["body"]> =>
   must(world.call(world.key, route, body));
 const asKey = ({ world }: Scene, route: string, body: unknown = {}): Request => ({ bearer: world.key, route, body });

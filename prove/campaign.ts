@@ -1,24 +1,24 @@
 // A campaign tries to break one promise. Round n of a run with seed S uses seed S + n - 1, so a failed round is
-// replayed alone by its own seed, and a run that was stopped goes on with the seed behind the last one done.
+// repeated alone with its own seed, and a stopped run continues with the seed after the last one done.
 import type { Scratch } from "../harness/databases/scratch.ts";
 
-/** What a campaign runs on; counters and claims may live outside a database. */
+/** What a campaign runs on; counters and claims may be outside a database. */
 export type Backend = "sqlite" | "postgres" | "memory" | "redis";
 export type RunOptions = {
   rounds: number;
   seed: number;
   backend: Backend;
-  /** A database on the backend, or on SQLite where the backend is none. */
+  /** A database on the backend; SQLite when the backend is not a database. */
   scratch: Scratch;
-  /** Only for campaigns that last a time rather than a number of rounds. */
+  /** Only for campaigns that run for a time rather than a number of rounds. */
   minutes?: number;
-  say?: (line: string) => void;
-  /** Ends the run after the round at hand; its report tells what was done. */
+  print?: (line: string) => void;
+  /** Ends the run after the current round; the report covers what was done. */
   stop?: AbortSignal;
 };
 export type Failed = { seed: number; what: string };
 
-/** What a run found, in the same shape for every campaign. */
+/** The result of a run, of the same shape for every campaign. */
 export type Report = {
   campaign: string;
   promise: string;
@@ -29,7 +29,7 @@ export type Report = {
   seconds: number;
   figures: Record<string, number | string>;
   failures: Failed[];
-  /** Why nothing was run, where something it needs is missing. */
+  /** Why nothing was run: a requirement is missing. */
   skipped?: string;
 };
 
@@ -37,7 +37,7 @@ export type Campaign = {
   name: string;
   /** The promises of docs/reliability.md it tries to break. */
   promise: string;
-  /** What must hold, in one sentence. */
+  /** The property that must hold, in one sentence. */
   claim: string;
   /** Rounds of the long run, and what a round is. */
   rounds: number;
@@ -54,10 +54,10 @@ export class Tally {
   readonly failures: Failed[] = [];
   skipped: string | undefined;
   rounds = 0;
-  readonly #say: (line: string) => void;
+  readonly #print: (line: string) => void;
 
-  constructor(say: (line: string) => void) {
-    this.#say = say;
+  constructor(print: (line: string) => void) {
+    this.#print = print;
   }
 
   count(name: string, by = 1): void {
@@ -69,17 +69,17 @@ export class Tally {
   }
 
   failed(seed: number, what: string): void {
-    this.#say(`FAILED with seed ${seed}: ${what}`);
+    this.#print(`FAILED with seed ${seed}: ${what}`);
     if (this.failures.length < FAILURES_MAX) this.failures.push({ seed, what });
   }
 
-  /** Enough is known: more failures would only hide the first. */
+  /** Too many failures: more would only hide the first. */
   get hopeless(): boolean {
     return this.failures.length >= FAILURES_MAX;
   }
 }
 
-/** Seeds of a run's rounds; stops early when it is hopeless, or when somebody asked it to. */
+/** Seeds of a run's rounds; stops early after too many failures, or when `stop` is aborted. */
 export function* rounds(
   { rounds, seed, stop }: Pick<RunOptions, "rounds" | "seed" | "stop">,
   tally: Tally,
@@ -92,15 +92,15 @@ export function* rounds(
 }
 
 export async function runCampaign(campaign: Campaign, options: RunOptions): Promise<Report> {
-  const { say = () => {}, minutes = 1, stop = new AbortController().signal } = options;
-  const tally = new Tally(say);
+  const { print = () => {}, minutes = 1, stop = new AbortController().signal } = options;
+  const tally = new Tally(print);
   const started = performance.now();
   const { name, promise } = campaign;
   const date = new Date().toISOString().slice(0, 10);
   try {
-    await campaign.run({ ...options, say, minutes, stop }, tally);
+    await campaign.run({ ...options, print, minutes, stop }, tally);
   } catch (error) {
-    tally.failed(options.seed + tally.rounds, `the campaign itself broke: ${(error as Error).stack}`);
+    tally.failed(options.seed + tally.rounds, `the campaign itself failed: ${(error as Error).stack}`);
   }
   const { figures, failures, skipped } = tally;
   return {

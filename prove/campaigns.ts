@@ -1,4 +1,4 @@
-// Every campaign there is.
+// The list of campaigns.
 import { backupCampaign } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
 import { clock } from "./clock.ts";

@@ -1,5 +1,5 @@
 // A wall clock that jumps under load: an hour or a day, forwards and back, with restarts in between. The audit log must
-// stay in order, what has expired must stay expired, and no window of a limit may admit more than the limit.
+// stay in order, expired credentials must stay expired, and no window of a limit may admit more than the limit.
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClock, systemSources, type Clock } from "../src/domain/core/clock.ts";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
@@ -17,7 +17,7 @@ const LIMIT = 40;
 const WINDOW_MS = 60_000;
 const FLAGS = { ingest_events_per_minute: "100000000" } as const;
 
-/** An instance whose wall clock is set by hand; its own clock is made of it as in production. */
+/** An instance with a manual wall clock; its own clock is derived from it as in production. */
 class ClockRig {
   readonly #scratch: Scratch;
   rig!: LocalInstance;
@@ -29,7 +29,7 @@ class ClockRig {
   }
 
   async start(): Promise<void> {
-    // It looks at the wall clock once a second: monotonic time that runs a hundred times faster makes that 10 ms.
+    // It reads the wall clock once a second: monotonic time that runs a hundred times faster makes that 10 ms.
     const began = performance.now();
     const fast = (): number => began + (performance.now() - began) * 100;
     const real = createClock({
@@ -58,7 +58,7 @@ class ClockRig {
 
 type Admission = { before: number; after: number };
 
-/** Spends a limit as fast as it may, and remembers when by the server's own clock. */
+/** Spends a limit as fast as it may, and records when, by the server's clock. */
 async function spend(rig: ClockRig, { key, project_id, tenant_id }: World, admitted: Admission[]): Promise<void> {
   const limits = [{ id: "clock", limit: LIMIT, window_ms: WINDOW_MS, algorithm: "sliding", scope: "tenant" }];
   for (let i = 0; i < LIMIT * 1.5; i++) {
@@ -68,7 +68,7 @@ async function spend(rig: ClockRig, { key, project_id, tenant_id }: World, admit
   }
 }
 
-/** The first admission that surely came too early for the one a limit before it: each was decided between its two times. */
+/** The first admission that was certainly too early; each was decided between the two times recorded for it. */
 function overAdmission(admitted: readonly Admission[]): string | null {
   for (const [i, { after }] of admitted.entries()) {
     const first = admitted[i - LIMIT];
@@ -89,7 +89,7 @@ async function judgeLog(raw: Raw, seed: number, tally: Tally): Promise<void> {
   tally.figures["audit rows"] = rows.length;
 }
 
-/** What ends at a time is refused from that time on. */
+/** A credential is refused from its expiry on. */
 async function judgeExpiry(rig: ClockRig, { key }: World, dir: string, seed: number, tally: Tally): Promise<void> {
   const { call, clock } = rig;
   const expires = clock.now() + 10 * 60_000;
@@ -105,8 +105,8 @@ async function judgeExpiry(rig: ClockRig, { key }: World, dir: string, seed: num
   rig.wallOffset += DAY_MS * 400;
   await sleep(30);
   if (clock.now() < sessionEnds) tally.failed(seed, "the clock did not follow a jump forwards");
-  if (!(await refused(secret.key, "GET /v1/workspace"))) tally.failed(seed, "an expired secret key is taken");
-  if (!(await refused(person.session, "GET /v1/auth/me"))) tally.failed(seed, "an expired session is taken");
+  if (!(await refused(secret.key, "GET /v1/workspace"))) tally.failed(seed, "an expired secret key is accepted");
+  if (!(await refused(person.session, "GET /v1/auth/me"))) tally.failed(seed, "an expired session is accepted");
   rig.wallOffset -= DAY_MS * 400;
   await sleep(30);
   if (!(await refused(secret.key, "GET /v1/workspace"))) tally.failed(seed, "a jump back revived a secret key");
@@ -117,7 +117,7 @@ async function judgeExpiry(rig: ClockRig, { key }: World, dir: string, seed: num
 export const clock: Campaign = {
   name: "clock",
   promise: "P3, P5",
-  claim: "A wall clock that jumps keeps the audit log in order, the expired expired and the limits kept.",
+  claim: "When the wall clock jumps, the audit log stays in order, expired stays expired and limits hold.",
   rounds: 200,
   round: "jump under load",
   backends: ["sqlite", "postgres"],
@@ -149,7 +149,7 @@ export const clock: Campaign = {
         if (seed % 4 === 0) {
           await rig.restart();
           tally.count("restarts");
-          admitted = []; // a limit is promised within one run
+          admitted = []; // limits hold within one run
         }
         const chain = await must(rig.call(world.key, "GET /v1/audit_logs/chain"));
         if (!chain.verified) tally.failed(seed, `the chain breaks at ${chain.broken_seq}: ${chain.reason}`);

@@ -1,4 +1,4 @@
-// A whole deployment from SQLite to PostgreSQL and back: equal in every value, its chains verified, timed.
+// Copies a whole deployment from SQLite to PostgreSQL and back: every value equal, chains verified, durations measured.
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { copyOffline } from "../src/server/offline.ts";
@@ -31,16 +31,16 @@ async function sumsOf(target: DatabaseTarget): Promise<TableChecksums> {
   }
 }
 
-export function copyBothWays({ keys, say }: { keys: number; say: (line: string) => void }): Promise<CopyReport> {
+export function copyBothWays({ keys, print }: { keys: number; print: (line: string) => void }): Promise<CopyReport> {
   return withDir((dir) =>
     withScratchDatabase("postgres", async (url) => {
       if (!url) throw new Error("no PostgreSQL");
       const settings = settingsFor(dir);
       const app = await filledApp(settings, keys);
       await app.stop();
-      say(`filled with ${keys} keys`);
+      print(`filled with ${keys} keys`);
       const there = await copyOffline({ settings, to: { kind: "postgres", url }, dryRun: false, onProgress: quiet });
-      say(`to PostgreSQL: ${there.rows} rows in ${there.took_ms} ms`);
+      print(`to PostgreSQL: ${there.rows} rows in ${there.took_ms} ms`);
       const file = join(dir, "back.db");
       const home = await copyOffline({
         settings: settingsFor(dir, { database_url: url }),
@@ -48,7 +48,7 @@ export function copyBothWays({ keys, say }: { keys: number; say: (line: string) 
         dryRun: false,
         onProgress: quiet,
       });
-      say(`to SQLite: ${home.rows} rows in ${home.took_ms} ms`);
+      print(`to SQLite: ${home.rows} rows in ${home.took_ms} ms`);
       const first = await sumsOf({ kind: "sqlite", file: join(dir, "keyrack.db") });
       const last = await sumsOf({ kind: "sqlite", file });
       return {
@@ -71,8 +71,8 @@ export const copyCampaign: Campaign = {
   rounds: 100_000,
   round: "key with its audit row",
   backends: ["postgres"],
-  async run({ rounds, seed, say }, tally) {
-    const report = await copyBothWays({ keys: rounds, say });
+  async run({ rounds, seed, print }, tally) {
+    const report = await copyBothWays({ keys: rounds, print });
     for (const problem of report.problems) tally.failed(seed, problem);
     tally.rounds = report.keys;
     tally.count("rows", report.rows);

@@ -1,4 +1,4 @@
-// kill -9 under mixed load: nothing acknowledged is lost, nothing is half there, the chain verifies.
+// kill -9 under mixed load: nothing acknowledged is lost, nothing is half done, the chain verifies.
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openSource } from "../src/store/offline/source.ts";
@@ -13,10 +13,10 @@ import { startServer, type Running } from "../harness/processes/server.ts";
 import { makeWorld, type World } from "../harness/instances/world.ts";
 
 const CLIENTS = 16;
-/** The load must not meet a budget or a throttle: they are not what is being tried. */
+/** Lifts budgets and throttles, which are not under test. */
 export const ENV = { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000", KEYRACK_THROTTLE: "off" };
 
-/** Calls whatever server stands in `at` at that moment. */
+/** Calls the server that is current at the time of the call. */
 export function callOf(at: () => Running): Call {
   return (bearer, route, body, options) => send(at().ready.url, bearer, route, body, options);
 }
@@ -30,7 +30,7 @@ export async function worldOn(server: Running, slug: string): Promise<World> {
   );
 }
 
-/** What a server must be after it was cut short: the ledger's, with a chain that verifies and a sound file. */
+/** Checks a server after a crash: equal to the ledger, a chain that verifies, an intact file. */
 export async function auditServer(
   call: Call,
   world: World,
@@ -53,7 +53,7 @@ export async function auditServer(
     await raw.close();
   }
   const { status, body } = await call(world.key, "GET /v1/audit_logs/chain");
-  // A request has 30 seconds, which is too short for the chain of hours: that one is verified from outside.
+  // A request has 30 seconds, too short for a chain of hours: that one is verified offline.
   const chain = status === 503 ? await verifyOutside(scratch, world) : (body as ChainCheck);
   if (chain.reason !== null) tally.failed(seed, `the chain breaks at ${chain.broken_seq}: ${chain.reason}`);
 }
@@ -91,7 +91,7 @@ export const crash: Campaign = {
         server = await startServer(scratch.args, ENV);
         tally.most("slowest start ms", server.readyMs);
         await auditServer(call, world, ledger, { scratch, seed }, tally);
-        if (seed % 50 === 0) options.say(`seed ${seed}: ${ledger.acknowledged} acknowledged`);
+        if (seed % 50 === 0) options.print(`seed ${seed}: ${ledger.acknowledged} acknowledged`);
       }
     } finally {
       await server.end("SIGTERM");

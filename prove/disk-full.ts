@@ -1,5 +1,5 @@
-// A disk that fills up under a running server: writes answer 503, reads and rate limits go on, and when there is room
-// again so do the writes, without a restart. Nothing that was acknowledged may be missing, nothing refused may be there.
+// A disk that fills up under a running server: writes get 503, reads and rate limits continue, and writes resume when
+// there is space again, without a restart. No acknowledged write may be missing, no refused one may be stored.
 // The disk is a small tmpfs, so this needs root and a mount.
 import { spawnSync } from "node:child_process";
 import {
@@ -21,31 +21,31 @@ import type { Campaign } from "./campaign.ts";
 import { seeded } from "../harness/random.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 
-/** More than the -wal ever takes (64 MiB and a little): on less it could fill the disk by itself, and nothing would free it. */
+/** More than the maximum size of the -wal (a little over 64 MiB), which could otherwise fill the disk for good. */
 const DISK_BYTES = 128 * 1024 * 1024;
 const WRITES_MAX = 4_000;
 const CLIENTS = 8;
 const REFUSALS_EACH = 5;
-/** The chain is verified more often than anybody should ask. */
+/** The chain is verified more often than the throttle allows. */
 const OPEN = { KEYRACK_THROTTLE: "off" };
 
-export type DiskFullOptions = { rounds: number; seed: number; say?: (line: string) => void };
+export type DiskFullOptions = { rounds: number; seed: number; print?: (line: string) => void };
 export type DiskFullReport = {
   campaign: "disk-full";
   seed: number;
   rounds: number;
   acknowledged: number;
   refused: number;
-  /** Answers that had to come while the disk was full, and did. */
+  /** Successful requests that must work while the disk is full. */
   answeredWhileFull: number;
   problems: string[];
-  /** Why nothing was tried. */
+  /** Why nothing was run. */
   skipped: string | null;
 };
 
 type World = { client: Client; url: string; secretKey: string; project_id: string; tenant_id: string; rows: number };
 
-/** A tmpfs of its own, gone at the end; null where none can be mounted. */
+/** A tmpfs, unmounted at the end; null when none can be mounted. */
 function smallDisk(bytes: number): (Disposable & { dir: string }) | null {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-disk-"));
   const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", dir]).status === 0;
@@ -58,7 +58,7 @@ function smallDisk(bytes: number): (Disposable & { dir: string }) | null {
   return null;
 }
 
-export async function diskFull({ rounds, seed, say = () => {} }: DiskFullOptions): Promise<DiskFullReport> {
+export async function diskFull({ rounds, seed, print = () => {} }: DiskFullOptions): Promise<DiskFullReport> {
   const nothing = { acknowledged: 0, refused: 0, answeredWhileFull: 0, problems: [], skipped: null };
   const report: DiskFullReport = { campaign: "disk-full", seed, rounds: 0, ...nothing };
   using disk = smallDisk(DISK_BYTES);
@@ -80,7 +80,7 @@ export async function diskFull({ rounds, seed, say = () => {} }: DiskFullOptions
       await writeAgain(world, keys, report);
       await check(world, keys, report);
       report.rounds++;
-      say(`round ${report.rounds}: ${left} bytes left, ${keys.size} acknowledged, ${report.refused} refused`);
+      print(`round ${report.rounds}: ${left} bytes left, ${keys.size} acknowledged, ${report.refused} refused`);
     }
     const ended = await server.end("SIGTERM");
     if (ended !== 0) report.problems.push(`the server ended with ${ended}`);
@@ -119,7 +119,7 @@ function worldOf({ ready: { url } }: Running, world: World): World {
   return { ...world, url, client: createClient({ url, bearer: world.secretKey }) };
 }
 
-/** Takes all the room there is but so many bytes. */
+/** Fills the disk except for `leave` bytes. */
 function fill(file: string, leave: number): void {
   const fd = openSync(file, "w");
   for (let piece = 1 << 20; piece >= 1_024; ) {
@@ -134,7 +134,7 @@ function fill(file: string, leave: number): void {
   truncateSync(file, Math.max(0, statSync(file).size - leave));
 }
 
-/** Mints a key; the refusal's status when it was refused. */
+/** Mints a key; the status when it is refused. */
 async function mint({ client, project_id, tenant_id }: World, keys: Set<string>): Promise<number> {
   try {
     const { id } = await client.call("POST /v1/keys", { body: { project_id, tenant_id, env: "live" } });
@@ -146,7 +146,7 @@ async function mint({ client, project_id, tenant_id }: World, keys: Set<string>)
   }
 }
 
-/** The room in the -wal is used up first, so the first writes still go through. */
+/** The free space in the -wal is used first, so the first writes still succeed. */
 async function writeUntilRefused(world: World, keys: Set<string>, report: DiskFullReport): Promise<void> {
   let tries = 0;
   const write = async (): Promise<void> => {
@@ -162,7 +162,7 @@ async function writeUntilRefused(world: World, keys: Set<string>, report: DiskFu
   if (tries >= WRITES_MAX) report.problems.push("the disk never filled up");
 }
 
-/** What writes nothing must go on: reads, the policy feed, rate limits, probes. */
+/** Requests that write nothing must work: reads, the policy feed, rate limits, probes. */
 async function askWhileFull(world: World, keys: Set<string>, report: DiskFullReport): Promise<void> {
   const { client, project_id, tenant_id, url } = world;
   const limits = [{ id: "m", limit: 1_000, window_ms: 60_000, algorithm: "sliding", scope: "tenant" }] as const;
@@ -199,7 +199,7 @@ async function writeAgain(world: World, keys: Set<string>, report: DiskFullRepor
   }
 }
 
-/** Every acknowledged key is there and no other, each with its audit row, and the chain verifies. */
+/** Exactly the acknowledged keys are stored, each with its audit row, and the chain verifies. */
 async function check({ client, rows }: World, keys: Set<string>, report: DiskFullReport): Promise<void> {
   const present = new Set<string>();
   let after: string | undefined;
@@ -221,12 +221,12 @@ async function check({ client, rows }: World, keys: Set<string>, report: DiskFul
 export const diskFullCampaign: Campaign = {
   name: "disk-full",
   promise: "P1",
-  claim: "a full disk refuses writes with 503 while reads and limits go on, and nothing is lost or corrupt",
+  claim: "a full disk refuses writes with 503 while reads and limits continue, and nothing is lost or corrupt",
   rounds: 20,
   round: "disk filled and freed again",
   backends: ["sqlite"],
-  async run({ rounds, seed, say }, tally) {
-    const report = await diskFull({ rounds, seed, say });
+  async run({ rounds, seed, print }, tally) {
+    const report = await diskFull({ rounds, seed, print });
     if (report.skipped) tally.skipped = report.skipped;
     for (const problem of report.problems) tally.failed(seed, problem);
     tally.rounds = report.rounds;

@@ -27,7 +27,7 @@ export const feed: Campaign = {
       );
       await Promise.all(tried);
       tally.count("steps", some.length * STEPS);
-      if (i % 1_000 === 0) options.say(`seed ${some[0]}`);
+      if (i % 1_000 === 0) options.print(`seed ${some[0]}`);
     }
   },
 };

@@ -1,4 +1,4 @@
-// A deployment with many keys, filled in this process: for campaigns that are not about how it got there.
+// A deployment with many keys, created in this process.
 import { startInstance, type RunningInstance } from "../src/server/start.ts";
 import type { Settings } from "../src/config/settings.ts";
 import { createKey } from "../src/domain/keys/keys.ts";

@@ -1,6 +1,6 @@
-// One node of the fleet: a process with the library in it that looks at a key all the time. Arguments come as JSON in
-// argv[2]; it prints "ready" when it admits the key, and on any line of input what it saw: when it last admitted the key, and
-// whether it still does.
+// One node of the fleet: a process that verifies a key with the SDK all the time. Arguments come as JSON in argv[2]. It
+// prints "ready" when it admits the key, and on any line of input when it last admitted the key and whether it still
+// does.
 import { createInterface } from "node:readline";
 import { createKeyrack } from "../src/sdk/index.ts";
 

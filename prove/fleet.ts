@@ -1,5 +1,5 @@
-// Revocation over a fleet: library nodes in processes of their own, all of which admit a key; it is revoked with wait=true.
-// The promise: the answer says complete, and no node admitted the key after it.
+// Revocation over a fleet: SDK nodes in separate processes all admit a key, which is then revoked with wait=true.
+// The promise: the response says complete, and no node admits the key after it.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -11,11 +11,11 @@ export type FleetReport = {
   nodes: number;
   complete: boolean;
   acked: number;
-  /** From sending the request to holding its answer. */
+  /** From sending the request to its response. */
   answeredMs: number;
   /** As the server measured it. */
   waitedMs: number;
-  /** When the last node admitted the key for the last time, counted from sending the request. */
+  /** When any node admitted the key for the last time, counted from sending the request. */
   lastAdmittedMs: number;
   problems: string[];
 };
@@ -107,7 +107,7 @@ export const fleetCampaign: Campaign = {
   rounds: 5,
   round: "revocation over a fresh fleet",
   backends: ["sqlite"],
-  async run({ rounds, seed, say }, tally) {
+  async run({ rounds, seed, print }, tally) {
     for (let i = 0; i < rounds; i++) {
       const report = await fleet(NODES);
       for (const problem of report.problems) tally.failed(seed + i, problem);
@@ -116,7 +116,7 @@ export const fleetCampaign: Campaign = {
       tally.count("acknowledged", report.acked);
       tally.most("slowest answer, ms", report.answeredMs);
       tally.most("last admitted, ms after the request", report.lastAdmittedMs);
-      say(`round ${i + 1}: ${report.acked} of ${report.nodes} nodes in ${report.answeredMs} ms`);
+      print(`round ${i + 1}: ${report.acked} of ${report.nodes} nodes in ${report.answeredMs} ms`);
     }
   },
 };

@@ -1,4 +1,4 @@
-// One random bit flipped, in a file of a backup or in a column of an audit row: every one must be found.
+// One random bit flipped, in a file of a backup or in a column of an audit row: each must be detected.
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -36,7 +36,7 @@ export function flipBytes({ trials, seed, keys }: { trials: number; seed: number
 
 type BackupUnderTest = { settings: ReturnType<typeof settingsFor>; folder: string; id: string; random: Random };
 
-/** Null when it was found; else what was not. */
+/** Null when the flip was detected, else its description. */
 async function flipInBackup(
   { settings, folder, id, random }: BackupUnderTest,
   report: FlipReport,
@@ -86,7 +86,7 @@ async function flipInRow(from: string, file: string, random: Random, report: Fli
       db.prepare(`update audit_log set ${column} = ? where rowid = ?`).run(value, row.rowid);
       break;
     } catch {
-      [row, column, value] = pickFlip(rows, random); // a unique index refused: such a row cannot even stand there
+      [row, column, value] = pickFlip(rows, random); // rejected by a unique index: no such row can exist
     }
   }
   db.close();

@@ -1,12 +1,12 @@
-// Bytes that are almost a request: every answer that comes back must still be HTTP with our envelope, and the server
-// must still be there for the next one.
+// Bytes that are almost a request: every response must still be HTTP with our error envelope, and the server must stay
+// up.
 import { connect } from "node:net";
 import type { Tally } from "./campaign.ts";
 import { seeded, type Random } from "../harness/random.ts";
 
 const QUIET_MS = 400;
 
-/** Sends bytes as they are and ends; answers what came back until the server closes or falls silent. */
+/** Sends bytes unchanged; returns what the server sends until it closes or goes silent. */
 function exchange(url: string, bytes: Buffer): Promise<string> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
@@ -14,7 +14,7 @@ function exchange(url: string, bytes: Buffer): Promise<string> {
     const socket = connect(Number(port), hostname, () => socket.end(bytes));
     socket.on("data", (chunk: Buffer) => (heard += chunk.toString("latin1")));
     socket.on("close", () => resolve(heard));
-    socket.on("error", () => {}); // a reset is an answer, too; close follows
+    socket.on("error", () => {}); // a reset is a valid response; close follows
     socket.setTimeout(QUIET_MS, () => socket.destroy());
   });
 }
@@ -58,7 +58,7 @@ function almostRequest(random: Random, key: string): Buffer {
   return random.int(0, 4) === 0 ? bytes.subarray(0, random.int(1, bytes.length)) : bytes;
 }
 
-/** The statuses of a stream of answers, and what is wrong with the first that is none of ours. */
+/** The statuses of a stream of responses, and the violation of the first that is not ours. */
 function judgeStream(heard: string): { statuses: number[]; wrong: string | null } {
   const statuses: number[] = [];
   for (let rest = heard; rest !== ""; ) {

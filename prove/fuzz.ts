@@ -1,6 +1,6 @@
-// Fuzzing: requests made from our own OpenAPI document and then spoiled, and bytes no client would send. Whatever comes,
-// the answer is one the document describes, it is the envelope when it refuses, it is never a 5xx but the documented
-// 503, and no credential or password that was sent comes back or reaches the log.
+// Fuzzing: requests generated from our own OpenAPI document and then corrupted, and bytes no client would send. Every
+// response is one the document describes, a refusal has the error envelope, no response is a 5xx but the documented
+// 503, and no credential or password that was sent is returned or logged.
 import { openApiDocument } from "../src/http/openapi.ts";
 import { endpoints } from "../src/api/index.ts";
 import { rounds, type Campaign, type Tally } from "./campaign.ts";
@@ -21,11 +21,11 @@ export type Operation = {
   responses: Record<string, { content: Content }>;
 };
 type Sent = { route: string; bearer: string | null; body: string | undefined; headers: Record<string, string> };
-/** Ids that exist, all of them and by what they are of. */
+/** Existing ids, all of them and by kind. */
 type Ids = { ids: string[]; emails: string[]; kinds: Record<string, string[]> };
 type Stage = { rig: LocalInstance; world: World; bearers: Record<string, string>; known: Ids };
 
-/** Requests on one workspace before a fresh one takes over: fuzzing revokes its own keys and deletes its own project. */
+/** Requests per workspace: fuzzing revokes its own keys and deletes its own project. */
 const STAGE_ROUNDS = 250;
 const ORIGIN = "https://app.example.com";
 const IDS_MAX = 400;
@@ -71,7 +71,7 @@ async function openStage(rig: LocalInstance, dir: string, n: number): Promise<St
   };
 }
 
-/** What the ids in a field or a path are of. */
+/** The kind of the ids in a field or a path. */
 const KINDS: readonly [RegExp, string][] = [
   [/keys$|^key_id$/, "api_key"],
   [/secret_keys$/, "secret_key"],
@@ -82,20 +82,20 @@ const KINDS: readonly [RegExp, string][] = [
   [/^workspace_id$/, "workspace"],
 ];
 
-/** Most of the time an id of the right kind: a request about nothing that exists gets no further than 404. */
+/** Mostly an id of the right kind: a request about a missing resource only reaches the 404. */
 function fitting(name: string, value: unknown, random: Random, { kinds }: Ids): unknown {
   const kind = KINDS.findLast(([pattern]) => pattern.test(name))?.[1] ?? "";
   return kinds[kind] && random.int(0, 4) > 0 ? random.pick(kinds[kind]) : value;
 }
 
-/** Most of the time a credential the operation accepts. */
+/** Mostly a credential that the operation accepts. */
 function bearerFor(operation: Operation, random: Random, bearers: Record<string, string>): string | null {
   const names = operation.security.flatMap((scheme) => Object.keys(scheme));
   if (random.int(0, 5) === 0 || names.length === 0) return random.pick([null, ...Object.values(bearers)]);
   return bearers[random.pick(names)] ?? null;
 }
 
-/** A request as the document wants it, spoiled in one place more often than not. */
+/** A valid request, mostly corrupted in one place. */
 export function requestFor(operation: Operation, random: Random, known: Ids): Omit<Sent, "bearer"> {
   const make = (schema: Schema): unknown => {
     const value = valueFor(schema, random, known, document);
@@ -106,7 +106,7 @@ export function requestFor(operation: Operation, random: Random, known: Ids): Om
   let { path } = operation;
   for (const { name, in: place, required, schema } of operation.parameters) {
     if (!required && random.int(0, 1) === 0) continue;
-    // A long poll would only wait: every other wait is as good.
+    // A long poll would only wait.
     const made = name === "wait_ms" ? random.pick(["0", "1", "-1", "x"]) : make(schema);
     const about = place === "path" ? path.slice(0, path.indexOf(`/{${name}}`)) : name;
     const value = String(fitting(about, made, random, known));
@@ -131,16 +131,16 @@ export function requestFor(operation: Operation, random: Random, known: Ids): Om
   return { route, body, headers };
 }
 
-/** Secrets in what was sent: whatever the name of a field says must stay secret, and the credential itself. */
+/** Secrets in the request: fields whose name says so, and the credential itself. */
 function secretsIn({ bearer, body }: Sent): string[] {
   const fields = [...(body ?? "").matchAll(/"(?:password|current_password|token|lock_token)":"([^"]{12,})"/g)];
   return [bearer ?? "", ...fields.map(([, value = ""]) => value)].filter((text) => text.length >= 12);
 }
 
-/** A target beyond 16 KiB is refused by the parser, before there is an operation. */
+/** A request target over 16 KiB is refused by the parser, before routing. */
 const TOO_LARGE = { content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } } };
 
-/** What is wrong with an answer, or null. */
+/** The violation of a response, or null. */
 export function judge(
   operation: Operation,
   sent: Sent,
@@ -201,7 +201,7 @@ async function fuzzOnce(stage: Stage, seed: number, tally: Tally): Promise<void>
 export const fuzz: Campaign = {
   name: "fuzz",
   promise: "P2",
-  claim: "Whatever is sent, the answer is one the OpenAPI document describes, and never a 5xx but the documented 503.",
+  claim: "Every response is one the OpenAPI document describes, and never a 5xx but the documented 503.",
   rounds: 100_000,
   round: "request, every tenth over a bare socket",
   backends: ["sqlite", "postgres"],
@@ -214,7 +214,7 @@ export const fuzz: Campaign = {
         if (!stage || tally.rounds % STAGE_ROUNDS === 0) stage = await openStage(rig, scratch.dir, tally.rounds);
         if (seed % 10 === 0) await fuzzSocket(rig.app.url, stage.world.key, seed, tally);
         else await fuzzOnce(stage, seed, tally);
-        if (seed % 5_000 === 0) options.say(`seed ${seed}`);
+        if (seed % 5_000 === 0) options.print(`seed ${seed}`);
       }
       const health = await rig.call(null, "GET /readyz");
       if (health.status !== 200) tally.failed(options.seed, `not ready afterwards: ${health.text}`);

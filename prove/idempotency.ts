@@ -1,4 +1,4 @@
-// Idempotency: long random sequences against the model, and claimants who all come at once.
+// Idempotency: long random sequences compared with the model, and concurrent claimants.
 import * as fc from "fast-check";
 import { rounds, type Campaign } from "./campaign.ts";
 import { contend, databaseStore, redisStore, runSequence, sequences } from "../harness/models/idempotency.ts";
@@ -11,7 +11,7 @@ const CRASH_ONE_IN = 100;
 export const idempotency: Campaign = {
   name: "idempotency",
   promise: "P4",
-  claim: "For one scope there is at most one live execute, and every answer is the model's.",
+  claim: "A scope has at most one live execute, and every result is the model's.",
   rounds: 100_000,
   round: `a sequence of up to ${COMMANDS} commands and a crowd of claimants`,
   backends: ["sqlite", "postgres", "redis"],
@@ -29,7 +29,7 @@ export const idempotency: Campaign = {
         const wrong = await contend(crowd, `crowd ${seed}`);
         if (wrong !== null) tally.failed(seed, `of ${crowd.length} claimants at once ${wrong}`);
         tally.count("claims at once", crowd.length);
-        if (seed % 1_000 === 0) options.say(`seed ${seed}`);
+        if (seed % 1_000 === 0) options.print(`seed ${seed}`);
       }
       tally.figures.crashes = store.crashes;
     } finally {

@@ -1,6 +1,6 @@
-// A disk that fails: the k-th write or sync of a request gives EIO or ENOSPC, once or from then on, for every route that
-// changes anything. No request may be acknowledged and lost, none may be half done; a failed sync ends the process,
-// because a second one would lie; a full disk refuses and goes on.
+// A disk that fails: the k-th write or sync of a request gets EIO or ENOSPC, once or from then on, for every route that
+// changes anything. No request may be acknowledged and lost, none may be half done. A failed sync ends the process,
+// because a second sync could report success for lost pages; a full disk refuses writes, and the process continues.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hash } from "node:crypto";
@@ -15,10 +15,10 @@ import type { Scratch } from "../harness/databases/scratch.ts";
 import { buildShim, FaultControl, NO_COMPILER, type Fault } from "./shim.ts";
 import { makePerson, must } from "../harness/instances/world.ts";
 
-/** A failed sync must have ended the process by then. */
+/** A failed sync must end the process within this time. */
 const GONE_WITHIN_MS = 5_000;
 const COUNT_ONLY: Fault = { op: "write", k: 1_000_000, forever: false, errno: "EIO" };
-/** What a request leaves that is no part of its effect: when something was last seen, and records without an audit row. */
+/** Side effects that are not audited: times of last use, and tables without audit rows. */
 const PASSING = ["last_used_at", "last_seen_at", "updated_at"];
 const PASSING_OF_SESSIONS = ["expires_at", "active_workspace_id"];
 const AUDITED = [
@@ -33,7 +33,7 @@ const AUDITED = [
   "sessions",
 ];
 
-/** The audited state and the audit log's length: neither may move without the other. */
+/** The audited state and the length of the audit log: neither may change without the other. */
 async function digest(raw: Raw): Promise<{ state: string; seq: number }> {
   const texts: string[] = [];
   for (const table of AUDITED) {
@@ -52,7 +52,7 @@ class Bench {
   readonly #env: Record<string, string>;
   server!: Running;
   scene!: Scene;
-  /** Writes of one undisturbed request, by route. */
+  /** Number of writes of a request without faults, by route. */
   readonly #writes = new Map<string, number>();
 
   constructor(scratch: Scratch, shim: string) {
@@ -115,24 +115,24 @@ function pickFault(random: Random, writes: number): Fault {
   return { op: "write", k: random.int(1, Math.max(1, writes)), forever, errno: random.pick(["EIO", "ENOSPC"]) };
 }
 
-/** What the process must have done about a fault that hit. */
-async function judgeProcess(bench: Bench, fault: Fault, say: (what: string) => void, tally: Tally): Promise<void> {
+/** Checks the reaction of the process to a fault that hit. */
+async function judgeProcess(bench: Bench, fault: Fault, report: (what: string) => void, tally: Tally): Promise<void> {
   const started = performance.now();
   const must = fault.op === "sync" || fault.errno === "EIO";
   const ended = await bench.ended(must ? GONE_WITHIN_MS : 0);
-  if (ended === null && must) say("the process goes on");
-  if (ended !== null && ended !== 70) say(`the process ended with ${ended}: ${bench.server.stderr().slice(-300)}`);
-  if (ended !== null && fault.errno === "ENOSPC") say("a full disk ended the process");
+  if (ended === null && must) report("the process continues");
+  if (ended !== null && ended !== 70) report(`the process ended with ${ended}: ${bench.server.stderr().slice(-300)}`);
+  if (ended !== null && fault.errno === "ENOSPC") report("a full disk ended the process");
   if (ended !== null) tally.most("slowest end ms", performance.now() - started);
   if (ended === null && !must) {
     const read = await bench.ask({ bearer: bench.scene.world.key, route: "GET /v1/workspace" });
-    if (read?.status !== 200) say(`with a full disk a read is answered ${read?.status ?? "not at all"}`);
+    if (read?.status !== 200) report(`with a full disk a read gets ${read?.status ?? "no response"}`);
   }
 }
 
 async function tryFault(bench: Bench, raw: Raw, route: string, seed: number, tally: Tally): Promise<void> {
   const fault = pickFault(seeded(seed), await bench.writesOf(route));
-  const say = (what: string): void =>
+  const report = (what: string): void =>
     tally.failed(
       seed,
       `${route} with ${fault.op} ${fault.k} ${fault.errno}${fault.forever ? " for ever" : ""}: ${what}`,
@@ -144,10 +144,10 @@ async function tryFault(bench: Bench, raw: Raw, route: string, seed: number, tal
   const hit = bench.control.disarm().failed > 0;
   if (hit) {
     if (fault.forever) bench.control.arm({ ...fault, k: 1 });
-    await judgeProcess(bench, fault, say, tally);
+    await judgeProcess(bench, fault, report, tally);
     bench.control.disarm();
   }
-  if (reply && reply.status >= 400 && reply.status !== 503) say(`answered ${reply.status} ${reply.text}`);
+  if (reply && reply.status >= 400 && reply.status !== 503) report(`answered ${reply.status} ${reply.text}`);
   if ((await bench.ended(0)) !== null) {
     await bench.start();
     tally.count("restarts");
@@ -155,23 +155,23 @@ async function tryFault(bench: Bench, raw: Raw, route: string, seed: number, tal
   const after = await digest(raw);
   const done = reply !== null && reply.status < 300;
   if ((before.state === after.state) !== (before.seq === after.seq) && !done)
-    say(
+    report(
       `half done: the log moved from ${before.seq} to ${after.seq}, the state ${before.state === after.state ? "did not" : "did"}`,
     );
   tally.count(hit ? `${fault.op} ${fault.errno} hit` : "missed");
   tally.count(done ? "acknowledged" : reply ? `answered ${reply.status}` : "cut off");
   const chain = await bench.ask({ bearer: bench.scene.world.key, route: "GET /v1/audit_logs/chain" });
-  if (chain?.body.verified !== true) say(`the chain: ${chain?.text ?? "no answer"}`);
+  if (chain?.body.verified !== true) report(`the chain: ${chain?.text ?? "no answer"}`);
   const [check] = await raw.all("pragma integrity_check");
-  if (check?.integrity_check !== "ok") say(`integrity_check: ${String(check?.integrity_check)}`);
+  if (check?.integrity_check !== "ok") report(`integrity_check: ${String(check?.integrity_check)}`);
   const next = await bench.ask((await calls["POST /v1/tenants"]?.(bench.scene)) as Request);
-  if (next?.status !== 201) say(`the next write is answered ${next?.status ?? "not at all"}`);
+  if (next?.status !== 201) report(`the next write gets ${next?.status ?? "no response"}`);
 }
 
 export const iofault: Campaign = {
   name: "iofault",
   promise: "P1, P2",
-  claim: "A disk that fails or fills up costs an answer, never a promise; a failed sync ends the process.",
+  claim: "A failing or full disk fails the request, never a promise; a failed sync ends the process.",
   rounds: 1_000,
   round: "fault in one request, the routes in turn",
   backends: ["sqlite"],
@@ -188,7 +188,7 @@ export const iofault: Campaign = {
     try {
       for (const seed of rounds(options, tally)) {
         await tryFault(bench, raw, routes[seed % routes.length] as string, seed, tally);
-        if (seed % 100 === 0) options.say(`seed ${seed}`);
+        if (seed % 100 === 0) options.print(`seed ${seed}`);
       }
       tally.figures.routes = Math.min(routes.length, tally.rounds);
     } finally {

@@ -1,5 +1,5 @@
-// The limiter against the exact log: nothing over a limit in any true window, no denial without a reason; and the same
-// decisions from Redis as from memory, field for field.
+// The limiter compared with the exact log: nothing over a limit in any true window, no denial without a reason; and the
+// same decisions from Redis as from memory, field by field.
 import { deleteKeys, findRedis, ownPrefix } from "../harness/databases/redis.ts";
 import { compareScenario, DECISIONS_A_ROUND, handClock, judgeScenario } from "../harness/ratelimit/scenarios.ts";
 import { RedisCounter } from "../src/ratelimit/redis/counter.ts";
@@ -7,7 +7,7 @@ import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.t
 
 async function inMemory(options: RunOptions, tally: Tally): Promise<void> {
   for (const seed of rounds(options, tally)) {
-    await new Promise((resolve) => setImmediate(resolve)); // a signal to end is heard between rounds
+    await new Promise((resolve) => setImmediate(resolve)); // handles signals between rounds
     const oracle = judgeScenario(seed);
     for (const what of oracle.wrong) tally.failed(seed, what);
     tally.count("decisions", DECISIONS_A_ROUND);

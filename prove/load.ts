@@ -1,6 +1,6 @@
-// Mixed load with a ledger: what was acknowledged must be there afterwards, what was not may be there wholly or not at
-// all, and nothing may be there without its audit row. Each client works on records of its own, so at any moment at most
-// one change of each record is unanswered.
+// Mixed load with a ledger: afterwards every acknowledged change must be stored, every other one completely or not at
+// all, and none without its audit row. Each client works on its own records, so at most one change of a record is
+// pending at any time.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Raw, Row } from "../harness/databases/raw-sql.ts";
@@ -10,14 +10,14 @@ import type { World } from "../harness/instances/world.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 
-/** Records by name, with the state that was acknowledged, and the one an unanswered request may have brought about. */
+/** Records by name: the acknowledged state, and the state that a pending request may have caused. */
 export class Ledger {
   readonly acked = new Map<string, string>();
   readonly pending = new Map<string, string>();
   acknowledged = 0;
   operations = 0;
   events = { acked: 0, sent: 0 };
-  /** Answers that no request of the load should get. */
+  /** Responses that no request of the load should get. */
   readonly odd: string[] = [];
 }
 
@@ -26,7 +26,7 @@ type Client = {
   world: World;
   ledger: Ledger;
   random: Random;
-  /** Ids of this client's own live keys and tenants. */
+  /** Ids of this client's live keys and tenants. */
   keys: string[];
   tenants: string[];
   fresh: () => string;
@@ -35,7 +35,7 @@ type Client = {
 const keyState = (name: unknown, revoked: unknown): string => `${String(name)} ${revoked ? "revoked" : "live"}`;
 const tenantState = (name: unknown, deleted: unknown): string => `${String(name)} ${deleted ? "deleted" : "live"}`;
 
-/** Asks for a change of a record; on its acknowledgement the ledger holds the new state. */
+/** Requests a change of a record; when it is acknowledged, the ledger has the new state. */
 async function change(
   { ledger }: Client,
   subject: string | null,
@@ -45,7 +45,7 @@ async function change(
 ): Promise<Reply["body"]> {
   if (subject !== null) ledger.pending.set(subject, state);
   const { status, body, text } = await ask();
-  if (status >= 500) throw new Error(text); // not acknowledged: it may have happened all the same
+  if (status >= 500) throw new Error(text); // not acknowledged: it may have been done nevertheless
   if (status >= 300) ledger.odd.push(`${status} ${text}`);
   else {
     ledger.acknowledged++;
@@ -107,7 +107,7 @@ const removeTenant: Op = async (client) => {
   await change(client, `tenant ${id}`, tenantState(name, true), () => call(world.key, `DELETE /v1/tenants/${id}`));
 };
 
-/** A claim and its completion: once acknowledged, the answer must be replayed for ever. */
+/** A claim and its completion: once acknowledged, the response must be replayed. */
 const claim: Op = async (client) => {
   const { call, world, random } = client;
   const scope = { scope_hash: hash(client.fresh()), env: "live" };
@@ -162,9 +162,9 @@ export type LoadOptions = {
   ledger: Ledger;
   seed: number;
   clients: number;
-  /** From one operation of a client to its next, at the least; read before each. */
+  /** Minimum time between two operations of a client; read before each. */
   paceMs?: () => number;
-  /** Goes on after an answer that is none, as a patient client would; otherwise a client ends there. */
+  /** Continues after a request without a response; otherwise the client ends. */
   patient?: boolean;
 };
 
@@ -183,7 +183,7 @@ export async function runLoad({ paceMs = () => 0, ...options }: LoadOptions, sto
         ledger.operations++;
       } catch (error) {
         if (!patient) return;
-        client.keys.length = client.tenants.length = 0; // what became of them is for the audit to say
+        client.keys.length = client.tenants.length = 0; // the audit finds out their state
         await sleep(50);
         if (error instanceof TypeError && !/fetch failed/.test(error.message)) throw error;
       }
@@ -206,7 +206,7 @@ async function readStates(raw: Raw, workspace_id: string): Promise<Map<string, s
   ]);
 }
 
-/** No record without its audit row, no audit row without its record. */
+/** Each record has its audit row, and each audit row its record. */
 async function compareAudit(raw: Raw, workspace_id: string): Promise<string[]> {
   const count = async (sql: string): Promise<number> => Number((await raw.all(sql, [workspace_id]))[0]?.n);
   const rows = await raw.all("select action, count(*) as n from audit_log where workspace_id = $1 group by action", [
@@ -237,7 +237,7 @@ async function compareAudit(raw: Raw, workspace_id: string): Promise<string[]> {
     .map(([what, there, told]) => `${there} ${what}, ${told} audit rows`);
 }
 
-/** A batch is counted once and as a whole: what the receipts say is what the months say. */
+/** A batch is counted once and completely: receipts and monthly usage agree. */
 async function compareEvents(raw: Raw, workspace_id: string, { events }: Ledger): Promise<string[]> {
   const sum = async (sql: string): Promise<number> =>
     Math.round(Number((await raw.all(sql, [workspace_id]))[0]?.n ?? 0));
@@ -253,8 +253,8 @@ async function compareEvents(raw: Raw, workspace_id: string, { events }: Ledger)
 export type Audit = { lost: string[]; wrong: string[]; records: number };
 
 /**
- * Holds the database against the ledger, then makes the ledger what is there: the next round starts from it. Claims and
- * receipts are kept for a day: where time jumps, `lasting` looks only at what is kept for ever.
+ * Compares the database with the ledger, then sets the ledger to the stored state for the next round. Claims and
+ * receipts are kept for a day: when time jumps, `lasting` limits the comparison to what is kept for ever.
  */
 export async function auditLedger(
   raw: Raw,

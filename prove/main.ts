@@ -44,7 +44,7 @@ async function main(): Promise<void> {
     rounds: rounds ?? 1,
     seed: seed ?? 1,
     minutes: minutes ?? 1,
-    say: (line: string) => console.error(line),
+    print: (line: string) => console.error(line),
   };
   const report = await withScratch(backend, (scratch) => runCampaign(campaign, { ...run, backend, scratch }));
   console.error(tableOf(report));

@@ -1,5 +1,5 @@
-// The power goes out under mixed load: whatever was not synced may be gone, in part or altogether. What was acknowledged
-// must still be there. The control is the same with syncs that do nothing: if it loses nothing, the harness is blind.
+// A power cut under mixed load: whatever was not synced may be lost, in part or completely. Acknowledged changes must
+// still be stored. The control run ignores syncs: if it loses nothing, the campaign detects nothing.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,10 +14,10 @@ import { buildShim, cutPower, NO_COMPILER, readImage } from "./shim.ts";
 const CLIENTS = 8;
 const CONTROL_ROUNDS = 10;
 
-type Cutting = { server: Running; ledger: Ledger; cut(seed: number, tally: Tally): Promise<void> };
+type CuttableServer = { server: Running; ledger: Ledger; cut(seed: number, tally: Tally): Promise<void> };
 
-/** A server on recorded files; `cut` loads it, takes its power away and audits what comes back. */
-async function openCutting(scratch: Scratch, shim: string, lie: boolean): Promise<Cutting> {
+/** A server on recorded files; `cut` puts it under load, cuts the power and audits what is left. */
+async function openCuttableServer(scratch: Scratch, shim: string, lie: boolean): Promise<CuttableServer> {
   const db = join(scratch.dir, "keyrack.db");
   const log = join(scratch.dir, "writes.log");
   const env = {
@@ -29,41 +29,41 @@ async function openCutting(scratch: Scratch, shim: string, lie: boolean): Promis
     ...(lie && { KEYRACK_SHIM_LIE: "1" }),
   };
   const ledger = new Ledger();
-  // The first start is made without a recording and ends cleanly: it is what the disk surely has.
+  // The first start is not recorded and ends cleanly: the disk certainly has its files.
   const first = await startServer(scratch.args);
   const world = await worldOn(first, "powercut");
   await first.end("SIGTERM");
   const files = [db, `${db}-wal`];
   let image = readImage(files);
-  const cutting: Cutting = {
+  const cuttable: CuttableServer = {
     server: await startServer(scratch.args, env),
     ledger,
     async cut(seed, tally) {
       const random = seeded(seed);
-      const call = callOf(() => cutting.server);
+      const call = callOf(() => cuttable.server);
       const stop = new AbortController();
       const load = runLoad({ call, world, ledger, seed, clients: CLIENTS }, stop.signal);
       await sleep(random.int(50, 500));
-      await cutting.server.end("SIGKILL");
+      await cuttable.server.end("SIGKILL");
       stop.abort();
       await load;
       tally.count("writes forgotten", cutPower(image, log, random));
       image = readImage(files);
-      cutting.server = await startServer(scratch.args, env);
+      cuttable.server = await startServer(scratch.args, env);
       await auditServer(call, world, ledger, { scratch, seed }, tally);
     },
   };
-  return cutting;
+  return cuttable;
 }
 
-/** How many cuts it took to lose something acknowledged when syncs did nothing; null when none did. */
+/** The number of cuts after which an acknowledged change was lost without syncs; null if none was. */
 async function controlLoss(scratch: Scratch, shim: string, seed: number): Promise<number | null> {
-  const cutting = await openCutting(scratch, shim, true);
+  const cuttable = await openCuttableServer(scratch, shim, true);
   const tally = new Tally(() => {});
   try {
     for (let i = 0; i < CONTROL_ROUNDS; i++) {
-      // A database that does not even open again has lost everything.
-      const opened = await cutting.cut(seed + i, tally).then(
+      // A database that does not open any more has lost everything.
+      const opened = await cuttable.cut(seed + i, tally).then(
         () => true,
         () => false,
       );
@@ -71,7 +71,7 @@ async function controlLoss(scratch: Scratch, shim: string, seed: number): Promis
     }
     return null;
   } finally {
-    await cutting.server.end("SIGKILL");
+    await cuttable.server.end("SIGKILL");
   }
 }
 
@@ -93,13 +93,14 @@ export const powercut: Campaign = {
     mkdirSync(dir);
     const target = { kind: "sqlite", file: join(dir, "keyrack.db") } as const;
     const lostAfter = await controlLoss({ dir, target, args: ["--data-dir", dir] }, shim, seed);
-    if (lostAfter === null) tally.failed(seed, "the control, without syncs, lost nothing: the harness is blind");
+    if (lostAfter === null)
+      tally.failed(seed, "the control run without syncs lost nothing: the campaign detects nothing");
     tally.figures["control lost after cuts"] = lostAfter ?? "never";
-    const cutting = await openCutting(scratch, shim, false);
+    const cuttable = await openCuttableServer(scratch, shim, false);
     try {
-      for (const each of rounds(options, tally)) await cutting.cut(each, tally);
+      for (const each of rounds(options, tally)) await cuttable.cut(each, tally);
     } finally {
-      await cutting.server.end("SIGTERM");
+      await cuttable.server.end("SIGTERM");
     }
   },
 };

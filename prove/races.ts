@@ -1,5 +1,5 @@
-// Races: what two people do at the same moment must end as if they had done it one after the other. On PostgreSQL the
-// two are two instances; on SQLite, where there is one process, they are two requests.
+// Races: two concurrent requests must have the effect of some sequential order. On PostgreSQL they go to two instances;
+// on SQLite there is only one.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { rounds, type Campaign } from "./campaign.ts";
@@ -10,14 +10,14 @@ import { makePerson, makeWorld, must, type Person, type World } from "../harness
 import type { Scratch } from "../harness/databases/scratch.ts";
 
 type Stage = {
-  /** A call through one instance or another. */
+  /** A call to one of the instances. */
   call: Call;
   bootstrap: string;
   raw: Raw;
   world: World;
   people: [Person, Person];
   random: Random;
-  /** A name nobody has used before. */
+  /** A unique name. */
   fresh: () => string;
   expect: (holds: boolean, what: string) => void;
 };
@@ -26,7 +26,7 @@ type Race = (stage: Stage) => Promise<Reply[]>;
 const statuses = (replies: readonly Reply[]): string => replies.map(({ status }) => status).join(" ");
 const withStatus = (replies: readonly Reply[], status: number): Reply[] => replies.filter((it) => it.status === status);
 
-/** Starts everything in the same turn, in an order of the seed's choosing. */
+/** Starts all requests in the same event-loop turn, in a random order. */
 function together(random: Random, calls: (() => Promise<Reply>)[]): Promise<Reply[]> {
   const order = calls.map((start, i) => ({ start, i, at: random.next() })).toSorted((a, b) => a.at - b.at);
   const started = order.map(({ start, i }) => start().then((reply) => ({ i, reply })));
@@ -91,7 +91,7 @@ const rotateRevoke: Race = async ({ call, raw, world, random, expect }) => {
     [world.workspace_id, id],
   );
   const actions = log.map(({ action }) => String(action)).filter((action) => !action.endsWith(".created"));
-  // Rotating twice is allowed, rotating what is revoked is not, and revoking again is no news.
+  // Rotating twice is allowed, rotating a revoked key is not, and revoking again changes nothing.
   const want = [...Array.from({ length: rotated }, () => `${noun}.rotated`), `${noun}.revoked`];
   expect(actions.join() === want.join(), `the log says ${actions.join()} after ${statuses(replies)}`);
   return replies;
@@ -99,7 +99,7 @@ const rotateRevoke: Race = async ({ call, raw, world, random, expect }) => {
 
 const ORIGIN = "https://app.example.com";
 
-/** In a customer's browser a key has one unexpired successor, however often the button is pressed. */
+/** In the portal a key has one unexpired successor, however often the button is pressed. */
 const embedRotate: Race = async ({ call, raw, world, random, expect }) => {
   const { key, project_id, tenant_id } = world;
   const want = { project_id, tenant_id, env: "live" };
@@ -166,7 +166,7 @@ const RACES: Record<string, Race> = {
 
 /** One instance on SQLite, two on PostgreSQL. */
 async function openRigs({ target, dir }: Scratch): Promise<LocalInstance[]> {
-  const public_url = "https://keys.example.com"; // what a token is issued for: one name for both
+  const public_url = "https://keys.example.com"; // both instances issue tokens for one name
   const first = await startLocalInstance({ target, dir, flags: { public_url } });
   if (target.kind === "sqlite") return [first];
   const beside = join(dir, "beside");
@@ -178,7 +178,7 @@ async function openRigs({ target, dir }: Scratch): Promise<LocalInstance[]> {
 export const races: Campaign = {
   name: "races",
   promise: "P2, P3",
-  claim: "Two who do contrary things at once end as if one had come after the other.",
+  claim: "Two conflicting requests at once have the effect of some sequential order.",
   rounds: 10_000,
   round: "all six races",
   backends: ["sqlite", "postgres"],
@@ -205,7 +205,7 @@ export const races: Campaign = {
           for (const { status, text } of replies) expect(status < 500, `${status} ${text}`);
           tally.count("requests", replies.length);
         }
-        if (seed % 100 === 0) options.say(`seed ${seed}`);
+        if (seed % 100 === 0) options.print(`seed ${seed}`);
       }
       const chain = await must(call(world.key, "GET /v1/audit_logs/chain"));
       if (!chain.verified) tally.failed(options.seed, `the chain breaks at ${chain.broken_seq}: ${chain.reason}`);

@@ -1,4 +1,4 @@
-// A report as a table for people, and as a line of docs/reliability.md.
+// Formats a report as a table, and as a row of docs/reliability.md.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Report } from "./campaign.ts";
@@ -30,12 +30,12 @@ export function tableOf(report: Report): string {
 
 function rowOf(report: Report): string {
   const { campaign, promise, backend, seed, rounds, date, figures } = report;
-  const told = Object.entries(figures).map(([name, value]) => `${name} ${number(value)}`);
-  const cells = [campaign, backend, promise, resultOf(report), number(rounds), String(seed), date, told.join(", ")];
+  const summary = Object.entries(figures).map(([name, value]) => `${name} ${number(value)}`);
+  const cells = [campaign, backend, promise, resultOf(report), number(rounds), String(seed), date, summary.join(", ")];
   return `| ${cells.map((cell) => cell.replaceAll("|", "/")).join(" | ")} |`;
 }
 
-/** Puts the report's line into the page, in place of the one of the same campaign on the same backend. */
+/** Replaces the row of the same campaign and backend in the page. */
 export function withReport(page: string, report: Report): string {
   const [from, to] = [page.indexOf(FROM), page.indexOf(TO)];
   if (from < 0 || to < from) throw new Error("docs/reliability.md has lost its markers");

@@ -1,12 +1,12 @@
-// Stands between a process and its files (LD_PRELOAD) for paths that begin with KEYRACK_SHIM_PREFIX.
+// Intercepts the file operations of a process (LD_PRELOAD) on paths that begin with KEYRACK_SHIM_PREFIX.
 //
 // Recording (KEYRACK_SHIM_LOG): every write, truncation, removal and sync is appended to the log as
 //   u32 op, u32 file, u64 offset or sync number, u32 length, then that many bytes
 // with op 1 write, 2 truncate (offset = length), 3 sync begins, 4 sync has ended, 5 removed, 6 a file's name.
-// What a disk may forget is whatever no sync that began after it has ended on. KEYRACK_SHIM_LIE=1 records no sync;
-// KEYRACK_SHIM_SYNC_US makes each take that much longer, as a real disk does, so that more cuts fall into one.
+// A disk may lose a write unless a sync that began after it has ended. KEYRACK_SHIM_LIE=1 records no sync;
+// KEYRACK_SHIM_SYNC_US delays each, as a real disk does, so that more cuts happen during one.
 //
-// Failing (KEYRACK_SHIM_CONTROL): a mapped file of six i64, written by whoever tests:
+// Failing (KEYRACK_SHIM_CONTROL): a mapped file of six i64, written by the campaign:
 //   [0] op to fail (1 write, 2 sync)  [1] fail the k-th from now  [2] 1 = and all after it  [3] errno
 //   [4] how many failed  [5] how many were seen
 #define _GNU_SOURCE
@@ -165,7 +165,7 @@ static int truncated(int fd, off_t length) {
 int ftruncate64(int fd, off_t length) { return file(fd) ? truncated(fd, length) : real_ftruncate(fd, length); }
 int ftruncate(int fd, off_t length) { return ftruncate64(fd, length); }
 
-// Only what was written before a sync began is safe when it ends; others go on writing meanwhile.
+// Only what was written before a sync began is safe when it ends; other threads continue writing.
 static int synced(int fd, int (*real)(int)) {
   if (!file(fd)) return real(fd);
   if (fails(2)) return -1;

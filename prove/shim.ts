@@ -1,5 +1,5 @@
-// The harness's side of shim.c: compiles it, replays what it recorded as a disk that lost power would, and tells it what
-// to fail.
+// The TypeScript side of shim.c: compiles it, reconstructs a disk after a power cut from its recording, and controls
+// its fault injection.
 import { execFileSync } from "node:child_process";
 import { closeSync, openSync, readFileSync, readSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ const SECTOR = 512;
 
 export const NO_COMPILER = "no C compiler (gcc) is installed, so nothing can stand between the process and its files";
 
-/** The shim as a shared object in the folder, or null where there is no compiler. */
+/** Compiles the shim into the folder; null when there is no compiler. */
 export function buildShim(dir: string): string | null {
   const file = join(dir, "shim.so");
   try {
@@ -27,7 +27,7 @@ export function buildShim(dir: string): string | null {
 type Op = { kind: "write"; offset: number; data: Buffer } | { kind: "truncate"; length: number } | { kind: "remove" };
 type Recorded = Op & { n: number };
 
-/** A file as the disk has it, and what has been written to it since without a sync. */
+/** A file as synced, and the writes since. */
 class DiskFile {
   bytes: Buffer;
   #length: number;
@@ -95,7 +95,7 @@ function replay(image: Image, log: Buffer): Map<string, DiskFile> {
     const [op, index] = [log.readUInt32LE(at), log.readUInt32LE(at + 4)];
     const [offset, length] = [Number(log.readBigUInt64LE(at + 8)), log.readUInt32LE(at + 16)];
     const data = log.subarray(at + HEAD_BYTES, at + HEAD_BYTES + length);
-    if (data.length < length) break; // the kill came while this was being recorded
+    if (data.length < length) break; // killed while recording this entry
     at += HEAD_BYTES + length;
     if (op === 6) names[index] = data.toString();
     const path = names[index] ?? "";
@@ -110,7 +110,7 @@ function replay(image: Image, log: Buffer): Map<string, DiskFile> {
   return files;
 }
 
-/** Of what was not synced a disk may keep nothing, a beginning, or any part of it, the last sectors of a write missing. */
+/** Of unsynced writes a disk may keep none, the first ones, or any subset; a write may lack its last sectors. */
 function keepSome(pending: readonly Op[], random: Random): Op[] {
   const how = random.pick(["none", "none", "beginning", "any"] as const);
   if (how === "none") return [];
@@ -124,7 +124,7 @@ function keepSome(pending: readonly Op[], random: Random): Op[] {
   });
 }
 
-/** Puts on disk what would be there after a power cut. Answers how many writes were forgotten. */
+/** Writes the files as they would be after a power cut. Returns the number of lost writes. */
 export function cutPower(image: Image, logFile: string, random: Random): number {
   let forgotten = 0;
   for (const [path, file] of replay(image, readFileSync(logFile))) {
@@ -141,7 +141,7 @@ export function cutPower(image: Image, logFile: string, random: Random): number 
 export type Fault = { op: "write" | "sync"; k: number; forever: boolean; errno: "EIO" | "ENOSPC" };
 const ERRNO = { EIO: 5, ENOSPC: 28 } as const;
 
-/** Tells a running shim what to fail, and hears how often it did. */
+/** Sets the fault that a running shim injects, and reads how often it did. */
 export class FaultControl {
   readonly file: string;
 
@@ -153,7 +153,7 @@ export class FaultControl {
 
   arm({ op, k, forever, errno }: Fault): void {
     this.#write([0, k, forever ? 1 : 0, ERRNO[errno], 0, 0]);
-    this.#write([op === "write" ? 1 : 2]); // last: from here on it fails
+    this.#write([op === "write" ? 1 : 2]); // last: this arms the fault
   }
 
   disarm(): { failed: number; seen: number } {

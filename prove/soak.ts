@@ -1,5 +1,5 @@
-// A long run at half of what the clients reach unpaced, with trouble on the way: clients that hang up, nonsense, chain
-// verifications. Memory, open handles and the -wal must level off, and the ledger must still be right at the end.
+// A long run at half the capacity, with disturbances: clients that hang up, malformed requests, chain verifications.
+// Memory, open handles and the -wal must level off, and the ledger must match at the end.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,12 +11,12 @@ import type { Call } from "../harness/instances/local-instance.ts";
 import { startServer } from "../harness/processes/server.ts";
 
 const CLIENTS = 16;
-/** How long the clients run unpaced, to learn the capacity that is then halved; less in a short run. */
+/** How long the clients run unpaced to measure the capacity; less in a short run. */
 const CALIBRATION_MS = 20_000;
-/** A verification reads the whole chain: it rests ten times as long as it took, or it would be most of the load. */
+/** A verification reads the whole chain: the pause is ten times its duration, or it would be most of the load. */
 const VERIFY_REST = 10;
 const SAMPLE_MS = 2_000;
-/** The part of the run that only warms it up: code is compiled, caches and the heap find their size. */
+/** The fraction of the run that is warm-up: compilation, caches, heap size. */
 const WARM = 0.4;
 const RSS_GROWTH_MAX = 0.05;
 const HANDLES_MAX = 5;
@@ -26,14 +26,14 @@ type Sample = { at: number; rss: number; handles: number };
 
 function sample(pid: number, started: number): Sample {
   const rss = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
-  // Connections come and go with the clients; what must not pile up are files.
+  // Connections depend on the clients; only files must not accumulate.
   const handles = readdirSync(`/proc/${pid}/fd`).length;
   return { at: performance.now() - started, rss, handles };
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** Somebody sends half a request and hangs up, or nonsense. */
+/** A client that sends half a request and hangs up, or a malformed one. */
 function trouble(url: string, random: Random): Promise<void> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
@@ -77,7 +77,7 @@ async function disturb(
     if (performance.now() >= verifyAt) {
       const started = performance.now();
       const { status, body } = await call(key, "GET /v1/audit_logs/chain");
-      // Refused while overloaded says nothing of the chain; it is verified again, and once more at the end.
+      // A refusal under load says nothing about the chain; it is verified again, and once more at the end.
       if (status === 503) tally.count("verifications refused");
       else if (body.verified === true) tally.count("verifications");
       else tally.failed(0, `the chain breaks at ${body.broken_seq}`);
@@ -90,12 +90,12 @@ async function disturb(
 export const soak: Campaign = {
   name: "soak",
   promise: "P1, P3",
-  claim: "Hours of steady load with trouble: memory, handles and the -wal level off, nothing acknowledged is lost.",
+  claim: "Under hours of disturbed load memory, handles and the -wal level off, and nothing acknowledged is lost.",
   rounds: 1,
   round: "run of --minutes",
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
-    const { scratch, seed, minutes, say } = options;
+    const { scratch, seed, minutes, print } = options;
     const server = await startServer(scratch.args, ENV);
     const { url, pid } = server.ready;
     const call = callOf(() => server);
@@ -124,7 +124,7 @@ export const soak: Campaign = {
         tally.most("largest -wal MiB", wal / 1024 / 1024);
         if (wal > WAL_MAX_BYTES) tally.failed(seed, `the -wal is ${wal} bytes`);
         if (samples.length % 30 === 0)
-          say(`${samples.length * 2} s: RSS ${Math.round((samples.at(-1)?.rss ?? 0) / 2 ** 20)} MiB`);
+          print(`${samples.length * 2} s: RSS ${Math.round((samples.at(-1)?.rss ?? 0) / 2 ** 20)} MiB`);
       }
       stop.abort();
       await Promise.all([load, trouble]);

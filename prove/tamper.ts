@@ -1,5 +1,5 @@
-// Tampering with the audit log: whatever somebody with the database changes must be found, and what the chain alone
-// cannot show (its newest rows gone, or all of it hashed again) must be found against a checkpoint saved elsewhere.
+// Tampering with the audit log: every change by an attacker with database access must be detected; what the chain alone
+// cannot show (truncation, or re-hashing all of it) must be detected by a checkpoint saved elsewhere.
 import { hash as digest } from "node:crypto";
 import { verifyChain } from "../src/domain/audit/audit.ts";
 import { expectedByCheckpoint, latestCheckpoint } from "../src/domain/audit/checkpoints.ts";
@@ -16,11 +16,11 @@ import { openTestServices, testClock, vendorOf } from "../harness/instances/serv
 import { seeded, type Random } from "../harness/random.ts";
 import { dropAppendOnly, openRaw, type Raw, type Row } from "../harness/databases/raw-sql.ts";
 
-/** A chain as it lies in the database, to be changed at will. */
+/** The stored rows of a chain, to be modified. */
 type Chain = { rows: Row[]; head: Row | null };
 
 const TEXTS = ["id", "actor_type", "actor_id", "action", "target_type", "target_id", "payload", "prev_hash", "hash"];
-/** How often the whole way, worker thread and all, is taken instead of the function it runs. */
+/** Every n-th round uses the real entry point with its worker thread instead of the function it runs. */
 const WHOLE_WAY_EVERY = 100;
 
 function otherText(random: Random, text: string): string | null {
@@ -35,7 +35,7 @@ function otherText(random: Random, text: string): string | null {
   ])();
 }
 
-/** The same JSON in other words: the hash is over the text as it is stored. */
+/** The same JSON spelled differently: the hash is over the stored text. */
 function reworded(random: Random, text: string): string {
   return random.pick([
     () => text.replace(":", ": "),
@@ -45,7 +45,7 @@ function reworded(random: Random, text: string): string {
   ])();
 }
 
-/** Hashes everything again from a row on, as somebody would who knows the format and not the signing key. */
+/** Re-hashes the chain from a row on, as an attacker would who knows the format but not the signing key. */
 function rechain({ rows, head }: Chain, from: number): void {
   for (const [i, row] of rows.entries()) {
     if (i < from) continue;
@@ -239,16 +239,16 @@ export const tamper: Campaign = {
         const tampering = random.pick(TAMPERINGS);
         tampering.apply(chain, random);
         try {
-          if (JSON.stringify(chain) === JSON.stringify(intact)) continue; // a swap with itself, an "x" for an "x"
+          if (JSON.stringify(chain) === JSON.stringify(intact)) continue; // a change without effect
           await writeChain(raw, workspace_id, chain);
         } catch {
           tally.count("refused by the database");
           continue;
         }
-        if (await verified(seed, saved)) tally.failed(seed, `${tampering.name} was not found`);
+        if (await verified(seed, saved)) tally.failed(seed, `${tampering.name} was not detected`);
         else tally.count("found");
         if (tampering.needsCheckpoint) {
-          if (!(await verified(seed, []))) tally.failed(seed, `${tampering.name} was not what it was meant to be`);
+          if (!(await verified(seed, []))) tally.failed(seed, `${tampering.name} was detected without the checkpoint`);
           tally.count("found only by the checkpoint");
         }
         await writeChain(raw, workspace_id, intact);

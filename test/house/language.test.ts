@@ -29,7 +29,6 @@ const LEFT: Record<string, number> = {
   bench: 8,
   docs: 29,
   harness: 24,
-  prove: 18,
   "src/api": 2,
   "src/backup": 9,
   "src/cli": 16,

@@ -1,4 +1,4 @@
-// The requests that fault campaigns make: one for every route that changes anything, and each succeeds when nothing fails.
+// The requests of the fault campaigns: one for every route that changes anything, and each succeeds without faults.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,12 +8,12 @@ import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { makePerson, makeWorld } from "../../harness/instances/world.ts";
 import { endpoints } from "../../src/api/index.ts";
 
-it("there is one for every route that changes anything", () => {
+it("every route that changes anything has a request", () => {
   const changing = endpoints.filter(({ method }) => method !== "GET").map(({ name }) => name);
   expect(Object.keys(calls).toSorted()).toEqual(changing.toSorted());
 });
 
-it("each is answered as its declaration says", { timeout: 60_000 }, async () => {
+it("each request gets the status of its declaration", { timeout: 60_000 }, async () => {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const { app, call } = await startLocalInstance({
     target: { kind: "sqlite", file: join(dir, "keyrack.db") },

@@ -1,5 +1,6 @@
 // Short versions of the campaigns that run in this process. The limiter, idempotency and feed have theirs beside their
-// other tests (test/ratelimit/oracle.test.ts, test/domain/limits/idempotency-model.test.ts, test/domain/policy/convergence.test.ts).
+// other tests (test/ratelimit/oracle.test.ts, test/domain/limits/idempotency-model.test.ts,
+// test/domain/policy/convergence.test.ts).
 import { describe, expect, it } from "vitest";
 import { clock } from "../../prove/clock.ts";
 import { fuzz } from "../../prove/fuzz.ts";
@@ -12,25 +13,25 @@ const LONG = { timeout: 120_000 };
 
 for (const back of backends) {
   describe(`on ${back}`, () => {
-    it("every change to the audit log is found", LONG, async () => {
+    it("every change to the audit log is detected", LONG, async () => {
       const { figures } = await shortRun(tamper, back, 200);
       expect(figures.found).toBeGreaterThan(150);
       expect(figures["found only by the checkpoint"]).toBeGreaterThan(10);
     });
 
-    it("contrary things at once end as if one had come after the other", LONG, async () => {
+    it("two conflicting requests at once have the effect of some sequential order", LONG, async () => {
       const { figures } = await shortRun(races, back, 6);
       expect(figures.requests).toBeGreaterThan(6 * 20);
     });
 
-    it("whatever is sent, the answer is one the OpenAPI document describes", LONG, async () => {
+    it("every response is one the OpenAPI document describes", LONG, async () => {
       const { figures } = await shortRun(fuzz, back, 300);
       expect(figures["answered 2xx"]).toBeGreaterThan(30);
       expect(figures["answered 4xx"]).toBeGreaterThan(50);
       expect(figures["answers over a bare socket"]).toBeGreaterThan(20);
     });
 
-    it("a wall clock that jumps keeps the log in order, the expired expired and the limits kept", LONG, async () => {
+    it("when the wall clock jumps, the log stays in order, expired stays expired and limits hold", LONG, async () => {
       const { figures } = await shortRun(clock, back, 5);
       expect(figures).toMatchObject({ "expiries tried": 2, restarts: 1 });
     });

@@ -1,11 +1,11 @@
-// The short version of `npm run prove -- disk-full`: twice full, twice room again.
+// The short version of `npm run prove -- disk-full`: filled and freed twice.
 import { describe, expect, it } from "vitest";
 import { diskFull } from "../../prove/disk-full.ts";
 
 const ROUNDS = 2;
 
 describe("a disk that fills up", () => {
-  it("refuses writes with 503, goes on reading, and writes again without a restart", {
+  it("refuses writes with 503, continues to read, and resumes writing without a restart", {
     timeout: 60_000,
   }, async (test) => {
     const report = await diskFull({ rounds: ROUNDS, seed: 7 });

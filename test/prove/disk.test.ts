@@ -1,4 +1,4 @@
-// Short versions of the campaigns that stand between a process and its files.
+// Short versions of the campaigns that intercept the file operations of a process.
 import { expect, it } from "vitest";
 import { iofault } from "../../prove/iofault.ts";
 import { powercut } from "../../prove/powercut.ts";
@@ -12,7 +12,7 @@ function wasRun({ skipped }: Report): boolean {
   return skipped === undefined;
 }
 
-it("a power cut loses nothing acknowledged, and the control without syncs does", LONG, async () => {
+it("a power cut loses nothing acknowledged, and the control run without syncs does", LONG, async () => {
   const report = await shortRun(powercut, "sqlite", 3);
   if (!wasRun(report)) return;
   expect(report.figures).toMatchObject({ lost: 0 });
@@ -20,7 +20,7 @@ it("a power cut loses nothing acknowledged, and the control without syncs does",
   expect(report.figures["control lost after cuts"]).toBeTypeOf("number");
 });
 
-it("a failing disk costs an answer, never a promise", LONG, async () => {
+it("a failing disk fails the request, never a promise", LONG, async () => {
   const report = await shortRun(iofault, "sqlite", 8);
   if (!wasRun(report)) return;
   expect(report.figures.restarts).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-// The report: one line of the page for each campaign and backend, and a command that replays each failure.
+// The report: one row of the page for each campaign and backend, and a command that repeats each failure.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -20,11 +20,11 @@ const report: Report = {
 };
 
 describe("docs/reliability.md", () => {
-  it("tells of every campaign", () => {
+  it("describes every campaign", () => {
     for (const { name } of campaigns) expect(page).toContain(`\n| ${name} | `);
   });
 
-  it("has a report's figures in a line of its own, and a newer one in its place", () => {
+  it("has a row for each report, replaced by a newer one", () => {
     const once = withReport(page, report);
     expect(once).toContain("| example | sqlite | P1 | held | 3 | 40 | 2026-11-15 | kills 12,345 |");
     const twice = withReport(once, { ...report, rounds: 9, failures: [{ seed: 41, what: "lost" }] });
@@ -36,7 +36,7 @@ describe("docs/reliability.md", () => {
 });
 
 describe("a failure", () => {
-  it("names the seed of its own round, and the command that replays it", async () => {
+  it("names the seed of its round, and the command that repeats it", async () => {
     const campaign: Campaign = {
       ...(campaigns[0] as Campaign),
       name: "example",
@@ -55,7 +55,7 @@ describe("a failure", () => {
     expect(tableOf(found)).toContain("npm run prove -- example --backend sqlite --rounds 1 --seed 42");
   });
 
-  it("of the campaign itself counts as one, and many end the run", async () => {
+  it("of the campaign itself counts as one, and too many end the run", async () => {
     const tally = new Tally(() => {});
     const seen = [];
     for (const seed of rounds({ rounds: 100, seed: 0 }, tally)) {
