@@ -1,7 +1,6 @@
 // A deployment that a test starts, stops, backs up and restores: its data dir, database and port survive restarts, so
 // that clients reconnect.
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
@@ -11,6 +10,7 @@ import type { SettingName, Settings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { readyDatabase, type Backend } from "../databases/backends.ts";
+import { freePort } from "../processes/free-port.ts";
 
 type Flags = Partial<Record<SettingName, string>>;
 
@@ -23,18 +23,10 @@ export type Deployment = AsyncDisposable & {
   start(flags?: Flags): Promise<RunningInstance>;
 };
 
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 export async function deployment(back: Backend, fixed: Flags = {}): Promise<Deployment> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
-  const fresh = back === "postgres" ? await readyDatabase(back) : null;
-  const target: DatabaseTarget = fresh?.target ?? { kind: "sqlite", file: join(dir, "keyrack.db") };
+  const database = back === "postgres" ? await readyDatabase(back) : null;
+  const target: DatabaseTarget = database?.target ?? { kind: "sqlite", file: join(dir, "keyrack.db") };
   const port = String(await freePort());
   const logs: string[] = [];
   const log = createLog({ level: "debug", write: (line) => logs.push(line) });
@@ -67,7 +59,7 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
     },
     async [Symbol.asyncDispose]() {
       for (const app of running) await app.stop();
-      await fresh?.dispose();
+      await database?.dispose();
       rmSync(dir, { recursive: true, force: true });
     },
   };

@@ -1,5 +1,5 @@
-// Structured logs on stderr: JSON lines, or short text on a terminal. The last thing every line meets is the redactor:
-// no credential leaves this process in a log, whatever was passed in by mistake.
+// Structured logs on stderr: JSON lines, or short text on a terminal. Every finished line passes the redactor, so that a
+// credential passed by mistake is not logged.
 export type Level = "debug" | "info" | "warn" | "error";
 export type Fields = Record<string, string | number | boolean | null | undefined>;
 
@@ -11,15 +11,15 @@ export interface Log {
 }
 
 const ORDER: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 };
-// No word boundaries: a line break before a credential is by now the letters \n, and they would hide it.
-// Nor may live_ and test_ count among the six characters: a display prefix that stands alone is no credential.
+// No \b before a credential: in JSON a preceding line break is the letters \n, which would hide the boundary.
+// live_ and test_ do not count among the six characters: a display prefix alone is not a credential and stays readable.
 const CREDENTIAL = /(kr[a-z]{0,12}_(?:live_|test_|(?!live_|test_))[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
 const INVITE = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)[A-Za-z0-9_-]{32,}/gi;
 const JWT = /eyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)*/g;
 const URL_PASSWORD = /([a-z][a-z0-9+.-]{0,15}:\/\/[^\s:/@"]{0,200}):[^\s"]{1,300}@/gi; // up to the last @: a password may hold one
 const QUERY_PASSWORD = /([?&](?:ssl)?password=)[^&\s"]+/gi;
 
-/** Leaves a credential's display prefix and nothing more. */
+/** Cuts every credential to its display prefix. */
 export function redact(text: string): string {
   return text
     .replace(CREDENTIAL, "$1…")
@@ -51,8 +51,8 @@ function toStderr(line: string): void {
   process.stderr.write(line);
 }
 
-/** Control characters would let a value forge a line. */
-function plain(value: string): string {
+/** Escapes control characters, with which a value could forge a line. */
+function escapeControls(value: string): string {
   return value.replace(
     /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g,
     (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
@@ -60,10 +60,10 @@ function plain(value: string): string {
 }
 
 function prettyLine(time: string, level: Level, event: string, fields: Fields): string {
-  const rest = Object.entries(fields)
+  const pairs = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => ` ${name}=${plain(String(value))}`);
-  return `${time.slice(11, 19)} ${level.padEnd(5)} ${plain(event)}${rest.join("")}`;
+    .map(([name, value]) => ` ${name}=${escapeControls(String(value))}`);
+  return `${time.slice(11, 19)} ${level.padEnd(5)} ${escapeControls(event)}${pairs.join("")}`;
 }
 
 export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

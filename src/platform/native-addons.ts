@@ -1,6 +1,6 @@
-// The native addons of the single binary: unpacked from the executable to a cache folder, checked, then loaded.
-// In a checkout none of this runs: packages find their own addons. A folder is used only when it is ours alone, or
-// another user of the machine could swap the file between the check and the load.
+// Native addons of the single binary: unpacked from the executable to a cache folder, verified, then loaded. In a checkout
+// packages load their own addons. Caution: in a folder that other users can write to, they could replace the file between
+// the check and the load, so such folders are rejected.
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,7 +12,7 @@ import { writeFileAtomically } from "./fsync.ts";
 
 export type NativeName = "better-sqlite3" | "argon2";
 
-/** No folder could hold the addons: one line for the operator, exit 2. */
+/** No folder can be used. The message is for the operator; commands exit with 2. */
 export class NativeUnavailable extends Error {
   readonly exitCode = 2;
 }
@@ -23,19 +23,19 @@ const load = createRequire(sea.isSea() ? process.execPath : import.meta.url);
 const loaded = new Map<NativeName, { addon: unknown; path: string }>();
 let preferred: string[] = [];
 
-/** Folders to try before the user's cache and the temporary folder: the configured one, the data dir. */
+/** Folders to try before the user's cache and the temporary folder. */
 export function preferNativeFolders(folders: readonly string[]): void {
   preferred = folders.filter((folder) => folder !== "").map((folder) => resolve(folder));
 }
 
-/** The addon's own exports, or undefined where its package loads it by itself. */
+/** The addon's exports, or undefined in a checkout, where its package loads it. */
 export function nativeAddon(name: NativeName): unknown {
   if (!sea.isSea()) return undefined;
-  const given = (workerData as { native?: Partial<Record<NativeName, string>> } | null)?.native?.[name];
-  return given ? load(given) : unpacked(name).addon;
+  const path = (workerData as { native?: Partial<Record<NativeName, string>> } | null)?.native?.[name];
+  return path ? load(path) : unpacked(name).addon;
 }
 
-/** Where the addon lies, for handing on to a worker thread. */
+/** The addon's file, to pass to a worker thread. */
 export function nativePath(name: NativeName): string | undefined {
   return sea.isSea() ? unpacked(name).path : undefined;
 }
@@ -62,59 +62,59 @@ function unpack(name: NativeName): { addon: unknown; path: string } {
   const refusals: string[] = [];
   for (const folder of candidates()) {
     try {
-      const path = place(folder, `${name}-${checksum.slice(0, 16)}.node`, bytes, checksum);
+      const path = writeAddon(folder, `${name}-${checksum.slice(0, 16)}.node`, bytes, checksum);
       return { addon: load(path), path };
     } catch (error) {
-      refusals.push(`${folder} (${whyNot(error as NodeJS.ErrnoException)})`);
+      refusals.push(`${folder} (${reasonOf(error as NodeJS.ErrnoException)})`);
     }
   }
   throw new NativeUnavailable(
-    `No folder to unpack native parts into: ${refusals.join(", ")}. Set KEYRACK_CACHE_DIR to a folder that is writable and not mounted noexec.`,
+    `No folder to unpack native addons into: ${refusals.join(", ")}. Set KEYRACK_CACHE_DIR to a folder that is writable and not mounted noexec.`,
   );
 }
 
-function whyNot({ code, message }: NodeJS.ErrnoException): string {
+function reasonOf({ code, message }: NodeJS.ErrnoException): string {
   if (/Operation not permitted|failed to map segment/i.test(message)) return "mounted noexec";
   if (code === "EROFS") return "read-only";
   if (code === "EACCES" || code === "EPERM") return "no permission";
-  return code === "ERR_DLOPEN_FAILED" ? "it does not load there" : (code ?? message);
+  return code === "ERR_DLOPEN_FAILED" ? "the addon does not load from there" : (code ?? message);
 }
 
-/** The addon under its checksum's name, whole or not at all, whoever else starts at this moment. */
-function place(folder: string, file: string, bytes: Buffer, checksum: string): string {
+/** Writes the addon under its checksum's name, atomically: other processes may be starting at the same time. */
+function writeAddon(folder: string, file: string, bytes: Buffer, checksum: string): string {
   ensureFolder(folder);
   const real = realpathSync(folder);
   assertSafe(real);
   const dir = join(real, "native");
   ensureFolder(dir);
-  assertOurs(dir);
+  assertOwned(dir);
   const path = join(dir, file);
   if (isIntact(path, checksum)) return path;
   writeFileAtomically(path, bytes, 0o500);
   return path;
 }
 
-/** Not mkdir's own `recursive`: it never returns where a folder exists and refuses with ENOENT, as /proc does. */
+/** Not mkdir's `recursive`, which loops forever on a file system that answers ENOENT for an existing folder, as /proc does. */
 function ensureFolder(folder: string): void {
   if (existsSync(folder)) return;
   if (dirname(folder) !== folder) ensureFolder(dirname(folder));
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // another start was quicker
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // created by another process meanwhile
   }
 }
 
-/** Whoever may rename things in a folder may swap what we put there. */
+/** Users who can rename entries in a folder can replace files in it. */
 function assertSafe(folder: string): void {
   const { uid, mode } = statSync(folder);
-  if (uid !== 0 && uid !== process.getuid?.()) throw new Error("it belongs to somebody else");
-  if ((mode & OPEN_TO_OTHERS) !== 0 && (mode & STICKY) === 0) throw new Error("others may write there");
+  if (uid !== 0 && uid !== process.getuid?.()) throw new Error("it belongs to another user");
+  if ((mode & OPEN_TO_OTHERS) !== 0 && (mode & STICKY) === 0) throw new Error("other users can write to it");
 }
 
-function assertOurs(dir: string): void {
+function assertOwned(dir: string): void {
   const { uid, mode } = lstatSync(dir);
-  if (uid !== process.getuid?.()) throw new Error("it belongs to somebody else");
+  if (uid !== process.getuid?.()) throw new Error("it belongs to another user");
   if ((mode & OPEN_TO_OTHERS) !== 0) chmodSync(dir, 0o700);
   if (!lstatSync(dir).isDirectory()) throw new Error("it is not a folder");
 }

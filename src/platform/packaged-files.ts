@@ -1,5 +1,5 @@
-// The one reader of files that ship with Keyrack: migrations, worker sources, pages, word lists.
-// In a checkout they are files; in the single binary they are assets inside the executable.
+// Reads the files that ship with Keyrack: migrations, worker sources, pages, word lists. In a checkout they are files; in
+// the single binary they are assets inside the executable.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import * as sea from "node:sea";
@@ -7,7 +7,7 @@ import { nativePath } from "./native-addons.ts";
 
 const root = sea.isSea() ? "" : fileURLToPath(new URL("../..", import.meta.url));
 
-/** The text of a shipped file, by its path in the checkout ("migrations/0001_vendor.sql"). */
+/** The text of a packaged file, by its path in the checkout ("migrations/0001_vendor.sql"). */
 export function readText(path: string): string {
   return sea.isSea() ? sea.getAsset(path, "utf8") : readFileSync(root + path, "utf8");
 }
@@ -16,7 +16,7 @@ export function readBytes(path: string): Uint8Array {
   return sea.isSea() ? new Uint8Array(sea.getRawAsset(path)) : readFileSync(root + path);
 }
 
-/** The names of the shipped files in one folder, sorted. */
+/** The names of the packaged files in one folder, sorted. */
 export function listFiles(folder: string): string[] {
   if (!sea.isSea()) return readdirSync(root + folder).toSorted();
   return (JSON.parse(sea.getAsset("index.json", "utf8")) as string[])
@@ -28,7 +28,7 @@ export function listFiles(folder: string): string[] {
 export type WorkerSource = {
   code: string | URL;
   eval: boolean;
-  /** Belongs into the worker's workerData. */
+  /** To be merged into the worker's workerData. */
   data: { native: { "better-sqlite3": string | undefined } };
 };
 

@@ -1,4 +1,4 @@
-// Moving a deployment between databases: every value arrives, chains verify there, and nothing half is ever left.
+// Copying a deployment between databases: every value arrives, audit chains verify, and no partial copy can be used.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -24,8 +24,8 @@ async function sums(target: DatabaseTarget) {
   }
 }
 
-/** A deployment with a bit of everything, stopped. */
-async function filled(d: Deployment): Promise<string> {
+/** Fills a deployment with some of everything and stops it. Returns a secret key. */
+async function fill(d: Deployment): Promise<string> {
   const app = await d.start();
   const shop = await setUpWorkspace(app, "moving");
   const minted = await shop.mint();
@@ -50,9 +50,9 @@ async function filled(d: Deployment): Promise<string> {
 const refusal = (error: unknown) => error as { message: string; exitCode: number };
 
 describe.each(backends.filter((back) => back === "postgres"))("db copy with %s", () => {
-  it("moves SQLite to PostgreSQL and back, value for value, and the deployment goes on there", async () => {
+  it("copies every value from SQLite to PostgreSQL and back, and the deployment works on each", async () => {
     await using d = await deployment("sqlite");
-    const secretKey = await filled(d);
+    const secretKey = await fill(d);
     const there = await freshDatabase("postgres");
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
     const copied = await copyOffline({ settings: d.settings(), to: there.target, dryRun: false, onProgress: quiet });
@@ -82,15 +82,15 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await there.dispose();
   });
 
-  it("says with --dry-run what it would do, and writes nothing", async () => {
+  it("reports with --dry-run what it would copy, and writes nothing", async () => {
     await using d = await deployment("sqlite");
-    await filled(d);
+    await fill(d);
     const there = await freshDatabase("postgres");
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
     const before = await sums(d.target);
-    const told = await copyOffline({ settings: d.settings(), to: there.target, dryRun: true, onProgress: quiet });
-    expect(told).toMatchObject({ dry_run: true, chains: 2 });
-    expect(told.rows).toBeGreaterThan(10);
+    const planned = await copyOffline({ settings: d.settings(), to: there.target, dryRun: true, onProgress: quiet });
+    expect(planned).toMatchObject({ dry_run: true, chains: 2 });
+    expect(planned.rows).toBeGreaterThan(10);
     expect(await rawSql(there.target, "select count(*) as n from pg_tables where schemaname = 'public'")).toEqual([
       { n: 0 },
     ]);
@@ -98,7 +98,7 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await there.dispose();
   });
 
-  it("refuses a database that holds anything, one in use, a broken chain, and two of a kind", async () => {
+  it("refuses a database with data, one in use, a broken audit chain, and two of the same kind", async () => {
     await using d = await deployment("sqlite");
     const app = await d.start();
     await setUpWorkspace(app, "refused");
@@ -122,9 +122,9 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await there.dispose();
   });
 
-  it("begins anew after one that was cut short, and no server starts on what that left", async () => {
+  it("replaces an unfinished copy, on which no server starts", async () => {
     await using d = await deployment("sqlite");
-    await filled(d);
+    await fill(d);
     const there = await freshDatabase("postgres");
     if (there.target.kind !== "postgres") throw new Error("no PostgreSQL");
     const events = { now: Date.now, fatal: quiet };
@@ -139,8 +139,8 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
   });
 });
 
-describe("the order of a copy", () => {
-  it("puts those that others point to first, and leaves no table out", async () => {
+describe("the copy order", () => {
+  it("puts referenced tables first and includes every table", async () => {
     const { target, dispose } = await freshDatabase("sqlite");
     await (await openStore(target, { now: () => 1, fatal: quiet })).close();
     const source = await openCopySource(target);

@@ -1,5 +1,5 @@
-// Restoring: the old database stays until the new one is whole; versions, sessions and tokens of then open nothing; and
-// library nodes that were ahead of the backup come back to what the server has.
+// Restoring: the old database stays until the new one is checked; sessions and tokens of the backup are ended; and SDK
+// nodes that are ahead of the backup return to the restored policy.
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -31,7 +31,7 @@ const versionOf = async (d: Deployment, id: string): Promise<number> =>
 
 for (const back of backends) {
   describe(`restore on ${back}`, () => {
-    it("brings library nodes that were ahead back to the backup's policy", async () => {
+    it("returns SDK nodes that were ahead to the policy of the backup", async () => {
       await using d = await deployment(back);
       let app = await d.start();
       const shop = await setUpWorkspace(app, "ahead");
@@ -58,7 +58,7 @@ for (const back of backends) {
       app = await d.start();
       const states = () => [kept, revokedLater, lost].map(({ key }) => node.verify(key).ok);
       await expect.poll(states, { timeout: 10_000 }).toEqual([true, true, false]);
-      // And the feed goes on from there by deltas.
+      // The feed continues with deltas.
       const next = await shop.mint();
       await expect.poll(() => node.verify(next.key).ok, { timeout: 10_000 }).toBe(true);
       await node.close();
@@ -66,7 +66,7 @@ for (const back of backends) {
       expect(chain.verified).toBe(true);
     });
 
-    it("names the keys that leaked after the backup, for they are out of quarantine", async () => {
+    it("lists keys that were quarantined after the backup and are no longer", async () => {
       await using d = await deployment(back);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "leaked");
@@ -74,8 +74,8 @@ for (const back of backends) {
       await createBackup(app.services);
       const lost = await shop.mint();
       await app.stop();
-      const words = "update api_keys set quarantined_at = $1, expires_at = $2 where id in ($3, $4)";
-      await rawSql(d.target, words, [Date.now(), Date.now() + 3_600_000, leaked.id, lost.id]);
+      const quarantine = "update api_keys set quarantined_at = $1, expires_at = $2 where id in ($3, $4)";
+      await rawSql(d.target, quarantine, [Date.now(), Date.now() + 3_600_000, leaked.id, lost.id]);
       expect(await restore(d)).toMatchObject({
         revoked_after_backup: 0,
         revived: [],
@@ -83,7 +83,7 @@ for (const back of backends) {
       });
     });
 
-    it("never uses a version twice, even when the same backup is restored again", async () => {
+    it("never uses a policy version twice, even when the same backup is restored again", async () => {
       await using d = await deployment(back);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "twice");
@@ -96,7 +96,7 @@ for (const back of backends) {
       expect(await versionOf(d, shop.project_id)).toBe(first + 1_000_000);
     });
 
-    it("ends sessions and one-time tokens, and writes down that it happened", async () => {
+    it("ends sessions and one-time tokens, and records the restore in the audit log", async () => {
       await using d = await deployment(back);
       const app = await d.start();
       const email = "ada@example.com";
@@ -121,7 +121,7 @@ for (const back of backends) {
       expect(await rawSql(d.target, "select name from deployment where name = 'restore_pending'")).toEqual([]);
     });
 
-    it("refuses to overwrite without force, without the master key, and while a server runs; nothing is touched", async () => {
+    it("refuses without --force, without the master key, and while a server runs, and changes nothing", async () => {
       await using d = await deployment(back);
       const app = await d.start();
       const shop = await setUpWorkspace(app, "refused");
@@ -137,7 +137,7 @@ for (const back of backends) {
       expect(await rawSql(d.target, "select id from audit_log where action = 'backup.restored'")).toEqual([]);
     });
 
-    it("goes on without the master key when told to: new keys, unsent mail dropped, chains verify", async () => {
+    it("continues without the master key with --new-master-key: new keys, unsent mail dropped, chains verify", async () => {
       await using d = await deployment(back, { mail_url: "smtp://127.0.0.1:1" });
       let app = await d.start();
       const shop = await setUpWorkspace(app, "newkey");
@@ -193,8 +193,8 @@ for (const back of backends) {
   });
 }
 
-describe("restore on sqlite, from files that travelled", () => {
-  it("makes the database private and its own to write, whatever the backup's mode, and replays no old log", async () => {
+describe("restore on sqlite from copied files", () => {
+  it("makes the database private and writable whatever the backup's mode, and replays no old -wal", async () => {
     await using d = await deployment("sqlite");
     const app = await d.start();
     const shop = await setUpWorkspace(app, "modes");
@@ -203,7 +203,7 @@ describe("restore on sqlite, from files that travelled", () => {
     await shop.mint();
     const log = readFileSync(`${file}-wal`);
     await app.stop();
-    rmSync(file); // moved away by hand after a crash, and its log forgotten
+    rmSync(file); // moved away by hand after a crash, without its -wal
     writeFileSync(`${file}-wal`, log);
     chmodSync(join(folder, "keyrack.db"), 0o444);
     expect(await restore(d, { force: false })).toMatchObject({ replaced: null });
@@ -213,7 +213,7 @@ describe("restore on sqlite, from files that travelled", () => {
   });
 });
 
-describe.runIf(backends.includes("postgres"))("restore on postgres, of a dump that is not sound", () => {
+describe.runIf(backends.includes("postgres"))("restore on postgres of a dump that fails its check", () => {
   it("puts the old database back", async () => {
     await using d = await deployment("postgres");
     const app = await d.start();
@@ -233,8 +233,8 @@ describe.runIf(backends.includes("postgres"))("restore on postgres, of a dump th
   });
 });
 
-describe.runIf(backends.includes("postgres"))("restore on postgres, under a server by another name", () => {
-  it("sees the leader's lock, and touches nothing", async () => {
+describe.runIf(backends.includes("postgres"))("restore on postgres under a server with another name", () => {
+  it("detects the leader's lock and changes nothing", async () => {
     await using d = await deployment("postgres");
     if (d.target.kind !== "postgres") throw new Error("not PostgreSQL");
     const url = new URL(d.target.url);

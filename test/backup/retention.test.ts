@@ -1,4 +1,4 @@
-// Which backups stay: 7 days, 4 weeks, 12 months, counted in periods that have one.
+// Retention: 7 days, 4 weeks and 12 months, counted in periods that have a backup.
 import { describe, expect, it } from "vitest";
 import { selectKept, type DatedBackup } from "../../src/backup/retention.ts";
 
@@ -8,7 +8,7 @@ const at = (ms: number): DatedBackup => ({ id: new Date(ms).toISOString(), creat
 const daily = (days: number): DatedBackup[] => Array.from({ length: days }, (_, i) => at(NOW - i * DAY_MS));
 
 describe("retention", () => {
-  it("keeps of two years of daily backups the newest of 7 days, 4 weeks and 12 months", () => {
+  it("keeps the newest of 7 days, 4 weeks and 12 months out of two years of daily backups", () => {
     const ids = [...selectKept(daily(730))]
       .toSorted()
       .toReversed()
@@ -16,7 +16,7 @@ describe("retention", () => {
     expect(ids.slice(0, 7)).toEqual(
       Array.from({ length: 7 }, (_, i) => new Date(NOW - i * DAY_MS).toISOString().slice(0, 10)),
     );
-    // Sundays end the weeks before this one, last days of the month end the months.
+    // Then the Sundays of earlier weeks and the last days of earlier months.
     expect(ids.slice(7)).toEqual([
       "2026-11-08",
       "2026-11-01",
@@ -35,7 +35,7 @@ describe("retention", () => {
     ]);
   });
 
-  it("never drops the newest, and is the same however often it is applied", () => {
+  it("keeps the newest, and gives the same result when applied again", () => {
     const many = daily(100);
     const once = many.filter(({ id }) => selectKept(many).has(id));
     expect(once[0]).toEqual(many[0]);
@@ -44,7 +44,7 @@ describe("retention", () => {
     expect(selectKept([at(0)]).size).toBe(1);
   });
 
-  it("keeps one a day of several, and old ones when nothing newer was made", () => {
+  it("keeps one of several on the same day, and old ones when there are no newer ones", () => {
     const hourly = Array.from({ length: 24 }, (_, i) => at(NOW - i * 3_600_000));
     const days = new Set([...selectKept(hourly)].map((id) => id.slice(0, 10)));
     expect(days.size).toBe(selectKept(hourly).size);

@@ -1,5 +1,5 @@
-// A backup travels further than a database: to other disks, other machines, other people. Every kind of secret is
-// planted through the API, a backup is made, and none of them is found in any byte of it.
+// Backups leave the host, so they must not contain secrets. The test plants every kind of secret through the API, creates a
+// backup, and searches every byte of it.
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,9 +12,9 @@ import { account, freshEmail, logIn } from "../../harness/instances/people.ts";
 import { testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
 
 const PASSWORD = "planted-password-that-must-not-travel";
-const ANSWER = "an-answer-that-is-nobody-elses-business";
+const RESPONSE = "a-response-that-must-not-travel";
 
-/** Nothing can be delivered, so every message waits in the outbox: what the mailed links carry. */
+/** The tokens in mailed links. Nothing can be delivered, so every message is still in the outbox. */
 async function mailedTokens({ app }: TestInstance): Promise<string[]> {
   const { data } = await listMail(app.services, {});
   const mails = await Promise.all(data.map(({ id }) => showMail(app.services, id, true)));
@@ -51,18 +51,18 @@ async function plantKeys(r: TestInstance): Promise<Record<string, string>> {
   const scope = { scope_hash: "ab".repeat(32), env: "live" };
   const claim = await w.call("sk_owner", "POST /v1/idempotency/claim", { ...scope, fingerprint: "cd".repeat(32) });
   const { lock_token } = claim.body;
-  const body = Buffer.from(ANSWER).toString("base64");
-  const done = { ...scope, lock_token, status: 200, headers: { "x-answer": ANSWER }, body };
+  const body = Buffer.from(RESPONSE).toString("base64");
+  const done = { ...scope, lock_token, status: 200, headers: { "x-answer": RESPONSE }, body };
   expect((await w.call("sk_owner", "POST /v1/idempotency/complete", done)).status).toBe(200);
   return {
     ...w.keys,
     "an API key": key.key,
     "a rotated API key": rotated.body.key,
     "a rotated secret key": own.body.key,
-    "a key in an answer that is kept": kept.body.key,
+    "a key in an idempotency replay": kept.body.key,
     "a lock token": lock_token,
-    "a kept answer": ANSWER,
-    "a kept answer in base64": body,
+    "a stored response": RESPONSE,
+    "a stored response in base64": body,
   };
 }
 
@@ -71,13 +71,13 @@ function masterKey(r: TestInstance): Record<string, string> {
   const bytes = Buffer.from(text, "hex");
   expect(bytes).toHaveLength(32);
   return {
-    "the master key as it lies in its file": text,
+    "the master key as in its file": text,
     "the master key's bytes": bytes.toString("latin1"),
     "the master key in base64": bytes.toString("base64"),
   };
 }
 
-/** Every file of the backup; a dump also as what it holds, for its data is compressed and its bytes are in hex. */
+/** Every file of the backup. A dump also in plain text: its data is compressed, and bytes in it are hex. */
 function everythingIn(folder: string, back: Backend): string {
   const texts = readdirSync(folder).map((name) => readFileSync(join(folder, name), "latin1"));
   if (back === "postgres") {
@@ -90,7 +90,7 @@ function everythingIn(folder: string, back: Backend): string {
 }
 
 for (const back of backends) {
-  it(`no secret of anybody, and not the master key, is in a backup on ${back}`, async () => {
+  it(`contains no secret and not the master key: a backup on ${back}`, async () => {
     await using r = await testInstance(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
     const secrets: Record<string, string> = {
       "the bootstrap token": r.app.bootstrap.token ?? "",
@@ -101,7 +101,7 @@ for (const back of backends) {
     const { folder } = await createBackup(r.app.services);
     const backup = everythingIn(folder, back);
     for (const name of ["an API key", "a person's secret key", "a rotated secret key"])
-      expect(backup).toContain(displayPrefix(secrets[name] ?? "")); // the search finds what is there
+      expect(backup).toContain(displayPrefix(secrets[name] ?? "")); // proves that the search works
     for (const [name, secret] of Object.entries(secrets)) {
       expect(secret.length, name).toBeGreaterThan(20);
       expect(backup.includes(secret), `${name} in the backup`).toBe(false);

@@ -70,7 +70,7 @@ describe.runIf(binary)("the single binary", { timeout: 60_000 }, () => {
       HOME: nowhere,
       TMPDIR: nowhere,
     });
-    expect(ran.stderr).toMatch(/^keyrack: No folder to unpack native parts into: .* Set KEYRACK_CACHE_DIR .*\n$/);
+    expect(ran.stderr).toMatch(/^keyrack: No folder to unpack native addons into: .* Set KEYRACK_CACHE_DIR .*\n$/);
     expect(ran.status).toBe(2);
   });
 

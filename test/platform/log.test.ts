@@ -1,4 +1,4 @@
-// What the log says of a request, and what it never says: every kind of credential is planted wherever one can be put.
+// What the log contains of a request, and what it never contains: the tests plant every kind of credential everywhere.
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { redact } from "../../src/platform/log.ts";
 import { mint } from "../../src/domain/auth/new-credentials.ts";
@@ -26,7 +26,7 @@ const secrets = (): string[] => [
   JWT,
 ];
 
-it("a credential is cut to its display prefix wherever it stands in a line", () => {
+it("a credential is cut to its display prefix anywhere in a line", () => {
   for (const secret of secrets()) {
     for (const line of [
       secret,
@@ -40,7 +40,7 @@ it("a credential is cut to its display prefix wherever it stands in a line", () 
   }
 });
 
-it("a display prefix that stands alone is left as it is: it says which key is meant", () => {
+it("a display prefix alone is kept: it identifies the key", () => {
   for (const minted of [mint("api_key", "live"), mint("secret_key", "test"), mint("session")]) {
     const { display_prefix } = minted.stored;
     expect(redact(JSON.stringify({ display_prefix }))).toContain(`"${display_prefix}"`);
@@ -60,11 +60,11 @@ for (const [url, secret] of [
   });
 }
 
-it("a long line of nothing costs no time worth mentioning", () => {
+it("redaction of a long line takes linear time", () => {
   for (const unit of ["kr", "krsk_", "a", "eyJ", "http://a:", "0-"]) expect(redact(unit.repeat(10_000))).not.toBe("");
 });
 
-it("no credential in a header, a path, a query or a body reaches the log or the answer", async () => {
+it("no credential in a header, a path, a query or a body reaches the log or the response", async () => {
   const from = r.logs.length;
   for (const secret of secrets()) {
     for (const { name } of endpoints.filter(({ bodyMax }) => bodyMax > 0)) {
@@ -82,7 +82,7 @@ it("no credential in a header, a path, a query or a body reaches the log or the 
   }
 });
 
-it("a refused credential, a refused role and a throttled one are logged with who, whence and the request id", async () => {
+it("refusals are logged with actor, network and request id", async () => {
   const from = r.logs.length;
   const unknown = await w.call(null, "GET /v1/workspace", undefined, {
     headers: { "x-request-id": "theirs\r\n".trim() },
@@ -107,7 +107,7 @@ it("a refused credential, a refused role and a throttled one are logged with who
   ]);
 });
 
-it("a failure of ours is found in the log by its request id, and says nothing to the caller", async () => {
+it("an internal error is logged with its request id and not shown to the caller", async () => {
   const broken = vi.spyOn(r.app.services.store.read, "first").mockRejectedValue(new Error("secret internals"));
   const reply = await w.call("sk_owner", "GET /v1/workspace");
   broken.mockRestore();
@@ -117,7 +117,7 @@ it("a failure of ours is found in the log by its request id, and says nothing to
   expect(line).toContain("secret internals");
 });
 
-it("a refusal is not told before what it rests on is durable, and is 503 when it never will be", async () => {
+it("an error response waits until the state it reports is durable, and is 503 when that fails", async () => {
   const gone = await w.call("sk_owner", "POST /v1/tenants", { external_id: "gone" });
   await w.call("sk_owner", `DELETE /v1/tenants/${gone.body.id}`);
   for (const [synced, status] of [
@@ -126,13 +126,13 @@ it("a refusal is not told before what it rests on is durable, and is 503 when it
   ] as const) {
     const gate = Promise.withResolvers<void>();
     gate.promise.catch(() => {});
-    const asked = Promise.withResolvers<void>();
+    const awaited = Promise.withResolvers<void>();
     const durable = vi.spyOn(r.app.services.store, "durable").mockImplementation(() => {
-      asked.resolve();
+      awaited.resolve();
       return gate.promise;
     });
     const reply = w.call("sk_owner", `GET /v1/tenants/${gone.body.id}`);
-    await asked.promise; // never, were the refusal sent without asking
+    await awaited.promise; // hangs if the response does not wait for durability
     durable.mockRestore();
     if (synced) gate.resolve();
     else gate.reject(new Error("the disk is gone"));

@@ -1,4 +1,4 @@
-// A SQLite database that was not closed is looked at before it is written to again; a damaged one is only read.
+// After a crash a SQLite database is checked before the first write; a damaged one is only opened read-only.
 import { openSync, readFileSync, writeFileSync, writeSync, closeSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
@@ -11,8 +11,8 @@ function fileOf(d: Deployment): string {
   return d.target.file;
 }
 
-/** As a process that was killed leaves it: the -wal is still there. */
-const uncleanly = (d: Deployment): void => writeFileSync(`${fileOf(d)}-wal`, Buffer.alloc(32));
+/** Leaves a -wal file behind, as a killed process does. */
+const simulateCrash = (d: Deployment): void => writeFileSync(`${fileOf(d)}-wal`, Buffer.alloc(32));
 
 async function damage(d: Deployment): Promise<void> {
   const [row] = await rawSql(d.target, "select rootpage from sqlite_schema where name = 'usage_days_age'");
@@ -21,22 +21,22 @@ async function damage(d: Deployment): Promise<void> {
   closeSync(file);
 }
 
-describe("a SQLite database that was not closed", () => {
-  it("is checked at the next start, which says so; a closed one is not", async () => {
+describe("a SQLite database after a crash", () => {
+  it("is checked at the next start, which logs it; after a clean stop it is not", async () => {
     await using d = await deployment("sqlite");
     await (await d.start()).stop();
     await (await d.start()).stop();
     expect(d.logs.join()).not.toContain("quick check");
-    uncleanly(d);
+    simulateCrash(d);
     await (await d.start()).stop();
     expect(d.logs.filter((line) => line.includes("quick check after an unclean stop: ok"))).toHaveLength(1);
   });
 
-  it("is refused with 70 when it is damaged, and left as it is", async () => {
+  it("is refused with exit code 70 when it is damaged, and not changed", async () => {
     await using d = await deployment("sqlite");
     await (await d.start()).stop();
     await damage(d);
-    uncleanly(d);
+    simulateCrash(d);
     const before = readFileSync(fileOf(d));
     await expect(d.start()).rejects.toMatchObject({
       exitCode: 70,
@@ -45,14 +45,14 @@ describe("a SQLite database that was not closed", () => {
     expect(readFileSync(fileOf(d)).equals(before)).toBe(true);
   });
 
-  it("is read and not written to with --force-read-only", async () => {
+  it("is served read-only with --force-read-only, and not changed", async () => {
     await using d = await deployment("sqlite");
     const first = await d.start();
     const shop = await setUpWorkspace(first, "readonly");
     await shop.mint();
     await first.stop();
     await damage(d);
-    uncleanly(d);
+    simulateCrash(d);
     const before = readFileSync(fileOf(d));
     const app = await startInstance({ settings: d.settings(), log: d.log, checkOutput: true, forceReadOnly: true });
     const client = createClient({ url: app.url, bearer: shop.secretKey });

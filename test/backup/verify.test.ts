@@ -1,0 +1,69 @@
+// Detecting damage: any changed byte, a missing or truncated file, and a manifest that points elsewhere.
+import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createBackup } from "../../src/backup/create.ts";
+import { backupDir, findBackup, writeManifest } from "../../src/backup/files.ts";
+import { viewBackups } from "../../src/backup/list.ts";
+import { pruneBackups } from "../../src/backup/retention.ts";
+import { verifyBackup } from "../../src/backup/verify.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { addTenants, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
+import { testServices } from "../../harness/instances/test-services.ts";
+import { seeded } from "../../harness/random.ts";
+
+const quiet = (): void => {};
+
+for (const back of backends) {
+  describe(`verifying a backup on ${back}`, () => {
+    it("detects every changed byte, in the copy and in the manifest", async () => {
+      await using lite = await testServices(back);
+      const { settings } = lite.services;
+      await addTenants(lite);
+      const { folder } = await createBackup(lite.services);
+      const random = seeded(7);
+      for (let trial = 0; trial < 40; trial++) {
+        const file = trial % 2 === 0 ? join(folder, "manifest.json") : copyIn(folder, back);
+        const good = readFileSync(file);
+        const bad = Buffer.from(good);
+        const at = random.int(0, bad.length - 1);
+        bad[at] = (bad[at] ?? 0) ^ (1 << random.int(0, 7));
+        writeFileSync(file, bad);
+        const { ok, findings } = await verifyBackup(settings, undefined, quiet);
+        expect({ ok, n: findings.length }, `byte ${at} of ${file}`).toEqual({ ok: false, n: 1 });
+        writeFileSync(file, good);
+      }
+      expect((await verifyBackup(settings, undefined, quiet)).ok).toBe(true);
+    });
+
+    it("lists a backup with a missing or truncated file as damaged, and prunes no good one for it", async () => {
+      await using lite = await testServices(back);
+      const { settings } = lite.services;
+      const { id: good } = await createBackup(lite.services);
+      lite.clock.advance(HOUR_MS);
+      const { id: damaged, folder } = await createBackup(lite.services);
+      const file = copyIn(folder, back);
+      truncateSync(file, 100);
+      expect(viewBackups(settings)[0]).toMatchObject({ id: damaged, state: "damaged" });
+      expect(pruneBackups(settings)).toMatchObject({ kept: [good], removed: [] });
+      rmSync(file);
+      expect(viewBackups(settings)[0]).toMatchObject({
+        id: damaged,
+        state: "damaged",
+        problem: `${basename(file)} is missing`,
+      });
+    });
+  });
+}
+
+describe("a manifest", () => {
+  it("that names a file outside its backup is rejected", async () => {
+    await using lite = await testServices("sqlite");
+    const { id, folder } = await createBackup(lite.services);
+    const dir = backupDir(lite.services.settings);
+    const { manifest } = findBackup(dir, id);
+    rmSync(join(folder, "manifest.json"));
+    writeManifest(folder, { ...manifest, file: "../../master.key" });
+    expect(() => findBackup(dir, id)).toThrow("names a file outside of it");
+  });
+});
