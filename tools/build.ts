@@ -39,7 +39,7 @@ const here = `${process.platform}-${process.arch}`;
 const shakeableZod: Plugin = {
   name: "shakeable-zod",
   setup(plugin) {
-    plugin.onLoad({ filter: /\/src\/(?:planes|http)\/.*\.ts$/ }, ({ path }) => ({
+    plugin.onLoad({ filter: /\/src\/(?:api|http)\/.*\.ts$/ }, ({ path }) => ({
       contents: readFileSync(path, "utf8").replace(/^import \{ z \} from "zod";/m, 'import * as z from "zod";'),
       loader: "ts",
     }));
