@@ -1,0 +1,91 @@
+// An ephemeral, seeded server process, and the CLI with a credential for it.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { vi } from "vitest";
+import { keyrack, tempDir, type Ran } from "./cli.ts";
+import { startServer } from "./server.ts";
+
+export const PASSWORD = "a long enough pass phrase 17";
+/** No server listens here. */
+export const UNREACHABLE = "http://127.0.0.1:1";
+/** A valid id that does not exist. */
+export const UNKNOWN_ID = "01900000-0000-7000-8000-000000000000";
+export const CLI_TIMEOUT_MS = 180_000;
+
+type Seed = Record<
+  "url" | "secret_key" | "project_id" | "tenant_id" | "workspace_id" | "mail_dir" | "bootstrap_token" | "data_dir",
+  string
+>;
+export type Created = { id: string; key: string; token: string; user_id: string };
+
+export type SeededServer = AsyncDisposable & {
+  seed: Seed;
+  /** The working directory of commands. */
+  dir: string;
+  /** --data-dir and its value, for operator commands. */
+  dataDir: string[];
+  run(args: string[], env?: Record<string, string>, input?: string): Promise<Ran>;
+  api(method: string, path: string, body?: unknown, bearer?: string | null): Promise<Created>;
+  /** A new person with a verified address; returns a session token. */
+  signUp(email: string): Promise<string>;
+};
+
+export async function startSeededServer(): Promise<SeededServer> {
+  const temp = tempDir();
+  const server = await startServer(["--ephemeral", "--seed"]);
+  const seed = server.ready as unknown as Seed;
+  const env = {
+    KEYRACK_URL: seed.url,
+    KEYRACK_SECRET_KEY: seed.secret_key,
+    XDG_CONFIG_HOME: join(temp.dir, "config"),
+    NO_COLOR: "1",
+    HOME: temp.dir,
+  };
+  const api: SeededServer["api"] = async (method, path, body, bearer = seed.secret_key) => {
+    const response = await fetch(seed.url + path, {
+      method,
+      headers: {
+        ...(bearer && { authorization: `Bearer ${bearer}` }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const parsed: unknown = await response.json();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(parsed)}`);
+    return parsed as Created;
+  };
+  return {
+    seed,
+    dir: temp.dir,
+    dataDir: ["--data-dir", seed.data_dir],
+    run: (args, more = {}, input = "") => keyrack(args, { env: { ...env, ...more }, cwd: temp.dir, input }),
+    api,
+    async signUp(email) {
+      await api("POST", "/v1/auth/users", { email, password: PASSWORD }, null);
+      const token = await mailedToken(seed.mail_dir, email);
+      await api("POST", "/v1/auth/email_verifications/consume", { token }, null);
+      return (await api("POST", "/v1/auth/sessions", { email, password: PASSWORD }, null)).token;
+    },
+    async [Symbol.asyncDispose]() {
+      await server.end("SIGTERM");
+      temp[Symbol.dispose]();
+    },
+  };
+}
+
+/** The token in the newest mail to this address. */
+function mailedToken(mailDir: string, email: string): Promise<string> {
+  return vi.waitFor(
+    () => {
+      for (const name of readdirSync(mailDir).toReversed()) {
+        const text = readFileSync(join(mailDir, name), "utf8")
+          .replace(/=\r?\n/g, "")
+          .replaceAll("=3D", "=");
+        const token = text.includes(email) ? /token=([\w.-]+)/.exec(text)?.[1] : undefined;
+        if (token) return token;
+      }
+      throw new Error(`no mail to ${email} yet`);
+    },
+    { timeout: 15_000 },
+  );
+}

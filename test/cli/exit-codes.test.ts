@@ -1,0 +1,58 @@
+// Exit codes and error messages: refused (1), wrong usage (2), unreachable (3), failed verification (4). One line on
+// stderr, no stack trace, no secret.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  CLI_TIMEOUT_MS,
+  startSeededServer,
+  UNKNOWN_ID,
+  type SeededServer,
+} from "../../harness/processes/seeded-server.ts";
+
+let cli: SeededServer;
+
+beforeAll(async () => {
+  cli = await startSeededServer();
+  writeFileSync(join(cli.dir, "key.txt"), `${cli.seed.secret_key}\n`);
+  await cli.run(["audit", "export", "--out", "export.jsonl"]);
+  const text = readFileSync(join(cli.dir, "export.jsonl"), "utf8");
+  writeFileSync(join(cli.dir, "forged.jsonl"), text.replace("workspace.created", "workspace.updated"));
+}, CLI_TIMEOUT_MS);
+
+afterAll(() => cli?.[Symbol.asyncDispose]());
+
+describe("a command", { timeout: CLI_TIMEOUT_MS }, () => {
+  for (const [why, args, code, message] of [
+    ["an unknown id", () => ["key", "show", UNKNOWN_ID], 1, "No such key."],
+    ["a rejected field", () => ["project", "create", "--name", "P", "--slug", "X"], 1, "slug"],
+    ["a bad credential", () => ["project", "list", "--secret-key", "krsk_live_x"], 1, "keyrack login"],
+    ["an unknown account", () => ["user", "unlock", "no@example.com", ...cli.dataDir], 1, "No such"],
+    ["a missing flag", () => ["key", "create"], 2, "--project-id, --tenant-id, --env"],
+    ["invalid JSON", () => ["tenant", "create", "--external-id", "a", "--meta", "{"], 2, "--meta is not valid JSON"],
+    ["an invalid choice", () => ["secret-key", "create", "--env", "prod"], 2, "live, test"],
+    ["an unknown noun", () => ["keys"], 2, "key"],
+    ["an unknown profile", () => ["project", "list", "--profile", "nope"], 2, "profile list"],
+    ["a missing data dir", () => ["user", "list", "--data-dir", "nowhere"], 2, "There is no database"],
+    ["a migration while a server is running", () => ["db", "migrate", ...cli.dataDir], 2, "is using the data dir"],
+    ["a restore while a server is running", () => ["restore", ...cli.dataDir], 1, "Stop it first"],
+    ["an unknown backup", () => ["backup", "verify", "20200101T000000Z-000000", ...cli.dataDir], 1, "no backup"],
+    [
+      "an unreachable database",
+      () => ["init", "--yes", "--database-url", "postgres://x@127.0.0.1:1/x", "--out", "n.toml"],
+      3,
+      "Nothing was written",
+    ],
+    ["a forged log", () => ["audit", "verify", "--file", "forged.jsonl"], 4, "broken at seq 1: hash_mismatch"],
+    ["a mistyped key", () => ["check-key", "kr_live_abc"], 4, "mistyped"],
+    ["a key in a file", () => ["scan", "key.txt"], 4, "1 key found"],
+  ] as const) {
+    it(`exits ${code} for ${why}`, async () => {
+      const ran = await cli.run([...args()]);
+      expect(ran.code, ran.stderr).toBe(code);
+      expect(ran.stderr).toContain(message);
+      expect(ran.stderr).not.toMatch(/\n\s+at /);
+      expect(ran.stdout + ran.stderr).not.toContain(cli.seed.secret_key);
+    });
+  }
+});

@@ -1,0 +1,61 @@
+// What commands print: --json, --quiet, text from others, and the report of a bulk run.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  CLI_TIMEOUT_MS,
+  startSeededServer,
+  UNKNOWN_ID,
+  UNREACHABLE,
+  type SeededServer,
+} from "../../harness/processes/seeded-server.ts";
+
+let cli: SeededServer;
+
+beforeAll(async () => {
+  cli = await startSeededServer();
+}, CLI_TIMEOUT_MS);
+
+afterAll(() => cli?.[Symbol.asyncDispose]());
+
+describe("output", { timeout: CLI_TIMEOUT_MS }, () => {
+  it("--json prints the API's body unchanged, --quiet the id, or the key on create and rotate", async () => {
+    const body = await (
+      await fetch(`${cli.seed.url}/v1/projects/${cli.seed.project_id}`, {
+        headers: { authorization: `Bearer ${cli.seed.secret_key}` },
+      })
+    ).text();
+    expect((await cli.run(["project", "show", cli.seed.project_id, "--json"])).stdout).toBe(`${body}\n`);
+    expect((await cli.run(["project", "show", cli.seed.project_id, "--quiet"])).stdout).toBe(
+      `${cli.seed.project_id}\n`,
+    );
+    const key = { project_id: cli.seed.project_id, tenant_id: cli.seed.tenant_id, env: "live" };
+    const { id } = await cli.api("POST", "/v1/keys", key);
+    const flags = ["--project-id", cli.seed.project_id, "--tenant-id", cli.seed.tenant_id, "--env", "test", "--quiet"];
+    expect((await cli.run(["key", "create", ...flags])).stdout).toMatch(/^kr_test_[\w-]{40}\n$/);
+    expect((await cli.run(["key", "rotate", id, "--quiet"])).stdout).toMatch(/^kr_live_[\w-]{40}\n$/);
+    const refused = await cli.run(["key", "show", UNKNOWN_ID, "--json"]);
+    expect(JSON.parse(refused.stdout)).toMatchObject({ error: { code: "not_found" } });
+  });
+
+  it("text from others cannot control the terminal", async () => {
+    await cli.api("POST", "/v1/tenants", { external_id: "evil", name: "\u001b[2J\u202egnp" });
+    const { stdout } = await cli.run(["tenant", "list"]);
+    expect(stdout).not.toContain("\u001b");
+    expect(stdout).toContain("\\u001b[2J\\u202egnp");
+  });
+
+  it("a bulk run resumes after an interruption and creates nothing twice", async () => {
+    const csv = join(cli.dir, "bulk.csv");
+    writeFileSync(csv, `tenant_id,name\n${`${cli.seed.tenant_id},k\n`.repeat(6)}`);
+    const args = ["key", "create", "--from-csv", csv, "--project-id", cli.seed.project_id, "--env", "live"];
+    expect((await cli.run([...args, "--url", UNREACHABLE])).code).toBe(3);
+    expect((await cli.run(args)).stdout).toContain("Created 6 keys from 6 rows.");
+    const state = readFileSync(`${csv}.keyrack-state`, "utf8").split("\n");
+    writeFileSync(`${csv}.keyrack-state`, `${state.slice(0, 3).join("\n")}\n{"row":`); // as after a crash
+    expect((await cli.run(args)).stdout).toContain("Created 4 keys from 6 rows. An earlier run created 2.");
+    const keys = readFileSync(`${csv}.keys.csv`, "utf8").trim().split("\n").slice(1);
+    expect(new Set(keys.map((line) => line.split(",")[0])).size).toBe(6);
+    expect(keys).toHaveLength(6);
+  });
+});
