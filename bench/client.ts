@@ -1,5 +1,5 @@
-// A keep-alive HTTP client that costs less than the servers it measures. Run as a process of its own:
-// `load(options)` starts it, drives one URL for a while and answers what it saw. Loopback only.
+// A keep-alive HTTP client that uses less CPU than the servers it measures. It runs as a process of its own:
+// `load(options)` starts it, puts one URL under load and returns the results. Loopback only.
 import { fork } from "node:child_process";
 import { connect, type Socket } from "node:net";
 
@@ -9,7 +9,7 @@ export type LoadOptions = {
   headers?: Record<string, string>;
   body?: string;
   connections?: number;
-  /** Not counted: time for the server to get warm. */
+  /** Warm-up, not counted. */
   warmMs?: number;
   forMs?: number;
 };
@@ -22,7 +22,7 @@ export type LoadResult = {
   p99Ms: number;
 };
 
-/** Drives the URL from a fresh process, so that client and server share no event loop. */
+/** Puts the URL under load from a new process, so that client and server share no event loop. */
 export function load(options: LoadOptions): Promise<LoadResult> {
   if (!/^http:\/\/(127\.0\.0\.1|localhost|\[::1\])[:/]/.test(options.url)) throw new Error("loopback only");
   return new Promise((resolve, reject) => {

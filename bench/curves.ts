@@ -1,5 +1,5 @@
-// How the figures move with the size of things: callers at once, keys in the database, nodes that wait. As tables, and
-// with --write as charts in docs/images.
+// Results by concurrent clients, by keys in the database and by waiting nodes. As tables, and with --write as charts in
+// docs/images.
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { agent, revocationP99 } from "./feed.ts";
@@ -13,7 +13,7 @@ const CLIENTS = [1, 5, 10, 25, 50] as const;
 const NODES = [1, 10, 50, 100, 200] as const;
 const ROUNDS = 2;
 
-/** Answers a second at each number of callers, a new process a sample, the numbers taken in turn. */
+/** Responses per second by number of clients, with a new process per sample, interleaved. */
 async function ratesBy(work: (world: World, connections: number) => Promise<number>): Promise<number[]> {
   const seen: number[][] = CLIENTS.map(() => []);
   for (let round = 0; round < ROUNDS; round++) {
@@ -32,15 +32,21 @@ async function byClients(): Promise<Chart> {
     { name: "GET /v1/keys/{id}", values: reads },
     { name: "durable POST /v1/keys", values: mints },
   ];
-  return { title: "Answers by callers at once (SQLite)", x: "callers", y: "answers a second", steps: CLIENTS, series };
+  return {
+    title: "Throughput by concurrent clients (SQLite)",
+    x: "clients",
+    y: "responses per second",
+    steps: CLIENTS,
+    series,
+  };
 }
 
 async function byKeys(): Promise<Chart> {
   const series = [{ name: "durable POST /v1/keys", values: await mintCosts(SIZES) }];
   return {
-    title: "A mint by keys in the database (SQLite)",
+    title: "Cost of a mint by keys in the database (SQLite)",
     x: "keys",
-    y: "µs a mint at 50 callers",
+    y: "µs per mint at 50 clients",
     steps: SIZES,
     series,
   };
@@ -51,7 +57,13 @@ async function byNodes(): Promise<Chart> {
   for (const nodes of NODES) values.push(await revocationP99(nodes));
   agent.destroy();
   const series = [{ name: "p99 over all nodes", values }];
-  return { title: "A revocation by nodes that wait", x: "nodes", y: "ms until it has arrived", steps: NODES, series };
+  return {
+    title: "Delay of a revocation by waiting nodes",
+    x: "nodes",
+    y: "ms until it arrives",
+    steps: NODES,
+    series,
+  };
 }
 
 function tableOf({ x, y, steps, series }: Chart): string {

@@ -1,5 +1,5 @@
-// ratelimit/check over HTTP while Redis is killed, paused or flushed under 50 callers: how long 99 in 100 answers took
-// at most, beside the 250 ms that we promise. Every answer must be a 200.
+// p99 of ratelimit/check over HTTP while Redis is killed, paused or flushed under 50 clients, compared with the
+// promised 250 ms. Every response must be a 200.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { startServer } from "../harness/processes/server.ts";
@@ -54,7 +54,7 @@ async function p99During(fault: (redis: OwnRedis) => Promise<void>): Promise<num
     await sleep(1_000 + FOR_MS / 4);
     await fault(redis);
     const { p99Ms, statuses } = await under;
-    if (Object.keys(statuses).join() !== "200") throw new Error(`answers were ${JSON.stringify(statuses)}`);
+    if (Object.keys(statuses).join() !== "200") throw new Error(`the statuses were ${JSON.stringify(statuses)}`);
     return p99Ms;
   } finally {
     await server.end("SIGTERM");

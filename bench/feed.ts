@@ -1,5 +1,5 @@
-// The policy feed: a poll with nothing new beside node:http alone, a snapshot of 1e5 keys beside only reading them, what a
-// second node costs, a delta beside the number of keys, and how fast a revocation reaches 200 waiting nodes.
+// The policy feed: an unchanged poll compared with bare node:http, a snapshot of 1e5 keys with only reading the rows,
+// the cost of a second node, a delta by number of keys, and the delay of a revocation at 200 waiting nodes.
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -16,13 +16,13 @@ import { inTurns, type Side } from "./turns.ts";
 const BARE = new URL("./servers/bare.ts", import.meta.url).pathname;
 const SCAN = new URL("./servers/scan.ts", import.meta.url).pathname;
 const ROUNDS = 5;
-/** A snapshot of a process that has just started is over in a quarter of a second: one alone says little. */
+/** A snapshot takes a quarter of a second in a new process: a single one is too noisy. */
 const SNAPSHOT_ROUNDS = 9;
 const KEYS = 100_000;
 const NODES = 200;
-/** Nodes after the first over which what one costs is averaged: the processor's clock ticks in hundredths of a second. */
+/** Nodes after the first, to average their cost: CPU time is counted in hundredths of a second. */
 const LATER_NODES = 10;
-/** Revocations before the first that counts: connections, and code that has run before, as in any service of some age. */
+/** Revocations before the first that counts: connections and compiled code. */
 const WARM_ROUNDS = 5;
 
 type Ready = { url: string; secret_key: string; project_id: string; tenant_id: string; data_dir: string; pid: number };
@@ -60,7 +60,7 @@ function call(ready: Ready, path: string, method = "GET", body?: string, accept 
   });
 }
 
-/** Waits until the process has had nothing to do for a moment. */
+/** Waits until the process uses no CPU. */
 async function idle(pid: number): Promise<void> {
   for (let before = -1, now = cpuMicros(pid); now !== before; now = cpuMicros(pid)) {
     before = now;
@@ -91,7 +91,7 @@ async function delta304(): Promise<Row> {
   return { name: "feed/unchanged-poll", ours, peer, ratio: 1 / ratio, target: ">= 0.75", unit: "µs" };
 }
 
-/** Puts keys straight into the database: minting them is another benchmark. */
+/** Inserts keys directly: minting is another benchmark. */
 function fill(ready: Ready, count: number): string {
   const file = join(ready.data_dir, "keyrack.db");
   const db = new Database(file, { timeout: 5_000 });
@@ -123,7 +123,7 @@ function fill(ready: Ready, count: number): string {
   return file;
 }
 
-/** All pages, one after the other; answers milliseconds. */
+/** Fetches all pages; returns milliseconds. */
 async function takeSnapshot(ready: Ready, accept: "identity" | "zstd"): Promise<number> {
   const start = performance.now();
   let pages = 0;
@@ -156,11 +156,11 @@ async function snapshots(): Promise<Row[]> {
         const file = fill(ready, KEYS);
         const scanned = execFileSync(process.execPath, [SCAN, file, ready.project_id], { encoding: "utf8" });
         await call(ready, `/v1/policy/delta?project_id=${ready.project_id}&since=1`);
-        await idle(ready.pid); // a first request moves over what was filled in: that is not the snapshot's cost
+        await idle(ready.pid); // the first request checkpoints the inserted rows: not part of the snapshot
         const [before, cpu] = [megabytes(ready.pid, "VmRSS"), cpuMicros(ready.pid)];
         const first = await takeSnapshot(ready, "identity");
         const grown = megabytes(ready.pid, "VmHWM") - before;
-        await idle(ready.pid); // the pages are still being compressed: that is the first node's cost
+        await idle(ready.pid); // pages are still being compressed: part of the first node's cost
         const firstCpu = (cpuMicros(ready.pid) - cpu) / 1000;
         const then = cpuMicros(ready.pid);
         for (let node = 0; node < LATER_NODES; node++) await takeSnapshot(ready, "zstd");
@@ -202,7 +202,7 @@ async function deltaCost(keys: number): Promise<number> {
   });
 }
 
-/** p99 of the time from sending a revocation to its arrival at each of so many waiting nodes, in milliseconds. */
+/** p99 in milliseconds from sending a revocation to its arrival at each waiting node. */
 export async function revocationP99(nodes: number): Promise<number> {
   const times = await onKeyrack(async (ready) => {
     const seen: number[] = [];

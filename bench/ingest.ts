@@ -1,5 +1,5 @@
-// Ingest in process: the whole path (read, charge, parse, validate, check ids, add up, store durably) against JSON.parse
-// of the same bytes, turn by turn in one run.
+// Ingest in process: the whole path (read, charge, parse, validate, check ids, add up, store durably) compared with
+// JSON.parse of the same bytes, interleaved in one run.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,9 +21,9 @@ const ROUNDS = 15;
 const KEYS = 100;
 const IN_FLIGHT = 8;
 
-type Place = { project_id: string; tenant_id: string; key_id: string; display_prefix: string };
+type EventOrigin = { project_id: string; tenant_id: string; key_id: string; display_prefix: string };
 
-async function places(ctx: Ctx<SecretKeyActor>): Promise<Place[]> {
+async function createOrigins(ctx: Ctx<SecretKeyActor>): Promise<EventOrigin[]> {
   const project = await createProject(ctx, { name: "Bench", slug: "bench" });
   const tenants = await Promise.all(
     Array.from({ length: KEYS / 5 }, (_, i) => createTenant(ctx, { external_id: `tenant-${i}` })),
@@ -37,8 +37,8 @@ async function places(ctx: Ctx<SecretKeyActor>): Promise<Place[]> {
   );
 }
 
-/** Every batch differs in its request ids, so none is a repetition of another. */
-function batchBytes(all: Place[], round: number, batch: number): Buffer {
+/** Every batch has its own request ids, so none is recognised as a repetition. */
+function batchBytes(all: EventOrigin[], round: number, batch: number): Buffer {
   const now = Date.now();
   const events = Array.from({ length: EVENTS }, (_, i) => ({
     ts: new Date(now - EVENTS + i).toISOString(),
@@ -71,7 +71,7 @@ async function timed(batches: Buffer[], work: (bytes: Buffer) => unknown, inFlig
   return ((performance.now() - start) * 1000) / (batches.length * EVENTS);
 }
 
-/** Microseconds an event, both ways, and events a second. */
+/** Microseconds per event of both, and events per second. */
 export async function ingest(): Promise<Row[]> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
   const flags = { data_dir: dir, port: "0", throttle: "off", ingest_events_per_minute: "1000000000" };
@@ -80,7 +80,7 @@ export async function ingest(): Promise<Row[]> {
   try {
     const { services } = app;
     const ctx = await vendorOf(services, "live", "bench");
-    const all = await places(ctx);
+    const all = await createOrigins(ctx);
     const ours: number[] = [];
     const parse: number[] = [];
     for (let round = 0; round < ROUNDS; round++) {

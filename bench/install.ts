@@ -1,6 +1,6 @@
-// From nothing to a minted key on a machine that has npm and its own Node: a fresh clone of what is committed, ./install.sh
-// under a home of its own, then the README's lines. Also what install.sh promises: a second run is safe, and --uninstall
-// leaves data alone.
+// From nothing to a minted key on a machine with npm and its own Node: a fresh clone of the last commit, ./install.sh
+// with its own home, then the README's commands. Also checks that a second run of install.sh is safe and that
+// --uninstall keeps the data.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -16,7 +16,7 @@ const FIVE_MINUTES_S = 300;
 
 type Step = (command: string) => string;
 
-/** The machine's own Node and npm: what `npm run` puts before them on the path is left out. */
+/** The PATH without what `npm run` adds: the machine's own Node and npm. */
 function ownPath(): string {
   const dirs = (process.env.PATH ?? "").split(delimiter);
   return dirs.filter((dir) => !/node_modules|node-gyp-bin/.test(dir)).join(delimiter);
@@ -42,10 +42,10 @@ function shellIn(cwd: string, home: string): { run: Step; env: Record<string, st
 }
 
 function need(holds: boolean, promise: string): void {
-  if (!holds) throw new Error(`install.sh broke its promise: ${promise}`);
+  if (!holds) throw new Error(`install.sh does not hold its promise: ${promise}`);
 }
 
-/** The README's lines, up to the key. */
+/** The README's commands, up to the key. */
 async function serveAndMint(clone: string, { run, env }: ReturnType<typeof shellIn>): Promise<void> {
   const port = String(20_000 + (process.pid % 20_000));
   env.KEYRACK_PORT = port;
@@ -82,7 +82,7 @@ export async function install(): Promise<Row[]> {
     shell.run(`./install.sh ${flags} --uninstall`);
     need(!existsSync(join(home, ".local/bin/keyrack")), "--uninstall removes the binary");
     const after = readdirSync(join(clone, "keyrack-data")).toSorted();
-    need(before.includes("keyrack.db") && before.join() === after.join(), "--uninstall leaves data alone");
+    need(before.includes("keyrack.db") && before.join() === after.join(), "--uninstall keeps the data");
     const row = (name: RowName, ours: number): Row => ({
       name,
       ours,

@@ -1,6 +1,6 @@
-// The limiter beside its peers, each pair interleaved in one run and compared by medians.
-// The trap: the peer must count by the same name. Ours is told workspace, project, environment, key and rule and tells
-// all of them apart; a peer that is handed a bare key id does less. Both are shown, held to the same target.
+// The limiter compared with its peers, each pair interleaved in one run.
+// Note: to be comparable, the peer must count by the same name. Ours distinguishes workspace, project, environment, key
+// and rule; a peer that counts by a bare key id does less work. Both are measured, with the same target.
 import { randomBytes, randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import type { CheckRequest, Counter } from "../src/ratelimit/counter.ts";
@@ -29,7 +29,7 @@ const rule: RateLimit = {
   scope: "key",
 };
 const limits = [rule];
-// Through a buffer, because these are flat strings as a parsed body holds them; randomUUID's own are ropes.
+// Through a buffer: strings from a parsed body are flat, randomUUID's are ropes.
 const uuid = () => Buffer.from(randomUUID()).toString("latin1");
 const workspace_id = uuid();
 const project_id = uuid();
@@ -41,7 +41,7 @@ function request(i: number): CheckRequest {
   return { workspace_id, project_id, env: "live", key_id: idAt(i), tenant_id: null, cost: 1, limits };
 }
 
-/** The same counter for the peer, which wants it as one text (decision 131). */
+/** The same counter for the peer, as one text. */
 function nameAt(i: number): string {
   const { scope, id, algorithm, window_ms } = rule;
   return `${workspace_id}/${project_id}/live/${scope}/${idAt(i)}/${id}/${algorithm}/${window_ms}`;
@@ -60,7 +60,7 @@ export async function limiter(): Promise<Row[]> {
   if (up) {
     rows.push(await shared(peers, url, prefix, client), await leases(url, prefix, client));
     await cleanUp(client, prefix);
-  } else console.warn("limiter: no Redis answers, so its rows are missing");
+  } else console.warn("limiter: no Redis found, so its rows are missing");
   client.disconnect();
   return rows;
 }
@@ -112,7 +112,7 @@ async function leases(url: string, prefix: string, client: Redis): Promise<Row> 
   return row("limiter/lease", "/s", ours!, theirs!, ">= 10");
 }
 
-/** As a client of leases would: spend locally while the lease lasts, counted from before it was asked for. */
+/** Spends locally while the lease lasts, measured from before the request, as a client would. */
 function spender(counter: Counter, asked: CheckRequest): () => Promise<void> | undefined {
   let left = 0;
   let end = 0;
@@ -131,7 +131,7 @@ function spender(counter: Counter, asked: CheckRequest): () => Promise<void> | u
   };
 }
 
-/** Runs each contender once per round, so that a noisy moment hits them all; the first round only warms up. */
+/** Runs each contender once per round, so that noise affects all of them; the first round is warm-up. */
 async function interleaved(contenders: (() => Promise<number>)[]): Promise<number[][]> {
   const results: number[][] = contenders.map(() => []);
   for (let round = 0; round <= ROUNDS; round++) {
@@ -152,7 +152,7 @@ async function nsEachAsync(count: number, work: (i: number) => Promise<unknown>)
   return nsSince(start) / count;
 }
 
-/** Processor time: what runs in one thread should not be judged by who else wants the processor. */
+/** CPU time, which other processes on the machine do not affect. */
 function nsSince(start: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(start);
   return (user + system) * 1_000;
@@ -172,7 +172,7 @@ async function perSecond(count: number, work: (i: number, caller: number) => unk
   return (count * 1_000) / (performance.now() - start);
 }
 
-/** The medians of both, and the median of their ratios within a round: a slow minute is slow for both. */
+/** The medians of both, and the median of their ratios within a round, which noise affects least. */
 function row(name: RowName, unit: string, ours: number[], peer: number[], target: string): Row {
   const ratio = median(ours.map((one, round) => one / peer[round]!));
   return { name, ours: median(ours), peer: median(peer), ratio, target, unit };

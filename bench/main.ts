@@ -1,5 +1,5 @@
-// npm run bench -- NAME… [--write]   Each benchmark measures Keyrack and its peer or limit in the same run and prints the
-// ratio. With --write its table replaces the one in docs/performance.md.
+// npm run bench -- NAME… [--write]   Each benchmark measures Keyrack and its peer or limit in the same run and prints
+// the ratio. With --write its table replaces the one in docs/performance.md.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
@@ -8,7 +8,7 @@ import { markdown, type Row } from "./report.ts";
 
 const write = process.argv.includes("--write");
 
-/** Rows with a target each, or a text of its own. */
+/** Each benchmark returns rows, or its own text. */
 const benches: Record<string, () => Promise<Row[] | string>> = {
   timing: async () => (await import("./timing.ts")).timing(),
   ingest: async () => (await import("./ingest.ts")).ingest(),
@@ -31,13 +31,13 @@ const groups: Record<string, string[]> = {
   all: Object.keys(benches).filter((name) => name !== "install"), // it needs the registry
 };
 
-/** These have no peer to install. */
+/** Benchmarks without a peer to install. */
 const ALONE = ["start", "install", "lanes"];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const PAGE = here("../docs/performance.md");
 
-/** The peers are not part of the product, so they are installed only when somebody measures. */
+/** The peers are no dependency of the product: they are installed on the first run. */
 function installPeers(): void {
   const dir = here("./peers");
   if (existsSync(`${dir}/node_modules`)) return;
@@ -52,11 +52,11 @@ function conditions(): string {
   return `Measured ${date} with Node ${process.versions.node} on ${cpus().length} cores, load ${load.toFixed(1)} at the end.`;
 }
 
-/** Puts a table between its two markers. */
+/** Replaces the table between its two markers. */
 function publish(name: string, text: string): void {
   const page = readFileSync(PAGE, "utf8");
   const section = new RegExp(`<!-- bench:${name} -->[\\s\\S]*?<!-- /bench:${name} -->`);
-  if (!section.test(page)) throw new Error(`docs/performance.md has no place for ${name}`);
+  if (!section.test(page)) throw new Error(`docs/performance.md has no markers for ${name}`);
   writeFileSync(
     PAGE,
     page.replace(section, () => `<!-- bench:${name} -->\n${text}\n<!-- /bench:${name} -->`),

@@ -1,19 +1,19 @@
-// Processor time: on a shared machine the one thing that others cannot spoil.
+// CPU time of a server process, which other processes on the machine hardly affect.
 import { readFileSync } from "node:fs";
 import { load, type LoadOptions } from "./client.ts";
 
-/** What a process has used so far, in microseconds. */
+/** CPU time used by a process so far, in microseconds. */
 export function cpuMicros(pid: number): number {
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) * 10_000;
 }
 
-/** What one request costs the server. */
+/** CPU time of the server per request. */
 export async function microsIn(pid: number, options: LoadOptions, status: string): Promise<number> {
   const before = cpuMicros(pid);
   const { requests, statuses } = await load({ ...options, warmMs: 0 });
-  if (Object.keys(statuses).join() !== status) throw new Error(`answers were ${JSON.stringify(statuses)}`);
+  if (Object.keys(statuses).join() !== status) throw new Error(`the statuses were ${JSON.stringify(statuses)}`);
   return (cpuMicros(pid) - before) / requests;
 }
 

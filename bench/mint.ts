@@ -1,4 +1,4 @@
-/** What a mint asks for besides its project and its tenant, wherever one is measured. */
+/** The body of a mint except its project and tenant, the same in every benchmark. */
 export const MINT = {
   env: "live",
   name: "bench",

@@ -1,4 +1,4 @@
-// What a careful server without group commit does on PostgreSQL: the same statements for a mint, one transaction each.
+// A server without group commit on PostgreSQL: the same statements for a mint, in one transaction per request.
 import { randomBytes, randomUUID } from "node:crypto";
 import pg from "pg";
 
@@ -34,10 +34,10 @@ async function mint(client: pg.PoolClient): Promise<void> {
   await client.query("commit");
 }
 
-/** Mints a second at this many clients, each with a connection of its own. */
+/** Mints per second, with one connection per client. */
 export async function oneTransactionEach(url: string, clients: number): Promise<number> {
   const pool = new pg.Pool({ connectionString: url, max: clients });
-  pool.on("error", () => {}); // the scratch database is dropped while idle connections linger
+  pool.on("error", () => {}); // the scratch database is dropped while connections are idle
   await pool.query(SCHEMA);
   let made = 0;
   const until = performance.now() + 2_000;

@@ -1,4 +1,4 @@
-// What a request is made of: processor time of the server for requests that each do a little more than the one before.
+// The parts of a request: CPU time of the server for requests that each do a little more than the one before.
 import { bodyOf } from "./ratelimit.ts";
 import { microsEach } from "./micros.ts";
 import { interleave, startPeer, type Row } from "./report.ts";

@@ -1,4 +1,4 @@
-// A small line chart as SVG: one x axis in steps, one y axis from zero, a line a series. Readable without colour: every
+// A small line chart as SVG: x axis in steps, y axis from zero, one line per series. Readable without colour: every
 // line has its own dashes and its name at its end.
 
 export type Series = { name: string; values: readonly number[] };
@@ -14,7 +14,7 @@ const COLOURS = ["#0b5fff", "#b3261e", "#1b7f3b", "#7a3ea8"];
 const DASHES = ["", "7 4", "2 3", "10 3 2 3"];
 const LABEL_GAP = 14;
 
-/** The next round number above, so that the axis ends on one. */
+/** The next round number above, for the end of the axis. */
 function ceilingOf(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value || 1));
   return ([1, 2, 2.5, 5].find((step) => step * power >= value) ?? 10) * power;

@@ -1,5 +1,5 @@
-// ratelimit/check over HTTP (one rule, in-process counters, validation on) beside bare node:http that parses the same
-// body and answers one of the same size.
+// ratelimit/check over HTTP (one rule, in-process counters, validation) compared with bare node:http that parses the
+// same body and sends a response of the same size.
 import { startServer } from "../harness/processes/server.ts";
 import { startPeer, type Row } from "./report.ts";
 import { inTurns, perSecond, type Side } from "./turns.ts";

@@ -53,7 +53,7 @@ export async function startPeer(file: string): Promise<Started> {
   };
 }
 
-/** The median of some runs of each, interleaved so that a slow minute of the machine hits all of them. */
+/** The median of several runs of each, interleaved so that noise affects all of them. */
 export async function interleave<K extends string>(
   rounds: number,
   work: Record<K, () => Promise<number>>,

@@ -1,6 +1,6 @@
-// npm run bench -- scale-out [--write]: what each way to run Keyrack carries on this machine, side by side. All of it
-// (servers, PostgreSQL, Redis and the clients) shares one machine here, so two processes win only where cores are left;
-// with --write the table goes into docs/scale.md.
+// npm run bench -- scale-out [--write]: the throughput of each way to run Keyrack on this machine. Everything (servers,
+// PostgreSQL, Redis and the clients) shares one machine, so two processes win only where cores are idle; with --write
+// the table goes into docs/scale.md.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,13 +48,14 @@ async function asksOf(first: Running): Promise<World["asks"]> {
   };
 }
 
-/** Requests a second over all processes. */
+/** Requests per second over all processes. */
 async function measure({ urls, asks }: World, column: Column): Promise<number> {
   const { path, status, ...ask } = asks[column];
   const connections = CONNECTIONS / urls.length;
   const results = await Promise.all(urls.map((url) => load({ ...ask, url: url + path, connections, ...TIMES })));
   for (const { statuses } of results)
-    if (Object.keys(statuses).join() !== status) throw new Error(`${column}: answers were ${JSON.stringify(statuses)}`);
+    if (Object.keys(statuses).join() !== status)
+      throw new Error(`${column}: the statuses were ${JSON.stringify(statuses)}`);
   return results.reduce((sum, { perSecond }) => sum + perSecond, 0);
 }
 
@@ -80,7 +81,7 @@ async function withWay<T>(way: Way, work: (world: World) => Promise<T>): Promise
   });
 }
 
-/** The mints come last: they move the version the polls ask for. */
+/** Mints come last: they raise the policy version that the polls use. */
 async function sample(way: Way): Promise<number[]> {
   return withWay(way, async (world) => {
     const rates: number[] = [];
@@ -102,7 +103,7 @@ export async function scaleOut(conditions: () => string, write: boolean): Promis
   if (!write) return;
   const page = readFileSync(PAGE, "utf8");
   const section = /<!-- bench:scale-out -->[\s\S]*?<!-- \/bench:scale-out -->/;
-  if (!section.test(page)) throw new Error("docs/scale.md has no place for it");
+  if (!section.test(page)) throw new Error("docs/scale.md has no markers for scale-out");
   writeFileSync(
     PAGE,
     page.replace(section, () => `<!-- bench:scale-out -->\n${text}\n<!-- /bench:scale-out -->`),

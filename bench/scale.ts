@@ -1,4 +1,4 @@
-// Does a mint cost the same in a full house? Keys are put into the database directly, then minted over HTTP.
+// Does the cost of a mint depend on the number of keys? Keys are inserted directly, then minted over HTTP.
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +27,7 @@ async function makeWorld(dir: string): Promise<World> {
   return { bearer: secret_key.key, workspace_id: workspace.id, project_id: project.id, tenant_id: tenant.id };
 }
 
-/** Rows as minting would leave them, old to new. */
+/** Inserts rows as minting would, oldest first. */
 function fill(dir: string, world: World, count: number): void {
   const db = new Database(join(dir, "keyrack.db"));
   db.pragma("synchronous=OFF");
@@ -66,26 +66,26 @@ async function mintsPerSecond(dir: string, { bearer, project_id, tenant_id }: Wo
   return result.perSecond;
 }
 
-/** Microseconds a mint with so many keys in the house, the sizes taken in turn. */
+/** Microseconds per mint for each number of keys, interleaved. */
 export async function mintCosts(sizes: readonly number[]): Promise<number[]> {
-  const houses = sizes.map((count) => ({
+  const stores = sizes.map((count) => ({
     count,
     dir: mkdtempSync(join(tmpdir(), "keyrack-bench-")),
     rates: [] as number[],
   }));
   try {
     const worlds = new Map<string, World>();
-    for (const { dir, count } of houses) {
+    for (const { dir, count } of stores) {
       const world = await makeWorld(dir);
       fill(dir, world, count);
       worlds.set(dir, world);
     }
     for (let round = 0; round < ROUNDS; round++) {
-      for (const { dir, rates } of houses) rates.push(await mintsPerSecond(dir, worlds.get(dir) as World));
+      for (const { dir, rates } of stores) rates.push(await mintsPerSecond(dir, worlds.get(dir) as World));
     }
-    return houses.map(({ rates }) => 1e6 / median(rates));
+    return stores.map(({ rates }) => 1e6 / median(rates));
   } finally {
-    for (const { dir } of houses) rmSync(dir, { recursive: true, force: true });
+    for (const { dir } of stores) rmSync(dir, { recursive: true, force: true });
   }
 }
 

@@ -1,5 +1,5 @@
-// Start times and idle memory: the binary where it is built (npm run build), and the checkout.
-// A command is one that speaks HTTP to a running instance; its peer is `node -e 0` in the same round.
+// Start times and idle memory of the binary, if it is built (npm run build), and of the checkout.
+// A command is one that calls a running instance over HTTP; its peer is `node -e 0` in the same round.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp" };
 
 type Up = { line: string; ms: number; pid: number; end(): Promise<void> };
 
-/** Until the first line on stdout: the moment a server listens. */
+/** Waits for the first line on stdout: the server listens. */
 async function untilReady(file: string, args: string[]): Promise<Up> {
   const started = performance.now();
   const child = spawn(file, args, { env, stdio: ["ignore", "pipe", "ignore"] });
@@ -67,7 +67,7 @@ async function measure(name: "binary" | "checkout", keyrack: string, commandMax:
   const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
   const serve = ["serve", "--json", "--port", "0", "--data-dir", dir];
   try {
-    await readyMs(keyrack, serve); // the first start makes the database
+    await readyMs(keyrack, serve); // the first start creates the database
     const cold = await interleave(ROUNDS, {
       ours: () => readyMs(keyrack, serve),
       bare: () => readyMs(process.execPath, ["-e", BARE]),
@@ -79,7 +79,7 @@ async function measure(name: "binary" | "checkout", keyrack: string, commandMax:
       ours: () => commandMs(keyrack, ["project", "list", "--json"], client),
       bare: () => commandMs(process.execPath, ["-e", "0"]),
     });
-    await new Promise((resolve) => setTimeout(resolve, 2_000)); // idle: what the start left behind is collected
+    await new Promise((resolve) => setTimeout(resolve, 2_000)); // let garbage of the start be collected
     const rss = rssMb(up.pid);
     await up.end();
     return [

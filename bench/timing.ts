@@ -1,5 +1,5 @@
-// Does the time a log-in takes tell whether an address has an account? Known and unknown addresses in turn, wrong
-// passwords, the real cost of hashing, over HTTP; the medians must lie within five per cent of each other.
+// Does the duration of a login reveal whether an address has an account? Known and unknown addresses in turn, wrong
+// passwords, the real cost of hashing, over HTTP; the medians must be within five per cent of each other.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ export async function measureTiming(tries = TRIES): Promise<Timing> {
     const known: number[] = [];
     const unknown: number[] = [];
     for (let n = 0; n < tries; n++) {
-      // In turn, and each first half of the time: whatever else the machine does falls on both alike.
+      // Alternate which goes first, so that noise affects both alike.
       const first = n % 2 === 0;
       if (first) known.push(await tryMs(app, "known@example.com"));
       unknown.push(await tryMs(app, `nobody-${n}@example.com`));
@@ -61,7 +61,7 @@ export async function timing(): Promise<Row[]> {
       name: "timing/login",
       ours: known_ms,
       peer: unknown_ms,
-      // The slower to the quicker, whichever it is.
+      // The slower divided by the faster.
       ratio: Math.max(ratio, 1 / ratio),
       target: "<= 1.05",
       unit: "ms",

@@ -1,20 +1,20 @@
-// Two servers beside each other, asked in turns of a second: a machine that is slow for a while is slow for both, so what is
-// compared is what was measured a second apart.
+// Two servers measured in alternating slices of one second: noise affects both, and the ratio compares neighbouring
+// slices.
 import { load, type LoadOptions } from "./client.ts";
 import { median } from "./report.ts";
 
-/** A started server, and how it is measured. */
+/** A running server and how to measure it. */
 export type Side = { measure(times: Times): Promise<number>; end(): Promise<unknown> };
 export type Times = { warmMs: number; forMs: number };
 
 export type Pair = { ours: number; peer: number; ratio: number };
 
-/** Fresh processes: long-lived ones differ by a fifth for the same handler. */
+/** New processes each round: two processes differ by up to a fifth for the same handler. */
 const ROUNDS = 3;
 const TURNS = 8;
-/** A server that has just started is not what a vendor runs: both get the same time to get warm. */
+/** Both servers get the same warm-up. */
 const WARM: Times = { warmMs: 0, forMs: 5_000 };
-/** The client is a new process each time, and gets warm too. */
+/** The client is a new process each time and is warmed up too. */
 const TURN: Times = { warmMs: 500, forMs: 1_000 };
 
 export async function inTurns(start: Record<"ours" | "peer", () => Promise<Side>>): Promise<Pair> {
@@ -38,10 +38,10 @@ export async function inTurns(start: Record<"ours" | "peer", () => Promise<Side>
 /** For a server that is measured alone. */
 const ALONE: Times = { warmMs: 6_000, forMs: 3_000 };
 
-/** Answers a second; each must have this status. */
+/** Responses per second; each must have this status. */
 export async function perSecond(options: LoadOptions, status: string): Promise<number> {
   const result = await load({ ...ALONE, ...options });
   if (Object.keys(result.statuses).join() !== status)
-    throw new Error(`answers were ${JSON.stringify(result.statuses)}`);
+    throw new Error(`the statuses were ${JSON.stringify(result.statuses)}`);
   return result.perSecond;
 }

@@ -1,5 +1,5 @@
-// The vendor plane: durable mints over HTTP beside h3's own echo and better-auth's create, reads beside h3's tiny GET,
-// and the group commit on PostgreSQL beside one transaction a request.
+// The vendor plane: durable mints over HTTP compared with h3's echo and better-auth's create, reads with h3's tiny GET,
+// and the group commit on PostgreSQL with one transaction per request.
 import { createRequire } from "node:module";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -49,7 +49,7 @@ export const mintLoad = ({ url, bearer, mintBody }: World): LoadOptions => ({
   body: mintBody,
 });
 
-/** A fresh process a sample: long-lived ones differ by a fifth for the same handler. */
+/** A new process per sample: two processes differ by up to a fifth for the same handler. */
 export async function onKeyrack(args: string[], work: (world: World) => Promise<number>): Promise<number> {
   const server = await startServer(["--ephemeral", "--seed", ...args]);
   try {
@@ -83,7 +83,7 @@ export async function readLoad(world: World): Promise<LoadOptions> {
 
 const readKey = async (world: World): Promise<number> => perSecond(await readLoad(world), "200");
 
-/** better-auth's own create on SQLite with WAL and synchronous=FULL, called in process: no HTTP to pay for. */
+/** better-auth's create on SQLite with WAL and synchronous=FULL, called in process, without HTTP. */
 async function betterAuthCreate(): Promise<number> {
   const peers = createRequire(new URL("./peers/package.json", import.meta.url));
   const module = async (name: string) =>

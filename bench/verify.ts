@@ -1,5 +1,6 @@
-// Verification in the vendor's process: the public verify() with every check on, beside the floor, the idiomatic way and
-// the peers, all in one interleaved run; then what a million keys cost in memory, a delta and a load.
+// Verification in the vendor's process: the public verify() with every check, compared with the floor, a
+// straightforward implementation and the peers, interleaved in one run; then memory, a delta and loading with up to a
+// million keys.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +15,7 @@ import { floor, idiomatic, type Variant } from "./verify/variants.ts";
 import { deltaOf, entryOf, holding, mint, pagesOf, PROJECT, tenantsFor } from "./verify/world.ts";
 
 const SIZES = ["1e4", "1e5", "1e6"] as const;
-// Short turns, many of them: a turn fits into the time a busy machine leaves one process alone.
+// Many short turns: a turn fits into one scheduler time slice.
 const TURNS = 1200;
 const CALLS = 250;
 const NEEDS = ["orders:read"];
@@ -38,7 +39,7 @@ function row(name: RowName, ours: number, peer: number, target: string, unit: st
   return { name, ours, peer, ratio: ours / peer, target, unit };
 }
 
-/** The ratio is the median over neighbouring turns, so that a slow second of the machine is in both of its sides. */
+/** The ratio is the median over neighbouring turns, so that noise affects both sides. */
 function against(name: RowName, ours: readonly number[], peer: readonly number[], target: string): Row {
   const ratio = median(ours.map((ns, i) => ns / (peer[i] ?? Number.NaN)));
   return { name, ours: median(ours), peer: median(peer), ratio, target, unit: "ns" };
@@ -48,7 +49,7 @@ async function turnsAt(size: number) {
   const keys = Array.from({ length: size }, mint);
   const keyrack = await holding(pagesOf(keys));
   const order = shuffled(keys);
-  // Each from the text it would have at hand: the key as `x-api-key` brings it, the others the whole header.
+  // Each gets the text it would have: ours the key from `x-api-key`, the others the whole header.
   const texts = order.map((key) => Buffer.from(key).toString("latin1"));
   const headers = order.map((key) => Buffer.from(`Bearer ${key}`).toString("latin1"));
   const variants = {
@@ -61,7 +62,7 @@ async function turnsAt(size: number) {
   let from = 0;
   for (let turn = 0; turn < TURNS; turn++) {
     for (const name of Object.keys(variants) as (keyof typeof variants)[]) {
-      // Every turn takes other keys, so that no cache knows them.
+      // Every turn uses other keys, so that none is in a CPU cache.
       const ns = timed(variants[name].run, variants[name].texts, from);
       from = (from + CALLS) % size;
       if (turn >= TURNS / 4) seen[name].push(ns);
@@ -76,7 +77,7 @@ function publicVerify(keyrack: Keyrack): Variant {
   return (key) => keyrack.verify(key, options).ok;
 }
 
-/** Nanoseconds a call, over keys in random order. */
+/** Nanoseconds per call, over keys in random order. */
 function timed(variant: Variant, texts: readonly string[], from: number): number {
   let good = 0;
   const began = process.hrtime.bigint();
@@ -86,7 +87,7 @@ function timed(variant: Variant, texts: readonly string[], from: number): number
   return ns;
 }
 
-/** The peers, one key each, in turns with verify() over 1e5. */
+/** The peers with one key each, in turns with verify() at 1e5 keys. */
 async function beside(): Promise<Row[]> {
   const keys = Array.from({ length: 1e5 }, mint);
   const keyrack = await holding(pagesOf(keys));
@@ -96,7 +97,7 @@ async function beside(): Promise<Row[]> {
   const turns = async (peer: Peer | null, calls: number) => {
     const seen = { ours: [] as number[], peer: [] as number[] };
     for (let turn = 0; turn < (peer ? 60 : 0); turn++) {
-      // Long turns here: a peer's work leaves the caches to itself, and the rate meant is that of a busy API.
+      // Long turns: a peer evicts the CPU caches, and the rate to measure is that of a busy API.
       const long = Array.from({ length: 20 }, (_, i) => timed(run, texts, ((turn * 20 + i) * CALLS) % 1e5));
       seen.ours.push(median(long));
       const began = process.hrtime.bigint();
@@ -138,7 +139,7 @@ function memory(): Row[] {
   }
 }
 
-/** One key's change: its cost must not depend on how many keys there are. */
+/** The cost of one change must not depend on the number of keys. */
 function deltas(): Row[] {
   const cost = (size: number): number => {
     const policy = policyOf(Array.from({ length: size }, mint));
@@ -184,7 +185,7 @@ function lasting(work: () => unknown): number {
   return performance.now() - began;
 }
 
-/** A fixed shuffle: the order must be random, not different each time. */
+/** A deterministic shuffle. */
 function shuffled(all: readonly string[]): string[] {
   const values = [...all];
   let seed = 12_345;

@@ -1,4 +1,4 @@
-// The limit of the hot endpoints: node:http alone, answering a GET with 304 and a POST with its own body.
+// The limit of the hot endpoints: bare node:http that responds to a GET with 304 and to a POST with its own body.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -17,5 +17,5 @@ const server = createServer((req, res) => {
   });
 });
 server.listen(0, "127.0.0.1", () => {
-  console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}/#${process.pid}`); // the pid, to read its cost by
+  console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}/#${process.pid}`); // the process id, to read its CPU time
 });

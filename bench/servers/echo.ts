@@ -1,4 +1,4 @@
-// The limit of ratelimit/check: bare node:http that reads a JSON body and answers one of a check's size.
+// The limit of ratelimit/check: bare node:http that reads a JSON body and sends a response of a check's size.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 

@@ -1,4 +1,4 @@
-// The peer of ordinary endpoints: h3's own POST echo and tiny GET on node:http, as its documentation would write them.
+// The peer of ordinary endpoints: h3's POST echo and tiny GET on node:http, as in its documentation.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { H3 } from "h3";

@@ -1,5 +1,5 @@
-// The limit of a mint on SQLite: bare node:http that writes the rows of a mint into the same tables, in groups, and answers
-// when they are on disk. No credential, no validation, no secret, no chain of hashes: what is left is HTTP and SQLite.
+// The limit of a mint on SQLite: bare node:http that writes the rows of a mint into the same tables, in groups, and
+// responds when they are on disk. Without credential, validation, secret and hash chain only HTTP and SQLite are left.
 import { hash as digest, randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
@@ -15,13 +15,13 @@ import { MINT } from "../mint.ts";
 type Cells = Record<string, string | number | null>;
 
 const GROUP_MAX = 200;
-/** As often as Keyrack moves its pages over. */
+/** As often as Keyrack checkpoints. */
 const CHECKPOINT_GROUPS = 200;
 
 const dir = mkdtempSync(join(tmpdir(), "keyrack-bench-"));
 const file = join(dir, "keyrack.db");
 
-/** One mint by Keyrack itself: its rows are what is written again and again. */
+/** One mint by Keyrack itself: a template for the rows to write. */
 async function mintOnce(): Promise<string> {
   const { app, call } = await startLocalInstance({ target: { kind: "sqlite", file }, dir });
   const made = await call(app.bootstrap.token, "POST /v1/workspaces", { name: "Bench", slug: "bench" });

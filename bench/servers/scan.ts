@@ -1,4 +1,4 @@
-// The limit of a snapshot: reading the columns it tells of, row by row, and doing nothing with them. Prints milliseconds.
+// The limit of a snapshot: reads its columns row by row and does nothing with them. Prints milliseconds.
 import Database from "better-sqlite3";
 
 const db = new Database(process.argv[2] ?? "", { readonly: true });

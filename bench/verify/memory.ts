@@ -1,5 +1,5 @@
-// The resident memory that a policy of N keys adds, for each key. `write DIR N` makes the pages; `load DIR`, a process of
-// its own with --expose-gc, reads them: what making them costs must not be counted, what reading them leaves must.
+// The memory of a policy, per key. `write DIR N` writes the pages of N keys; `load DIR`, in its own process with
+// --expose-gc, loads them, so that only the memory of loading is counted.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SnapshotLoader } from "../../src/kernel/policy/loader.ts";
@@ -12,7 +12,7 @@ if (verb === "write") {
   let page = 0;
   for (const text of pagesOf(keys)) writeFileSync(join(dir, String(page++).padStart(6, "0")), text);
 } else {
-  // Read and parsed once for nothing: the engine keeps some of that memory, whoever reads.
+  // Read and parse once before: the engine keeps some of that memory in any case.
   const files = readdirSync(dir).toSorted();
   for (const file of files) JSON.parse(readFileSync(join(dir, file), "utf8"));
   const before = await settled();
@@ -33,7 +33,7 @@ function load(files: readonly string[]) {
   return (loader as SnapshotLoader).finish();
 }
 
-/** Collected, swept and given back: the engine does the last two in its own time. */
+/** After garbage collection; the engine sweeps and releases memory with a delay. */
 async function settled(): Promise<NodeJS.MemoryUsage> {
   for (let i = 0; i < 8; i++) {
     (globalThis as { gc?: () => void }).gc?.();

@@ -1,4 +1,4 @@
-// The peers' own way to check a key, in process, where bench/peers is installed; null where it is not.
+// The peers' key checks, called in process; null when bench/peers is not installed.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -22,7 +22,7 @@ async function peer(name: string): Promise<Module | null> {
   }
 }
 
-/** A peer with one key of its own. `check` verifies it once. */
+/** A peer with one key. `check` verifies it once. */
 export type Peer = { check(): unknown; close(): void };
 
 export async function prefixedApiKey(): Promise<Peer | null> {
@@ -34,7 +34,7 @@ export async function prefixedApiKey(): Promise<Peer | null> {
   return { check: () => good(check(made.token, made.longTokenHash)), close: () => {} };
 }
 
-/** On SQLite with WAL+NORMAL, or wholly in memory. Its own rate limit is off: verify() counts nothing either. */
+/** On SQLite with WAL+NORMAL, or in memory. Its rate limit is off: verify() counts nothing either. */
 export async function betterAuth(kind: "wal-normal" | "memory"): Promise<Peer | null> {
   const [core, plugin] = [await peer("better-auth"), await peer("@better-auth/api-key")];
   const [migration, memory] = [await peer("better-auth/db/migration"), await peer("better-auth/adapters/memory")];
@@ -69,7 +69,7 @@ function good(valid: unknown): void {
   if (valid !== true) throw new Error("a peer refused its own key");
 }
 
-/** Not for the memory adapter: better-auth ends the process when it is asked to migrate one. */
+/** Not for the memory adapter: better-auth ends the process when asked to migrate it. */
 async function migrated(migration: Module, auth: Auth): Promise<void> {
   const plan = (await migration["getMigrations"]?.(auth.options)) as { runMigrations(): Promise<void> } | undefined;
   await plan?.runMigrations();

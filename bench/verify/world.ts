@@ -1,5 +1,5 @@
-// Keys and a policy of any size for the verification benchmark, and a library instance that holds it. The policy comes
-// through the library's own feed client from answers made here, so what is measured is what a vendor runs.
+// Keys and a policy of any size for the verification benchmark, and an SDK instance that has it. The policy comes
+// through the SDK's own feed client from responses made here, so the measured code is what a vendor runs.
 import { hash, randomBytes, randomUUID } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { KeyEntry } from "../../src/kernel/policy/policy.ts";
@@ -20,7 +20,7 @@ export function mint(): string {
   return head + crc32(head).toString(16).padStart(8, "0");
 }
 
-/** Twelve attributes with the ids, a third of the keys with an expiry, three keys a tenant. */
+/** Twelve attributes with the ids; a third of the keys expire; three keys per tenant. */
 export function entryOf(key: string, i: number, tenants: readonly string[]): KeyEntry {
   return {
     key_id: randomUUID(),
@@ -55,7 +55,7 @@ export function deltaOf(since: number, change: KeyEntry): object {
   return { ...head, version: since + 1, project_deleted: false, changes: [{ change: "upsert", ...change }] };
 }
 
-/** A library instance that has read these pages. Its polls after that wait for ever. */
+/** An SDK instance that has loaded these pages. Its later polls wait for ever. */
 export async function holding(pages: Iterable<string>): Promise<Keyrack> {
   const next = pages[Symbol.iterator]();
   const never = new Promise<Response>(() => {});
