@@ -38,15 +38,15 @@ export async function requestReset({ services, from }: Ctx<AnonymousActor>, emai
 
 export type ResetConsume = { token: string; password: string };
 
-export async function consumeReset(ctx: Ctx<AnonymousActor>, want: ResetConsume) {
+export async function consumeReset(ctx: Ctx<AnonymousActor>, input: ResetConsume) {
   const { services, from } = ctx;
-  const { user_id } = await liveToken(ctx, services.store.read, want.token, "password_reset");
+  const { user_id } = await liveToken(ctx, services.store.read, input.token, "password_reset");
   const { email, email_key } = await liveUser(services.store.read, user_id);
-  checkNewPassword(services, want.password, { email });
-  const password_phc = await services.passwords.hash(want.password);
+  checkNewPassword(services, input.password, { email });
+  const password_phc = await services.passwords.hash(input.password);
   const asUser: Ctx = { services, actor: { kind: "user", user_id }, from };
   await mutate(asUser, { workspace_id: null }, async (tx) => {
-    await liveToken(ctx, tx, want.token, "password_reset");
+    await liveToken(ctx, tx, input.token, "password_reset");
     const now = services.clock.now();
     await endTokens.run(tx, { user_id, purpose: "password_reset", now });
     await setPassword.run(tx, { id: user_id, password_phc, now });

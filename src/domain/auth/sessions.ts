@@ -32,25 +32,25 @@ export type LogIn = { email: string; password: string; workspace_id?: string | u
 /** The stored hash changed between the check and the commit: by a reset, or because another log-in rehashed it. */
 class PasswordChanged extends Error {}
 
-export async function logIn(ctx: Ctx<AnonymousActor>, want: LogIn) {
+export async function logIn(ctx: Ctx<AnonymousActor>, input: LogIn) {
   const { services, from } = ctx;
-  const email_key = normalizeEmail(want.email);
+  const email_key = normalizeEmail(input.email);
   for (let tries = 1; ; tries++) {
     const user = await userByEmailKey.first(services.store.read, { email_key });
-    const subject = { email_key, phc: user?.password_phc ?? null, password: want.password, from };
+    const subject = { email_key, phc: user?.password_phc ?? null, password: input.password, from };
     const attempt = await checkPasswordThrottled(services, subject, "invalid_credentials");
     if (!user) throw fail("invalid_credentials");
     try {
-      return await openSession(ctx, user, want, attempt);
+      return await openSession(ctx, user, input, attempt);
     } catch (error) {
       if (!(error instanceof PasswordChanged) || tries > 1) throw error;
     }
   }
 }
 
-async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, want: LogIn, attempt: LoginAttempt) {
+async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, input: LogIn, attempt: LoginAttempt) {
   const { services, from } = ctx;
-  const password_phc = await rehashIfStale(services, user.password_phc, want.password);
+  const password_phc = await rehashIfStale(services, user.password_phc, input.password);
   return retryOnHashCollision(async () => {
     const minted = mint("session");
     const row = newSession(services, user.id, minted.stored);
@@ -59,7 +59,7 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, want: LogIn,
       const current = await userById.first(tx, { id: user.id });
       if (!current || current.password_phc !== user.password_phc) throw new PasswordChanged();
       const memberships = await membershipsOfUser.all(tx, { user_id: user.id });
-      row.active_workspace_id = chooseWorkspace(memberships, want.workspace_id, current.last_workspace_id);
+      row.active_workspace_id = chooseWorkspace(memberships, input.workspace_id, current.last_workspace_id);
       const ended = await endOldestSessions(tx, user.id, row.created_at);
       await insertSession.run(tx, row);
       const last_workspace_id = row.active_workspace_id ?? current.last_workspace_id;

@@ -36,18 +36,18 @@ export async function liveUser(on: Reader, id: string): Promise<UserRow> {
 
 export type SignUp = { email: string; password: string; name?: string | undefined };
 
-export async function signUp(ctx: Ctx<AnonymousActor>, want: SignUp) {
+export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   const { services } = ctx;
-  checkNewPassword(services, want.password, { email: want.email });
-  const email_key = normalizeEmail(want.email);
+  checkNewPassword(services, input.password, { email: input.email });
+  const email_key = normalizeEmail(input.email);
   // Hashed even when not needed: the response time must not reveal whether the account exists.
-  const password_phc = await services.passwords.hash(want.password);
+  const password_phc = await services.passwords.hash(input.password);
   const mailed = !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key));
   const known = await userByEmailKey.first(services.store.read, { email_key });
-  const created = !known && (await createUser(ctx, { ...want, email_key, password_phc }, mailed));
+  const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, mailed));
   if (!created && mailed) await mailAccountOwner(services, email_key);
   services.mail.wake();
-  return { object: "signup" as const, email: want.email, accepted: true as const };
+  return { object: "signup" as const, email: input.email, accepted: true as const };
 }
 
 class AddressTaken extends Error {}
@@ -60,17 +60,17 @@ function onAddressConflict(target: string): undefined {
 /** False when another request took the address in the meantime. */
 async function createUser(
   { services, from }: Ctx,
-  want: SignUp & Pick<UserRow, "email_key" | "password_phc">,
+  input: SignUp & Pick<UserRow, "email_key" | "password_phc">,
   mailed: boolean,
 ): Promise<boolean> {
   const now = services.clock.now();
   const row: UserRow = {
     id: services.newId(),
-    email: want.email,
-    email_key: want.email_key,
+    email: input.email,
+    email_key: input.email_key,
     email_verified_at: null,
-    name: want.name ?? null,
-    password_phc: want.password_phc,
+    name: input.name ?? null,
+    password_phc: input.password_phc,
     last_workspace_id: null,
     created_at: now,
     updated_at: now,
@@ -139,16 +139,16 @@ export function renameMe(ctx: Ctx<SessionActor>, name: string | null) {
 export type PasswordChange = { current_password: string; password: string };
 
 /** Requires the current password; ends all other sessions of the person. */
-export async function changePassword(ctx: Ctx<SessionActor>, want: PasswordChange) {
+export async function changePassword(ctx: Ctx<SessionActor>, input: PasswordChange) {
   const { services, actor, from } = ctx;
   const { read } = services.store;
   const user = await liveUser(read, actor.user_id);
   const { email_key, password_phc: phc } = user;
-  const subject = { email_key, phc, password: want.current_password, from };
+  const subject = { email_key, phc, password: input.current_password, from };
   await checkPasswordThrottled(services, subject, "wrong_current_password");
   const words = (await membershipsOfUser.all(read, { user_id: user.id })).flatMap(({ name, slug }) => [name, slug]);
-  checkNewPassword(services, want.password, { email: user.email, words });
-  const password_phc = await services.passwords.hash(want.password);
+  checkNewPassword(services, input.password, { email: user.email, words });
+  const password_phc = await services.passwords.hash(input.password);
   await mutate(ctx, { workspace_id: null }, async (tx) => {
     const current = await liveUser(tx, user.id);
     if (current.password_phc !== phc) throw fail("wrong_current_password");

@@ -50,10 +50,10 @@ export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revok
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
 
 /** No expiry, the default limits of the project, and at most the scopes that the token grants. */
-export async function createEmbedKey(ctx: Ctx<EmbedActor>, want: NewEmbedKey) {
+export async function createEmbedKey(ctx: Ctx<EmbedActor>, input: NewEmbedKey) {
   const { project_id, tenant_id, env } = ctx.actor;
-  requireGrantable(ctx.actor, want.scopes ?? []);
-  return withoutMeta(await orInvalidToken(() => createKey(ctx, { ...want, project_id, tenant_id, env })));
+  requireGrantable(ctx.actor, input.scopes ?? []);
+  return withoutMeta(await orInvalidToken(() => createKey(ctx, { ...input, project_id, tenant_id, env })));
 }
 
 export async function rotateEmbedKey(ctx: Ctx<EmbedActor>, id: string, overlap_hours: number) {

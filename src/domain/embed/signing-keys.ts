@@ -101,10 +101,10 @@ export type Rotation = {
 };
 
 /** Promotes the standby and publishes a new one. */
-export async function rotateSigningKey(ctx: Ctx, want: Rotation = {}): Promise<SigningKeyView[]> {
+export async function rotateSigningKey(ctx: Ctx, input: Rotation = {}): Promise<SigningKeyView[]> {
   const { services } = ctx;
   const replace =
-    want.kid ?? signingRow(await usableSigningKeys.all(services.store.read, EMBED), services.clock.now())?.kid;
+    input.kid ?? signingRow(await usableSigningKeys.all(services.store.read, EMBED), services.clock.now())?.kid;
   const newStandby = newSigningKeyRow(services, "embed", null);
   await mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = services.clock.now();
@@ -113,16 +113,16 @@ export async function rotateSigningKey(ctx: Ctx, want: Rotation = {}): Promise<S
     const next = rows.find((row) => row.active_from !== null && row.active_from > now && row.id !== old?.id);
     const standby = rows.find((row) => row.active_from === null);
     const successor = next ?? standby;
-    if (!old || !successor || old.kid !== replace || (next && !want.compromised)) return unchanged(undefined);
-    const active_from = want.compromised ? now : Math.max(now, successor.published_at + PUBLISH_MS);
+    if (!old || !successor || old.kid !== replace || (next && !input.compromised)) return unchanged(undefined);
+    const active_from = input.compromised ? now : Math.max(now, successor.published_at + PUBLISH_MS);
     await updateSigningKeyTimes.run(tx, { ...successor, active_from, retired_at: null, removed_at: null });
-    if (want.compromised) await removeAllExcept(tx, rows, [successor.id, standby?.id], now);
+    if (input.compromised) await removeAllExcept(tx, rows, [successor.id, standby?.id], now);
     else await updateSigningKeyTimes.run(tx, { ...old, retired_at: active_from, removed_at: active_from + PUBLISH_MS });
     if (successor === standby) await insertSigningKey.run(tx, newStandby);
     const payload = {
       kid: successor.kid,
       previous_kid: old.kid,
-      compromised: want.compromised === true,
+      compromised: input.compromised === true,
       active_from: formatTimestamp(active_from),
     };
     return { value: undefined, events: [{ action: "signing_key.rotated", target_id: successor.id, payload }] };

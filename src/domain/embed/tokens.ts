@@ -34,13 +34,13 @@ export type NewEmbedToken = {
 };
 
 /** Writes nothing: no audit row, no lock. */
-export async function mintEmbedToken(ctx: Ctx<SecretKeyActor>, want: NewEmbedToken) {
+export async function mintEmbedToken(ctx: Ctx<SecretKeyActor>, input: NewEmbedToken) {
   const { services, actor } = ctx;
-  requireEnvAccess(actor, want.env);
+  requireEnvAccess(actor, input.env);
   const { read } = services.store;
-  const project = await liveProject(read, actor.workspace_id, want.project_id);
-  const tenant = await liveTenant(read, actor.workspace_id, want.tenant_id);
-  const audience = await audienceFor(services, actor.workspace_id, want.origins);
+  const project = await liveProject(read, actor.workspace_id, input.project_id);
+  const tenant = await liveTenant(read, actor.workspace_id, input.tenant_id);
+  const audience = await audienceFor(services, actor.workspace_id, input.origins);
   const signer = await loadEmbedSigner(services);
   if (!signer) throw fail("unavailable", { retryAfterSeconds: 5 });
   const iat = Math.floor(services.clock.now() / 1000);
@@ -54,10 +54,10 @@ export async function mintEmbedToken(ctx: Ctx<SecretKeyActor>, want: NewEmbedTok
     exp: iat + LIFE_S,
     wid: actor.workspace_id,
     pid: project.id,
-    env: want.env,
+    env: input.env,
     ext: tenant.external_id,
     epoch: tenant.embed_epoch,
-    scopes: want.scopes,
+    scopes: input.scopes,
   };
   const header = { alg: EMBED_ALG, kid: signer.kid, typ: EMBED_TYP };
   const token = await new SignJWT(claims).setProtectedHeader(header).sign(signer.key);

@@ -72,7 +72,7 @@ export async function backupState(services: Services): Promise<BackupState | und
   }
 }
 
-/** A backup counts only while a restore test of the last eight days has passed. */
+/** Degraded when backups fail or are overdue, or when the last restore test failed or is older than eight days. */
 export function backupHealth(
   { settings, clock }: Services,
   { lastSuccessAt, restoreTest, failing }: BackupState,

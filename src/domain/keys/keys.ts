@@ -37,24 +37,24 @@ export type NewKey = {
 
 type KeyManager = Ctx<Vendor | EmbedActor>;
 
-export function createKey(ctx: KeyManager, want: NewKey): Promise<WithKey<ApiKey>> {
-  requireEnvAccess(ctx.actor, want.env);
-  requireFuture(ctx, want.expires_at);
+export function createKey(ctx: KeyManager, input: NewKey): Promise<WithKey<ApiKey>> {
+  requireEnvAccess(ctx.actor, input.env);
+  requireFuture(ctx, input.expires_at);
   const { actor } = ctx;
   const { workspace_id } = actor;
   const embed = actor.kind === "embed_token" ? actor : null;
   return retryOnHashCollision(() => {
-    const minted = mint("api_key", want.env); // before the transaction, which occupies the only writer
+    const minted = mint("api_key", input.env); // before the transaction, which occupies the only writer
     return mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
       const [project, tenant] = await Promise.all([
-        liveProject(tx, workspace_id, want.project_id),
-        liveTenant(tx, workspace_id, want.tenant_id),
+        liveProject(tx, workspace_id, input.project_id),
+        liveTenant(tx, workspace_id, input.tenant_id),
       ]);
       if (embed) await requireKeyQuota(tx, embed, ctx.services.clock.now());
       const policy_version = await tx.bump(project.id);
-      const row = newKeyRow(ctx, want, minted.stored, { project, tenant, policy_version });
-      await insertKey.insertDeferred(tx, row);
-      return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row, want.scopes ?? [])] };
+      const row = newKeyRow(ctx, input, minted.stored, { project, tenant, policy_version });
+      await insertKey.insertDeferred(tx, row); // bench: vendor/mint
+      return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row, input.scopes ?? [])] };
     });
   });
 }
@@ -119,6 +119,7 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   return listOf(await listKeyRows(read, { ...query, workspace_id, env, after }), query.limit, viewKey);
 }
 
+/** Returns without a promise on SQLite. bench: vendor/get-by-id */
 export function showKey({ services, actor }: Ctx<Vendor>, id: string): MaybePromise<ApiKey> {
   const found = keyById.firstMemoized(services.store.read, { workspace_id: actor.workspace_id, id });
   return thenMaybe(found, (row) => viewKey(requireReadable(actor, row, "key_not_found")));

@@ -66,16 +66,16 @@ export function secretKeyCreated({ id, env, display_prefix, name }: SecretKeyRow
   return { action: "secret_key.created", target_id: id, payload: { env, display_prefix, name } };
 }
 
-export async function createSecretKey(ctx: Ctx<Vendor>, want: NewSecretKey): Promise<WithKey<SecretKey>> {
-  requireEnvAccess(ctx.actor, want.env);
-  if (want.expires_at !== undefined && want.expires_at <= ctx.services.clock.now()) {
+export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Promise<WithKey<SecretKey>> {
+  requireEnvAccess(ctx.actor, input.env);
+  if (input.expires_at !== undefined && input.expires_at <= ctx.services.clock.now()) {
     throw failField("invalid_body", "expires_at", "must be in the future");
   }
   const { workspace_id } = ctx.actor;
-  const made = await retryOnHashCollision(() => {
-    const minted = mint("secret_key", want.env);
+  const created = await retryOnHashCollision(() => {
+    const minted = mint("secret_key", input.env);
     const owner_scope = hasOwnerScope(ctx.actor);
-    const row = newSecretKeyRow(ctx, { ...want, ...minted.stored, workspace_id, owner_scope });
+    const row = newSecretKeyRow(ctx, { ...input, ...minted.stored, workspace_id, owner_scope });
     return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const [count] = await countSecretKeys.all(tx, { workspace_id });
       if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw fail("quota_reached");
@@ -84,11 +84,11 @@ export async function createSecretKey(ctx: Ctx<Vendor>, want: NewSecretKey): Pro
     });
   });
   if (ctx.actor.kind === "session") {
-    const { id: secret_key_id, display_prefix } = made;
-    const line = { workspace_id, user_id: ctx.actor.user_id, secret_key_id, display_prefix, ...ctx.from };
-    ctx.services.log.info("secret key minted by a person", line);
+    const { id: secret_key_id, display_prefix } = created;
+    const fields = { workspace_id, user_id: ctx.actor.user_id, secret_key_id, display_prefix, ...ctx.from };
+    ctx.services.log.info("secret key minted by a person", fields);
   }
-  return made;
+  return created;
 }
 
 export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {

@@ -62,10 +62,10 @@ function scopeOf({ actor }: Machine, { env, scope_hash }: RecordName): ClaimScop
 
 export type NewClaim = RecordName & { fingerprint: string; ttl_ms?: number | undefined };
 
-export async function claim(ctx: Machine, want: NewClaim) {
-  const scope = scopeOf(ctx, want);
+export async function claim(ctx: Machine, input: NewClaim) {
+  const scope = scopeOf(ctx, input);
   const lock_token = randomBytes(TOKEN_BYTES).toString("base64url");
-  const { fingerprint, ttl_ms = TTL_MS_DEFAULT } = want;
+  const { fingerprint, ttl_ms = TTL_MS_DEFAULT } = input;
   const claimed = await ctx.services.claims.claim(scope, { fingerprint, ttl_ms, token_hash: sha256Hex(lock_token) });
   const base = {
     object: "idempotency_claim" as const,
@@ -101,15 +101,15 @@ export type NewCompletion = RecordName & {
   ttl_ms?: number | undefined;
 };
 
-export async function complete(ctx: Machine, want: NewCompletion) {
-  const scope = scopeOf(ctx, want);
-  const headers = replayableHeaders(want.headers);
-  const body = want.body === null ? null : Buffer.from(want.body, "base64");
+export async function complete(ctx: Machine, input: NewCompletion) {
+  const scope = scopeOf(ctx, input);
+  const headers = replayableHeaders(input.headers);
+  const body = input.body === null ? null : Buffer.from(input.body, "base64");
   const fits = body !== null && body.length <= BODY_BYTES_MAX;
   const { outcome, body_stored } = await ctx.services.claims.complete(scope, {
-    token_hash: sha256Hex(want.lock_token),
-    status: want.status,
-    ttl_ms: want.ttl_ms ?? null,
+    token_hash: sha256Hex(input.lock_token),
+    status: input.status,
+    ttl_ms: input.ttl_ms ?? null,
     sealed_full: fits ? sealResponse(ctx.services.vault, scope, headers, body) : null,
     sealed_without_body: sealResponse(ctx.services.vault, scope, headers, null),
   });
@@ -118,12 +118,12 @@ export async function complete(ctx: Machine, want: NewCompletion) {
 
 type HeldClaim = RecordName & { lock_token: string };
 
-export async function release(ctx: Machine, want: HeldClaim) {
-  return recordResult(await ctx.services.claims.release(scopeOf(ctx, want), sha256Hex(want.lock_token)));
+export async function release(ctx: Machine, input: HeldClaim) {
+  return recordResult(await ctx.services.claims.release(scopeOf(ctx, input), sha256Hex(input.lock_token)));
 }
 
-export async function heartbeat(ctx: Machine, want: HeldClaim) {
-  return recordResult(await ctx.services.claims.heartbeat(scopeOf(ctx, want), sha256Hex(want.lock_token)));
+export async function heartbeat(ctx: Machine, input: HeldClaim) {
+  return recordResult(await ctx.services.claims.heartbeat(scopeOf(ctx, input), sha256Hex(input.lock_token)));
 }
 
 function recordResult(outcome: RecordOutcome) {
@@ -147,10 +147,10 @@ const NOT_REPLAYED = new Set([
 
 function replayableHeaders(headers: Headers): Headers {
   const entries = Object.entries(headers);
-  const named = entries
+  const connectionHeaders = entries
     .filter(([name]) => name.toLowerCase() === "connection")
     .flatMap(([, value]) => value.split(","));
-  const dropped = new Set([...NOT_REPLAYED, ...named.map((name) => name.trim().toLowerCase())]);
+  const dropped = new Set([...NOT_REPLAYED, ...connectionHeaders.map((name) => name.trim().toLowerCase())]);
   return Object.fromEntries(entries.filter(([name]) => !dropped.has(name.toLowerCase())));
 }
 

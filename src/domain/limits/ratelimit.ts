@@ -12,9 +12,9 @@ const FLUSH_ROWS_MAX = 5_000;
 type Machine = Ctx<SecretKeyActor>;
 
 /** Returns without a promise when the counters are in process. bench: ratelimit/check */
-export function checkLimits({ services, actor }: Machine, want: Omit<CheckRequest, "workspace_id">) {
-  requireEnvAccess(actor, want.env);
-  const { project_id, env, key_id, tenant_id, cost, limits } = want; // a spread costs more than the check
+export function checkLimits({ services, actor }: Machine, input: Omit<CheckRequest, "workspace_id">) {
+  requireEnvAccess(actor, input.env);
+  const { project_id, env, key_id, tenant_id, cost, limits } = input; // a spread costs more than the check
   const { workspace_id } = actor;
   const verdict = services.counters.counter.check({ workspace_id, project_id, env, key_id, tenant_id, cost, limits });
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
@@ -27,14 +27,14 @@ function resultOf(verdict: Verdict): LimitsResult {
   return { object: "ratelimit_result", allowed, limited_policy, retry_after_seconds, store, policies };
 }
 
-export async function leaseLimits({ services, actor }: Machine, want: Omit<LeaseRequest, "workspace_id">) {
-  requireEnvAccess(actor, want.env);
-  const lease = await services.counters.counter.lease({ workspace_id: actor.workspace_id, ...want });
+export async function leaseLimits({ services, actor }: Machine, input: Omit<LeaseRequest, "workspace_id">) {
+  requireEnvAccess(actor, input.env);
+  const lease = await services.counters.counter.lease({ workspace_id: actor.workspace_id, ...input });
   return { object: "ratelimit_lease" as const, ...lease };
 }
 
-export async function returnLease({ services, actor }: Machine, want: { lease_id: string; unused: number }) {
-  const returned = await services.counters.counter.returnLease(actor.workspace_id, want.lease_id, want.unused);
+export async function returnLease({ services, actor }: Machine, input: { lease_id: string; unused: number }) {
+  const returned = await services.counters.counter.returnLease(actor.workspace_id, input.lease_id, input.unused);
   return { object: "ratelimit_return" as const, returned };
 }
 

@@ -38,21 +38,21 @@ export const PENDING_INVITES_MAX = 500;
 
 export type NewInvite = { email: string; role: Role };
 
-export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
+export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
-  const made = await retryOnHashCollision(() => {
-    const shown = mintInvite(workspace_id);
+  const created = await retryOnHashCollision(() => {
+    const returned = mintInvite(workspace_id);
     const mailed = mintInvite(workspace_id);
     const now = services.clock.now();
     const row: WorkspaceInviteRow = {
       id: services.newId(),
       workspace_id,
-      email: want.email,
-      email_key: normalizeEmail(want.email),
-      role: want.role,
+      email: input.email,
+      email_key: normalizeEmail(input.email),
+      role: input.role,
       invited_by: actor.kind === "session" ? actor.user_id : null,
-      token_hash: shown.token_hash,
+      token_hash: returned.token_hash,
       mailed_token_hash: mailed.token_hash,
       created_at: now,
       expires_at: now + INVITE_MS,
@@ -73,14 +73,15 @@ export async function createInvite(ctx: Ctx<Vendor>, want: NewInvite) {
       );
       const payload = { email: row.email, role: row.role };
       return {
-        value: { ...viewInvite(row), token: shown.text, token_shown_once: true as const },
+        value: { ...viewInvite(row), token: returned.text, token_shown_once: true as const },
         events: [{ action: "workspace_invite.created", target_id: row.id, payload }],
       };
     });
   });
   services.mail.wake();
-  if (want.role === "owner") services.log.info("owner role offered", { workspace_id, invite_id: made.id, ...ctx.from });
-  return made;
+  if (input.role === "owner")
+    services.log.info("owner role offered", { workspace_id, invite_id: created.id, ...ctx.from });
+  return created;
 }
 
 /** At most one pending invitation per address, and 500 per workspace. */

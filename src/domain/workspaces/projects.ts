@@ -32,17 +32,17 @@ export async function liveProject(on: Reader, workspace_id: string, id: string):
 
 export type NewProject = { name: string; slug: string; default_rate_limits?: RateLimit[] | undefined };
 
-export function createProject(ctx: Ctx<Vendor>, want: NewProject) {
+export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   const { workspace_id } = ctx.actor;
   const now = ctx.services.clock.now();
   const row: ProjectRow = {
     id: ctx.services.newId(),
     workspace_id,
-    name: want.name,
-    slug: want.slug,
+    name: input.name,
+    slug: input.slug,
     policy_version: 1,
     min_delta_version: 1,
-    default_rate_limits: JSON.stringify(want.default_rate_limits ?? []),
+    default_rate_limits: JSON.stringify(input.default_rate_limits ?? []),
     created_at: now,
     updated_at: now,
     deleted_at: null,

@@ -31,15 +31,15 @@ export async function liveTenant(on: Reader, workspace_id: string, id: string): 
 
 export type NewTenant = { external_id: string; name?: string | undefined; meta?: Meta | undefined };
 
-export function createTenant(ctx: Ctx<Vendor>, want: NewTenant) {
+export function createTenant(ctx: Ctx<Vendor>, input: NewTenant) {
   const { workspace_id } = ctx.actor;
   const now = ctx.services.clock.now();
   const row: TenantRow = {
     id: ctx.services.newId(),
     workspace_id,
-    external_id: want.external_id,
-    name: want.name ?? null,
-    meta: JSON.stringify(want.meta ?? {}),
+    external_id: input.external_id,
+    name: input.name ?? null,
+    meta: JSON.stringify(input.meta ?? {}),
     embed_epoch: 1,
     created_at: now,
     updated_at: now,
@@ -79,11 +79,11 @@ export function editTenant(ctx: Ctx<Vendor>, id: string, edit: TenantEdit) {
       meta: edit.meta ? JSON.stringify(edit.meta) : row.meta,
       updated_at: ctx.services.clock.now(),
     };
-    const named = changes({ name: row.name }, { name: after.name });
+    const nameChange = changes({ name: row.name }, { name: after.name });
     const metaChanged = row.meta !== after.meta;
-    if (!named && !metaChanged) return unchanged(viewTenant(row));
+    if (!nameChange && !metaChanged) return unchanged(viewTenant(row));
     await updateTenant.run(tx, after);
-    const payload = { ...named, ...(metaChanged && { meta: { changed: true } }) };
+    const payload = { ...nameChange, ...(metaChanged && { meta: { changed: true } }) };
     return { value: viewTenant(after), events: [{ action: "tenant.updated", target_id: id, payload }] };
   });
 }

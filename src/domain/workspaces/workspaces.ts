@@ -21,16 +21,16 @@ import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
 export type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
 
 /** Creates a workspace and its first secret key. Created with the bootstrap token, it has no members. */
-export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, want: NewWorkspace) {
+export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, input: NewWorkspace) {
   return retryOnHashCollision(async () => {
-    const minted = mint("secret_key", want.env);
+    const minted = mint("secret_key", input.env);
     const id = ctx.services.newId();
     const now = ctx.services.clock.now();
     const row: WorkspaceRow = {
       id,
-      name: want.name,
-      slug: want.slug,
-      billing_email: want.billing_email ?? null,
+      name: input.name,
+      slug: input.slug,
+      billing_email: input.billing_email ?? null,
       embed_origins: "[]",
       tenant_count: 0,
       created_at: now,
@@ -38,7 +38,7 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, want: N
     };
     return mutate(ctx, { workspace_id: id, onConflict: onSlugConflict }, async (tx) => {
       await insertWorkspace.run(tx, row);
-      const key = newSecretKeyRow(ctx, { workspace_id: id, env: want.env, owner_scope: true, ...minted.stored });
+      const key = newSecretKeyRow(ctx, { workspace_id: id, env: input.env, owner_scope: true, ...minted.stored });
       await insertSecretKey.run(tx, key);
       const owner = ctx.actor.kind === "session" ? await joinAsOwner(tx, ctx.actor, row) : null;
       const created: Event = { action: "workspace.created", target_id: id, payload: { slug: row.slug } };
