@@ -1,4 +1,4 @@
-// The database as the rest of Keyrack sees it.
+// The interface of the database for all other layers.
 import type { Histogram } from "../kernel/exposition.ts";
 import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";

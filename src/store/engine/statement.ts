@@ -125,7 +125,7 @@ export function statement<P extends Record<string, unknown>>() {
   };
 }
 
-/** Builds a query whose shape depends on its arguments (optional filters, lists). Compiled at each call, still kept prepared. */
+/** Builds a query whose shape depends on its arguments. Compiled at each call; the drivers still keep it prepared. */
 export function compileQuery<R>(
   on: Reader,
   build: (db: Builder, dialect: Dialect) => Compilable<R>,

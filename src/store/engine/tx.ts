@@ -14,7 +14,7 @@ export interface Reader {
   readonly dialect: Dialect;
   all<R>(query: Query): Promise<R[]>;
   first<R>(query: Query): Promise<R | undefined>;
-  /** Memoized within the transaction; synchronous on SQLite's reader, where it also throws. Callers must not modify the row. */
+  /** Memoized within the transaction; on SQLite's reader also synchronous, so it may throw. Do not modify the row. */
   firstMemoized<R>(query: Query): MaybePromise<R | undefined>;
 }
 

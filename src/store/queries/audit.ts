@@ -1,5 +1,5 @@
-// Reads of the audit chain; its one writer is the ledger. For a test principal the filter stands before the limit:
-// a page cut first and filtered afterwards would tell how much there is to hide.
+// Reads of the audit chain; only src/store/engine/audit-ledger.ts writes it. Filters by environment before the limit: a page
+// filtered afterwards would reveal how many rows are hidden.
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
@@ -8,11 +8,11 @@ export type AuditFilter = {
   workspace_id: string;
   after_seq: number;
   limit: number;
-  /** Rows about keys of this environment only, and none about a key that cannot be found; null = all rows. */
+  /** Omits rows about keys of other environments or of unknown keys; null = all rows. */
   env: Env | null;
 };
 
-/** Ascending; one row more than the limit, so that the caller sees whether there are more. */
+/** Ascending. Returns one row more than the limit if there are more. */
 export function listAuditRows(on: Reader, filter: AuditFilter): Promise<AuditLogRow[]> {
   return on.all<AuditLogRow>(
     compileQuery(on, (db) => {
@@ -48,7 +48,7 @@ export function listAuditRows(on: Reader, filter: AuditFilter): Promise<AuditLog
   );
 }
 
-/** The newest row's place and hash; no head stands for an empty chain. */
+/** The sequence number and hash of the newest row. An empty chain has no head. */
 export const headOf = statement<{ workspace_id: string }>()((db, p) =>
   db.selectFrom("audit_heads").select(["seq", "hash"]).where("workspace_id", "=", p.workspace_id),
 );

@@ -1,4 +1,4 @@
-// Signed checkpoints of the audit chains. A stored note is never replaced, except by one under a new key at the same size.
+// Signed checkpoints of the audit chains. A stored note is only replaced by one of the same size under a new key.
 import { statement } from "../engine/statement.ts";
 import type { AuditCheckpointRow } from "../schema/tables.ts";
 
@@ -11,7 +11,7 @@ export const newestCheckpoint = statement<{ workspace_id: string }>()((db, p) =>
     .limit(1),
 );
 
-/** Touches no row when the very same note is there already: two processes may reach the same head at once. */
+/** Changes no row if the same note is stored already: two processes may sign the same head. */
 export const storeCheckpoint = statement<AuditCheckpointRow>()((db, p) =>
   db
     .insertInto("audit_checkpoints")
@@ -34,7 +34,7 @@ export const storeCheckpoint = statement<AuditCheckpointRow>()((db, p) =>
     ),
 );
 
-/** Chains that have at least so many rows more than their newest checkpoint stands for. */
+/** Chains with at least `rows` rows that their newest checkpoint does not cover. */
 export const chainsDueForCheckpoint = statement<{ rows: number }>()((db, p) =>
   db
     .selectFrom("audit_heads as head")

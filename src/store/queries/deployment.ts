@@ -1,4 +1,4 @@
-// Facts about this deployment: the master key's fingerprint, the bootstrap token's hash, the audit origin.
+// Named values of the deployment: the master key's fingerprint, the bootstrap token's hash, the audit origin …
 import { statement } from "../engine/statement.ts";
 
 export type Fact =
@@ -16,7 +16,7 @@ export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),
 );
 
-/** Sets it only when nobody has: several processes may start at once on one database. */
+/** Sets the value unless it is set: several processes may start at once on one database. */
 export const claimFact = statement<{ name: Fact; value: string }>()((db, p) =>
   db
     .insertInto("deployment")

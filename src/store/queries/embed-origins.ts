@@ -1,4 +1,4 @@
-// Registered origins of all workspaces, normalised: what a preflight, which carries no token, is answered from.
+// Registered origins of all workspaces, normalised. CORS preflights, which carry no token, are checked against them.
 import { statement } from "../engine/statement.ts";
 import type { EmbedOriginRow } from "../schema/tables.ts";
 
@@ -10,7 +10,7 @@ export const dropEmbedOrigins = statement<{ workspace_id: string }>()((db, p) =>
   db.deleteFrom("embed_origins").where("workspace_id", "=", p.workspace_id),
 );
 
-/** Whether any workspace has it. */
+/** Finds any workspace that registered the origin. */
 export const findEmbedOrigin = statement<{ origin: string }>()((db, p) =>
   db.selectFrom("embed_origins").select("workspace_id").where("origin", "=", p.origin).limit(1),
 );

@@ -1,4 +1,4 @@
-// Answers kept for retried POSTs.
+// Idempotency replays: stored responses of our own POST endpoints. The table keeps its first name, kept_answers.
 import { statement } from "../engine/statement.ts";
 import type { IdempotencyReplayRow } from "../schema/tables.ts";
 

@@ -1,5 +1,5 @@
-// Idempotency records. Every change is one conditional statement, so jobs of one group may run side by side: what a
-// statement reports decides, and a row read afterwards only explains why it changed nothing.
+// Idempotency records. Every change is one conditional statement, so jobs may run in a batch: the statement's result
+// decides, and a row read afterwards only explains why it changed nothing (docs/design/0006-idempotency-fencing.md).
 import { timingSafeEqual } from "node:crypto";
 import { sql } from "kysely";
 import {
@@ -18,7 +18,7 @@ type AtScope = ClaimScope & { now: number };
 
 const ATTEMPTS_MAX = 5;
 
-/** Takes a free, expired or lapsed record; answers no row when somebody else's still stands. */
+/** Claims a record that is free, expired or whose lease lapsed. Returns no row if another claim holds it. */
 const takeRecord = statement<AtScope & Claim & { lease_until: number; expires_at: number }>()((db, p) =>
   db
     .insertInto("idempotency_records")
@@ -81,8 +81,8 @@ export async function claimRecord(tx: Tx, scope: ClaimScope, claim: Claim, now: 
     if (taken) return { state: "execute", stolen: taken.stolen === 1 };
     const row = await recordAt.first(tx, { ...scope, now });
     if (!row) {
-      // Released between the two statements, so it is free again.
-      if (attempt === ATTEMPTS_MAX) throw new Error("an idempotency record keeps changing under a claim");
+      // Released between the two statements: try again.
+      if (attempt === ATTEMPTS_MAX) throw new Error("an idempotency record changed during every attempt to claim it");
       continue;
     }
     if (row.fingerprint !== claim.fingerprint) return { state: "mismatch" };
@@ -94,8 +94,8 @@ export async function claimRecord(tx: Tx, scope: ClaimScope, claim: Claim, now: 
 
 type Fenced = AtScope & { token_hash: string };
 
-/** Why a fenced statement changed nothing. A completed record knows its completer, so a repeated call is told apart. */
-async function explain(
+/** Why a fenced statement changed nothing. `mine`: the record holds the caller's own token, as after a repeated call. */
+async function explainNoChange(
   tx: Tx,
   fence: Fenced,
 ): Promise<{ outcome: RecordOutcome; mine: boolean; body_stored: boolean }> {
@@ -106,7 +106,7 @@ async function explain(
   return { outcome, mine, body_stored: row.body_stored === 1 };
 }
 
-const bookBytes = statement<{ workspace_id: string; bytes: number; max: number }>()((db, p) =>
+const reserveBytes = statement<{ workspace_id: string; bytes: number; max: number }>()((db, p) =>
   db
     .insertInto("idempotency_quotas")
     .values({ workspace_id: p.workspace_id, stored_bytes: p.bytes })
@@ -118,7 +118,7 @@ const bookBytes = statement<{ workspace_id: string; bytes: number; max: number }
     ),
 );
 
-const freeBytes = statement<{ workspace_id: string; bytes: number }>()((db, p) =>
+const releaseBytes = statement<{ workspace_id: string; bytes: number }>()((db, p) =>
   db
     .updateTable("idempotency_quotas")
     .set({ stored_bytes: sql<number>`stored_bytes - ${p.bytes}` })
@@ -147,8 +147,8 @@ const completeRow = statement<
     .where("expires_at", ">", p.now),
 );
 
-/** Books room for the answer first: with its body, else without, else only its status is kept. */
-async function bookAnswer(
+/** Reserves quota for the response: with its body, else without, else only the status is stored. */
+async function reserveResponse(
   tx: Tx,
   workspace_id: string,
   { sealed_full: whole, sealed_without_body: bare }: Completion,
@@ -156,7 +156,7 @@ async function bookAnswer(
 ) {
   for (const sealed of [whole, bare]) {
     const bytes = sealed?.length ?? 0;
-    if (sealed && bytes <= max && (await bookBytes.run(tx, { workspace_id, bytes, max })) > 0) {
+    if (sealed && bytes <= max && (await reserveBytes.run(tx, { workspace_id, bytes, max })) > 0) {
       return { sealed, bytes, body_stored: sealed === whole };
     }
   }
@@ -173,11 +173,11 @@ export async function completeRecord(
   const { workspace_id } = scope;
   const { token_hash, status, ttl_ms } = completion;
   const fence = { ...scope, token_hash, now };
-  const { sealed, bytes, body_stored } = await bookAnswer(tx, workspace_id, completion, storedBytesMax);
+  const { sealed, bytes, body_stored } = await reserveResponse(tx, workspace_id, completion, storedBytesMax);
   const values = { ...fence, status, ttl_ms, body_stored: body_stored ? 1 : 0, bytes, sealed };
   if ((await completeRow.run(tx, values)) > 0) return { outcome: "ok", body_stored };
-  if (bytes > 0) await freeBytes.run(tx, { workspace_id, bytes });
-  const found = await explain(tx, fence);
+  if (bytes > 0) await releaseBytes.run(tx, { workspace_id, bytes });
+  const found = await explainNoChange(tx, fence);
   if (found.outcome === "completed" && found.mine) return { outcome: "ok", body_stored: found.body_stored };
   return { outcome: found.outcome, body_stored: false };
 }
@@ -201,13 +201,13 @@ export async function releaseRecord(
   now: number,
 ): Promise<RecordOutcome> {
   const deleted = await deleteRow.first(tx, { ...scope, token_hash, now });
-  if (!deleted) return (await explain(tx, { ...scope, token_hash, now })).outcome;
+  if (!deleted) return (await explainNoChange(tx, { ...scope, token_hash, now })).outcome;
   const { workspace_id } = scope;
-  if (deleted.stored_bytes > 0) await freeBytes.run(tx, { workspace_id, bytes: deleted.stored_bytes });
+  if (deleted.stored_bytes > 0) await releaseBytes.run(tx, { workspace_id, bytes: deleted.stored_bytes });
   return "ok";
 }
 
-/** A lock that is kept alive also keeps its record: a short ttl must not free it under a running handler. */
+/** A heartbeat also extends the record: a short ttl must not expire it under a running handler. */
 const extendRow = statement<Fenced & { lease_until: number }>()((db, p) =>
   db
     .updateTable("idempotency_records")
@@ -231,7 +231,7 @@ export async function heartbeatRecord(
 ): Promise<RecordOutcome> {
   const fence = { ...scope, token_hash, now };
   if ((await extendRow.run(tx, { ...fence, lease_until: now + LOCK_MS })) > 0) return "ok";
-  return (await explain(tx, fence)).outcome;
+  return (await explainNoChange(tx, fence)).outcome;
 }
 
 const deleteExpired = statement<{ now: number; limit: number }>()((db, p) =>
@@ -253,12 +253,12 @@ const deleteExpired = statement<{ now: number; limit: number }>()((db, p) =>
     .returning(["workspace_id", "stored_bytes"]),
 );
 
-/** Deletes up to `limit` expired records and gives their bytes back to the quotas; answers how many went. */
+/** Deletes up to `limit` expired records and releases their quota. Returns their number. */
 export async function reapRecords(tx: Tx, now: number, limit: number): Promise<number> {
-  const gone = await deleteExpired.all(tx, { now, limit });
-  for (const [workspace_id, rows] of Map.groupBy(gone, (row) => row.workspace_id)) {
+  const deleted = await deleteExpired.all(tx, { now, limit });
+  for (const [workspace_id, rows] of Map.groupBy(deleted, (row) => row.workspace_id)) {
     const bytes = rows.reduce((sum, row) => sum + row.stored_bytes, 0);
-    if (bytes > 0) await freeBytes.run(tx, { workspace_id, bytes });
+    if (bytes > 0) await releaseBytes.run(tx, { workspace_id, bytes });
   }
-  return gone.length;
+  return deleted.length;
 }

@@ -1,4 +1,4 @@
-// Ingest: the budget of a workspace and minute, receipts by body hash, and which ids belong to a workspace.
+// Ingest: the budget per workspace and minute, receipts by body hash, and which ids belong to a workspace.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
@@ -9,8 +9,8 @@ export const budgetRow = statement<{ workspace_id: string }>()((db, p) =>
 );
 
 /**
- * Charges `cost` to the minute if it fits, and answers what is used then; no row: it does not fit, nothing is charged.
- * A process whose clock is a minute behind charges the newer minute.
+ * Charges `cost` to the minute and returns the amount used; returns no row, and charges nothing, if it exceeds the budget.
+ * A process whose clock is a minute late charges the newer minute.
  */
 export const chargeBudget = statement<{ workspace_id: string; minute: number; cost: number; max: number }>()((db, p) =>
   db
@@ -30,7 +30,7 @@ export const chargeBudget = statement<{ workspace_id: string; minute: number; co
     .returning("used"),
 );
 
-/** Answers no row when this body was already counted since `since`. */
+/** Returns no row if the same body was already counted after `since`. */
 export const insertBatch = statement<IngestBatchRow & { since: number }>()((db, p) =>
   db
     .insertInto("ingest_batches")
@@ -68,23 +68,24 @@ export const reapBatches = statement<{ before: number }>()((db, p) =>
 
 export type KeyOwner = { id: string; project_id: string; tenant_id: string; env: Env; last_used_at: number | null };
 
-/** A list padded to the next power of two with its last id, so that few statements are ever prepared. */
-function padded(ids: readonly string[]): string[] {
+/** Pads the list to the next power of two with its last id: few lengths, few prepared statements. bench: ingest/batch */
+function padToPowerOfTwo(ids: readonly string[]): string[] {
   const size = 2 ** Math.ceil(Math.log2(Math.max(1, ids.length)));
   return [...ids, ...Array.from({ length: size - ids.length }, () => ids.at(-1) ?? "")];
 }
 
 const IDS_MAX = 512;
 
-async function byIds<R>(ids: readonly string[], find: (some: string[]) => Promise<R[]>): Promise<R[]> {
+async function findInChunks<R>(ids: readonly string[], find: (some: string[]) => Promise<R[]>): Promise<R[]> {
   const found: R[] = [];
-  for (let at = 0; at < ids.length; at += IDS_MAX) found.push(...(await find(padded(ids.slice(at, at + IDS_MAX)))));
+  for (let at = 0; at < ids.length; at += IDS_MAX)
+    found.push(...(await find(padToPowerOfTwo(ids.slice(at, at + IDS_MAX)))));
   return found;
 }
 
-/** Revoked keys too: what they did before counts. */
+/** Includes revoked keys: their earlier usage counts. */
 export function findKeyOwners(on: Reader, workspace_id: string, ids: readonly string[]): Promise<KeyOwner[]> {
-  return byIds(ids, (some) =>
+  return findInChunks(ids, (some) =>
     on.all<KeyOwner>(
       compileQuery(on, (db) =>
         db
@@ -97,14 +98,14 @@ export function findKeyOwners(on: Reader, workspace_id: string, ids: readonly st
   );
 }
 
-/** Which of these ids are the workspace's, deleted ones included. */
+/** Returns the ids that belong to the workspace, including deleted ones. */
 export function findOwnedIds(
   on: Reader,
   table: "projects" | "tenants",
   workspace_id: string,
   ids: readonly string[],
 ): Promise<{ id: string }[]> {
-  return byIds(ids, (some) =>
+  return findInChunks(ids, (some) =>
     on.all<{ id: string }>(
       compileQuery(on, (db) =>
         db.selectFrom(table).select("id").where("workspace_id", "=", workspace_id).where("id", "in", some),

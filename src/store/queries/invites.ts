@@ -1,4 +1,4 @@
-// Invitations into a workspace. Every query carries the workspace; a token is found by its hash only.
+// Invitations to a workspace. Every query is scoped to the workspace; tokens are looked up by hash only.
 import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
@@ -28,7 +28,7 @@ export const inviteById = statement<{ workspace_id: string; id: string }>()((db,
   db.selectFrom("workspace_invites").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
 );
 
-/** By either of its two tokens. */
+/** Matches either of the two tokens. */
 export const inviteByHash = statement<{ workspace_id: string; token_hash: string }>()((db, p) =>
   db
     .selectFrom("workspace_invites")
@@ -74,7 +74,7 @@ export const markInviteRevoked = statement<{ workspace_id: string; id: string; n
     .where("workspace_id", "=", p.workspace_id),
 );
 
-/** Newest first, in every state; one row more than the cap. */
+/** Newest first, in every state. Returns one row more than LIST_MAX if there are more. */
 export function listInvites(on: Reader, workspace_id: string, after: PageKey | null): Promise<WorkspaceInviteRow[]> {
   return on.all<WorkspaceInviteRow>(
     compileQuery(on, (db) => {

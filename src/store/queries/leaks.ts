@@ -1,8 +1,8 @@
-// What secret scanning writes: quarantines, and that the owners of a leaked test credential were told.
+// Writes of secret scanning: quarantines, and notices to the owners of leaked test credentials.
 import { columns, statement } from "../engine/statement.ts";
 import type { ApiKeyRow, LeakNoticeRow, SecretKeyRow } from "../schema/tables.ts";
 
-/** A leaked key is known by nothing but its text, so these two lookups carry no workspace; all that follows does. */
+/** Only the text of a leaked key is known, so these two lookups are not scoped to a workspace. */
 export const leakedKey = statement<{ lookup_hash: string }>()((db, p) =>
   db.selectFrom("api_keys").select(["id", "workspace_id", "env"]).where("lookup_hash", "=", p.lookup_hash),
 );
@@ -29,7 +29,7 @@ export const quarantineSecretKeyRow = statement<Pick<SecretKeyRow, Quarantined>>
     .where("workspace_id", "=", p.workspace_id),
 );
 
-/** Touches no row when this credential's owners have been told before. */
+/** Changes no row if the owners were notified before. */
 export const insertLeakNotice = statement<LeakNoticeRow>()((db, p) =>
   db
     .insertInto("leak_notices")

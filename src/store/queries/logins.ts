@@ -1,5 +1,5 @@
-// What log-ins leave behind for the throttles: consecutive failures, and networks with a recent success.
-// Keys are HMACs of address and network, so an address without an account leaves the same rows as one with.
+// State of the log-in throttle: consecutive failures, and networks with a recent success. Keys are HMACs of address and
+// network, so addresses with and without an account leave the same rows.
 import { statement } from "../engine/statement.ts";
 
 type Bucket = { address_key: string; bucket: string };
@@ -32,7 +32,7 @@ export const clearAllLoginFailures = statement<{ address_key: string }>()((db, p
   db.deleteFrom("login_failures").where("address_key", "=", p.address_key),
 );
 
-/** Addresses with at least this many failures in a row. */
+/** Addresses with at least `max` consecutive failures. */
 export const disabledAddresses = statement<{ max: number }>()((db, p) =>
   db.selectFrom("login_failures").select("address_key").where("consecutive", ">=", p.max),
 );
@@ -57,7 +57,7 @@ export const reapLoginNetworks = statement<{ before: number }>()((db, p) =>
   db.deleteFrom("login_networks").where("succeeded_at", "<", p.before),
 );
 
-/** Old runs are forgotten; one that has disabled log-in stays until a reset, whoever it is about. */
+/** Keeps rows that have disabled log-in: only a password reset clears them. */
 export const reapLoginFailures = statement<{ before: number; max: number }>()((db, p) =>
   db.deleteFrom("login_failures").where("failed_at", "<", p.before).where("consecutive", "<", p.max),
 );

@@ -1,4 +1,4 @@
-// Who belongs to which workspace, and as what.
+// Memberships: which person has which role in which workspace.
 import { columns, statement } from "../engine/statement.ts";
 import type { MembershipRow, Role } from "../schema/tables.ts";
 
@@ -12,7 +12,7 @@ export const membershipOf = statement<Pair>()((db, p) =>
   db.selectFrom("memberships").selectAll().where("workspace_id", "=", p.workspace_id).where("user_id", "=", p.user_id),
 );
 
-/** A member together with the person. */
+/** A membership joined with its user. */
 export const memberOf = statement<Pair>()((db, p) =>
   db
     .selectFrom("memberships as m")
@@ -22,7 +22,7 @@ export const memberOf = statement<Pair>()((db, p) =>
     .where("m.user_id", "=", p.user_id),
 );
 
-/** Oldest first (decision 23). The quota of members bounds it. */
+/** Oldest first. Needs no paging: the member quota bounds it. */
 export const membersOf = statement<{ workspace_id: string }>()((db, p) =>
   db
     .selectFrom("memberships as m")

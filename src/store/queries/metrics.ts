@@ -1,4 +1,4 @@
-// Totals for /metrics, over all workspaces: figures only, nothing that names anybody.
+// Totals for /metrics over all workspaces: numbers only, no names or ids.
 import { statement } from "../engine/statement.ts";
 
 export const countLiveNodes = statement<{ seenAfter: number }>()((db, p) =>

@@ -1,4 +1,4 @@
-// The nodes that hold policy, one row per (project, node, environment scope).
+// Nodes that poll the policy feed: one row per project, node and environment scope.
 import { columns, statement } from "../engine/statement.ts";
 import type { EnvScope, PolicyNodeRow } from "../schema/tables.ts";
 
@@ -51,7 +51,7 @@ export const liveNodes = statement<{ project_id: string; seenAfter: number }>()(
     .orderBy("env_scope"),
 );
 
-/** Everything beyond the `keep` most recently seen nodes of a project, the least recently seen last. */
+/** All but the `keep` most recently seen nodes of a project, the least recently seen last. */
 export const surplusNodes = statement<{ project_id: string; keep: number }>()((db, p) =>
   db
     .selectFrom("policy_nodes")

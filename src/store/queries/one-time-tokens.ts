@@ -1,4 +1,4 @@
-// Tokens that work once: e-mail verification and password reset. Only their hashes are here.
+// One-time tokens for e-mail verification and password reset. Only their hashes are stored.
 import { columns, statement } from "../engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../schema/tables.ts";
 
@@ -8,7 +8,7 @@ export const insertToken = statement<OneTimeTokenRow>()((db, p) =>
     .values(columns(p, ["token_hash", "user_id", "purpose", "created_at", "expires_at", "ended_at"])),
 );
 
-/** Ended ones too: presenting one again is worth a line in the log. */
+/** Includes ended tokens: their reuse is logged. */
 export const tokenByHash = statement<{ token_hash: string; purpose: TokenPurpose }>()((db, p) =>
   db.selectFrom("one_time_tokens").selectAll().where("token_hash", "=", p.token_hash).where("purpose", "=", p.purpose),
 );

@@ -1,4 +1,4 @@
-// Mail on its way out. A row is claimed by moving its next_at ahead: whoever moves it sends it.
+// The mail outbox. A process claims a message by advancing its next_at, then sends it.
 import { LIST_MAX } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../schema/tables.ts";
@@ -41,7 +41,7 @@ export const dueMail = statement<{ now: number; limit: number }>()((db, p) =>
     .limit(p.limit),
 );
 
-/** Touches one row for the process that got it, none for every other. */
+/** Changes one row for the process that claims it, none for any other. */
 export const claimMail = statement<{ id: string; now: number; until: number }>()((db, p) =>
   db
     .updateTable("outbox")
@@ -66,7 +66,7 @@ export const markMailDead = statement<{ id: string; now: number; last_error: str
   db.updateTable("outbox").set({ state: "dead", settled_at: p.now, last_error: p.last_error }).where("id", "=", p.id),
 );
 
-/** Puts a dead or waiting message in front of the queue again; one that went out has nothing left to send. */
+/** Queues a dead or waiting message for immediate delivery. A sent one has no content any more. */
 export const requeueMail = statement<{ id: string; now: number; give_up_at: number }>()((db, p) =>
   db
     .updateTable("outbox")

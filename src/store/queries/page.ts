@@ -1,4 +1,4 @@
-// Keyset paging, newest first: rows behind the row named `after`, by (created_at, id).
+// Keyset paging, newest first: rows after a given (created_at, id).
 import type { Expression, ExpressionBuilder, SqlBool } from "kysely";
 import { compileQuery, type Reader } from "../engine/statement.ts";
 import type { Tables } from "../schema/tables.ts";
@@ -7,7 +7,7 @@ export type PageKey = { created_at: number; id: string };
 
 type Listed = "projects" | "tenants" | "api_keys" | "secret_keys" | "workspace_invites" | "users" | "outbox";
 
-/** `where(pageAfter(after))` on a table that has created_at and id. */
+/** Use as `where(pageAfter(after))` on a table with created_at and id. */
 export function pageAfter<T extends Listed & keyof Tables>(after: PageKey) {
   return (eb: ExpressionBuilder<Tables, T>): Expression<SqlBool> => {
     const any = eb as unknown as ExpressionBuilder<Tables, "projects">;
@@ -18,10 +18,10 @@ export function pageAfter<T extends Listed & keyof Tables>(after: PageKey) {
   };
 }
 
-/** Lists without paging answer at most this many rows, then say that there are more (decision 24). */
+/** Lists return at most this many rows and report whether there are more. */
 export const LIST_MAX = 10_000;
 
-/** What is not deleted, newest first; one row more than the cap, so that the caller sees whether there are more. */
+/** Rows that are not deleted, newest first. Returns one row more than LIST_MAX if there are more. */
 export function listLive<R>(
   on: Reader,
   table: "projects" | "tenants",

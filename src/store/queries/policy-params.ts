@@ -5,7 +5,7 @@ export type PolicySelection = {
   project_id: string;
   env: Env | null;
   tenants: readonly string[];
-  /** The project's own rules, which a key without rules inherits; JSON text. */
+  /** The project's default rate limits, which a key without its own inherits; JSON text. */
   defaults: string;
 };
 

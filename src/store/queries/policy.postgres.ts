@@ -1,52 +1,53 @@
-// The feed's JSON, built by PostgreSQL itself: the same bytes as policy.sqlite.ts, held to it by a contract test.
+// The policy feed's JSON, built by PostgreSQL. A contract test compares it with policy.sqlite.ts byte for byte.
+// bench: feed/snapshot
 import type { Query } from "../engine/statement.ts";
 import type { ChangesParams, ChunkParams } from "./policy-params.ts";
 
-// Whole seconds times an interval are exact to the year 9999; milliseconds would not be.
-const TIME = `coalesce('"' || to_char(timestamp 'epoch' + (expires_at / 1000) * interval '1 second',
+// Whole seconds times an interval are exact up to the year 9999; milliseconds are not.
+const EXPIRES_AT = `coalesce('"' || to_char(timestamp 'epoch' + (expires_at / 1000) * interval '1 second',
   'YYYY-MM-DD"T"HH24:MI:SS') || '.' || lpad((expires_at % 1000)::text, 3, '0') || 'Z"', 'null')`;
 
-const WHO = `id || '","tenant_id":"' || tenant_id || '","env":"' || env
+const IDENTITY = `id || '","tenant_id":"' || tenant_id || '","env":"' || env
   || '","lookup_hash":"' || lookup_hash || '","display_prefix":"' || display_prefix`;
 
-const WHAT = `'","scopes":' || scopes || ',"expires_at":' || ${TIME}
+const RULES = `'","scopes":' || scopes || ',"expires_at":' || ${EXPIRES_AT}
   || ',"rate_limits":' || coalesce(rate_limits, $1) || '}'`;
 
-type Narrowed = { sql: string; values: string[] };
+type Filter = { sql: string; values: string[] };
 
-/** The filter's conditions, numbered from `$first`. */
-function narrowed(env: string | null, tenants: readonly string[], first: number): Narrowed {
-  const holes = tenants.map((_id, i) => `$${first + (env === null ? 0 : 1) + i}`);
+/** Conditions on environment and tenants, with parameters numbered from `$first`. */
+function filterBy(env: string | null, tenants: readonly string[], first: number): Filter {
+  const params = tenants.map((_id, i) => `$${first + (env === null ? 0 : 1) + i}`);
   const sql = [
     env === null ? "" : `and env = $${first}`,
-    holes.length > 0 ? `and tenant_id in (${holes.join(", ")})` : "",
+    params.length > 0 ? `and tenant_id in (${params.join(", ")})` : "",
   ];
   return { sql: sql.join(" "), values: [...(env === null ? [] : [env]), ...tenants] };
 }
 
 export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkParams): Query {
-  const narrow = narrowed(env, tenants, 6);
+  const filter = filterBy(env, tenants, 6);
   const sql = `select string_agg(entry, ',' order by id) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
-      select id, expires_at, '{"key_id":"' || ${WHO} || ${WHAT} as entry
+      select id, expires_at, '{"key_id":"' || ${IDENTITY} || ${RULES} as entry
       from api_keys
       where project_id = $2 and id > $3 and revoked_at is null and (expires_at is null or expires_at >= $4)
-        ${narrow.sql}
+        ${filter.sql}
       order by id
       limit $5
     ) as page`;
-  return { sql, values: [defaults, project_id, after, expiredBefore, limit, ...narrow.values] };
+  return { sql, values: [defaults, project_id, after, expiredBefore, limit, ...filter.values] };
 }
 
 export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesParams): Query {
-  const narrow = narrowed(env, tenants, 6);
+  const filter = filterBy(env, tenants, 6);
   const sql = `select policy_version, case
-      when revoked_at is null then '{"change":"upsert","key_id":"' || ${WHO} || ${WHAT}
-      else '{"change":"remove","key_id":"' || ${WHO} || '","reason":"' || coalesce(revoked_cause, 'revoked') || '"}'
+      when revoked_at is null then '{"change":"upsert","key_id":"' || ${IDENTITY} || ${RULES}
+      else '{"change":"remove","key_id":"' || ${IDENTITY} || '","reason":"' || coalesce(revoked_cause, 'revoked') || '"}'
     end as entry
     from api_keys
-    where project_id = $2 and policy_version > $3 and policy_version <= $4 ${narrow.sql}
+    where project_id = $2 and policy_version > $3 and policy_version <= $4 ${filter.sql}
     order by policy_version, id
     limit $5`;
-  return { sql, values: [defaults, project_id, since, upTo, limit, ...narrow.values] };
+  return { sql, values: [defaults, project_id, since, upTo, limit, ...filter.values] };
 }

@@ -1,30 +1,30 @@
-// The feed's JSON, built by SQLite itself: three times faster than rows through JavaScript. The one place beside
-// policy.postgres.ts where SQL is not portable; a contract test holds both to the same bytes.
+// The policy feed's JSON, built by SQLite (bench: feed/snapshot). Not portable, so policy.postgres.ts is its counterpart; a
+// contract test compares their output byte for byte.
 import type { Query } from "../engine/statement.ts";
 import type { ChangesParams, ChunkParams } from "./policy-params.ts";
 
-// Most keys never expire: nothing is formatted for them.
-const TIME = `case when expires_at is null then 'null' else '"'
+// Most keys never expire, so null comes first.
+const EXPIRES_AT = `case when expires_at is null then 'null' else '"'
   || strftime('%Y-%m-%dT%H:%M:%S', expires_at / 1000, 'unixepoch') || printf('.%03dZ"', expires_at % 1000) end`;
 
-// Arguments of concat(), which copies each text once; a chain of || copies what it has so far at every step.
-const WHO = `id, '","tenant_id":"', tenant_id, '","env":"', env,
+// Arguments of concat(), which copies each text once; every || copies the text so far.
+const IDENTITY = `id, '","tenant_id":"', tenant_id, '","env":"', env,
   '","lookup_hash":"', lookup_hash, '","display_prefix":"', display_prefix`;
 
-const WHAT = `'","scopes":', scopes, ',"expires_at":', ${TIME}, ',"rate_limits":', coalesce(rate_limits, ?), '}'`;
+const RULES = `'","scopes":', scopes, ',"expires_at":', ${EXPIRES_AT}, ',"rate_limits":', coalesce(rate_limits, ?), '}'`;
 
-// SQLite plans a statement anew at every call whose bare `limit ?` is bound; a sum it does not look into.
+// SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression.
 const LIMIT = "limit (? + 0)";
 
 function tenantsIn(tenants: readonly string[]): string {
   return tenants.length === 0 ? "" : `and tenant_id in (${tenants.map(() => "?").join(", ")})`;
 }
 
-/** Up to `limit` entries behind `after`, joined by commas. The last id stands in them; to ask for `max(id)` costs more. */
+/** Up to `limit` entries after the id `after`, joined by commas. The last id is read from them: `max(id)` is slower. */
 export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkParams): Query {
   const sql = `select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
-      select expires_at, concat('{"key_id":"', ${WHO}, ${WHAT}) as entry
+      select expires_at, concat('{"key_id":"', ${IDENTITY}, ${RULES}) as entry
       from api_keys
       where project_id = ? and id > ? and revoked_at is null and (expires_at is null or expires_at >= ?)
         ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
@@ -38,8 +38,8 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
 /** Changes in (since, upTo], oldest first. */
 export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesParams): Query {
   const sql = `select policy_version, case
-      when revoked_at is null then concat('{"change":"upsert","key_id":"', ${WHO}, ${WHAT})
-      else concat('{"change":"remove","key_id":"', ${WHO}, '","reason":"', coalesce(revoked_cause, 'revoked'), '"}')
+      when revoked_at is null then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${RULES})
+      else concat('{"change":"remove","key_id":"', ${IDENTITY}, '","reason":"', coalesce(revoked_cause, 'revoked'), '"}')
     end as entry
     from api_keys
     where project_id = ? and policy_version > ? and policy_version <= ?

@@ -1,5 +1,5 @@
-// What the policy feed reads: a project's head, snapshot entries in chunks, changes since a version, and the delta log.
-// Entries arrive as finished JSON; nothing here parses or builds one in JavaScript.
+// Reads of the policy feed: a project's head, snapshot entries in chunks, changes since a version, and the version log.
+// The database builds each entry's JSON; JavaScript neither parses nor builds it. bench: feed/snapshot
 import * as postgres from "./policy.postgres.ts";
 import * as sqlite from "./policy.sqlite.ts";
 import { statement, type Reader } from "../engine/statement.ts";
@@ -10,29 +10,29 @@ export type Change = { policy_version: number; entry: string };
 
 type ChunkRow = Pick<Chunk, "n" | "first_expiry"> & { entries: Buffer | string | null };
 
-const NOTHING = Buffer.alloc(0);
-/** How each begins. No text in an entry reads like it: a quote inside a text is escaped. */
-const BEGINNING = '{"key_id":"';
+const EMPTY = Buffer.alloc(0);
+/** The start of every entry. Cannot occur inside a string value, where quotes are escaped. */
+const ENTRY_START = '{"key_id":"';
 
 const dialects = { sqlite, postgres };
 
-export async function snapshotChunk(on: Reader, wanted: ChunkParams): Promise<Chunk> {
-  const [row] = await on.all<ChunkRow>(dialects[on.dialect].chunkQuery(wanted));
-  if (!row?.entries) return { entries: NOTHING, n: 0, last_id: null, first_expiry: null };
+export async function snapshotChunk(on: Reader, params: ChunkParams): Promise<Chunk> {
+  const [row] = await on.all<ChunkRow>(dialects[on.dialect].chunkQuery(params));
+  if (!row?.entries) return { entries: EMPTY, n: 0, last_id: null, first_expiry: null };
   const entries = typeof row.entries === "string" ? Buffer.from(row.entries) : row.entries;
   return { entries, n: row.n, last_id: lastId(entries), first_expiry: row.first_expiry };
 }
 
 function lastId(entries: Buffer): string {
-  const at = entries.lastIndexOf(BEGINNING) + BEGINNING.length;
+  const at = entries.lastIndexOf(ENTRY_START) + ENTRY_START.length;
   return entries.toString("latin1", at, entries.indexOf('"', at));
 }
 
-export function changesSince(on: Reader, wanted: ChangesParams): Promise<Change[]> {
-  return on.all<Change>(dialects[on.dialect].changesQuery(wanted));
+export function changesSince(on: Reader, params: ChangesParams): Promise<Change[]> {
+  return on.all<Change>(dialects[on.dialect].changesQuery(params));
 }
 
-/** A project as the feed sees it: a deleted one still has a last word to say. */
+/** Includes deleted projects: their last version removes every key. */
 export const headById = statement<{ id: string }>()((db, p) =>
   db
     .selectFrom("projects")
@@ -61,7 +61,7 @@ export const projectsAfter = statement<{ after: string; limit: number }>()((db, 
   db.selectFrom("projects").select(["id", "policy_version"]).where("id", ">", p.after).orderBy("id").limit(p.limit),
 );
 
-/** Forgets versions up to `upTo`, and those changed before `changedBefore`. */
+/** Deletes versions up to `upTo`, and those older than `changedBefore`. */
 export const dropVersions = statement<{ project_id: string; upTo: number; changedBefore: number }>()((db, p) =>
   db
     .deleteFrom("policy_versions")

@@ -1,4 +1,4 @@
-// Projects. Every query carries the workspace; a deleted project is as good as absent here.
+// Projects. Every query is scoped to the workspace; deleted projects are not found.
 import { listLive, type PageKey } from "./page.ts";
 import { columns, statement, type Reader } from "../engine/statement.ts";
 import type { ProjectRow } from "../schema/tables.ts";
@@ -39,7 +39,7 @@ export const countProjects = statement<{ workspace_id: string }>()((db, p) =>
     .where("deleted_at", "is", null),
 );
 
-/** Where a row stands in the list; a deleted one still has its place, or whoever pages would lose the thread. */
+/** The paging key of a row. Includes deleted rows, so that a client can continue after one. */
 export const projectPageKey = statement<{ workspace_id: string; id: string }>()((db, p) =>
   db
     .selectFrom("projects")

@@ -1,4 +1,4 @@
-// Saved rate-limit counters: what the in-process counter hands out to keep over a restart, and takes back.
+// Saved counters of the in-process counter store, so that limits survive a restart.
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { statement } from "../engine/statement.ts";
 import type { RateCounterRow } from "../schema/tables.ts";
@@ -15,7 +15,7 @@ export const saveCounters = bulkInsert<RateCounterRow>(["key", "lapses_at", "win
     ),
 );
 
-/** The next rows in key order that still hold something. */
+/** The next counters in key order that have not lapsed. */
 export const countersAfter = statement<{ key: string; now: number; limit: number }>()((db, p) =>
   db
     .selectFrom("rate_counters")

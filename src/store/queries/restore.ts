@@ -1,9 +1,9 @@
-// What a restored database needs before anybody may use it, and what is asked of the one that it replaces.
+// Writes that finish a restore, and reads from the database that a restore replaces.
 import { sql } from "kysely";
 import type { Source } from "../offline/source.ts";
 import { statement } from "../engine/statement.ts";
 
-/** Versions are raised so far that no number of the time after the backup is ever used for other contents. */
+/** Raises policy versions past any that were used after the backup, so that no version is used twice. */
 export const VERSION_JUMP = 1_000_000;
 
 export const projectVersions = statement<{ from: number }>()((db, p) =>
@@ -18,7 +18,7 @@ export const raiseVersion = statement<{ id: string; workspace_id: string; versio
     .where("id", "=", p.id),
 );
 
-/** The new versions are known to the delta log, or the first delta after them would be a snapshot again. */
+/** Logs the raised versions; otherwise the next delta would be a snapshot. */
 export const logVersions = statement<{ now: number }>()((db, p) =>
   db
     .insertInto("policy_versions")
@@ -43,7 +43,7 @@ export const endAllTokens = statement<{ now: number }>()((db, p) =>
   db.updateTable("one_time_tokens").set({ ended_at: p.now }).where("ended_at", "is", null),
 );
 
-/** Mail that nobody can open any more. */
+/** Messages that cannot be decrypted any more. */
 export const dropUnsentMail = statement<{ now: number; why: string }>()((db, p) =>
   db
     .updateTable("outbox")
@@ -60,10 +60,10 @@ export const dropSealedResponses = statement<{ body_stored: number }>()((db, p) 
 
 export type StoppedKey = { id: string; kind: "api_keys" | "secret_keys" };
 
-/** What the database that is about to be replaced knows and the backup does not. */
+/** What happened in the replaced database after the backup. */
 export type ReplacedState = {
   revoked: StoppedKey[];
-  /** Reported as leaked, and not revoked since. */
+  /** Reported as leaked and not revoked. */
   quarantined: StoppedKey[];
   versions: { id: string; policy_version: number }[];
 };
@@ -82,7 +82,7 @@ export async function readReplacedState(source: Source, since: number): Promise<
   };
 }
 
-/** Of these keys, those that the restored database does not show as stopped, and which of them are there. */
+/** Counts the keys that the restored database does not have as stopped, and lists those of them that it contains. */
 export async function findLostStops(
   source: Source,
   stopped: readonly StoppedKey[],

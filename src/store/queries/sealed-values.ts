@@ -1,13 +1,13 @@
-// Every value that is sealed under the master key, table by table: for sealing them anew under another one.
+// Every value sealed under the master key, table by table, for rotating the master key.
 import { sql } from "kysely";
 import { compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 
-/** The name a record was sealed under: its table and its id there. */
+/** `id` is the row's id, to which the seal is bound. */
 export type SealedValue = { id: string; sealed: Uint8Array };
 
 export type SealedTable = {
   table: "signing_keys" | "outbox" | "idempotency_records";
-  /** The next rows behind an id, in its order. */
+  /** The next rows after an id, in id order. */
   page: (on: Reader, after: string, limit: number) => Promise<SealedValue[]>;
   put: (tx: Tx, row: SealedValue) => Promise<number>;
 };
@@ -48,7 +48,7 @@ const putClaim = statement<{ workspace_id: string; env: string; scope_hash: stri
     .where("scope_hash", "=", p.scope_hash),
 );
 
-/** An idempotency record has no id of its own: it is sealed under the three parts of its key. */
+/** An idempotency record has no id: its seal is bound to the three parts of its primary key. */
 const claims: SealedTable = {
   table: "idempotency_records",
   page: (on, after, limit) =>

@@ -1,4 +1,4 @@
-// Secret keys: the vendor's own credentials. Looked up by hash only.
+// Secret keys, the vendor's own credentials. Authenticated by hash only.
 import type { Env } from "../../kernel/credentials.ts";
 import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";

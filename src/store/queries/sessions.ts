@@ -1,5 +1,5 @@
-// Sessions of people. Looked up by hash only; the membership is read anew with every lookup, so a removed member's
-// session still resolves to the person, and to no workspace.
+// Sessions of people. Authenticated by hash only. Every lookup joins the membership, so a removed member's session still
+// resolves to the person but to no workspace.
 import { columns, statement } from "../engine/statement.ts";
 import type { SessionRow } from "../schema/tables.ts";
 
@@ -80,7 +80,7 @@ export const revokeSessionRow = statement<{ id: string; now: number }>()((db, p)
   db.updateTable("sessions").set({ revoked_at: p.now }).where("id", "=", p.id),
 );
 
-/** All of a person's sessions but one; `except` may be "" for none. Answers how many ended. */
+/** Revokes a person's sessions except one ("" for none). Returns their number. */
 export const revokeSessionsOf = statement<Live & { except: string }>()((db, p) =>
   db
     .updateTable("sessions")

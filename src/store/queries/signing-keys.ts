@@ -1,5 +1,5 @@
-// Signing keys. The private part is sealed by the master key and bound to its row; it is wiped when the key is removed,
-// so a row without one is history.
+// Signing keys. The private key is sealed with the master key, bound to its row, and wiped when the key is removed; the
+// row remains as history.
 import { columns, statement } from "../engine/statement.ts";
 import type { SigningKeyRow } from "../schema/tables.ts";
 
@@ -26,7 +26,7 @@ export const signingKeyById = statement<{ id: string }>()((db, p) =>
   db.selectFrom("signing_keys").selectAll().where("id", "=", p.id),
 );
 
-/** The keys of one purpose that still have their private part, in the order they were made. */
+/** Keys of one purpose that still have their private key, oldest first. */
 export const usableSigningKeys = statement<{ purpose: "embed" }>()((db, p) =>
   db
     .selectFrom("signing_keys")
@@ -45,7 +45,7 @@ export const embedKeyByKid = statement<{ kid: string }>()((db, p) =>
   db.selectFrom("signing_keys").selectAll().where("purpose", "=", "embed").where("kid", "=", p.kid),
 );
 
-/** Moves a key along its life; a removed one loses its private part with `wipeSigningKey`. */
+/** Updates the lifecycle times. `wipeSigningKey` deletes the private key of a removed one. */
 export const updateSigningKeyTimes = statement<
   Pick<SigningKeyRow, "id" | "active_from" | "retired_at" | "removed_at">
 >()((db, p) =>

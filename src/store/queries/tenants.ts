@@ -1,4 +1,4 @@
-// Tenants. Every query carries the workspace; a deleted tenant is as good as absent here.
+// Tenants. Every query is scoped to the workspace; deleted tenants are not found.
 import { listLive, type PageKey } from "./page.ts";
 import { columns, statement, type Reader } from "../engine/statement.ts";
 import type { TenantRow } from "../schema/tables.ts";
@@ -30,7 +30,7 @@ export const liveTenantById = statement<{ workspace_id: string; id: string }>()(
     .where("deleted_at", "is", null),
 );
 
-/** Where a row stands in the list; a deleted one still has its place, or whoever pages would lose the thread. */
+/** The paging key of a row. Includes deleted rows, so that a client can continue after one. */
 export const tenantPageKey = statement<{ workspace_id: string; id: string }>()((db, p) =>
   db
     .selectFrom("tenants")

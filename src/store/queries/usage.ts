@@ -1,5 +1,5 @@
-// Usage figures: sums per key and day, and per tenant, project, environment and month. Rows are added up in memory
-// first, and written many to a statement.
+// Usage: sums per key and day, and per tenant, project, environment and month. Written as additive upserts, many rows per
+// statement.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";

@@ -1,4 +1,4 @@
-// Accounts. An account belongs to no workspace: memberships join the two.
+// User accounts. An account belongs to no workspace; memberships connect them.
 import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { UserRow } from "../schema/tables.ts";
@@ -38,7 +38,7 @@ export const setPassword = statement<{ id: string; password_phc: string; now: nu
   db.updateTable("users").set({ password_phc: p.password_phc, updated_at: p.now }).where("id", "=", p.id),
 );
 
-/** Touches no row when the address is verified already. */
+/** Changes no row if the address is verified already. */
 export const markVerified = statement<{ id: string; now: number }>()((db, p) =>
   db
     .updateTable("users")
@@ -59,13 +59,13 @@ export const setLastWorkspace = statement<{ id: string; workspace_id: string }>(
   db.updateTable("users").set({ last_workspace_id: p.workspace_id }).where("id", "=", p.id),
 );
 
-/** The people with these ids, of which there are few. */
+/** For a short list of ids. */
 export function usersByIds(on: Reader, ids: readonly string[]): Promise<UserRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
   return on.all<UserRow>(compileQuery(on, (db) => db.selectFrom("users").selectAll().where("id", "in", ids)));
 }
 
-/** Newest first; one row more than the cap. */
+/** Newest first. Returns one row more than LIST_MAX if there are more. */
 export function listUsers(on: Reader, after: PageKey | null): Promise<UserRow[]> {
   return on.all<UserRow>(
     compileQuery(on, (db) => {

@@ -23,7 +23,7 @@ export const updateWorkspace = statement<
     .where("id", "=", p.id),
 );
 
-/** Takes one place for a tenant; touches no row when the workspace is full. */
+/** Counts one more tenant. Changes no row if the workspace has `max` already. */
 export const reserveTenantSlot = statement<{ id: string; max: number }>()((db, p) =>
   db
     .updateTable("workspaces")

@@ -1,5 +1,5 @@
-// Applies migrations/NNNN_name.sql and, where SQL is not portable, its .sqlite.sql or .postgres.sql part. Forward only, all
-// pending ones in one transaction. Refuses a database with a changed history or a newer schema.
+// Applies migrations/NNNN_name.sql and, where SQL is not portable, its .sqlite.sql or .postgres.sql part. Forward only; all
+// pending migrations in one transaction. Refuses a database with a changed history or a newer schema.
 import { createHash } from "node:crypto";
 import { listFiles, readText } from "../../platform/packaged-files.ts";
 import type { Driver } from "../engine/driver.ts";

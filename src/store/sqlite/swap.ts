@@ -40,7 +40,7 @@ export function swapSqlite(fresh: string, file: string, replaced: string): void 
   fsyncDir(dirname(file));
 }
 
-/** Whether the header has SQLite's magic text and WAL mode (bytes 18 and 19). Opening a file without them deletes its -wal. */
+/** Checks SQLite's magic text and WAL mode (bytes 18 and 19). Opening a file without them would delete its -wal. */
 function isInWalMode(file: string): boolean {
   const head = Buffer.alloc(20);
   const descriptor = openSync(file, "r");
