@@ -50,14 +50,14 @@ export async function finishRestore(services: Services): Promise<FinishedRestore
     await recreateEmbedKeys(ctx);
     await replaceCheckpointKey(services);
   }
-  const finished = await endAndRaise(ctx, pending);
+  const finished = await applyPending(ctx, pending);
   // Stored checkpoints do not verify under the new key, so every chain gets a new one.
   if (pending.new_master_key) await runCheckpoints(services, { rows: 0 });
   services.log.warn("a backup was restored", finished);
   return finished;
 }
 
-function endAndRaise(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore): Promise<FinishedRestore> {
+function applyPending(ctx: Ctx, { backup_id, new_master_key, reached }: PendingRestore): Promise<FinishedRestore> {
   const { clock } = ctx.services;
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = clock.now();
