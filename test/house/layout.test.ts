@@ -22,7 +22,7 @@ const LONG_LEFT = [
   "test/browser/portal.test.ts",
   "test/cli/sweep.test.ts",
   "test/kernel/policy/policy.test.ts",
-  "test/sdk/streaming.test.ts",
+  "test/sdk/idempotency/streaming.test.ts",
   "tools/mutate.ts",
 ];
 

@@ -1,11 +1,11 @@
 // A feed that lies, stalls or talks nonsense: the vendor's process goes on, and no decision ever gets looser.
 
 import { describe, expect, it } from "vitest";
-import { policyDelta, keyEntry, keyRemoval, policySnapshot } from "../../harness/sdk/policy-fixtures.ts";
-import { FakeControlPlane, type InjectedFault } from "../../harness/sdk/control-plane.ts";
-import type { RecordedRequest } from "../../harness/sdk/exchange.ts";
-import { ManualPorts, waitUntil } from "../../harness/sdk/ports.ts";
-import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
+import { policyDelta, keyEntry, keyRemoval, policySnapshot } from "../../../harness/sdk/policy-fixtures.ts";
+import { FakeControlPlane, type InjectedFault } from "../../../harness/sdk/control-plane.ts";
+import type { RecordedRequest } from "../../../harness/sdk/exchange.ts";
+import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 type Lie = (asked: RecordedRequest, plane: FakeControlPlane, keys: { good: string; foreign: string }) => InjectedFault;
 

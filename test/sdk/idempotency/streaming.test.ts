@@ -8,13 +8,13 @@ import fastify from "fastify";
 import { Hono } from "hono";
 import { toNodeHandler } from "srvx/node";
 import { describe, expect, it } from "vitest";
-import * as onExpress from "../../src/sdk/adapters/express.ts";
-import * as onFastify from "../../src/sdk/adapters/fastify.ts";
-import * as onFetch from "../../src/sdk/adapters/fetch.ts";
-import * as onHono from "../../src/sdk/adapters/hono.ts";
-import * as onNode from "../../src/sdk/adapters/node.ts";
-import { waitUntil } from "../../harness/sdk/ports.ts";
-import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
+import * as onExpress from "../../../src/sdk/adapters/express.ts";
+import * as onFastify from "../../../src/sdk/adapters/fastify.ts";
+import * as onFetch from "../../../src/sdk/adapters/fetch.ts";
+import * as onHono from "../../../src/sdk/adapters/hono.ts";
+import * as onNode from "../../../src/sdk/adapters/node.ts";
+import { waitUntil } from "../../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 async function setup() {
   const r = await startTestKeyrack();
