@@ -1,4 +1,5 @@
-// The same small vendor app in every framework, on a socket. One suite drives them all, so an adapter that differs fails.
+// The same small vendor application in every framework, over a socket. One suite tests them all, so that an adapter that
+// differs fails.
 //
 //   GET  /open     skip: true                     GET /read    scopes: ["read"]
 //   GET  /me       protect alone: the context     GET /lax     failMode: "open", scopes: ["read"]
@@ -22,7 +23,7 @@ import * as onNode from "../../src/sdk/adapters/node.ts";
 import type { Context } from "../../src/sdk/index.ts";
 import type { Keyrack } from "../../src/sdk/internals.ts";
 
-/** What /pay does when it is not replayed: the test decides. */
+/** The handler of /pay, supplied by the test. */
 export type Pay = () => Promise<{ status: number; body: string; headers?: Record<string, string> }>;
 export type App = { url: string; close(): Promise<void> };
 type Make = (keyrack: Keyrack, pay: Pay) => Promise<App>;
@@ -38,7 +39,7 @@ const routes = {
 } as const;
 type Route = keyof typeof routes;
 
-const shown = (context: Context | null | undefined) => ({ keyrack: context === undefined ? "undefined" : context });
+const toJson = (context: Context | null | undefined) => ({ keyrack: context === undefined ? "undefined" : context });
 
 async function listen(listener: RequestListener): Promise<App> {
   const server = createServer(listener);
@@ -66,12 +67,12 @@ export const apps: Record<string, Make> = {
     const app = express();
     for (const [path, options] of Object.entries(routes)) {
       app.get(path, onExpress.protect(keyrack, options), (req, res) => {
-        res.json(shown(req.keyrack));
+        res.json(toJson(req.keyrack));
       });
     }
     const getKey = (req: express.Request) => req.get("x-my-key");
     app.get("/header", onExpress.protect(keyrack, { getKey }), (req, res) => {
-      res.json(shown(req.keyrack));
+      res.json(toJson(req.keyrack));
     });
     app.post(
       "/pay",
@@ -95,11 +96,11 @@ export const apps: Record<string, Make> = {
   async fastify(keyrack, pay) {
     const app = fastify({ forceCloseConnections: true });
     for (const [path, options] of Object.entries(routes)) {
-      app.get(path, { onRequest: onFastify.protect(keyrack, options) }, async (request) => shown(request.keyrack));
+      app.get(path, { onRequest: onFastify.protect(keyrack, options) }, async (request) => toJson(request.keyrack));
     }
     const getKey = (request: { headers: Record<string, unknown> }) => request.headers["x-my-key"] as string | undefined;
     app.get("/header", { preHandler: onFastify.protect(keyrack, { getKey }) }, async (request) =>
-      shown(request.keyrack),
+      toJson(request.keyrack),
     );
     app.post(
       "/pay",
@@ -120,10 +121,10 @@ export const apps: Record<string, Make> = {
   async hono(keyrack, pay) {
     const app = new Hono();
     for (const [path, options] of Object.entries(routes)) {
-      app.get(path, onHono.protect(keyrack, options), (c) => c.json(shown(c.get("keyrack"))));
+      app.get(path, onHono.protect(keyrack, options), (c) => c.json(toJson(c.get("keyrack"))));
     }
     app.get("/header", onHono.protect(keyrack, { getKey: (c) => c.req.header("x-my-key") }), (c) =>
-      c.json(shown(c.get("keyrack"))),
+      c.json(toJson(c.get("keyrack"))),
     );
     app.post(
       "/pay",
@@ -145,11 +146,11 @@ export const apps: Record<string, Make> = {
   async h3(keyrack, pay) {
     const app = new H3({ silent: true });
     for (const [path, options] of Object.entries(routes)) {
-      app.get(path, (event) => shown(event.context["keyrack"] as Context), {
+      app.get(path, (event) => toJson(event.context["keyrack"] as Context), {
         middleware: [onH3.protect(keyrack, options)],
       });
     }
-    app.get("/header", (event) => shown(event.context["keyrack"] as Context), {
+    app.get("/header", (event) => toJson(event.context["keyrack"] as Context), {
       middleware: [onH3.protect(keyrack, { getKey: (event) => event.req.headers.get("x-my-key") })],
     });
     app.post(
@@ -171,15 +172,15 @@ export const apps: Record<string, Make> = {
   },
 
   async node(keyrack, pay) {
-    const answer: onNode.Handler = (req, res) => {
+    const handler: onNode.Handler = (req, res) => {
       res.setHeader("content-type", "application/json");
-      res.end(JSON.stringify(shown(req.keyrack)));
+      res.end(JSON.stringify(toJson(req.keyrack)));
     };
     const table = new Map<string, onNode.Listener>(
-      (Object.keys(routes) as Route[]).map((path) => [path, onNode.protect(keyrack, routes[path], answer)]),
+      (Object.keys(routes) as Route[]).map((path) => [path, onNode.protect(keyrack, routes[path], handler)]),
     );
     const getKey = (req: { headers: Record<string, unknown> }) => req.headers["x-my-key"] as string | undefined;
-    table.set("/header", onNode.protect(keyrack, { getKey }, answer));
+    table.set("/header", onNode.protect(keyrack, { getKey }, handler));
     const paying: onNode.Handler = async (_req, res) => {
       const { status, body, headers = {} } = await pay();
       res.writeHead(status, headers);
@@ -197,11 +198,11 @@ export const apps: Record<string, Make> = {
   },
 
   async fetch(keyrack, pay) {
-    const answer: onFetch.Handler = (_request, context) => Response.json(shown(context));
+    const handler: onFetch.Handler = (_request, context) => Response.json(toJson(context));
     const table = new Map<string, (request: Request) => Promise<Response>>(
-      (Object.keys(routes) as Route[]).map((path) => [path, onFetch.protect(keyrack, routes[path], answer)]),
+      (Object.keys(routes) as Route[]).map((path) => [path, onFetch.protect(keyrack, routes[path], handler)]),
     );
-    table.set("/header", onFetch.protect(keyrack, { getKey: (request) => request.headers.get("x-my-key") }, answer));
+    table.set("/header", onFetch.protect(keyrack, { getKey: (request) => request.headers.get("x-my-key") }, handler));
     const paying: onFetch.Handler = async (request) => {
       await request.text();
       const { status, body, headers } = await pay();

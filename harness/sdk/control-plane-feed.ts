@@ -1,4 +1,5 @@
-// The fake's policy feed: decisions 112 to 121, 184 and 185. Versions, a change log, paging by key id, etags, long polls.
+// The policy feed of the fake control plane: versions, a change log, paging by key id, etags and long polls
+// (docs/design/0004-policy-feed-and-versions.md).
 
 import { EventEmitter, once } from "node:events";
 import type { KeyEntry, PolicyChange } from "../../src/kernel/policy/policy.ts";
@@ -12,23 +13,23 @@ const ALLOWED = {
 
 export class FakeFeed {
   version = 1;
-  /** Deltas reach back no further than this. */
+  /** The oldest version that a delta can start from. */
   minDelta = 1;
   ceiling = 10_000;
   deleted = false;
-  /** Whether `wait_ms` is known; an older server refuses it as an unknown parameter. */
+  /** Whether `wait_ms` is supported; an older server rejects it as an unknown parameter. */
   longPolls = true;
   readonly nodes = new Map<string, number>();
   readonly entries = new Map<string, KeyEntry>();
   readonly log: { version: number; change: PolicyChange }[] = [];
   readonly #workspace: string;
   readonly #project: string;
-  readonly #moved = new EventEmitter();
+  readonly #events = new EventEmitter();
 
   constructor(workspace: string, project: string) {
     this.#workspace = workspace;
     this.#project = project;
-    this.#moved.setMaxListeners(0);
+    this.#events.setMaxListeners(0);
   }
 
   upsert(key: string, more: Partial<KeyEntry>): string {
@@ -53,7 +54,7 @@ export class FakeFeed {
     this.bump();
   }
 
-  /** As after `keyrack restore`: another content under a version nobody has seen (decision 116). */
+  /** As after `keyrack restore`: other content under a version that no node has seen. */
   restore(version: number): void {
     this.log.length = 0;
     this.minDelta = version;
@@ -63,22 +64,22 @@ export class FakeFeed {
 
   bump(): void {
     this.version++;
-    this.#moved.emit("moved");
+    this.#events.emit("changed");
   }
 
-  /** Answers every waiting long poll, as a stopping server does. */
+  /** Responds to every waiting long poll, as a stopping server does. */
   stop(): void {
-    this.#moved.emit("moved");
+    this.#events.emit("changed");
   }
 
   /** Resolves once every node has acknowledged the current version. */
   async acknowledged(nodes: number): Promise<void> {
     while ([...this.nodes.values()].filter((version) => version >= this.version).length < nodes) {
-      await once(this.#moved, "acknowledged");
+      await once(this.#events, "acknowledged");
     }
   }
 
-  async answer(verb: string, { query, headers }: RecordedRequest, gone: Promise<void>): Promise<FakeResponse> {
+  async respond(verb: string, { query, headers }: RecordedRequest, closed: Promise<void>): Promise<FakeResponse> {
     const allowed = ALLOWED[verb as keyof typeof ALLOWED] ?? [];
     const unknown = [...query.keys()].filter(
       (name) => !allowed.includes(name) || (name === "wait_ms" && !this.longPolls),
@@ -86,14 +87,14 @@ export class FakeFeed {
     if (unknown.length > 0) return { status: 400, json: { error: { code: "invalid_request", message: "" } } };
     if (query.get("project_id") !== this.#project) return { status: 404, json: { error: { code: "not_found" } } };
     if (verb === "snapshot") return this.#snapshot(query);
-    return this.#delta(query, headers["if-none-match"], gone);
+    return this.#delta(query, headers["if-none-match"], closed);
   }
 
-  async #delta(query: URLSearchParams, etag: string | undefined, gone: Promise<void>): Promise<FakeResponse> {
+  async #delta(query: URLSearchParams, etag: string | undefined, closed: Promise<void>): Promise<FakeResponse> {
     const since = Number(query.get("since"));
     this.#register(query, since);
     const waitMs = Number(query.get("wait_ms") ?? 0);
-    if (since === this.version && waitMs > 0) await this.#wait(waitMs, gone);
+    if (since === this.version && waitMs > 0) await this.#wait(waitMs, closed);
     const tag = this.#etag("delta", query, this.version);
     if (since === this.version || etag === tag) return { status: 304, headers: { etag: tag } };
     if (since === 0 || since < this.minDelta || since > this.version || this.deleted) return this.#snapshot(query);
@@ -103,9 +104,9 @@ export class FakeFeed {
     const rows = [...latest.values()].toSorted((a, b) => a.version - b.version);
     const max = Number(query.get("max_keys") ?? this.ceiling);
     const end = rows[max - 1]?.version ?? 0;
-    const taken = rows.length > max ? rows.filter((row) => row.version <= end) : rows;
+    const page = rows.length > max ? rows.filter((row) => row.version <= end) : rows;
     const version = rows.length > max ? end : this.version;
-    const json = { ...this.#head("policy_delta", query, version), since, changes: taken.map((row) => row.change) };
+    const json = { ...this.#head("policy_delta", query, version), since, changes: page.map((row) => row.change) };
     return { status: 200, json, headers: { etag: this.#etag("delta", query, version) } };
   }
 
@@ -118,13 +119,13 @@ export class FakeFeed {
     const all = [...this.entries.values()].filter((entry) => this.#visible(query, entry));
     if (!query.has("max_keys") && all.length > this.ceiling)
       return { status: 413, json: { error: { code: "snapshot_too_large" } } };
-    const rest = all
+    const remaining = all
       .toSorted((a, b) => (a.key_id < b.key_id ? -1 : 1))
       .filter((entry) => entry.key_id > String(from[1]));
-    const keys = rest.slice(0, max);
+    const keys = remaining.slice(0, max);
     const version = Number(from[0]);
     const last = keys.at(-1)?.key_id;
-    const next = rest.length > max ? Buffer.from(JSON.stringify([version, last])).toString("base64url") : null;
+    const next = remaining.length > max ? Buffer.from(JSON.stringify([version, last])).toString("base64url") : null;
     const json = { ...this.#head("policy_snapshot", query, version), keys, next_cursor: next };
     return { status: 200, json, headers: { etag: this.#etag("snap", query, version) } };
   }
@@ -154,14 +155,14 @@ export class FakeFeed {
     if (!node) return;
     if (query.get("leaving") === "true") this.nodes.delete(node);
     else if (since <= this.version) this.nodes.set(node, since);
-    this.#moved.emit("acknowledged");
+    this.#events.emit("acknowledged");
   }
 
-  async #wait(ms: number, gone: Promise<void>): Promise<void> {
+  async #wait(ms: number, closed: Promise<void>): Promise<void> {
     const stop = new AbortController();
     const timer = setTimeout(() => stop.abort(), ms);
-    void gone.then(() => stop.abort());
-    await once(this.#moved, "moved", { signal: stop.signal }).catch(() => {});
+    void closed.then(() => stop.abort());
+    await once(this.#events, "changed", { signal: stop.signal }).catch(() => {});
     clearTimeout(timer);
   }
 

@@ -1,11 +1,12 @@
-// The fake's idempotency records: decisions 135 to 139. Time is a field, so that a lock can lapse at once.
+// The idempotency records of the fake control plane (docs/design/0006-idempotency-fencing.md). Time is a field, so that a
+// test can let a lock lapse at once.
 
 import { randomBytes } from "node:crypto";
 import type { FakeResponse } from "./exchange.ts";
 
 type Body = Record<string, unknown>;
 type Stored = { status: number; headers: Record<string, string>; body: string | null; body_stored: boolean };
-type Record_ = { fingerprint: unknown; token: string; until: number; stored: Stored | null };
+type IdempotencyRecord = { fingerprint: unknown; token: string; until: number; stored: Stored | null };
 
 const LOCK_MS = 30_000;
 export const MAX_BODY = 262_144;
@@ -14,9 +15,9 @@ export class FakeIdempotency {
   now: () => number = () => Date.now();
   lockMs = LOCK_MS;
   readonly calls: { verb: string; body: Body }[] = [];
-  readonly records = new Map<string, Record_>();
+  readonly records = new Map<string, IdempotencyRecord>();
 
-  answer(verb: string, body: Body): FakeResponse {
+  respond(verb: string, body: Body): FakeResponse {
     this.calls.push({ verb, body });
     const name = `${String(body["env"])}:${String(body["scope_hash"])}`;
     if (!/^[0-9a-f]{64}$/.test(String(body["scope_hash"]))) return { status: 400, json: { error: {} } };
@@ -32,7 +33,7 @@ export class FakeIdempotency {
 
   #claim(name: string, body: Body) {
     const known = this.records.get(name);
-    const answer = {
+    const base = {
       object: "idempotency_claim",
       lock_token: null as string | null,
       lock_ms: this.lockMs,
@@ -41,13 +42,13 @@ export class FakeIdempotency {
       response: null as Stored | null,
       max_body_bytes: MAX_BODY,
     };
-    if (known && known.fingerprint !== body["fingerprint"]) return { ...answer, state: "mismatch" };
-    if (known?.stored) return { ...answer, state: "replay", response: known.stored };
+    if (known && known.fingerprint !== body["fingerprint"]) return { ...base, state: "mismatch" };
+    if (known?.stored) return { ...base, state: "replay", response: known.stored };
     const left = known ? known.until - this.now() : 0;
-    if (left > 0) return { ...answer, state: "in_progress", retry_after_ms: Math.min(30_000, Math.max(100, left)) };
+    if (left > 0) return { ...base, state: "in_progress", retry_after_ms: Math.min(30_000, Math.max(100, left)) };
     const token = randomBytes(24).toString("base64url");
     this.records.set(name, { fingerprint: body["fingerprint"], token, until: this.now() + this.lockMs, stored: null });
-    return { ...answer, state: "execute", lock_token: token, stolen: known !== undefined };
+    return { ...base, state: "execute", lock_token: token, stolen: known !== undefined };
   }
 
   #outcome(verb: string, name: string, body: Body): string {
@@ -58,12 +59,12 @@ export class FakeIdempotency {
     if (!ours) return "lock_lost";
     if (verb === "heartbeat") known.until = this.now() + this.lockMs;
     if (verb === "release") this.records.delete(name);
-    if (verb === "complete") known.stored = storedOf(body);
+    if (verb === "complete") known.stored = toStored(body);
     return "ok";
   }
 }
 
-function storedOf(body: Body): Stored {
+function toStored(body: Body): Stored {
   const text = body["body"] as string | null;
   const fits = text !== null && Buffer.from(text, "base64").length <= MAX_BODY;
   const headers = (body["headers"] ?? {}) as Record<string, string>;

@@ -1,4 +1,4 @@
-// The fake's ingest: decisions 146 to 150. Any event that is not exactly as specified refuses the whole batch.
+// The ingest endpoint of the fake control plane: one invalid event rejects the whole batch.
 
 import type { FakeResponse } from "./exchange.ts";
 
@@ -28,13 +28,13 @@ export class FakeIngest {
   batches = 0;
   readonly #bodies = new Set<string>();
 
-  answer(text: string): FakeResponse {
+  respond(text: string): FakeResponse {
     const batch = JSON.parse(text) as Record<string, unknown>;
     const events = batch["events"] as SeenEvent[];
     const sdk = batch["sdk"] as { name?: unknown; version?: unknown } | undefined;
-    const headed = batch["object"] === "ingest_batch" && batch["protocol_version"] === 1 && batch["node_id"];
-    const named = typeof sdk?.name === "string" && typeof sdk.version === "string";
-    if (!headed || !named || !Array.isArray(events) || events.length > 5000 || !events.every(isEvent)) {
+    const hasHead = batch["object"] === "ingest_batch" && batch["protocol_version"] === 1 && batch["node_id"];
+    const hasSdk = typeof sdk?.name === "string" && typeof sdk.version === "string";
+    if (!hasHead || !hasSdk || !Array.isArray(events) || events.length > 5000 || !events.every(isEvent)) {
       return { status: 400, json: { error: { code: "invalid_request", message: "The request body is not valid." } } };
     }
     const dropped = Number(batch["events_dropped"] ?? 0);

@@ -1,4 +1,5 @@
-// The fake's counters: an exact sliding log for every rule, and leases booked at their end (decision 191).
+// The counters of the fake control plane: an exact sliding log for every rule, and leases booked at their end
+// (docs/design/0012-counters-and-leases.md).
 
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
@@ -10,21 +11,21 @@ type Booking = { from: number; until: number; units: number; lease: string | nul
 const LEASE_MAX_MS = 10_000;
 
 export class FakeLimits {
-  // Whole milliseconds, as the server counts: the sum of a fraction and a window can be a hair more than both.
+  // Whole milliseconds, as on the server: the sum of a fraction and a window can exceed both by a rounding error.
   now: () => number = () => Math.floor(performance.now());
-  leasesKnown = true;
+  supportsLeases = true;
   readonly checks: Body[] = [];
   readonly leases: { want: number; granted: number; returned: number }[] = [];
   readonly #booked = new Map<string, Booking[]>();
   readonly #open = new Map<string, { ends: number; keys: string[]; row: { returned: number } }>();
 
-  answer(verb: string, body: Body): FakeResponse {
+  respond(verb: string, body: Body): FakeResponse {
     if (verb === "return") return this.#return(body);
     const rules = body["limits"] as RateLimit[];
     if (!Array.isArray(rules) || rules.length === 0)
       return { status: 400, json: { error: { code: "invalid_request" } } };
     if (verb === "check") return this.#check(body, rules);
-    if (verb === "lease" && this.leasesKnown) return this.#lease(body, rules);
+    if (verb === "lease" && this.supportsLeases) return this.#lease(body, rules);
     return { status: 404, json: { error: { code: "not_found", message: "No such route." } } };
   }
 

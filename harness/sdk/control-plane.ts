@@ -1,5 +1,5 @@
-// A small control plane for the library's tests: node:http, in memory, strictly to the specification. Tests speak to it
-// through `Plane`, which the real server can implement too; only `misbehave` and `seen` are the fake's own.
+// A fake control plane for the SDK's tests: node:http, in memory, strict about its input. test/sdk/server-features.test.ts
+// verifies the same behaviour with a real server.
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { EventEmitter, once } from "node:events";
@@ -13,7 +13,7 @@ import { FakeIngest } from "./control-plane-ingest.ts";
 import { FakeLimits } from "./control-plane-limits.ts";
 import type { FakeResponse, RecordedRequest } from "./exchange.ts";
 
-/** What a broken control plane does in place of an answer. */
+/** The behaviour of a broken control plane in place of a response. */
 export type InjectedFault = FakeResponse | "hang" | "drop" | undefined;
 
 export type MintOptions = Partial<Pick<KeyEntry, "scopes" | "expires_at" | "rate_limits" | "tenant_id" | "env">>;
@@ -28,7 +28,7 @@ export class FakeControlPlane {
   readonly idempotency = new FakeIdempotency();
   readonly ingest = new FakeIngest();
   readonly seen: RecordedRequest[] = [];
-  injectFault: (asked: RecordedRequest) => InjectedFault | Promise<InjectedFault> = () => undefined;
+  injectFault: (request: RecordedRequest) => InjectedFault | Promise<InjectedFault> = () => undefined;
   #server: Server | null = null;
   #port = 0;
   readonly #events = new EventEmitter();
@@ -80,11 +80,11 @@ export class FakeControlPlane {
     await this.down();
   }
 
-  /** The next request whose path starts so, once it has been answered. */
+  /** The next request whose path has this prefix, once it has a response. */
   async next(path: string): Promise<RecordedRequest> {
     for (;;) {
-      const [asked] = (await once(this.#events, "answered")) as [RecordedRequest];
-      if (asked.path.startsWith(path)) return asked;
+      const [request] = (await once(this.#events, "responded")) as [RecordedRequest];
+      if (request.path.startsWith(path)) return request;
     }
   }
 
@@ -96,40 +96,40 @@ export class FakeControlPlane {
     } catch {
       return;
     }
-    const asked: RecordedRequest = {
+    const request: RecordedRequest = {
       method: req.method ?? "GET",
       path: url.pathname,
       query: url.searchParams,
       headers: req.headers,
       body: Buffer.concat(chunks).toString(),
     };
-    this.seen.push(asked);
-    const wrong = await this.injectFault(asked);
-    if (wrong === "hang") return;
-    if (wrong === "drop") {
+    this.seen.push(request);
+    const fault = await this.injectFault(request);
+    if (fault === "hang") return;
+    if (fault === "drop") {
       req.socket.destroy();
       return;
     }
-    const gone = new Promise<void>((resolve) => void res.once("close", resolve));
-    this.#write(res, wrong ?? (await this.#answer(asked, gone)), asked);
+    const closed = new Promise<void>((resolve) => void res.once("close", resolve));
+    this.#write(res, fault ?? (await this.#respond(request, closed)), request);
   }
 
-  #write(res: ServerResponse, told: FakeResponse, asked: RecordedRequest): void {
-    const text = told.text ?? (told.json === undefined ? "" : JSON.stringify(told.json));
-    res.writeHead(told.status, { "content-type": "application/json", ...told.headers });
-    res.end(told.status === 304 ? undefined : text, () => this.#events.emit("answered", asked));
+  #write(res: ServerResponse, response: FakeResponse, request: RecordedRequest): void {
+    const text = response.text ?? (response.json === undefined ? "" : JSON.stringify(response.json));
+    res.writeHead(response.status, { "content-type": "application/json", ...response.headers });
+    res.end(response.status === 304 ? undefined : text, () => this.#events.emit("responded", request));
   }
 
-  async #answer(asked: RecordedRequest, gone: Promise<void>): Promise<FakeResponse> {
-    if (asked.headers.authorization !== `Bearer ${this.secretKey}`) {
+  async #respond(request: RecordedRequest, closed: Promise<void>): Promise<FakeResponse> {
+    if (request.headers.authorization !== `Bearer ${this.secretKey}`) {
       return { status: 401, json: { error: { code: "invalid_key", message: "Invalid API key." } } };
     }
-    const [, , room, verb] = asked.path.split("/");
-    if (room === "policy") return this.feed.answer(verb ?? "", asked, gone);
-    const body = asked.body === "" ? {} : (JSON.parse(asked.body) as Record<string, unknown>);
-    if (room === "ratelimit") return this.limits.answer(verb ?? "", body);
-    if (room === "idempotency") return this.idempotency.answer(verb ?? "", body);
-    if (asked.path === "/v1/ingest/batch") return this.ingest.answer(asked.body);
+    const [, , resource, verb] = request.path.split("/");
+    if (resource === "policy") return this.feed.respond(verb ?? "", request, closed);
+    const body = request.body === "" ? {} : (JSON.parse(request.body) as Record<string, unknown>);
+    if (resource === "ratelimit") return this.limits.respond(verb ?? "", body);
+    if (resource === "idempotency") return this.idempotency.respond(verb ?? "", body);
+    if (request.path === "/v1/ingest/batch") return this.ingest.respond(request.body);
     return { status: 404, json: { error: { code: "not_found", message: "No such route." } } };
   }
 }

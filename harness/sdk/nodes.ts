@@ -1,4 +1,4 @@
-// Every Node that the library is tested on: the one that runs the tests, and the system's own where there is another.
+// The Node versions that the library is tested on: the one that runs the tests, and the system's where it differs.
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";

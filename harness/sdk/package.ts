@@ -1,4 +1,4 @@
-// The library as a vendor gets it: built, packed, and installed offline into a folder that has nothing else.
+// The library as a vendor installs it: built, packed, and installed offline into an empty folder.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const BUILD = fileURLToPath(new URL("../../tools/build-sdk.ts", import.meta.url));
 
-/** Answers the tarball's path. */
+/** Returns the path of the tarball. */
 export function packSdk(folder: string): string {
   const built = join(folder, "built");
   execFileSync(process.execPath, [BUILD, built], { stdio: ["ignore", "ignore", "inherit"] });

@@ -1,4 +1,4 @@
-// Ports under a test's own clock: timers fire only when the test moves time. The network stays real.
+// Ports with a manual clock: timers fire only when the test advances time. The network is real.
 
 import { EventEmitter, once } from "node:events";
 import { LIMITS_TIMEOUT_MS } from "../../src/sdk/limits/check.ts";
@@ -9,8 +9,8 @@ type Timer = { at: number; task: () => void };
 export class ManualPorts implements Ports {
   wall = Date.parse("2026-11-15T12:00:00.000Z");
   mono = 1000;
-  /** Fixed chance: tests set it to what they need. */
-  chance = 0.5;
+  /** The value of random(); set by tests. */
+  randomValue = 0.5;
   fetch = defaultPorts().fetch;
   readonly #timers = new Set<Timer>();
   readonly #watches = new Set<() => void>();
@@ -18,7 +18,7 @@ export class ManualPorts implements Ports {
 
   readonly now = () => this.wall;
   readonly elapsed = () => this.mono;
-  readonly random = () => this.chance;
+  readonly random = () => this.randomValue;
   readonly after = (ms: number, task: () => void) => {
     const timer = { at: this.mono + ms, task };
     this.#timers.add(timer);
@@ -26,7 +26,7 @@ export class ManualPorts implements Ports {
     return () => void this.#timers.delete(timer);
   };
 
-  /** A task that runs once in every move of time, however far: enough for one that only looks at the clock. */
+  /** Runs `task` once per advance, however far: enough for a task that only reads the clock. */
   readonly every = (_ms: number, task: () => void) => {
     this.#watches.add(task);
     return () => void this.#watches.delete(task);
@@ -37,7 +37,7 @@ export class ManualPorts implements Ports {
     return [...this.#timers].map(({ at }) => at - this.mono).toSorted((a, b) => a - b);
   }
 
-  /** Moves both clocks and runs what falls due, in order. */
+  /** Advances both clocks and runs the due timers in order. */
   advance(ms: number): void {
     const until = this.mono + ms;
     for (;;) {
@@ -51,13 +51,13 @@ export class ManualPorts implements Ports {
     for (const watch of this.#watches) watch();
   }
 
-  /** The wall clock alone: a machine that slept, or somebody who set it. */
+  /** Moves only the wall clock: a suspended machine, or a clock that was set. */
   setWall(ms: number): void {
     this.wall += ms;
     for (const watch of this.#watches) watch();
   }
 
-  /** Resolves when a timer between these many milliseconds away is waiting, and says how far. */
+  /** Resolves with the delay of a pending timer once there is one between `min` and `max` milliseconds away. */
   async timer(min: number, max: number): Promise<number> {
     for (;;) {
       const found = this.waiting.find((ms) => ms >= min && ms <= max);
@@ -72,14 +72,14 @@ export class ManualPorts implements Ports {
   }
 }
 
-/** Real ports whose 250 ms for rate limits are ten seconds: on a busy machine that rule would decide in a test's place. */
+/** Real ports with ten seconds in place of the 250 ms timeout of rate limits, which a busy machine would exceed. */
 export function patientPorts(): Ports {
   const real = defaultPorts();
   const after: Ports["after"] = (ms, task, keeps) => real.after(ms === LIMITS_TIMEOUT_MS ? 10_000 : ms, task, keeps);
   return { ...real, after };
 }
 
-/** Waits for a condition that other events bring about; fails by the test's own timeout. */
+/** Polls until the condition holds; the test's timeout bounds it. */
 export async function waitUntil(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
 }

@@ -1,6 +1,6 @@
-// A vendor process of its own for tests that need several: it spends one key through `limits: "lease"` as fast as it can
-// until the key is revoked, then prints when each request was admitted. Its 250 ms are ten seconds long: on a busy
-// machine every request would be admitted degraded, and the test is about the ones that are not.
+// A separate vendor process for tests that need several: sends requests of one key through `limits: "lease"` as fast as
+// possible until the key is revoked, then prints when each was admitted. Uses patientPorts, because a busy machine would
+// exceed the 250 ms timeout and admit every request as degraded.
 
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { internalsOf } from "../../src/sdk/internals.ts";
@@ -20,7 +20,7 @@ for (;;) {
   if (admitted.denial?.status === 401) break;
   if (admitted.context?.degraded) degraded++;
   else if (!admitted.denial) spent.push(at);
-  // Denied answers cost no hop: give the event loop its turn.
+  // Denials need no network: yield to the event loop.
   await new Promise((resolve) => setImmediate(resolve));
 }
 await keyrack.close();

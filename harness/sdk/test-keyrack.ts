@@ -1,4 +1,4 @@
-// A control plane and a library instance that is ready, both gone at the end of the test.
+// A fake control plane and a ready library instance, both closed at the end of the test.
 
 import type { Keyrack } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
@@ -26,9 +26,19 @@ export class TestKeyrack {
   }
 }
 
-type Want = { options?: Partial<KeyrackOptions>; ports?: Ports; plane?: FakeControlPlane; ready?: boolean };
+type TestKeyrackOptions = {
+  options?: Partial<KeyrackOptions>;
+  ports?: Ports;
+  plane?: FakeControlPlane;
+  ready?: boolean;
+};
 
-export async function startTestKeyrack({ options = {}, ports, plane, ready = true }: Want = {}): Promise<TestKeyrack> {
+export async function startTestKeyrack({
+  options = {},
+  ports,
+  plane,
+  ready = true,
+}: TestKeyrackOptions = {}): Promise<TestKeyrack> {
   const own = plane ?? (await FakeControlPlane.start());
   const lines: LogLine[] = [];
   const log = (level: string, message: string, fields: Record<string, unknown>) => {

@@ -1,4 +1,4 @@
-// The gateway asked the way proxies ask it: what each answer holds, and what a client must not be able to bring about.
+// The gateway as proxies call it: the content of each response, and what a client must not be able to achieve.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
@@ -20,7 +20,7 @@ async function behind(mode: GatewayMode, options: Partial<KeyrackOptions> = {}, 
   return {
     ...r,
     plane: r.plane,
-    ask,
+    call,
     [Symbol.asyncDispose]: async () => {
       await gateway.stop();
       await r[Symbol.asyncDispose]();
@@ -31,13 +31,13 @@ async function behind(mode: GatewayMode, options: Partial<KeyrackOptions> = {}, 
 const RULE = { id: "one", limit: 1, window_ms: 60_000, algorithm: "fixed", scope: "key" } as const;
 
 describe("forward mode", () => {
-  it("200 names the key in five headers; scopes that are no plain word are percent-encoded", async () => {
+  it("200 identifies the key in five headers; unsafe characters in scopes are percent-encoded", async () => {
     await using g = await behind("forward");
     const { key, id } = g.plane.mint({ scopes: ["orders:read", "two words", "100%", 'ü"\n'], env: "test" });
     await g.plane.feed.acknowledged(1);
-    const answer = await g.ask("/verify", { key });
-    expect(answer.status).toBe(200);
-    expect(Object.fromEntries([...answer.headers].filter(([name]) => name.startsWith("x-keyrack-")))).toEqual({
+    const response = await g.call("/verify", { key });
+    expect(response.status).toBe(200);
+    expect(Object.fromEntries([...response.headers].filter(([name]) => name.startsWith("x-keyrack-")))).toEqual({
       "x-keyrack-key-id": id,
       "x-keyrack-tenant-id": g.plane.tenantId,
       "x-keyrack-project-id": g.plane.projectId,
@@ -46,36 +46,36 @@ describe("forward mode", () => {
     });
   });
 
-  it("every refusal has its own status and the library's body", async () => {
+  it("every denial has its own status and the library's body", async () => {
     await using g = await behind("forward");
     const limited = g.plane.mint({ rate_limits: [RULE] }).key;
     const plain = g.plane.mint().key;
     await g.plane.feed.acknowledged(1);
-    expect((await g.ask("/verify", { key: limited })).headers.get("ratelimit")).toContain('"one";r=0');
+    expect((await g.call("/verify", { key: limited })).headers.get("ratelimit")).toContain('"one";r=0');
     for (const [path, key, status, code] of [
       ["/verify", undefined, 401, "missing_key"],
       ["/verify", "kr_live_x", 401, "invalid_key"],
       ["/verify?scope=a&scope=b", plain, 403, "insufficient_scope"],
       ["/verify", limited, 429, "rate_limited"],
     ] as const) {
-      const answer = await g.ask(path, key === undefined ? {} : { key });
-      expect([answer.status, await answer.json()]).toMatchObject([status, { error: { code } }]);
-      expect(answer.headers.has("x-keyrack-status")).toBe(false);
-      expect([...answer.headers.keys()].filter((name) => name.startsWith("x-keyrack-"))).toEqual([]);
+      const response = await g.call(path, key === undefined ? {} : { key });
+      expect([response.status, await response.json()]).toMatchObject([status, { error: { code } }]);
+      expect(response.headers.has("x-keyrack-status")).toBe(false);
+      expect([...response.headers.keys()].filter((name) => name.startsWith("x-keyrack-"))).toEqual([]);
     }
   });
 
-  it("reports the client's method and path, not ours", async () => {
+  it("reports the client's method and path, not its own", async () => {
     await using g = await behind("forward");
     const { key } = g.plane.mint();
     await g.plane.feed.acknowledged(1);
-    await g.ask("/verify", { key, headers: { "x-forwarded-method": "PUT", "x-forwarded-uri": "/a?secret=1" } });
-    await g.ask("/verify", { key, headers: { "x-original-method": "PATCH", "x-original-uri": "/b" } });
-    await g.ask("/verify/c/d?x=1", { key, method: "DELETE" });
-    await g.ask("/verify?scope=no&path=/e?x=1", { key, method: "POST" });
+    await g.call("/verify", { key, headers: { "x-forwarded-method": "PUT", "x-forwarded-uri": "/a?secret=1" } });
+    await g.call("/verify", { key, headers: { "x-original-method": "PATCH", "x-original-uri": "/b" } });
+    await g.call("/verify/c/d?x=1", { key, method: "DELETE" });
+    await g.call("/verify?scope=no&path=/e?x=1", { key, method: "POST" });
     await g.keyrack.close();
-    const told = g.plane.ingest.events as { method: string; path: string; status: number }[];
-    expect(told.map(({ method, path, status }) => [method, path, status])).toEqual([
+    const reported = g.plane.ingest.events as { method: string; path: string; status: number }[];
+    expect(reported.map(({ method, path, status }) => [method, path, status])).toEqual([
       ["PUT", "/a", 200],
       ["PATCH", "/b", 200],
       ["DELETE", "/c/d", 200],
@@ -84,29 +84,29 @@ describe("forward mode", () => {
   });
 });
 
-describe("what a client cannot bring about", () => {
-  it("Envoy appends their path and query: they can ask for more scopes, never for fewer", async () => {
+describe("a client", () => {
+  it("can require more scopes by the path and query that Envoy appends, never fewer", async () => {
     await using g = await behind("forward");
     const { key } = g.plane.mint({ scopes: ["b"] });
     await g.plane.feed.acknowledged(1);
-    expect((await g.ask("/verify?scope=a&path=/x?scope=b", { key })).status).toBe(403);
-    expect((await g.ask("/verify?scope=a&path=/x&scope=b", { key })).status).toBe(403);
-    expect((await g.ask("/verify?scope=b&path=/x&scope=", { key })).status).toBe(400);
-    expect((await g.ask(`/verify?scope=b${"&scope=b".repeat(64)}`, { key })).status).toBe(400);
-    expect((await g.ask("/verify/../healthz", {})).status).not.toBe(200);
+    expect((await g.call("/verify?scope=a&path=/x?scope=b", { key })).status).toBe(403);
+    expect((await g.call("/verify?scope=a&path=/x&scope=b", { key })).status).toBe(403);
+    expect((await g.call("/verify?scope=b&path=/x&scope=", { key })).status).toBe(400);
+    expect((await g.call(`/verify?scope=b${"&scope=b".repeat(64)}`, { key })).status).toBe(400);
+    expect((await g.call("/verify/../healthz", {})).status).not.toBe(200);
   });
 
-  it("no other path answers 200, with a key or without", async () => {
+  it("gets 200 from no other path, with or without a key", async () => {
     await using g = await behind("forward");
     const { key } = g.plane.mint();
     await g.plane.feed.acknowledged(1);
     for (const path of ["/", "/healthz", "/verifying", "//verify", "/x?/verify", "/VERIFY"]) {
-      for (const who of [{}, { key }]) expect((await g.ask(path, who)).status, path).not.toBe(200);
+      for (const who of [{}, { key }]) expect((await g.call(path, who)).status, path).not.toBe(200);
     }
   });
 });
 
-it("an answer that cannot be written is a 503, and the gateway lives on", async () => {
+it("a response that cannot be written is a 503, and the gateway continues", async () => {
   const r = await startTestKeyrack({});
   const admit = async () => ({ context: { scopes: [] }, headers: { "x-bad": "a\nb" }, denial: null, done: () => {} });
   const broken = { ...r.keyrack, [INTERNALS]: { guard: () => ({ admit }) } } as unknown as Keyrack;
@@ -120,43 +120,43 @@ it("an answer that cannot be written is a 503, and the gateway lives on", async 
 });
 
 describe("nginx mode", () => {
-  it("429 and 503 go out as 403 that says what it is, with the whole body in ASCII", async () => {
+  it("429 and 503 become 403 with the real status and the body in ASCII headers", async () => {
     await using g = await behind("nginx");
     const { key } = g.plane.mint({ rate_limits: [RULE] });
     await g.plane.feed.acknowledged(1);
-    await g.ask("/verify", { key });
-    const limited = await g.ask("/verify", { key });
+    await g.call("/verify", { key });
+    const limited = await g.call("/verify", { key });
     expect([limited.status, limited.headers.get("x-keyrack-status")]).toEqual([403, "429"]);
     expect(Number(limited.headers.get("retry-after"))).toBeGreaterThan(0);
-    const lacking = await g.ask("/verify?scope=%C3%BC", { key });
+    const lacking = await g.call("/verify?scope=%C3%BC", { key });
     expect([lacking.status, lacking.headers.get("x-keyrack-status")]).toEqual([403, "403"]);
     const error = lacking.headers.get("x-keyrack-error") ?? "";
     expect(error).toMatch(/^[\x20-\x7e]+$/);
     expect(JSON.parse(error)).toMatchObject({ error: { missing_scopes: ["ü"] } });
-    expect((await g.ask("/verify")).status).toBe(401);
+    expect((await g.call("/verify")).status).toBe(401);
   });
 
-  it("503 without a policy, and its health says so too", async () => {
+  it("responds 503 without a policy, and so does its health check", async () => {
     await using g = await behind("nginx", { url: "http://127.0.0.1:1" }, false);
     const { key } = g.plane.mint();
-    const answer = await g.ask("/verify", { key });
-    expect([answer.status, answer.headers.get("x-keyrack-status")]).toEqual([403, "503"]);
-    expect(answer.headers.get("retry-after")).toBe("1");
-    expect((await g.ask("/healthz")).status).toBe(503);
+    const response = await g.call("/verify", { key });
+    expect([response.status, response.headers.get("x-keyrack-status")]).toEqual([403, "503"]);
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect((await g.call("/healthz")).status).toBe(503);
   });
 
-  it("fail-open admits, and leaves no header for a client's own to survive in", async () => {
+  it("fail-open admits, and overwrites every identity header of a client", async () => {
     await using g = await behind("nginx", { url: "http://127.0.0.1:1", failMode: "open" }, false);
-    const answer = await g.ask("/verify", { key: g.plane.mint().key });
-    expect(answer.status).toBe(200);
-    expect(answer.headers.get("x-keyrack-tenant-id")).toBe("");
-    expect(answer.headers.get("x-keyrack-key-id")).toBe("");
-    expect(answer.headers.get("x-keyrack-scopes")).toBe("");
+    const response = await g.call("/verify", { key: g.plane.mint().key });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("x-keyrack-tenant-id")).toBe("");
+    expect(response.headers.get("x-keyrack-key-id")).toBe("");
+    expect(response.headers.get("x-keyrack-scopes")).toBe("");
   });
 });
 
 describe("keyrack gateway", () => {
-  it("runs until it is told to end, then says goodbye to the server and exits with 0", async () => {
+  it("runs until it is stopped, then reports to the server that it leaves and exits with 0", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
     const args = ["gateway", "--json", "--port", "0", "--url", plane.url, "--project-id", plane.projectId];
@@ -170,7 +170,7 @@ describe("keyrack gateway", () => {
     expect(gateway.stderr()).not.toContain(key);
   });
 
-  it("ends although a proxy holds connections open, also one on which nothing was ever asked in full", async () => {
+  it("stops although a proxy holds connections open, including one with an incomplete request", async () => {
     await using plane = await FakeControlPlane.start();
     const args = ["gateway", "--json", "--port", "0", "--url", plane.url, "--project-id", plane.projectId];
     const gateway = await startProcess(args, { KEYRACK_SECRET_KEY: plane.secretKey });
@@ -185,7 +185,7 @@ describe("keyrack gateway", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it("wrong usage is 2 and a refused credential is 1, each in one sentence", async () => {
+  it("exits with 2 on wrong usage and 1 on a rejected credential, each with one sentence", async () => {
     using temp = tempDir();
     await using plane = await FakeControlPlane.start();
     const other = await FakeControlPlane.start();

@@ -1,4 +1,4 @@
-// examples/nginx-gateway with the real nginx, the real gateway and a real server: what a customer of the API gets to see.
+// examples/nginx-gateway with real nginx, gateway and server: the responses that a customer of the API gets.
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
@@ -29,10 +29,10 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
 
   const call = async <T>(method: string, path: string, body: unknown): Promise<T> => {
     const headers = { authorization: `Bearer ${seeded.secret_key}`, "content-type": "application/json" };
-    const answer = await fetch(seeded.url + path, { method, headers, body: JSON.stringify(body) });
-    return (await answer.json()) as T;
+    const response = await fetch(seeded.url + path, { method, headers, body: JSON.stringify(body) });
+    return (await response.json()) as T;
   };
-  /** A key that the gateway knows of. */
+  /** A key that the gateway has loaded. */
   const mint = async (more: object): Promise<{ id: string; key: string }> => {
     const { project_id, tenant_id } = seeded;
     const minted = await call<{ id: string; key: string }>("POST", "/v1/keys", {
@@ -88,15 +88,15 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     temp[Symbol.dispose]();
   });
 
-  it("200: the API learns whose key it is, and nothing that a client made up", async () => {
+  it("200: the API gets the identity of the key, and no forged header", async () => {
     const { id, key } = await mint({ scopes: ["orders:read", "a b%"] });
     const forged = { "x-keyrack-tenant-id": "evil", "x-keyrack-scopes": "admin" };
-    const answer = await fetch(`${url}orders?x=1`, {
+    const response = await fetch(`${url}orders?x=1`, {
       method: "POST",
       headers: { ...bearer(key), ...forged },
       body: "hello",
     });
-    expect([answer.status, await answer.text()]).toEqual([200, "from the API"]);
+    expect([response.status, await response.text()]).toEqual([200, "from the API"]);
     expect(reached).toMatchObject([
       {
         url: "/orders?x=1",
@@ -113,7 +113,7 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     expect((await fetch(url, { headers: { "x-api-key": key } })).status).toBe(200);
   });
 
-  it("401: with the library's own body and challenge, and the API never hears of it", async () => {
+  it("401: has the library's body and challenge, and the request never reaches the API", async () => {
     reached.length = 0;
     const none = await fetch(url);
     expect([none.status, none.headers.get("www-authenticate")]).toEqual([401, 'Bearer realm="keyrack"']);
@@ -126,32 +126,32 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     expect(reached).toEqual([]);
   });
 
-  it("403: says which scope is missing", async () => {
+  it("403: names the missing scope", async () => {
     const { key } = await mint({ scopes: ["other"] });
-    const answer = await fetch(`${url}orders?scope=`, { headers: bearer(key) });
-    expect(answer.status).toBe(403);
-    expect(await answer.json()).toMatchObject({
+    const response = await fetch(`${url}orders?scope=`, { headers: bearer(key) });
+    expect(response.status).toBe(403);
+    expect(await response.json()).toMatchObject({
       error: { code: "insufficient_scope", missing_scopes: ["orders:read"] },
     });
-    expect(answer.headers.get("www-authenticate")).toContain('error="insufficient_scope", scope="orders:read"');
+    expect(response.headers.get("www-authenticate")).toContain('error="insufficient_scope", scope="orders:read"');
     expect(reached).toEqual([]);
   });
 
-  it("429: with retry-after, and the limits on allowed answers too", async () => {
+  it("429: has retry-after; allowed responses have the limits too", async () => {
     const rule = { id: "tiny", limit: 3, window_ms: 3_600_000, algorithm: "fixed", scope: "key" };
     const { key } = await mint({ rate_limits: [rule] });
-    const answers: Response[] = [];
-    for (let i = 0; i < 4; i++) answers.push(await fetch(url, { headers: bearer(key) }));
-    const allowed = answers.filter(({ status }) => status === 200);
+    const responses: Response[] = [];
+    for (let i = 0; i < 4; i++) responses.push(await fetch(url, { headers: bearer(key) }));
+    const allowed = responses.filter(({ status }) => status === 200);
     expect(allowed.at(-1)?.headers.get("ratelimit-policy")).toBe('"tiny";q=3;w=3600');
-    const denied = answers.at(-1) as Response;
+    const denied = responses.at(-1) as Response;
     expect([denied.status, await denied.json()]).toMatchObject([429, { error: { code: "rate_limited" } }]);
     expect(Number(denied.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(denied.headers.get("ratelimit")).toMatch(/^"tiny";r=0;t=\d+$/);
     expect(reached.length).toBe(allowed.length);
   });
 
-  it("what the API itself answers stays as it is, and an open location is open but still not forged", async () => {
+  it("leaves the API's own responses unchanged, and removes forged headers on an open location", async () => {
     const { key } = await mint({});
     const own = await fetch(`${url}teapot`, { headers: bearer(key) });
     expect([own.status, await own.text()]).toEqual([403, "from the API"]);
@@ -162,14 +162,14 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     expect((await fetch(`${url}_keyrack`, { headers: bearer(key) })).status).toBe(404);
   });
 
-  it("a revoked key is refused once revoke --wait has returned: the gateway acknowledges like any node", async () => {
+  it("rejects a revoked key once revoke --wait has returned: the gateway acknowledges like any node", async () => {
     const { id, key } = await mint({});
     const { propagation } = await call<{ propagation: object }>("POST", `/v1/keys/${id}/revoke?wait=true`, {});
     expect(propagation).toMatchObject({ complete: true, acked_nodes: 1, total_nodes: 1 });
     expect((await fetch(url, { headers: bearer(key) })).status).toBe(401);
   });
 
-  it("503: without a policy, and when the gateway itself is away; afterwards all is well again", async () => {
+  it("503: without a policy, and while the gateway is down; recovers afterwards", async () => {
     const { key } = await mint({});
     const { port } = new URL(gateway.ready.url);
     expect(await gateway.end("SIGTERM")).toBe(0);

@@ -1,4 +1,4 @@
-// One suite over every framework, on a socket: the same requests get the same answers from express, fastify, hono, h3,
+// One suite for every framework, over a socket: the same requests get the same responses from express, fastify, hono, h3,
 // plain node:http and fetch.
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -30,13 +30,13 @@ for (const [name, make] of Object.entries(apps)) {
       return key;
     }
 
-    it("hands the context to the handler, from either header, scheme in any case", async () => {
+    it("passes the context to the handler, from either header, scheme in any case", async () => {
       const key = await minted({ scopes: ["read"] });
       const sent = [bearer(key), { authorization: `bearer  ${key}` }, { "x-api-key": key }];
       for (const headers of sent) {
-        const answer = await get("/me", headers);
-        expect(answer.status).toBe(200);
-        expect(await answer.json()).toMatchObject({
+        const response = await get("/me", headers);
+        expect(response.status).toBe(200);
+        expect(await response.json()).toMatchObject({
           keyrack: {
             tenantId: r.plane.tenantId,
             env: "live",
@@ -49,60 +49,60 @@ for (const [name, make] of Object.entries(apps)) {
       }
     });
 
-    it("takes the API key beside a bearer that is not one", async () => {
+    it("takes x-api-key beside a bearer token that is not a key", async () => {
       const key = await minted();
       expect((await get("/me", { authorization: "Bearer eyJhbGciOi.a.b", "x-api-key": key })).status).toBe(200);
       expect((await get("/me", { authorization: "Basic dTpw", "x-api-key": key })).status).toBe(200);
       expect((await get("/me", { ...bearer(key), "x-api-key": "kr_live_wrong" })).status).toBe(200);
     });
 
-    it("answers 401 without a key, with the challenge and no error code", async () => {
+    it("responds 401 without a key, with the challenge and no error code", async () => {
       for (const headers of [{}, { authorization: "Basic dTpw" }, { authorization: "Bearer" }, { authorization: "" }]) {
-        const answer = await get("/me", headers);
-        expect(answer.status).toBe(401);
-        expect(answer.headers.get("www-authenticate")).toBe(AUTH);
-        expect(answer.headers.get("cache-control")).toBe("no-store");
-        expect(answer.headers.get("content-type")).toMatch(/^application\/json/);
-        expect(await answer.json()).toMatchObject({ error: { code: "missing_key" } });
+        const response = await get("/me", headers);
+        expect(response.status).toBe(401);
+        expect(response.headers.get("www-authenticate")).toBe(AUTH);
+        expect(response.headers.get("cache-control")).toBe("no-store");
+        expect(response.headers.get("content-type")).toMatch(/^application\/json/);
+        expect(await response.json()).toMatchObject({ error: { code: "missing_key" } });
       }
     });
 
-    it("answers 401 to any invalid key with one text", async () => {
+    it("responds 401 to any invalid key with one message", async () => {
       const key = await minted();
       const wrong = [`${key}x`, "eyJhbGciOi.a.b", key.replace("kr_live", "kr_test"), "kr_live_\t"];
       for (const text of wrong) {
-        const answer = await get("/me", bearer(text));
-        expect(answer.status).toBe(401);
-        expect(answer.headers.get("www-authenticate")).toBe(`${AUTH}, error="invalid_token"`);
-        expect(await answer.json()).toEqual({ error: { code: "invalid_key", message: "Invalid API key." } });
+        const response = await get("/me", bearer(text));
+        expect(response.status).toBe(401);
+        expect(response.headers.get("www-authenticate")).toBe(`${AUTH}, error="invalid_token"`);
+        expect(await response.json()).toEqual({ error: { code: "invalid_key", message: "Invalid API key." } });
       }
     });
 
-    it("answers 403 with what is missing, in the body and in the challenge", async () => {
-      const answer = await get("/read", bearer(await minted({ scopes: ["write"] })));
-      expect(answer.status).toBe(403);
-      expect(answer.headers.get("www-authenticate")).toBe(`${AUTH}, error="insufficient_scope", scope="read"`);
-      expect(await answer.json()).toEqual({
+    it("responds 403 with the missing scopes in the body and in the challenge", async () => {
+      const response = await get("/read", bearer(await minted({ scopes: ["write"] })));
+      expect(response.status).toBe(403);
+      expect(response.headers.get("www-authenticate")).toBe(`${AUTH}, error="insufficient_scope", scope="read"`);
+      expect(await response.json()).toEqual({
         error: { code: "insufficient_scope", message: "The API key lacks a required scope.", missing_scopes: ["read"] },
       });
     });
 
-    it("skips verification only where told to, and the context is null there", async () => {
+    it("skips verification only where configured, with a null context", async () => {
       expect(await (await get("/open")).json()).toEqual({ keyrack: null });
       expect(await (await get("/open", bearer("nonsense"))).json()).toEqual({ keyrack: null });
     });
 
-    it("asks getKey and nothing else where there is one", async () => {
+    it("uses only getKey where there is one", async () => {
       const key = await minted();
       expect((await get("/header", { "x-my-key": key })).status).toBe(200);
       expect((await get("/header", bearer(key))).status).toBe(401);
     });
 
-    it("tells where a key stands on allowed answers, and answers 429 when its limit is spent", async () => {
+    it("sets the rate limit headers on allowed responses, and responds 429 when the limit is spent", async () => {
       const key = await minted({ rate_limits: [rule] });
       const first = await get("/me", bearer(key));
       expect(first.headers.get("ratelimit-policy")).toBe('"per-minute";q=2;w=60');
-      // A place is free again within the window and one of its sixty parts.
+      // A unit is free again within the window and one of its sixty sub-windows.
       expect(first.headers.get("ratelimit")).toMatch(/^"per-minute";r=1;t=6[01]$/);
       expect(await first.json()).toMatchObject({
         keyrack: { rateLimit: [{ id: "per-minute", remaining: 1, limit: 2 }] },
@@ -118,11 +118,11 @@ for (const [name, make] of Object.entries(apps)) {
       expect(r.plane.limits.checks.length).toBe(3);
     });
 
-    it("spends leased units without a hop each", async () => {
+    it("spends leased units without a request for each", async () => {
       const key = await minted({ rate_limits: [{ ...rule, limit: 320 }] });
-      const answers = [];
-      for (let i = 0; i < 40; i++) answers.push((await get("/leased", bearer(key))).status);
-      expect(new Set(answers)).toEqual(new Set([200]));
+      const responses = [];
+      for (let i = 0; i < 40; i++) responses.push((await get("/leased", bearer(key))).status);
+      expect(new Set(responses)).toEqual(new Set([200]));
       expect(r.plane.limits.leases.length).toBeLessThan(10);
       expect(r.plane.limits.checks.length).toBe(0);
     });
@@ -147,7 +147,7 @@ for (const [name, make] of Object.entries(apps)) {
   });
 
   describe(`protect on ${name} without a policy`, () => {
-    it("answers 503 where it fails closed, and admits unverified where it fails open", async () => {
+    it("responds 503 where it fails closed, and admits unverified where it fails open", async () => {
       await using r = await startTestKeyrack({ options: { url: "http://127.0.0.1:9" }, ready: false });
       const app = await make(r.keyrack, async () => ({ status: 200, body: "paid" }));
       const headers = { authorization: `Bearer ${r.plane.mint().key}` };

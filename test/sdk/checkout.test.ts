@@ -1,4 +1,4 @@
-// `keyrack/sdk` out of a checkout that has only been through `npm ci`, and out of the package made from it.
+// `keyrack/sdk` from a checkout after `npm ci`, and from the package built from it.
 
 import { execFile, execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
@@ -46,7 +46,7 @@ describe("keyrack/sdk", () => {
       ["a checkout after npm ci", clone],
       ["the package", app],
     ] as const) {
-      it(`every door opens in ${where} on Node ${version}, by import and by require`, async () => {
+      it(`every entry point loads in ${where} on Node ${version}, by import and by require`, async () => {
         const esm = await run(path, ["--input-type=module", "-e", ESM], { cwd });
         const cjs = await run(path, ["--input-type=commonjs", "-e", CJS], { cwd });
         expect([JSON.parse(esm.stdout), JSON.parse(cjs.stdout)]).toEqual([WANT, WANT]);
@@ -55,7 +55,7 @@ describe("keyrack/sdk", () => {
     }
   }
 
-  it("has the same doors as @keyrack/sdk, with types for both forms", () => {
+  it("has the same entry points as @keyrack/sdk, with types for both module formats", () => {
     const own = exportsOf(clone);
     const alone = exportsOf(join(clone, "dist/sdk"));
     for (const [door, entry] of Object.entries(alone)) {
@@ -68,7 +68,7 @@ describe("keyrack/sdk", () => {
     expect(targets.filter((target) => !existsSync(join(app, "node_modules/keyrack", target)))).toEqual([]);
   });
 
-  it("the package holds no source and nothing of a data dir", async () => {
+  it("the package contains no source and no file of a data dir", async () => {
     const { stdout } = await run("find", ["node_modules/keyrack", "-type", "f"], { cwd: app });
     const outside = stdout.split("\n").filter((path) => !/^node_modules\/keyrack\/dist\/(sdk|web)\//.test(path));
     expect(outside.map((path) => basename(path)).toSorted()).toEqual([

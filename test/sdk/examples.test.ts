@@ -1,4 +1,4 @@
-// The examples, exactly as written: their files in a folder of their own, the library installed from its package.
+// The examples as written: each copied to its own folder, with the library installed from its package.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -23,7 +23,7 @@ beforeAll(async () => {
     const app = join(folder, name);
     installSdk(tarball, app);
     cpSync(join(root, "examples", name), app, { recursive: true });
-    // The frameworks are not in the offline cache as packages; they are here.
+    // The frameworks are not in the offline cache as packages; this repository has them installed.
     const { dependencies } = JSON.parse(readFileSync(join(app, "package.json"), "utf8")) as { dependencies: object };
     for (const other of Object.keys(dependencies).filter((one) => one !== "@keyrack/sdk")) {
       symlinkSync(join(root, "node_modules", other), join(app, "node_modules", other));
@@ -85,7 +85,7 @@ describe("every example", () => {
 });
 
 describe("examples/express-app", () => {
-  it("keeps tenants and environments apart, asks for scopes, and ends cleanly", async () => {
+  it("separates tenants and environments, requires scopes, and exits cleanly", async () => {
     await using plane = await FakeControlPlane.start();
     const scopes = ["orders:read", "orders:write"];
     const [live, test, reader] = [
@@ -111,10 +111,10 @@ describe("examples/express-app", () => {
   });
 });
 
-describe("examples/express-app while the real server is killed under it", () => {
+describe("examples/express-app while the real server is killed", () => {
   const STALE_MS = 1000;
 
-  it("no request fails that should pass, degraded turns true, and a revocation made after the return arrives", async () => {
+  it("fails no valid request, becomes degraded, and receives a revocation made after the server is back", async () => {
     const data = join(folder, "data");
     const port = String(await freePort());
     let server = await startServer(["--data-dir", data, "--port", port]);
@@ -125,29 +125,29 @@ describe("examples/express-app while the real server is killed under it", () => 
     const project = await api.call("POST /v1/projects", { body: { name: "Orders", slug: "orders" } });
     const tenant = await api.call("POST /v1/tenants", { body: { external_id: "one" } });
     const want = { project_id: project.id, tenant_id: tenant.id, env: "live" as const, scopes: ["orders:read"] };
-    const [kept, revoked] = [
+    const [valid, revoked] = [
       await api.call("POST /v1/keys", { body: want }),
       await api.call("POST /v1/keys", { body: want }),
     ];
     const where = { url, secretKey: secret_key.key, projectId: project.id };
     await using app = await start("express-app", where, { KEYRACK_STALE_MS: String(STALE_MS) });
     const orders = async (key: string | undefined): Promise<number> => {
-      const answer = await fetch(`${app.url}/orders`, { headers: { authorization: `Bearer ${key}` } });
-      await answer.text();
-      return answer.status;
+      const response = await fetch(`${app.url}/orders`, { headers: { authorization: `Bearer ${key}` } });
+      await response.text();
+      return response.status;
     };
     const health = async () => (await (await fetch(`${app.url}/health`)).json()) as { degraded: boolean; keys: number };
     const traffic = { statuses: new Set<number>(), stop: false };
     const running = (async () => {
       while (!traffic.stop) {
-        traffic.statuses.add(await orders(kept.key));
+        traffic.statuses.add(await orders(valid.key));
       }
     })();
 
     expect(await health()).toMatchObject({ degraded: false, keys: 2 });
     expect(await server.end("SIGKILL")).toBe("SIGKILL");
     await expect.poll(async () => (await health()).degraded, { timeout: 10_000 }).toBe(true);
-    expect([await orders(kept.key), await orders(revoked.key), await orders("kr_live_nonsense")]).toEqual([
+    expect([await orders(valid.key), await orders(revoked.key), await orders("kr_live_nonsense")]).toEqual([
       200, 200, 401,
     ]);
 
@@ -159,7 +159,7 @@ describe("examples/express-app while the real server is killed under it", () => 
       body: {},
     });
     expect(propagation).toMatchObject({ complete: true, acked_nodes: 1 });
-    expect([await orders(kept.key), await orders(revoked.key)]).toEqual([200, 401]);
+    expect([await orders(valid.key), await orders(revoked.key)]).toEqual([200, 401]);
     traffic.stop = true;
     await running;
     expect([...traffic.statuses]).toEqual([200]);
@@ -169,7 +169,7 @@ describe("examples/express-app while the real server is killed under it", () => 
 });
 
 describe("examples/hono-app", () => {
-  it("leaves one route open, spends leases, and asks for a scope inside a handler", async () => {
+  it("skips one route, spends leases, and checks a scope inside a handler", async () => {
     await using plane = await FakeControlPlane.start();
     const rule = {
       id: "per-minute",
@@ -183,10 +183,10 @@ describe("examples/hono-app", () => {
     const headers = { authorization: `Bearer ${key}` };
     expect((await fetch(`${app.url}/health`)).status).toBe(200);
     expect((await fetch(`${app.url}/whoami`)).status).toBe(401);
-    const answers = [];
-    for (let i = 0; i < 22; i++) answers.push(await fetch(`${app.url}/whoami`, { headers }));
-    expect(answers.map(({ status }) => status)).toEqual([...Array.from({ length: 20 }, () => 200), 429, 429]);
-    expect(answers[0]?.headers.get("ratelimit-policy")).toBe('"per-minute";q=20;w=60');
+    const responses = [];
+    for (let i = 0; i < 22; i++) responses.push(await fetch(`${app.url}/whoami`, { headers }));
+    expect(responses.map(({ status }) => status)).toEqual([...Array.from({ length: 20 }, () => 200), 429, 429]);
+    expect(responses[0]?.headers.get("ratelimit-policy")).toBe('"per-minute";q=20;w=60');
     expect(plane.limits.checks.length).toBe(0);
     const [admin, plain] = [plane.mint({ scopes: ["everything:delete"] }).key, plane.mint().key];
     await plane.feed.acknowledged(1);
@@ -198,7 +198,7 @@ describe("examples/hono-app", () => {
 });
 
 describe("examples/fastify-idempotent-payments", () => {
-  it("charges once, lets a retry run after a failure, and keeps a refusal", async () => {
+  it("charges once, lets a retry run after an error, and replays a declined charge", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint({ scopes: ["charges:write"] });
     await using app = await start("fastify-idempotent-payments", plane);

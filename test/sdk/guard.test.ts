@@ -1,5 +1,5 @@
-// The core of protect, without a framework: where a key is looked for, what an answer's headers may hold, what a wrong
-// option does.
+// The core of protect, without a framework: where it finds the key, which headers a response has, and how it treats invalid
+// options.
 
 import { request, createServer } from "node:http";
 import { once } from "node:events";
@@ -18,16 +18,16 @@ const incoming = { method: "GET", path: "/" };
 
 describe("finding the key", () => {
   const cases: [string, string | undefined, string | undefined, string | null][] = [
-    ["a bearer", `Bearer ${KEY}`, undefined, KEY],
-    ["a bearer in capitals with spaces", `BEARER   ${KEY}`, undefined, KEY],
-    ["the other header", undefined, KEY, KEY],
-    ["the bearer before the other header", `Bearer ${KEY}`, "kr_live_other", KEY],
-    ["the other header before somebody's session", "Bearer eyJ.a.b", KEY, KEY],
-    ["a bearer that is no key, so that it is refused", "Bearer eyJ.a.b", undefined, "eyJ.a.b"],
-    ["nothing in another scheme", `Basic ${KEY}`, undefined, null],
-    ["nothing in a bare key", KEY, undefined, null],
-    ["nothing in an empty bearer", "Bearer ", "", null],
-    ["nothing in a word that begins like the scheme", `Bearers ${KEY}`, undefined, null],
+    ["a bearer token", `Bearer ${KEY}`, undefined, KEY],
+    ["a bearer token in capitals with spaces", `BEARER   ${KEY}`, undefined, KEY],
+    ["x-api-key", undefined, KEY, KEY],
+    ["the bearer token before x-api-key", `Bearer ${KEY}`, "kr_live_other", KEY],
+    ["x-api-key before a bearer token that is not a key", "Bearer eyJ.a.b", KEY, KEY],
+    ["a bearer token that is not a key, so that it is rejected", "Bearer eyJ.a.b", undefined, "eyJ.a.b"],
+    ["nothing from another scheme", `Basic ${KEY}`, undefined, null],
+    ["nothing from a key without a scheme", KEY, undefined, null],
+    ["nothing from an empty bearer token", "Bearer ", "", null],
+    ["nothing from a scheme that begins with Bearer", `Bearers ${KEY}`, undefined, null],
   ];
   for (const [what, authorization, apiKey, key] of cases) {
     it(`takes ${what}`, () => {
@@ -37,8 +37,8 @@ describe("finding the key", () => {
   }
 });
 
-describe("an answer's headers", () => {
-  it("name the scopes only where every character is safe and they are short", () => {
+describe("the headers of a response", () => {
+  it("include the scopes only if they are short and all characters are safe", () => {
     const challenge = (required: string[]) =>
       denialResponse("insufficient_scope", { required })["headers"]["www-authenticate"];
     const plain = 'Bearer realm="keyrack", error="insufficient_scope"';
@@ -48,7 +48,7 @@ describe("an answer's headers", () => {
     }
   });
 
-  it("with a scope that would break them reach the client over a socket all the same", async () => {
+  it("reach the client over a socket even with an unsafe scope", async () => {
     await using r = await startTestKeyrack();
     const { key } = r.plane.mint();
     await waitUntil(() => r.keyrack.verify(key).ok);
@@ -57,14 +57,14 @@ describe("an answer's headers", () => {
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-    const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
-    expect([answer.status, answer.headers.get("x-injected")]).toEqual([403, null]);
-    expect(await answer.json()).toMatchObject({ error: { missing_scopes: scopes } });
+    const response = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
+    expect([response.status, response.headers.get("x-injected")]).toEqual([403, null]);
+    expect(await response.json()).toMatchObject({ error: { missing_scopes: scopes } });
     server.close();
   });
 
-  it("of a replay hold nothing that a connection owns and nothing that cannot be written", () => {
-    const kept = replayHeaders({
+  it("of a replay contain no connection headers and no invalid values", () => {
+    const headers = replayHeaders({
       "Content-Type": "text/plain",
       "X-Many": ["a", "b"],
       "set-cookie": "s=1",
@@ -76,12 +76,12 @@ describe("an answer's headers", () => {
       "x-long": "x".repeat(4097),
       "x-count": 5,
     });
-    expect(kept).toEqual({ "content-type": "text/plain", "x-many": "a, b", "x-count": "5" });
+    expect(headers).toEqual({ "content-type": "text/plain", "x-many": "a, b", "x-count": "5" });
     const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`x-${i}`, "1"]));
     expect(Object.keys(replayHeaders(many)).length).toBe(64);
   });
 
-  it("of every denial make one JSON answer that is not cached", () => {
+  it("of every denial are JSON and no-store", () => {
     for (const name of Object.keys(denials) as (keyof typeof denials)[]) {
       const { status, headers, body } = denialResponse(name);
       const [wanted, code, message] = denials[name];
@@ -100,26 +100,26 @@ describe("protect's options", () => {
   const bad: [string, object, RegExp][] = [
     ["a scope as text", { scopes: "read" }, /scopes/],
     ["an empty scope", { scopes: [""] }, /scopes/],
-    ["a fail mode of another spelling", { failMode: "OPEN" }, /failMode/],
-    ["limits of another spelling", { limits: "none" }, /limits/],
-    ["a misspelt option", { scope: ["read"] }, /no option "scope"/],
+    ["a misspelled fail mode", { failMode: "OPEN" }, /failMode/],
+    ["misspelled limits", { limits: "none" }, /limits/],
+    ["a misspelled option", { scope: ["read"] }, /no option "scope"/],
     ["skip as text", { skip: "no" }, /skip/],
     ["getKey as text", { getKey: "x-key" }, /getKey/],
   ];
   for (const [what, options, message] of bad) {
-    it(`refuse ${what} when the route is made`, async () => {
+    it(`reject ${what} when the route is created`, async () => {
       await using r = await startTestKeyrack({ ready: false });
       expect(() => internalsOf(r.keyrack).guard(options as ProtectOptions)).toThrow(message);
     });
   }
 
-  it("never admit by a handler that was forgotten or an instance that is none", async () => {
+  it("throw without a handler and on an object that is not an instance", async () => {
     await using r = await startTestKeyrack({ ready: false });
     expect(() => protect(r.keyrack, {}, undefined as never)).toThrow(/handler/);
     for (const none of [undefined, null, {}]) expect(() => internalsOf(none as Keyrack)).toThrow(/createKeyrack/);
   });
 
-  it("skip only by true itself: the promise of an async function is not true", async () => {
+  it("skip only on true: the promise of an async function is not true", async () => {
     await using r = await startTestKeyrack();
     const skip = (async () => true) as unknown as () => boolean;
     const admitted = await internalsOf(r.keyrack)
@@ -128,7 +128,7 @@ describe("protect's options", () => {
     expect(admitted.denial?.status).toBe(401);
   });
 
-  it("getKey that throws admits nobody, and one that gives no text is refused", async () => {
+  it("reject a request whose getKey throws or does not return a string", async () => {
     await using r = await startTestKeyrack();
     const none = { ...incoming, authorization: null, apiKey: null };
     const broken = () => {
@@ -143,7 +143,7 @@ describe("protect's options", () => {
 });
 
 describe("a node:http request with its key in two headers of one name", () => {
-  it("is refused: which one was meant is not ours to guess", async () => {
+  it("is rejected instead of guessing which one was meant", async () => {
     await using r = await startTestKeyrack();
     const { key } = r.plane.mint();
     await waitUntil(() => r.keyrack.verify(key).ok);
@@ -151,11 +151,11 @@ describe("a node:http request with its key in two headers of one name", () => {
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
-    const asking = request({ port, host: "127.0.0.1", headers: { "x-api-key": [key, key] } });
-    asking.end();
-    const [answer] = (await once(asking, "response")) as [{ statusCode: number; resume(): void }];
-    answer.resume();
-    expect(answer.statusCode).toBe(401);
+    const sent = request({ port, host: "127.0.0.1", headers: { "x-api-key": [key, key] } });
+    sent.end();
+    const [response] = (await once(sent, "response")) as [{ statusCode: number; resume(): void }];
+    response.resume();
+    expect(response.statusCode).toBe(401);
     server.close();
   });
 });

@@ -1,4 +1,4 @@
-// The package @keyrack/sdk: built, packed, installed offline into an empty folder, and run there on every Node there is.
+// The package @keyrack/sdk: built, packed, installed offline into an empty folder, and run on every available Node.
 
 import { execFile } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -14,21 +14,21 @@ const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), "keyrack-sdk-"));
 const built = join(folder, "built");
 const app = join(folder, "app");
-const DOORS = ["express", "fastify", "hono", "h3", "node", "fetch"];
+const ENTRY_POINTS = ["express", "fastify", "hono", "h3", "node", "fetch"];
 let tarball = "";
 
 beforeAll(async () => {
   tarball = packSdk(folder);
   installSdk(tarball, app);
   const source = join(import.meta.dirname, "../../harness/sdk/installed");
-  // Those for the compiler carry .txt here, or this repository's own would read them without the package.
+  // Files for the compiler end in .txt here, because this repository's compiler would read them without the package.
   for (const name of readdirSync(source)) cpSync(join(source, name), join(app, name.replace(/\.txt$/, "")));
 }, 120_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("the package", () => {
-  it("brings nothing with it: no dependency, no server, under 100 kB to download", () => {
+  it("has no dependency and no server code, and is under 100 kB", () => {
     const manifest = JSON.parse(readFileSync(join(built, "package.json"), "utf8")) as Record<string, unknown>;
     for (const kind of ["dependencies", "peerDependencies", "optionalDependencies", "scripts"])
       expect(manifest).not.toHaveProperty(kind);
@@ -40,12 +40,12 @@ describe("the package", () => {
     }
   });
 
-  it("has a door for every framework in both forms, with types", () => {
+  it("has an entry point for every framework in both module formats, with types", () => {
     const { exports } = JSON.parse(readFileSync(join(built, "package.json"), "utf8")) as {
       exports: Record<string, object>;
     };
     expect(Object.keys(exports).toSorted()).toEqual(
-      [".", "./package.json", ...DOORS.map((door) => `./${door}`)].toSorted(),
+      [".", "./package.json", ...ENTRY_POINTS.map((name) => `./${name}`)].toSorted(),
     );
     const targets = JSON.stringify(exports).match(/\.\/(esm|cjs)[^"]+/g) ?? [];
     expect(targets.length).toBe(28);
@@ -53,7 +53,7 @@ describe("the package", () => {
   });
 
   for (const { path, version } of nodes) {
-    it(`runs as installed on Node ${version}, as an ES module and as CommonJS, even both at once`, async () => {
+    it(`runs as installed on Node ${version}, as an ES module, as CommonJS, and as both at once`, async () => {
       await using plane = await FakeControlPlane.start();
       const { key } = plane.mint({ scopes: ["read"] });
       const env = {

@@ -1,4 +1,4 @@
-// Telemetry: batches, sampling that no bill notices, bounded memory, and drops that are told.
+// Telemetry: batches, sampling that does not change usage counts, bounded memory, and reported drops.
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
@@ -39,7 +39,7 @@ async function setup(options: { sampleRate?: number } = {}) {
 }
 
 describe("the reporter", () => {
-  it("sends one batch a second with everything that ingest wants", async () => {
+  it("sends one batch per second with every required field", async () => {
     await using s = await setup();
     s.reporter.record(happened);
     s.reporter.record({ ...happened, status: 401, denial: "missing_key", subject: null, route: null });
@@ -72,7 +72,7 @@ describe("the reporter", () => {
     expect(s.plane.ingest.events.length).toBe(1000);
   });
 
-  it("sends a batch again byte for byte when its answer was lost, so that it counts once", async () => {
+  it("resends a batch byte for byte when its response was lost, so that it counts once", async () => {
     await using s = await setup();
     s.reporter.record(happened);
     let lost = 2;
@@ -89,7 +89,7 @@ describe("the reporter", () => {
     expect([bodies[0] === bodies[1], bodies[1] === bodies[2], bodies[2] === bodies[3]]).toEqual([true, true, false]);
   });
 
-  it("waits as long as it is told to", async () => {
+  it("honours retry-after", async () => {
     await using s = await setup();
     s.plane.injectFault = () => ({ status: 429, text: "{}", headers: { "retry-after": "40" } });
     s.reporter.record(happened);
@@ -97,7 +97,7 @@ describe("the reporter", () => {
     expect(await s.ports.timer(30_000, 50_000)).toBe(40_000);
   });
 
-  it("keeps at most ten thousand events and tells how many it dropped", async () => {
+  it("queues at most ten thousand events and reports how many it dropped", async () => {
     await using s = await setup();
     s.plane.injectFault = () => ({ status: 503, text: "{}" });
     for (let i = 0; i < 1000; i++) s.reporter.record(happened);
@@ -110,7 +110,7 @@ describe("the reporter", () => {
     expect([s.plane.ingest.events.length, s.plane.ingest.dropped]).toEqual([11_000, 2000]);
   });
 
-  it("bounds its memory by size too", async () => {
+  it("bounds its queue by size too", async () => {
     await using s = await setup();
     s.plane.injectFault = () => ({ status: 503, text: "{}" });
     const long = { ...happened, path: `/${"x".repeat(5000)}` };
@@ -122,7 +122,7 @@ describe("the reporter", () => {
     expect(s.plane.ingest.events[0]?.path.length).toBe(2048);
   });
 
-  it("gives a refused batch up, counts it, and goes on", async () => {
+  it("drops a rejected batch, counts it, and continues", async () => {
     await using s = await setup();
     let refuse = true;
     s.plane.injectFault = () => (refuse ? { status: 400, text: "{}" } : undefined);
@@ -135,7 +135,7 @@ describe("the reporter", () => {
     expect([s.plane.ingest.events.map(({ path }) => path), s.plane.ingest.dropped]).toEqual([["/next"], 1]);
   });
 
-  it("sends what is left at close, and gives up after its time", async () => {
+  it("sends the remaining events on close, and gives up after its timeout", async () => {
     await using s = await setup();
     for (let i = 0; i < 2500; i++) s.reporter.record(happened);
     await s.reporter.close();
@@ -153,7 +153,7 @@ describe("the reporter", () => {
     });
   });
 
-  it("never lets a credential or a control character through in a path", async () => {
+  it("redacts credentials and control characters in a path", async () => {
     await using s = await setup();
     const key = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
     for (const path of [`/by-key/${key}/x`, "/krsk_live_AAECAwQFBgcI", "/a\u0000b\ud800c\r\nd", "/krill"]) {
@@ -170,10 +170,10 @@ describe("the reporter", () => {
 });
 
 describe("sampling", () => {
-  it("keeps its share and says so on the batch", async () => {
+  it("reports its fraction and sets sample_rate on the batch", async () => {
     await using s = await setup({ sampleRate: 0.25 });
     for (let i = 0; i < 400; i++) {
-      s.ports.chance = (i % 100) / 100;
+      s.ports.randomValue = (i % 100) / 100;
       s.reporter.record({ ...happened, subject: null, denial: "missing_key" });
     }
     await s.reporter.close();
@@ -182,9 +182,9 @@ describe("sampling", () => {
     expect(JSON.parse(s.plane.seen[0]?.body ?? "")).toMatchObject({ sample_rate: 0.25 });
   });
 
-  it("never drops a tenant's first admitted event of a UTC day, and sends it whole", async () => {
+  it("never samples out a tenant's first admitted event of a UTC day, and reports it with a rate of 1", async () => {
     await using s = await setup({ sampleRate: 0.01 });
-    s.ports.chance = 0.99;
+    s.ports.randomValue = 0.99;
     const of = (tenant: number, more: object = {}) =>
       s.reporter.record({ ...happened, subject: { ...happened.subject, tenantId: TENANTS[tenant] ?? "" }, ...more });
     of(0, { denial: "rate_limited", status: 429 });
@@ -205,9 +205,9 @@ describe("sampling", () => {
     ]);
   });
 
-  it("lets a tenant's next event count as its first when the first was lost", async () => {
+  it("treats a tenant's next event as its first when the first was dropped", async () => {
     await using s = await setup({ sampleRate: 0.01 });
-    s.ports.chance = 0.99;
+    s.ports.randomValue = 0.99;
     s.plane.injectFault = () => ({ status: 400, text: "{}" });
     s.reporter.record(happened);
     s.ports.advance(1000);

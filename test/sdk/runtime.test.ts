@@ -1,4 +1,4 @@
-// The library on other runtimes: nothing of Node is imported, and with Node's own modules hidden all of it still works.
+// The library on other runtimes: it imports nothing of Node, and works with Node's built-in modules hidden.
 
 import { execFileSync } from "node:child_process";
 import { createHash, createHmac } from "node:crypto";
@@ -26,7 +26,7 @@ function* sources(dir: string): Generator<{ path: string; text: string }> {
 }
 
 describe("the library's sources", () => {
-  it("import nothing but the kernel and themselves; of Node and frameworks, types alone", () => {
+  it("import only the kernel and themselves; of Node and frameworks, only types", () => {
     const wrong: string[] = [];
     for (const { path, text } of sources(sdk)) {
       for (const [line, typeOnly, target = ""] of text.matchAll(
@@ -39,17 +39,17 @@ describe("the library's sources", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("print nothing and draw no unsafe chance", () => {
+  it("print nothing and use no unsafe random numbers", () => {
     for (const { text } of sources(sdk))
       expect(text).not.toMatch(/console\.|Math\.random|process\.(stdout|stderr|exit|on)\b/);
   });
 });
 
-describe("with Node's own modules hidden", () => {
+describe("with Node's built-in modules hidden", () => {
   afterEach(() => vi.unstubAllGlobals());
   const hide = () => vi.stubGlobal("process", { ...process, getBuiltinModule: undefined, pid: undefined });
 
-  it("hashes give the same bytes", () => {
+  it("hashes are the same", () => {
     const parts = ["a", new Uint8Array([1, 2, 3]), "é".repeat(100)];
     const bytes = Buffer.concat(parts.map((part) => Buffer.from(part)));
     const key = "k".repeat(100);
@@ -91,7 +91,7 @@ describe("with Node's own modules hidden", () => {
     expect(plane.seen[0]?.query.get("node")).toMatch(/^node:0:[0-9a-f]{16}$/);
   });
 
-  it("says at once that a cache file needs a file system", () => {
+  it("throws at once that a cache file needs a file system", () => {
     hide();
     expect(() =>
       createKeyrack({
@@ -105,14 +105,14 @@ describe("with Node's own modules hidden", () => {
 });
 
 describe("the default ports", () => {
-  it("draw from the system's generator, within bounds and not twice the same", () => {
+  it("draw from the system's random generator, within bounds and without repetition", () => {
     const { random } = defaultPorts();
     const drawn = Array.from({ length: 1000 }, () => random());
     expect(drawn.every((value) => value >= 0 && value < 1)).toBe(true);
     expect(new Set(drawn).size).toBeGreaterThan(990);
   });
 
-  it("hold no process open by a timer that nobody waits for", async () => {
+  it("do not keep the process alive by background timers", async () => {
     const script = `import("${sdk}/runtime.ts").then(({ defaultPorts }) => {
       const ports = defaultPorts(); ports.after(600000, () => {}); ports.every(600000, () => {}); });`;
     execFileSync(process.execPath, ["-e", script], { timeout: 20_000 });

@@ -1,5 +1,5 @@
-// What the fake control plane claims, asked of the real one: leases, idempotent handlers, a paged snapshot, a restart from
-// the cache file, a wrong credential.
+// The behaviour of the fake control plane, verified with a real server: leases, idempotent handlers, a paged snapshot, a
+// restart from the cache file, a wrong credential.
 
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -62,7 +62,7 @@ for (const back of backends) {
       expect(Number(last.headers.get("retry-after"))).toBeGreaterThan(0);
     });
 
-    it("an idempotent handler runs once, is replayed, tells a mismatch, and runs again after a throw", async () => {
+    it("an idempotent handler runs once, is replayed, rejects a mismatch, and runs again after a throw", async () => {
       await using s = await world(back);
       const { key } = await s.w.mint();
       const node = s.node();
@@ -87,9 +87,9 @@ for (const back of backends) {
       const post = (name: string, body: string) =>
         fetch(url, { method: "POST", body, headers: { "x-api-key": key, "idempotency-key": name } });
       for (const replayed of [null, "true"]) {
-        const answer = await post("a", "x");
-        expect([answer.status, answer.headers.get("x-run"), await answer.text()]).toEqual([201, "1", "run 1"]);
-        expect(answer.headers.get("idempotent-replayed")).toBe(replayed);
+        const response = await post("a", "x");
+        expect([response.status, response.headers.get("x-run"), await response.text()]).toEqual([201, "1", "run 1"]);
+        expect(response.headers.get("idempotent-replayed")).toBe(replayed);
       }
       expect((await post("a", "y")).status).toBe(422);
       expect((await post("b", "throw")).status).toBe(500);
@@ -97,7 +97,7 @@ for (const back of backends) {
       expect(runs).toBe(3);
     });
 
-    it("a snapshot of many pages is read whole", async () => {
+    it("a snapshot of many pages is loaded completely", async () => {
       await using s = await world(back, { flags: { snapshot_max_keys: "3" } });
       const keys = await Promise.all(Array.from({ length: 10 }, () => s.w.mint()));
       const node = s.node();
@@ -105,7 +105,7 @@ for (const back of backends) {
       expect(keys.filter(({ key }) => !node.verify(key).ok)).toEqual([]);
     });
 
-    it("a vendor restarts from its cache file with the server gone, and a wrong secret key is told at once", async () => {
+    it("a vendor restarts from its cache file without the server, and a wrong secret key rejects ready() at once", async () => {
       await using s = await world(back);
       const dir = mkdtempSync(join(tmpdir(), "keyrack-cache-"));
       const cacheFile = join(dir, "policy");

@@ -1,4 +1,4 @@
-// The library against the real control plane: a key lives in another process's memory, and dies there by acknowledgement.
+// The library with a real server: a minted key reaches every node, and a revocation is acknowledged by every node.
 import { describe, expect, it } from "vitest";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { backends } from "../../harness/databases/backends.ts";
@@ -6,7 +6,7 @@ import { testInstance } from "../../harness/instances/test-instance.ts";
 
 for (const back of backends) {
   describe(`the library on a real server with ${back}`, () => {
-    it("knows a new key, its scopes and its end; revoke?wait=true proves that every node has it", async () => {
+    it("verifies a new key and its scopes; revoke?wait=true returns when every node rejects it", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
       const before = await w.mint({ scopes: ["orders:read"] });
@@ -37,7 +37,7 @@ for (const back of backends) {
       }
     });
 
-    it("limits by the real counters and counts what it admitted", async () => {
+    it("limits by the real counters and counts admitted requests", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
       const limit = { id: "m", limit: 3, window_ms: 60_000, algorithm: "sliding", scope: "key" };

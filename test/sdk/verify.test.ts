@@ -1,4 +1,4 @@
-// verify(): every verdict, its exact shape, and that nothing but a valid key is ever admitted.
+// verify(): every verdict and its exact shape; only a valid key is admitted.
 
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
@@ -12,7 +12,7 @@ const mint = (env: "live" | "test" = "live") => formatCredential("api_key", env,
 const INVALID = { ok: false, code: "invalid_key", status: 401, message: "Invalid API key." };
 
 describe("verify", () => {
-  it("admits a valid key with the whole context of the interface and nothing else", async () => {
+  it("admits a valid key with exactly the documented context", async () => {
     await using plane = await FakeControlPlane.start();
     const expires_at = "2031-01-01T00:00:00.000Z";
     const { key, id } = plane.mint({ scopes: ["orders:read", "orders:write"], expires_at });
@@ -20,8 +20,8 @@ describe("verify", () => {
     await using r = await startTestKeyrack({ plane, options: { resources } });
     const verdict = r.keyrack.verify(key, { scopes: ["orders:read"] });
     if (!verdict.ok) throw new Error(verdict.code);
-    const { scopes, ...rest } = verdict.context;
-    expect(rest).toEqual({
+    const { scopes, ...others } = verdict.context;
+    expect(others).toEqual({
       keyId: id,
       workspaceId: plane.workspaceId,
       projectId: plane.projectId,
@@ -41,7 +41,7 @@ describe("verify", () => {
     ]);
   });
 
-  it("answers each refusal with its own code, status and text", async () => {
+  it("returns each denial with its own code, status and message", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint({ scopes: ["a"] });
     const gone = plane.mint({ expires_at: "2020-01-01T00:00:00.000Z" }).key;
@@ -75,7 +75,7 @@ describe("verify", () => {
     for (const text of bad) expect(verify(text)).toEqual(INVALID);
   });
 
-  it("says why only to the debug log, and never the key", async () => {
+  it("logs the reason at debug level only, and never the key", async () => {
     await using plane = await FakeControlPlane.start();
     const other = plane.mint({ env: "test" }).key;
     await using r = await startTestKeyrack({ plane, options: { env: "live" } });
@@ -88,7 +88,7 @@ describe("verify", () => {
     expect(JSON.stringify(r.lines)).not.toContain(other.slice(0, 20));
   });
 
-  it("keeps to one environment when told to, and reads the key's own otherwise", async () => {
+  it("admits one environment where configured, and the key's own otherwise", async () => {
     await using plane = await FakeControlPlane.start();
     const [live, test] = [plane.mint().key, plane.mint({ env: "test" }).key];
     await using both = await startTestKeyrack({ plane });
@@ -101,7 +101,7 @@ describe("verify", () => {
     expect(only.keyrack.verify(test)).toMatchObject({ ok: true });
   });
 
-  it("refuses an expired key from the millisecond on, with nothing scheduled", async () => {
+  it("rejects an expired key to the millisecond, without a timer", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint({ expires_at: new Date(ports.wall + 5000).toISOString() });
@@ -117,14 +117,14 @@ describe("without a policy", () => {
   const down = { url: "http://127.0.0.1:9", secretKey: formatCredential("secret_key", "live", randomBytes(24)) };
   const options = { ...down, projectId: "0190163d-8694-739b-aea5-966c26f8ad91" };
 
-  it("fails closed by default, and still tells a malformed key from an unknown one", async () => {
+  it("fails closed by default, and still rejects a malformed key", async () => {
     await using keyrack = disposable(options);
     expect(keyrack.verify(mint())).toMatchObject({ code: "unavailable", status: 503 });
     expect(keyrack.verify("nonsense")).toEqual(INVALID);
     expect(keyrack.verify(null)).toMatchObject({ code: "missing_key" });
   });
 
-  it("fails open only where told to: unverified, no tenant, no scopes, and no nonsense", async () => {
+  it("fails open only where configured: unverified, no tenant, no scopes, and never for a malformed key", async () => {
     await using keyrack = disposable({ ...options, failMode: "open", env: "live" });
     const key = mint();
     const verdict = keyrack.verify(key, { scopes: ["money:move"] });
@@ -148,7 +148,7 @@ describe("without a policy", () => {
     expect(keyrack.verify(key, { failMode: "closed" })).toMatchObject({ code: "unavailable" });
   });
 
-  it("never fails open once a complete policy is held, however stale", async () => {
+  it("never fails open for an unknown key once a policy was loaded, however stale", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
@@ -157,7 +157,7 @@ describe("without a policy", () => {
     ports.setWall(3_600_000);
     expect(r.keyrack.verify(mint())).toEqual(INVALID);
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true, verified: true } });
-    // Past maxStaleMs it vouches for nobody any more, and still knows who is no customer.
+    // Past maxStaleMs the policy admits no key by itself, and still rejects unknown keys.
     ports.setWall(90_000_000);
     expect(r.keyrack.status().version).toBe(null);
     expect(r.keyrack.verify(mint())).toEqual(INVALID);
@@ -170,23 +170,23 @@ describe("without a policy", () => {
 describe("createKeyrack", () => {
   const good = { ...base(), projectId: "0190163d-8694-739b-aea5-966c26f8ad91" };
   const bad: [string, object, RegExp][] = [
-    ["a url of another kind", { ...good, url: "ftp://x" }, /url must be/],
+    ["a url of another scheme", { ...good, url: "ftp://x" }, /url must be/],
     ["a url with a password", { ...good, url: "http://a:b@x" }, /user name or password/],
     ["a customer's key as secret key", { ...good, secretKey: mint() }, /secretKey/],
     ["no project", { ...good, projectId: "p" }, /projectId/],
     ["a third environment", { ...good, env: "dev" }, /env must be/],
     ["live with a test secret key", { ...good, ...base("test"), env: "live" }, /cannot serve/],
-    ["a misspelt fail mode", { ...good, failMode: "opened" }, /failMode/],
-    ["a misspelt option", { ...good, stalMs: 5 }, /no option "stalMs"/],
-    ["a sample rate of nothing", { ...good, sampleRate: 0 }, /sampleRate/],
+    ["a misspelled fail mode", { ...good, failMode: "opened" }, /failMode/],
+    ["a misspelled option", { ...good, stalMs: 5 }, /no option "stalMs"/],
+    ["a sample rate of zero", { ...good, sampleRate: 0 }, /sampleRate/],
     ["a node id with a space", { ...good, nodeId: "a b" }, /nodeId/],
     ["maxStaleMs under staleMs", { ...good, maxStaleMs: 20_000 }, /maxStaleMs/],
   ];
   for (const [why, options, message] of bad) {
-    it(`refuses ${why} at once`, () => expect(() => createKeyrack(options as KeyrackOptions)).toThrow(message));
+    it(`throws at once on ${why}`, () => expect(() => createKeyrack(options as KeyrackOptions)).toThrow(message));
   }
 
-  it("warns once when the secret key would travel unencrypted, and not on the machine itself", async () => {
+  it("warns once when the secret key would be sent unencrypted, except to the same machine", async () => {
     for (const [url, warned] of [
       ["http://keyrack.example:4747", true],
       ["https://keyrack.example", false],
@@ -199,7 +199,7 @@ describe("createKeyrack", () => {
     }
   });
 
-  it("refuses a verify with wrong options instead of guessing", async () => {
+  it("throws on wrong options of verify", async () => {
     await using keyrack = disposable(good);
     expect(() => keyrack.verify(mint(), { scopes: "admin" as never })).toThrow(/scopes/);
     expect(() => keyrack.verify(mint(), { failMode: "maybe" as never })).toThrow(/failMode/);
@@ -207,7 +207,7 @@ describe("createKeyrack", () => {
     expect(() => keyrack.verify(mint(), { scope: ["admin"] } as never)).toThrow(/"scope"/);
   });
 
-  it("serves only test keys with a test secret key", async () => {
+  it("admits only test keys with a test secret key", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint({ env: "test" });
     Object.assign(plane, { secretKey: base("test").secretKey });

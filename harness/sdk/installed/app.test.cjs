@@ -12,18 +12,18 @@ void test("verifies and protects", async () => {
   await keyrack.ready();
   const server = createServer(protect(keyrack, {}, (req, res) => res.end(req.keyrack.tenantId)));
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const answer = await fetch(`http://127.0.0.1:${server.address().port}/`, {
+  const response = await fetch(`http://127.0.0.1:${server.address().port}/`, {
     headers: { authorization: `Bearer ${KEY}` },
   });
-  assert.equal(answer.status, 200);
-  assert.match(await answer.text(), /^[0-9a-f-]{36}$/);
+  assert.equal(response.status, 200);
+  assert.match(await response.text(), /^[0-9a-f-]{36}$/);
   server.close();
   server.closeAllConnections();
   await keyrack.close();
 });
 
-void test("opens every door", () => {
-  for (const door of ["express", "fastify", "hono", "h3", "node", "fetch"]) {
-    assert.deepEqual(Object.keys(require(`@keyrack/sdk/${door}`)).toSorted(), ["idempotent", "protect"]);
+void test("loads every entry point", () => {
+  for (const name of ["express", "fastify", "hono", "h3", "node", "fetch"]) {
+    assert.deepEqual(Object.keys(require(`@keyrack/sdk/${name}`)).toSorted(), ["idempotent", "protect"]);
   }
 });

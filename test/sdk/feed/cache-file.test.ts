@@ -1,4 +1,4 @@
-// The cache file: a vendor restarts while the control plane is down, and no file but its own whole one is believed.
+// The cache file: a vendor restarts while the control plane is down, and only an intact file of its own is used.
 
 import { randomBytes } from "node:crypto";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
@@ -43,7 +43,7 @@ describe("the cache file", () => {
     expect(again.keyrack.verify(limited.key)).toMatchObject({ context: { degraded: true, rateLimit: null } });
   });
 
-  it("prefers the control plane's word to the file's when it is up", async () => {
+  it("prefers the control plane to the file when it is up", async () => {
     await using plane = await FakeControlPlane.start();
     const cacheFile = fresh();
     const { key } = plane.mint();
@@ -56,7 +56,7 @@ describe("the cache file", () => {
     expect(plane.seen.slice(before).map(({ path }) => path)).not.toContain("/v1/policy/snapshot");
   });
 
-  it("is readable by its owner alone, appears whole or not at all, and leaves nothing beside it", async () => {
+  it("is readable by its owner only, written atomically, and leaves no temporary file", async () => {
     await using plane = await FakeControlPlane.start();
     const cacheFile = fresh();
     await writeFile(cacheFile, "something else");
@@ -68,7 +68,7 @@ describe("the cache file", () => {
     expect((await readFile(cacheFile, "latin1")).startsWith("keyrack-policy-1 ")).toBe(true);
   });
 
-  it("replaces a link in its place and never writes through it", async () => {
+  it("replaces a symbolic link and never writes through it", async () => {
     await using plane = await FakeControlPlane.start();
     const [cacheFile, victim] = [fresh(), fresh()];
     await writeFile(victim, "precious");
@@ -78,7 +78,7 @@ describe("the cache file", () => {
     expect(await readFile(victim, "utf8")).toBe("precious");
   });
 
-  it("is written soon after a change, not once per change", async () => {
+  it("is written soon after changes, not once per change", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const cacheFile = fresh();
@@ -94,25 +94,25 @@ describe("the cache file", () => {
     expect(again.keyrack.status()).toMatchObject({ version: 21, keys: 20 });
   });
 
-  it("that cannot be written is a log line, nothing more", async () => {
+  it("only logs when it cannot be written", async () => {
     await using plane = await FakeControlPlane.start();
     const r = await startTestKeyrack({ plane, options: { cacheFile: join(folder, "no", "such", "folder") } });
     await r.keyrack.close();
     expect(r.lines.some(({ message }) => message === "the cache file cannot be written")).toBe(true);
   });
 
-  describe("that is not whole, ours and recent", () => {
+  describe("that is not intact, of this project and recent", () => {
     type Twist = { file?: (bytes: Buffer) => Buffer; options?: object; wall?: number };
     const otherProject = "0190163d-8694-739b-aea5-966c26f8ad99";
     const secretKey = formatCredential("secret_key", "live", randomBytes(24));
     const twists: [string, Twist][] = [
       ["with one bit flipped near its end", { file: flip((bytes) => bytes.length - 30) }],
       ["with one bit flipped in its header", { file: flip(() => 120) }],
-      ["with one bit flipped in its check", { file: flip(() => 20) }],
-      ["when it was cut off", { file: (bytes) => bytes.subarray(0, bytes.length - 80) }],
+      ["with one bit flipped in its HMAC", { file: flip(() => 20) }],
+      ["when it was truncated", { file: (bytes) => bytes.subarray(0, bytes.length - 80) }],
       ["when a row was added", { file: (bytes) => Buffer.concat([bytes, Buffer.alloc(80, 1)]) }],
       ["when it is empty", { file: () => Buffer.alloc(0) }],
-      ["when it is something else", { file: () => Buffer.from("{}\n".repeat(100)) }],
+      ["when it has another format", { file: () => Buffer.from("{}\n".repeat(100)) }],
       ["of another project", { options: { projectId: otherProject } }],
       ["of another environment", { options: { env: "live" } }],
       ["of another secret key", { options: { secretKey } }],
@@ -120,7 +120,7 @@ describe("the cache file", () => {
       ["from the future", { wall: -600_000 }],
     ];
     for (const [what, { file, options = {}, wall = 0 }] of twists) {
-      it(`is not believed ${what}`, async () => {
+      it(`is not used ${what}`, async () => {
         await using plane = await FakeControlPlane.start();
         const cacheFile = fresh();
         const ports = new ManualPorts();

@@ -1,4 +1,4 @@
-// The feed client: how it stays in step, how it behaves while the control plane is away, and what it tells it.
+// The feed client: how it follows the policy, how it behaves during an outage, and what it reports.
 
 import { describe, expect, it } from "vitest";
 import { KeyrackError } from "../../../src/sdk/index.ts";
@@ -9,7 +9,7 @@ import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 const feedCalls = (plane: FakeControlPlane) => plane.seen.filter(({ path }) => path.startsWith("/v1/policy/"));
 
 describe("the feed", () => {
-  it("loads a snapshot of several pages and serves every key of it", async () => {
+  it("loads every key of a snapshot of several pages", async () => {
     await using plane = await FakeControlPlane.start();
     plane.feed.ceiling = 7;
     const keys = Array.from({ length: 30 }, () => plane.mint().key);
@@ -20,17 +20,17 @@ describe("the feed", () => {
     expect(pages[0]?.query.get("max_keys")).toBe("10000");
   });
 
-  it("serves nothing of a snapshot until its last page is in", async () => {
+  it("uses nothing of a snapshot until its last page is loaded", async () => {
     await using plane = await FakeControlPlane.start();
     plane.feed.ceiling = 1;
     const [first] = [plane.mint().key, plane.mint().key];
-    let letGo = () => {};
-    const held = new Promise<undefined>((resolve) => (letGo = () => resolve(undefined)));
-    plane.injectFault = ({ query }) => (query.has("cursor") ? held : undefined);
+    let openGate = () => {};
+    const gate = new Promise<undefined>((resolve) => (openGate = () => resolve(undefined)));
+    plane.injectFault = ({ query }) => (query.has("cursor") ? gate : undefined);
     await using r = await startTestKeyrack({ plane, ready: false });
     await waitUntil(() => feedCalls(plane).length === 2);
     expect(r.keyrack.verify(first)).toMatchObject({ code: "unavailable" });
-    letGo();
+    openGate();
     await r.keyrack.ready();
     expect(r.keyrack.verify(first).ok).toBe(true);
   });
@@ -47,7 +47,7 @@ describe("the feed", () => {
     expect(new Set(waits)).toEqual(new Set(["10000"]));
   });
 
-  it("acknowledges each version under its node id, and says when it leaves", async () => {
+  it("acknowledges each version under its node id, and reports when it leaves", async () => {
     await using plane = await FakeControlPlane.start();
     const r = await startTestKeyrack({ plane, options: { nodeId: "node-1" } });
     plane.mint();
@@ -58,7 +58,7 @@ describe("the feed", () => {
     expect(feedCalls(plane).at(-1)?.query.get("leaving")).toBe("true");
   });
 
-  it("has a node id of its own in every instance", async () => {
+  it("has a different node id in every instance", async () => {
     await using plane = await FakeControlPlane.start();
     await using a = await startTestKeyrack({ plane });
     await using b = await startTestKeyrack({ plane });
@@ -68,7 +68,7 @@ describe("the feed", () => {
     expect(b.keyrack.status().version).toBe(1);
   });
 
-  it("asks conditionally, and takes 304 for fresh", async () => {
+  it("polls conditionally, and takes 304 as a confirmation", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     await using r = await startTestKeyrack({ plane, ports });
@@ -83,7 +83,7 @@ describe("the feed", () => {
     expect(tags).toContain(`W/"delta:${plane.projectId}:all:all:2"`);
   });
 
-  it("follows a delta that comes in parts, and one that turns into a paged snapshot", async () => {
+  it("follows a delta in parts, and a delta that becomes a paged snapshot", async () => {
     await using plane = await FakeControlPlane.start();
     await using r = await startTestKeyrack({ plane });
     plane.feed.ceiling = 3;
@@ -95,7 +95,7 @@ describe("the feed", () => {
     expect(keys.map((key) => r.keyrack.verify(key).ok)).toEqual([false, ...Array.from({ length: 9 }, () => true)]);
   });
 
-  it("starts again from a snapshot when the control plane has gone back in time", async () => {
+  it("restarts from a snapshot when the control plane was restored to an older version", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
     for (let i = 0; i < 10; i++) plane.mint();
@@ -106,7 +106,7 @@ describe("the feed", () => {
     expect(r.keyrack.verify(key).ok).toBe(false);
   });
 
-  it("refuses every key of a deleted project", async () => {
+  it("rejects every key of a deleted project", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
     await using r = await startTestKeyrack({ plane, options: { failMode: "open" } });
@@ -115,12 +115,12 @@ describe("the feed", () => {
     expect(r.keyrack.verify(key)).toMatchObject({ code: "invalid_key" });
   });
 
-  it("asks on an interval where long polls are not known", async () => {
+  it("polls on an interval when long polls are not supported", async () => {
     await using plane = await FakeControlPlane.start();
     plane.feed.longPolls = false;
     const ports = new ManualPorts();
     await using r = await startTestKeyrack({ plane, ports, options: { pollMs: 3000 } });
-    // The refusal of wait_ms costs one back-off; the next answer confirms, and from then on it is the interval.
+    // The rejected wait_ms costs one back-off; the next response confirms, and from then on the interval applies.
     ports.advance(await ports.timer(100, 600));
     const gap = await ports.timer(2250, 3750);
     const { key } = plane.mint();
@@ -129,7 +129,7 @@ describe("the feed", () => {
     expect(feedCalls(plane).filter(({ query }) => query.has("wait_ms")).length).toBe(1);
   });
 
-  it("asks on an interval after two long polls that something on the way cut off", async () => {
+  it("polls on an interval after a proxy has cut off two long polls", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     plane.injectFault = ({ query }) => (query.has("wait_ms") ? { status: 504, text: "gateway" } : undefined);
@@ -140,7 +140,7 @@ describe("the feed", () => {
     expect(r.keyrack.status().degraded).toBe(false);
   });
 
-  it("does not ask in a loop when answers come early without a change", async () => {
+  it("does not poll in a tight loop when responses come early without a change", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     await using r = await startTestKeyrack({ plane, ports });
@@ -152,8 +152,8 @@ describe("the feed", () => {
   });
 });
 
-describe("while the control plane is away", () => {
-  it("keeps deciding, turns degraded after staleMs, and catches up when it is back", async () => {
+describe("during an outage of the control plane", () => {
+  it("keeps deciding, becomes degraded after staleMs, and catches up afterwards", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
@@ -171,7 +171,7 @@ describe("while the control plane is away", () => {
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: false } });
   });
 
-  it("counts a policy older than maxStaleMs as none, by either clock", async () => {
+  it("treats a policy older than maxStaleMs as missing, by either clock", async () => {
     for (const clock of ["wall", "mono"] as const) {
       await using plane = await FakeControlPlane.start();
       const ports = new ManualPorts();
@@ -181,7 +181,7 @@ describe("while the control plane is away", () => {
       await ports.timer(100, 600);
       if (clock === "wall") ports.setWall(60_001);
       else {
-        // Somebody sets the wall clock back while time goes on.
+        // The wall clock is set back while monotonic time continues.
         ports.advance(60_002);
         ports.setWall(-7_200_000);
       }
@@ -207,7 +207,7 @@ describe("while the control plane is away", () => {
     expect(r.lines.filter(({ message }) => message === "the policy feed failed").length).toBeLessThan(6);
   });
 
-  it("rejects ready() when the answer is no, and waits when there is none", async () => {
+  it("rejects ready() when the control plane rejects the request, and waits when it is unreachable", async () => {
     await using plane = await FakeControlPlane.start();
     Object.assign(plane, { secretKey: plane.secretKey });
     plane.injectFault = () => ({ status: 401, text: "{}" });
@@ -218,7 +218,7 @@ describe("while the control plane is away", () => {
     expect(r.keyrack.status().version).toBe(1);
   });
 
-  it("gives up ready() after its own time, and on close", async () => {
+  it("rejects ready() after its timeout, and on close", async () => {
     await using plane = await FakeControlPlane.start();
     plane.injectFault = () => "hang";
     const r = await startTestKeyrack({ plane, ready: false });
@@ -228,7 +228,7 @@ describe("while the control plane is away", () => {
     expect(await waiting).toMatch(/closed/);
   });
 
-  it("closes at once while a long poll is open, and twice is once", async () => {
+  it("closes at once during a long poll, and is idempotent", async () => {
     await using plane = await FakeControlPlane.start();
     const r = await startTestKeyrack({ plane });
     await waitUntil(() => feedCalls(plane).length === 2);

@@ -1,4 +1,4 @@
-// A feed that lies, stalls or talks nonsense: the vendor's process goes on, and no decision ever gets looser.
+// A feed that sends wrong, malformed or endless responses, or stalls: the library continues, and no decision loosens.
 
 import { describe, expect, it } from "vitest";
 import { policyDelta, keyEntry, keyRemoval, policySnapshot } from "../../../harness/sdk/policy-fixtures.ts";
@@ -7,105 +7,110 @@ import type { RecordedRequest } from "../../../harness/sdk/exchange.ts";
 import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
 import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
-type Lie = (asked: RecordedRequest, plane: FakeControlPlane, keys: { good: string; foreign: string }) => InjectedFault;
+type Fault = (
+  request: RecordedRequest,
+  plane: FakeControlPlane,
+  keys: { good: string; foreign: string },
+) => InjectedFault;
 
 const json = (value: unknown): InjectedFault => ({ status: 200, text: JSON.stringify(value) });
 const headOf = (plane: FakeControlPlane) => ({ workspace_id: plane.workspaceId, project_id: plane.projectId });
 
-// Each answers the poll after a good snapshot of version 2, and tries to slip in a key that was never minted.
-const lies: [string, Lie][] = [
+// Each responds to the poll after a good snapshot of version 2, and tries to add a key that was never minted.
+const faults: [string, Fault][] = [
   ["text that is not JSON", () => ({ status: 200, text: "<html>welcome</html>" })],
   ["an empty body", () => ({ status: 200, text: "" })],
   ["bytes that are not UTF-8", () => ({ status: 200, text: "\ud800" })],
   ["a number", () => json(7)],
   ["null", () => json(null)],
   ["an error envelope with status 200", () => json({ error: { code: "internal_error", message: "" } })],
-  ["a body that breaks off", () => ({ status: 200, text: '{"object":"policy_delta","changes":[' })],
+  ["a truncated body", () => ({ status: 200, text: '{"object":"policy_delta","changes":[' })],
   ["a redirect", () => ({ status: 302, text: "", headers: { location: "http://127.0.0.1:9/" } })],
   ["a server error", () => ({ status: 500, text: "{}" })],
   ["a 304 for another version", () => ({ status: 304, headers: { etag: 'W/"delta:x:all:all:999"' } })],
   [
     "a delta of another project",
-    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 3, [upsert(foreign)]), workspace_id: plane.workspaceId }),
+    (_request, plane, { foreign }) =>
+      json({ ...policyDelta(2, 3, [upsert(foreign)]), workspace_id: plane.workspaceId }),
   ],
   [
     "a delta of another workspace",
-    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 3, [upsert(foreign)]), project_id: plane.projectId }),
+    (_request, plane, { foreign }) => json({ ...policyDelta(2, 3, [upsert(foreign)]), project_id: plane.projectId }),
   ],
   [
     "a delta of another environment",
-    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 3, [upsert(foreign)]), ...headOf(plane), env: "test" }),
+    (_request, plane, { foreign }) => json({ ...policyDelta(2, 3, [upsert(foreign)]), ...headOf(plane), env: "test" }),
   ],
   [
-    "a delta that goes back",
-    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 1, [upsert(foreign)]), ...headOf(plane) }),
+    "a delta with an older version",
+    (_request, plane, { foreign }) => json({ ...policyDelta(2, 1, [upsert(foreign)]), ...headOf(plane) }),
   ],
   [
     "changes without a new version",
-    (_asked, plane, { foreign }) => json({ ...policyDelta(2, 2, [upsert(foreign)]), ...headOf(plane) }),
+    (_request, plane, { foreign }) => json({ ...policyDelta(2, 2, [upsert(foreign)]), ...headOf(plane) }),
   ],
   [
     "a delta since another version",
-    (_asked, plane, { foreign }) => json({ ...policyDelta(1, 3, [upsert(foreign)]), ...headOf(plane) }),
+    (_request, plane, { foreign }) => json({ ...policyDelta(1, 3, [upsert(foreign)]), ...headOf(plane) }),
   ],
   [
-    "one good change and one bad",
-    (_asked, plane, { foreign, good }) =>
+    "a valid change and an invalid one",
+    (_request, plane, { foreign, good }) =>
       json({ ...policyDelta(2, 3, [upsert(foreign), keyRemoval(good), { change: "upsert" }]), ...headOf(plane) }),
   ],
   [
-    "a snapshot whose second page never ends",
-    (asked, plane, { foreign }) =>
+    "a snapshot whose cursor repeats",
+    (request, plane, { foreign }) =>
       json(
         policySnapshot([keyEntry(foreign)], {
           ...headOf(plane),
           version: 9,
-          next_cursor: asked.query.get("cursor") ?? "c",
+          next_cursor: request.query.get("cursor") ?? "c",
         }),
       ),
   ],
   [
     "a snapshot whose pages disagree",
-    (asked, plane, { foreign }) =>
-      asked.query.has("cursor")
+    (request, plane, { foreign }) =>
+      request.query.has("cursor")
         ? json(policySnapshot([], { ...headOf(plane), version: 10 }))
         : json(policySnapshot([keyEntry(foreign)], { ...headOf(plane), version: 9, next_cursor: "c" })),
   ],
   [
-    "a snapshot that stops half way",
-    (asked, plane, { foreign }) =>
-      asked.query.has("cursor")
+    "a snapshot that stops midway",
+    (request, plane, { foreign }) =>
+      request.query.has("cursor")
         ? "drop"
         : json(policySnapshot([keyEntry(foreign)], { ...headOf(plane), version: 9, next_cursor: "c" })),
   ],
   [
-    "ever new cursors with ever the same key",
-    (asked, plane, { foreign }) =>
+    "new cursors with the same key for ever",
+    (request, plane, { foreign }) =>
       json(
         policySnapshot([keyEntry(foreign)], {
           ...headOf(plane),
           version: 9,
-          next_cursor: asked.query.get("cursor")?.length === 40 ? null : `${asked.query.get("cursor") ?? ""}x`,
+          next_cursor: request.query.get("cursor")?.length === 40 ? null : `${request.query.get("cursor") ?? ""}x`,
         }),
       ),
   ],
-  ["a connection that is cut", () => "drop"],
+  ["a dropped connection", () => "drop"],
 ];
 
-describe("a feed that lies", () => {
-  for (const [what, lie] of lies) {
+describe("a hostile feed", () => {
+  for (const [what, fault] of faults) {
     it(`changes nothing with ${what}`, async () => {
       await using plane = await FakeControlPlane.start();
       const ports = new ManualPorts();
       const good = plane.mint({ scopes: ["a"] }).key;
       await using elsewhere = await FakeControlPlane.start();
       const foreign = elsewhere.mint({ scopes: ["a", "admin"] }).key;
-      // So long a staleMs that every timer up to ten seconds away is the feed's own pause.
+      // staleMs is long enough that every timer up to ten seconds away is the feed's own pause.
       await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open", staleMs: 3_000_000 } });
       await waitUntil(() => plane.seen.length === 2);
-      plane.injectFault = (asked) => lie(asked, plane, { good, foreign });
+      plane.injectFault = (request) => fault(request, plane, { good, foreign });
       plane.feed.stop();
-      // Two failures, then it resynchronises from a snapshot; that is a lie too.
+      // After two failures it restarts from a snapshot, which is hostile too.
       for (let polls = 0; polls < 4; polls++) ports.advance(await ports.timer(1, 10_000));
       const pause = await ports.timer(1, 10_000);
       expect(r.keyrack.verify(foreign)).toMatchObject({ code: "invalid_key" });
@@ -120,19 +125,19 @@ describe("a feed that lies", () => {
     });
   }
 
-  it("is not believed at the very first word either: there is no policy until a true snapshot comes", async () => {
+  it("provides no policy until the first valid snapshot", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
-    let answers = 0;
-    plane.injectFault = () => (answers++ < 2 ? json(policySnapshot([keyEntry(key)])) : undefined);
+    let responses = 0;
+    plane.injectFault = () => (responses++ < 2 ? json(policySnapshot([keyEntry(key)])) : undefined);
     await using r = await startTestKeyrack({ plane, ready: false });
-    await waitUntil(() => answers === 1);
+    await waitUntil(() => responses === 1);
     expect(r.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
     await r.keyrack.ready();
     expect(r.keyrack.verify(key).ok).toBe(true);
   });
 
-  it("cannot make the vendor read without end: a body past its bound is left, and smaller pages are asked for", async () => {
+  it("cannot exhaust memory: an oversized body is dropped, and smaller pages are requested", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const huge = " ".repeat(1 << 20).repeat(65);
@@ -144,7 +149,7 @@ describe("a feed that lies", () => {
     expect(plane.seen.map(({ query }) => query.get("max_keys")).slice(0, 2)).toEqual(["10000", "5000"]);
   });
 
-  it("cannot make the vendor hold keys without end", async () => {
+  it("cannot load more keys than maxKeys", async () => {
     await using plane = await FakeControlPlane.start();
     for (let i = 0; i < 11; i++) plane.mint();
     await using r = await startTestKeyrack({ plane, options: { maxKeys: 10 }, ready: false });
@@ -152,7 +157,7 @@ describe("a feed that lies", () => {
     expect(r.keyrack.status().version).toBe(null);
   });
 
-  it("that stalls is left after its time, and the policy only grows old", async () => {
+  it("times out when it stalls, and the policy stays and ages", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     const { key } = plane.mint();
@@ -168,7 +173,7 @@ describe("a feed that lies", () => {
     plane.injectFault = () => undefined;
   });
 
-  it("or a log function that throws never reaches the vendor's request", async () => {
+  it("never reaches a request, and neither does a log function that throws", async () => {
     await using plane = await FakeControlPlane.start();
     const log = () => {
       throw new Error("the log is broken");

@@ -1,4 +1,4 @@
-// idempotent() on every framework: one key, one run; the same answer again; and no run at all where that is not sure.
+// idempotent() on every framework: one run per key, the same response on retry, and no run in doubt.
 
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -62,7 +62,7 @@ for (const [name, make] of Object.entries(apps)) {
       expect(runs).toBe(1);
     });
 
-    it("names the request by the hashes of decision 193", async () => {
+    it("claims with the specified scope hash and fingerprint", async () => {
       await (await post("abc", '{"amount":5}', "?b=2&a=1")).text();
       const [claim] = r.plane.idempotency.calls;
       const { projectId, tenantId } = r.plane;
@@ -75,13 +75,13 @@ for (const [name, make] of Object.entries(apps)) {
       });
     });
 
-    it("runs again for another key, and simply runs without one", async () => {
+    it("runs again for another key, and runs without a key", async () => {
       for (const one of ["k1", "k2", null, null]) expect((await post(one)).status).toBe(201);
       expect(runs).toBe(4);
       expect(r.plane.idempotency.calls.filter(({ verb }) => verb === "claim").length).toBe(2);
     });
 
-    it("answers 422 when the key comes with another body or query", async () => {
+    it("responds 422 to the same key with another body or query", async () => {
       await (await post("k")).text();
       for (const other of [await post("k", '{"amount":6}'), await post("k", '{"amount":5}', "?x=1")]) {
         expect(other.status).toBe(422);
@@ -90,12 +90,12 @@ for (const [name, make] of Object.entries(apps)) {
       expect(runs).toBe(1);
     });
 
-    it("answers 409 while the first is running, and keeps its claim alive meanwhile", async () => {
+    it("responds 409 while the first request is running, and holds its claim meanwhile", async () => {
       r.plane.idempotency.lockMs = 150;
       let finish = () => {};
-      const held = new Promise<void>((resolve) => (finish = resolve));
+      const gate = new Promise<void>((resolve) => (finish = resolve));
       pay = async () => {
-        await held;
+        await gate;
         return { status: 200, body: "done" };
       };
       const first = post("k");
@@ -111,7 +111,7 @@ for (const [name, make] of Object.entries(apps)) {
       const after = beats();
       expect(await (await post("k")).text()).toBe("done");
       expect(runs).toBe(1);
-      // One may have been on its way when the answer was stored.
+      // One heartbeat may have been in flight when the response was stored.
       expect(beats() - after).toBeLessThan(2);
     });
 
@@ -126,25 +126,25 @@ for (const [name, make] of Object.entries(apps)) {
       expect(runs).toBe(2);
     });
 
-    it("keeps a refusal that the handler gave on purpose", async () => {
+    it("replays an error response of the handler", async () => {
       pay = async () => ({ status: 402, body: "no money" });
       for (let i = 0; i < 2; i++) {
-        const answer = await post("k");
-        expect([answer.status, await answer.text()]).toEqual([402, "no money"]);
+        const response = await post("k");
+        expect([response.status, await response.text()]).toEqual([402, "no money"]);
       }
       expect(runs).toBe(1);
     });
 
-    it("replays an answer without a body", async () => {
+    it("replays a response without a body", async () => {
       pay = async () => ({ status: 204, body: "" });
       for (let i = 0; i < 2; i++) {
-        const answer = await post("k");
-        expect([answer.status, await answer.text()]).toEqual([204, ""]);
+        const response = await post("k");
+        expect([response.status, await response.text()]).toEqual([204, ""]);
       }
       expect(runs).toBe(1);
     });
 
-    it("sends an answer too large to keep, and never runs again for it", async () => {
+    it("sends a response that is too large to store, and never runs again for it", async () => {
       const large = "x".repeat(262_145);
       pay = async () => ({ status: 200, body: large });
       expect((await (await post("k")).text()).length).toBe(large.length);
@@ -156,7 +156,7 @@ for (const [name, make] of Object.entries(apps)) {
       expect(runs).toBe(1);
     });
 
-    it("keeps no cookie and no header of the connection", async () => {
+    it("stores no cookie and no connection header", async () => {
       pay = async () => ({ status: 200, body: "ok", headers: { "set-cookie": "session=1", "x-kept": "yes" } });
       expect((await post("k")).headers.get("set-cookie")).toBe("session=1");
       const again = await post("k");
@@ -167,23 +167,23 @@ for (const [name, make] of Object.entries(apps)) {
       }
     });
 
-    it("stores the answer before the client has all of it", async () => {
+    it("stores the response before the client has received all of it", async () => {
       await (await post("k")).text();
       const verbs = r.plane.idempotency.calls.map(({ verb }) => verb);
       expect(verbs).toEqual(["claim", "complete"]);
     });
 
-    it("answers 503 and runs nothing when the control plane is away, slow to refuse, or makes no sense", async () => {
+    it("responds 503 without running the handler when the claim is unreachable, rejected or malformed", async () => {
       for (const wrong of ["drop", { status: 503, text: "{}" }, { status: 200, text: '{"state":"run"}' }] as const) {
         r.plane.injectFault = ({ path }) => (path.endsWith("claim") ? wrong : undefined);
-        const answer = await post("k");
-        expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
-        expect(await answer.json()).toMatchObject({ error: { code: "unavailable" } });
+        const response = await post("k");
+        expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
+        expect(await response.json()).toMatchObject({ error: { code: "unavailable" } });
       }
       expect(runs).toBe(0);
     });
 
-    it("sends the answer and stores it later when storing fails at first", async () => {
+    it("sends the response and stores it later when storing fails at first", async () => {
       let refusals = 2;
       r.plane.injectFault = ({ path }) =>
         path.endsWith("complete") && refusals-- > 0 ? { status: 503, text: "{}" } : undefined;
@@ -193,16 +193,16 @@ for (const [name, make] of Object.entries(apps)) {
       expect(runs).toBe(1);
     });
 
-    it("refuses a key that is not one", async () => {
+    it("rejects a malformed key", async () => {
       for (const bad of ['"', '"a', "a".repeat(256), '"a"b"', "a b", '""', '"a\\n"']) {
-        const answer = await post(bad);
-        expect([bad, answer.status]).toEqual([bad, 400]);
-        expect(await answer.json()).toMatchObject({ error: { code: "invalid_request" } });
+        const response = await post(bad);
+        expect([bad, response.status]).toEqual([bad, 400]);
+        expect(await response.json()).toMatchObject({ error: { code: "invalid_request" } });
       }
       expect(runs).toBe(0);
     });
 
-    it("tells tenants apart who use the same key", async () => {
+    it("separates tenants that use the same key", async () => {
       await (await post("k")).text();
       key = r.plane.mint({ tenant_id: "0190163d-8694-739b-aea5-966c26f8ad77" }).key;
       await waitUntil(() => r.keyrack.verify(key).ok);

@@ -1,4 +1,4 @@
-// Rate limits: the check endpoint with its 250 ms rule, and leases that never let more through than the limit.
+// Rate limits: the check endpoint with its 250 ms timeout, and leases that never admit more than the limit.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -21,7 +21,7 @@ async function limited(rules: RateLimit[], ports?: ManualPorts) {
   return { r, plane, key };
 }
 
-function asker(r: TestKeyrack, key: string, limits: "check" | "lease", failMode: "open" | "closed" = "closed") {
+function requester(r: TestKeyrack, key: string, limits: "check" | "lease", failMode: "open" | "closed" = "closed") {
   const guard = internalsOf(r.keyrack).guard({ limits, failMode });
   return () => guard.admit(null, { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null });
 }
@@ -30,7 +30,7 @@ describe('limits: "check"', () => {
   it("sends the key, its tenant, its environment and its rules, and one unit of cost", async () => {
     const tenantRule: RateLimit = { ...rule, id: "tenant.day", scope: "tenant", algorithm: "fixed" };
     const { r, plane, key } = await limited([rule, tenantRule]);
-    const { context } = await asker(r, key, "check")();
+    const { context } = await requester(r, key, "check")();
     expect(plane.limits.checks).toEqual([
       {
         project_id: plane.projectId,
@@ -49,11 +49,11 @@ describe('limits: "check"', () => {
   });
 
   const wrongs: [string, object | string][] = [
-    ["is cut off", "drop"],
-    ["answers 503", { status: 503, text: "{}" }],
-    ["answers 401", { status: 401, text: "{}" }],
-    ["answers nonsense", { status: 200, text: '{"allowed":"no"}' }],
-    ["answers about other rules", { status: 200, text: '{"allowed":false,"policies":[]}' }],
+    ["drops the connection", "drop"],
+    ["responds 503", { status: 503, text: "{}" }],
+    ["responds 401", { status: 401, text: "{}" }],
+    ["responds with a malformed body", { status: 200, text: '{"allowed":"no"}' }],
+    ["responds for other rules", { status: 200, text: '{"allowed":false,"policies":[]}' }],
   ];
   for (const [what, wrong] of wrongs) {
     it(`admits degraded, in both fail modes, when the endpoint ${what}`, async () => {
@@ -61,7 +61,7 @@ describe('limits: "check"', () => {
       plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? (wrong as "drop") : undefined);
       for (const mode of ["open", "closed"] as const) {
         for (const limits of ["check", "lease"] as const) {
-          const { context, headers, denial } = await asker(r, key, limits, mode)();
+          const { context, headers, denial } = await requester(r, key, limits, mode)();
           expect([context?.rateLimit, context?.degraded, context?.verified, denial, headers]).toEqual([
             null,
             true,
@@ -75,34 +75,34 @@ describe('limits: "check"', () => {
     });
   }
 
-  it("waits 250 ms and not longer for counters that do not answer", async () => {
+  it("waits 250 ms and no longer for counters that do not respond", async () => {
     const ports = new ManualPorts();
     const { r, plane, key } = await limited([rule], ports);
     plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
     let admitted: Context | null | undefined;
-    const asked = asker(r, key, "check")().then(({ context }) => (admitted = context));
+    const pending = requester(r, key, "check")().then(({ context }) => (admitted = context));
     await waitUntil(() => plane.seen.some(({ path }) => path.startsWith("/v1/ratelimit")));
     ports.advance(249);
     await new Promise((resolve) => setImmediate(resolve));
     expect(admitted).toBe(undefined);
     ports.advance(1);
-    await asked;
+    await pending;
     expect(admitted).toMatchObject({ degraded: true, rateLimit: null });
     await r[Symbol.asyncDispose]();
   });
 
-  it("leaves retry-after out where waiting does not help", async () => {
+  it("omits retry-after where waiting does not help", async () => {
     const { r, plane, key } = await limited([rule]);
     const policies = [{ id: rule.id, remaining: 0, reset_ms: 0 }];
-    const told = { allowed: false, limited_policy: rule.id, retry_after_seconds: null, policies };
+    const result = { allowed: false, limited_policy: rule.id, retry_after_seconds: null, policies };
     plane.injectFault = ({ path }) =>
-      path.startsWith("/v1/ratelimit") ? { status: 200, text: JSON.stringify(told) } : undefined;
-    const { denial } = await asker(r, key, "check")();
+      path.startsWith("/v1/ratelimit") ? { status: 200, text: JSON.stringify(result) } : undefined;
+    const { denial } = await requester(r, key, "check")();
     expect([denial?.status, denial?.headers["retry-after"]]).toEqual([429, undefined]);
     await r[Symbol.asyncDispose]();
   });
 
-  it("writes the header fields of draft 11: names quoted, seconds rounded up", () => {
+  it("formats the header fields of draft 11: names quoted, seconds rounded up", () => {
     const states = [
       { id: "burst", limit: 10, windowMs: 1500, remaining: 3, resetMs: 1 },
       { id: "per-day", limit: 1_000_000_000, windowMs: 86_400_000, remaining: 0, resetMs: 0 },
@@ -116,14 +116,14 @@ describe('limits: "check"', () => {
 });
 
 describe('limits: "lease"', () => {
-  it("never admits more than the limit, refuses with the wait, and remembers a refusal without a hop", async () => {
+  it("never admits more than the limit, denies with the wait, and remembers a denial without a request", async () => {
     const { r, plane, key } = await limited([{ ...rule, limit: 50 }]);
-    const ask = asker(r, key, "lease");
+    const send = requester(r, key, "lease");
     const statuses: number[] = [];
-    for (let i = 0; i < 80; i++) statuses.push((await ask()).denial?.status ?? 200);
+    for (let i = 0; i < 80; i++) statuses.push((await send()).denial?.status ?? 200);
     expect(statuses).toEqual([...Array.from({ length: 50 }, () => 200), ...Array.from({ length: 30 }, () => 429)]);
     const hops = plane.limits.leases.length;
-    const { denial } = await ask();
+    const { denial } = await send();
     expect(plane.limits.leases.length - hops).toBeLessThan(2);
     expect(Number(denial?.headers["retry-after"])).toBeGreaterThan(50);
     expect(denial?.headers["ratelimit"]).toMatch(/^"per-minute";r=0;t=\d+$/);
@@ -132,83 +132,83 @@ describe('limits: "lease"', () => {
 
   it("shares one lease among requests that arrive together, each unit once", async () => {
     const { r, plane, key } = await limited([{ ...rule, limit: 64 }]);
-    const ask = asker(r, key, "lease");
-    const answers = await Promise.all(Array.from({ length: 100 }, () => ask()));
-    expect(answers.filter(({ denial }) => denial === null).length).toBe(64);
-    expect(answers.filter(({ denial }) => denial?.status === 429).length).toBe(36);
+    const send = requester(r, key, "lease");
+    const results = await Promise.all(Array.from({ length: 100 }, () => send()));
+    expect(results.filter(({ denial }) => denial === null).length).toBe(64);
+    expect(results.filter(({ denial }) => denial?.status === 429).length).toBe(36);
     expect(plane.limits.leases.length).toBeLessThan(6);
     await r[Symbol.asyncDispose]();
   });
 
-  it("asks for more while traffic is dense and for less when units lapse", async () => {
+  it("requests more units under dense traffic and fewer when units lapse", async () => {
     const ports = new ManualPorts();
     const { r, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
     plane.limits.now = () => ports.mono;
-    const ask = asker(r, key, "lease");
-    for (let i = 0; i < 300; i++) await ask();
+    const send = requester(r, key, "lease");
+    for (let i = 0; i < 300; i++) await send();
     const wants = plane.limits.leases.map(({ want }) => want);
     expect(wants.slice(0, 6)).toEqual([1, 2, 4, 8, 16, 32]);
     expect(Math.max(...wants)).toBeLessThanOrEqual(200);
     const before = Math.max(...wants);
     for (let i = 0; i < 4; i++) {
       ports.advance(6000);
-      await ask();
+      await send();
     }
     expect(plane.limits.leases.at(-1)?.want).toBeLessThan(before / 4);
     await r[Symbol.asyncDispose]();
   });
 
-  it("spends nothing after a lease's end, counted from before it was asked for", async () => {
+  it("spends nothing after a lease's end, measured from before the request for it", async () => {
     const ports = new ManualPorts();
     const { r, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
     plane.limits.now = () => ports.mono;
-    const ask = asker(r, key, "lease");
-    for (let i = 0; i < 20; i++) await ask();
+    const send = requester(r, key, "lease");
+    for (let i = 0; i < 20; i++) await send();
     const leases = plane.limits.leases.length;
-    // Past the end, by the monotonic clock alone and with no timer run.
+    // Past the end by the monotonic clock alone, without running a timer.
     ports.mono += 6001;
-    await ask();
+    await send();
     expect(plane.limits.leases.length).toBe(leases + 1);
     await r[Symbol.asyncDispose]();
   });
 
-  it("returns what is left before the lease ends, and at close", async () => {
+  it("returns unused units before the lease ends, and on close", async () => {
     const ports = new ManualPorts();
     const { r, plane, key } = await limited([{ ...rule, limit: 3200 }], ports);
     plane.limits.now = () => ports.mono;
-    const ask = asker(r, key, "lease");
-    for (let i = 0; i < 20; i++) await ask();
+    const send = requester(r, key, "lease");
+    for (let i = 0; i < 20; i++) await send();
     ports.advance(4900);
     await waitUntil(() => plane.limits.leases.some(({ returned }) => returned > 0));
     const charged = () => plane.limits.leases.reduce((sum, { granted, returned }) => sum + granted - returned, 0);
     expect(charged()).toBe(20);
-    for (let i = 0; i < 3; i++) await ask();
+    for (let i = 0; i < 3; i++) await send();
     await r.keyrack.close();
     expect(charged()).toBe(23);
     await r[Symbol.asyncDispose]();
   });
 
-  it("checks each request where the control plane knows no leases", async () => {
+  it("checks each request when the control plane does not support leases", async () => {
     const { r, plane, key } = await limited([{ ...rule, limit: 2 }]);
-    plane.limits.leasesKnown = false;
-    const ask = asker(r, key, "lease");
-    const statuses = [await ask(), await ask(), await ask()].map(({ denial }) => denial?.status ?? 200);
+    plane.limits.supportsLeases = false;
+    const send = requester(r, key, "lease");
+    const statuses = [await send(), await send(), await send()].map(({ denial }) => denial?.status ?? 200);
     expect(statuses).toEqual([200, 200, 429]);
     expect(plane.limits.checks.length).toBe(3);
     await r[Symbol.asyncDispose]();
   });
 
-  it("starts afresh when the key's rules change", async () => {
+  it("takes a new lease when the key's rules change", async () => {
     const { r, plane, key } = await limited([{ ...rule, limit: 320 }]);
-    const ask = asker(r, key, "lease");
-    for (let i = 0; i < 10; i++) await ask();
+    const send = requester(r, key, "lease");
+    for (let i = 0; i < 10; i++) await send();
     plane.feed.upsert(key, { rate_limits: [{ ...rule, limit: 1, id: "tight" }] });
     await waitUntil(() => r.keyrack.status().version === plane.feed.version);
-    expect([await ask(), await ask()].map(({ denial }) => denial?.status ?? 200)).toEqual([200, 429]);
+    expect([await send(), await send()].map(({ denial }) => denial?.status ?? 200)).toEqual([200, 429]);
     await r[Symbol.asyncDispose]();
   });
 
-  it("keeps eight processes together under the limit in every window", async () => {
+  it("keeps the total of eight processes under the limit in every window", async () => {
     await using plane = await FakeControlPlane.start();
     const [limit, window_ms] = [40, 3000];
     const { key } = plane.mint({ rate_limits: [{ ...rule, limit, window_ms }] });
@@ -221,7 +221,7 @@ describe('limits: "lease"', () => {
     };
     const script = new URL("../../../harness/sdk/spender.ts", import.meta.url).pathname;
     const children = Array.from({ length: 8 }, () => run(process.execPath, [script], { env }));
-    // Three windows full, then the key is revoked and every process ends.
+    // After three full windows the key is revoked and every process ends.
     await waitUntil(() => plane.limits.leases.reduce((sum, { granted }) => sum + granted, 0) >= 3 * limit);
     plane.revoke(key);
     const all = (await Promise.all(children)).map(
