@@ -10,12 +10,12 @@ import { keyrack as run, tempDir } from "../../harness/processes/cli.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 import { type TestKeyrack, startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
-type Asked = { key?: string; headers?: Record<string, string>; method?: string };
+type CallOptions = { key?: string; headers?: Record<string, string>; method?: string };
 
-async function behind(mode: GatewayMode, options: Partial<KeyrackOptions> = {}, ready = true) {
+async function startBehindProxy(mode: GatewayMode, options: Partial<KeyrackOptions> = {}, ready = true) {
   const r: TestKeyrack = await startTestKeyrack({ options, ready });
   const gateway = await startGateway({ keyrack: r.keyrack, mode, limits: "check", host: "127.0.0.1", port: 0 });
-  const ask = (path: string, { key, headers = {}, method = "GET" }: Asked = {}) =>
+  const call = (path: string, { key, headers = {}, method = "GET" }: CallOptions = {}) =>
     fetch(gateway.url + path, { method, headers: { ...(key && { authorization: `Bearer ${key}` }), ...headers } });
   return {
     ...r,
@@ -32,7 +32,7 @@ const RULE = { id: "one", limit: 1, window_ms: 60_000, algorithm: "fixed", scope
 
 describe("forward mode", () => {
   it("200 identifies the key in five headers; unsafe characters in scopes are percent-encoded", async () => {
-    await using g = await behind("forward");
+    await using g = await startBehindProxy("forward");
     const { key, id } = g.plane.mint({ scopes: ["orders:read", "two words", "100%", 'ü"\n'], env: "test" });
     await g.plane.feed.acknowledged(1);
     const response = await g.call("/verify", { key });
@@ -47,7 +47,7 @@ describe("forward mode", () => {
   });
 
   it("every denial has its own status and the library's body", async () => {
-    await using g = await behind("forward");
+    await using g = await startBehindProxy("forward");
     const limited = g.plane.mint({ rate_limits: [RULE] }).key;
     const plain = g.plane.mint().key;
     await g.plane.feed.acknowledged(1);
@@ -66,7 +66,7 @@ describe("forward mode", () => {
   });
 
   it("reports the client's method and path, not its own", async () => {
-    await using g = await behind("forward");
+    await using g = await startBehindProxy("forward");
     const { key } = g.plane.mint();
     await g.plane.feed.acknowledged(1);
     await g.call("/verify", { key, headers: { "x-forwarded-method": "PUT", "x-forwarded-uri": "/a?secret=1" } });
@@ -86,7 +86,7 @@ describe("forward mode", () => {
 
 describe("a client", () => {
   it("can require more scopes by the path and query that Envoy appends, never fewer", async () => {
-    await using g = await behind("forward");
+    await using g = await startBehindProxy("forward");
     const { key } = g.plane.mint({ scopes: ["b"] });
     await g.plane.feed.acknowledged(1);
     expect((await g.call("/verify?scope=a&path=/x?scope=b", { key })).status).toBe(403);
@@ -97,7 +97,7 @@ describe("a client", () => {
   });
 
   it("gets 200 from no other path, with or without a key", async () => {
-    await using g = await behind("forward");
+    await using g = await startBehindProxy("forward");
     const { key } = g.plane.mint();
     await g.plane.feed.acknowledged(1);
     for (const path of ["/", "/healthz", "/verifying", "//verify", "/x?/verify", "/VERIFY"]) {
@@ -121,7 +121,7 @@ it("a response that cannot be written is a 503, and the gateway continues", asyn
 
 describe("nginx mode", () => {
   it("429 and 503 become 403 with the real status and the body in ASCII headers", async () => {
-    await using g = await behind("nginx");
+    await using g = await startBehindProxy("nginx");
     const { key } = g.plane.mint({ rate_limits: [RULE] });
     await g.plane.feed.acknowledged(1);
     await g.call("/verify", { key });
@@ -137,7 +137,7 @@ describe("nginx mode", () => {
   });
 
   it("responds 503 without a policy, and so does its health check", async () => {
-    await using g = await behind("nginx", { url: "http://127.0.0.1:1" }, false);
+    await using g = await startBehindProxy("nginx", { url: "http://127.0.0.1:1" }, false);
     const { key } = g.plane.mint();
     const response = await g.call("/verify", { key });
     expect([response.status, response.headers.get("x-keyrack-status")]).toEqual([403, "503"]);
@@ -146,7 +146,7 @@ describe("nginx mode", () => {
   });
 
   it("fail-open admits, and overwrites every identity header of a client", async () => {
-    await using g = await behind("nginx", { url: "http://127.0.0.1:1", failMode: "open" }, false);
+    await using g = await startBehindProxy("nginx", { url: "http://127.0.0.1:1", failMode: "open" }, false);
     const response = await g.call("/verify", { key: g.plane.mint().key });
     expect(response.status).toBe(200);
     expect(response.headers.get("x-keyrack-tenant-id")).toBe("");

@@ -21,13 +21,6 @@ const LONG_LEFT = [
   "test/browser/pages.test.ts",
   "test/browser/portal.test.ts",
   "test/cli/sweep.test.ts",
-<<<<<<< HEAD
-  "test/kernel/policy/policy.test.ts",
-  "test/sdk/idempotency/streaming.test.ts",
-=======
-  "test/domain/audit/audit.test.ts",
-  "test/domain/audit/checkpoints.test.ts",
->>>>>>> 907d62f (Split the streaming tests by subject)
   "tools/mutate.ts",
 ];
 

@@ -18,10 +18,6 @@ const BARE = /\(\d{2,3}(?:(?:,| and| to) \d{1,3})*\)(?=[.;]|\s*(?:\*\/|$))/m;
 
 /** Files that may still refer to numbered rules. Shrink-only, to be emptied. */
 const NUMBERED_LEFT = [
-  "harness/sdk/control-plane-feed.ts",
-  "harness/sdk/control-plane-idempotency.ts",
-  "harness/sdk/control-plane-ingest.ts",
-  "harness/sdk/control-plane-limits.ts",
   "src/api/person/schemas.ts",
   "src/api/schemas.ts",
   "src/http/address.ts",
@@ -31,18 +27,12 @@ const NUMBERED_LEFT = [
   "src/http/overload-guard.ts",
   "src/http/pipeline.ts",
   "src/http/response.ts",
-  "src/kernel/errors.ts",
-  "src/kernel/idempotency.ts",
-  "src/kernel/ratelimit/window.ts",
-  "src/sdk/limits/leases.ts",
-  "src/sdk/report.ts",
   "src/server/data-dir.ts",
   "src/store/queries/memberships.ts",
   "src/store/queries/page.ts",
   "test/api/machine/policy.test.ts",
   "test/api/person/notices.test.ts",
   "test/api/vendor/invites.test.ts",
-  "test/sdk/idempotency/idempotency.test.ts",
 ];
 
 /** Files whose comments may still name a file that does not exist. Shrink-only, to be emptied. */
