@@ -1,4 +1,4 @@
-// Backups, restore and copies as an operator runs them: processes on a data dir that no server holds.
+// Backup, restore and copy commands, as processes on a data dir without a server.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -22,7 +22,7 @@ beforeAll(() => {
   const fixture = new URL(`../../harness/fixtures/schema-${newest}.db.gz`, import.meta.url);
   writeFileSync(join(dir, "keyrack.db"), gunzipSync(readFileSync(fixture)), { mode: 0o600 });
   writeFileSync(join(dir, "master.key"), FIXTURE_MASTER_KEY, { mode: 0o600 });
-  // The fixture grows old; what a restore ends must still be alive.
+  // The fixture gets older: sessions and tokens must not have expired when the restore ends them.
   const db = new Database(join(dir, "keyrack.db"));
   const later = Date.now() + 3_600_000;
   db.prepare("update sessions set expires_at = ?, absolute_expires_at = ?").run(later, later);
@@ -32,7 +32,7 @@ beforeAll(() => {
 afterAll(() => temp[Symbol.dispose]());
 
 describe("a backup by its path", () => {
-  it("is the one this shell means, though the server stands in another folder", async () => {
+  it("is resolved in the shell's folder, though the server runs in another", async () => {
     await using d = await deployment("sqlite");
     const app = await d.start();
     const { id } = await createBackup(app.services);
@@ -44,7 +44,7 @@ describe("a backup by its path", () => {
 });
 
 describe("backup and restore without a server", { timeout: 120_000 }, () => {
-  it("make, list, verify, test, refuse, replace, and find a wrong byte", async () => {
+  it("create, list, verify, test and restore a backup, and detect a changed byte", async () => {
     expect((await run("backup", "list")).stdout).toContain("No backups yet");
     const made = await run("backup", "create", "--json");
     expect(made).toMatchObject({ code: 0, stderr: "" });
@@ -58,7 +58,7 @@ describe("backup and restore without a server", { timeout: 120_000 }, () => {
     expect(restored.stdout).toContain(`Restored backup ${id}`);
     expect(restored.stdout).toMatch(/Ended 1 session and 1 one-time token\./);
     expect((await run("db", "check")).code).toBe(0);
-    // Another machine: the folder alone is not enough, the master key belongs to it.
+    // On another machine the folder alone is not enough: it needs the master key.
     const fresh = join(temp.dir, "fresh");
     const elsewhere = (...more: string[]) => keyrack(["restore", folder, "--data-dir", fresh, ...more]);
     expect(await elsewhere()).toMatchObject({ code: 2, stderr: expect.stringContaining("master key") as string });
@@ -80,15 +80,15 @@ describe("backup and restore without a server", { timeout: 120_000 }, () => {
     expect(readdirSync(dir).filter((name) => /restoring|restore-test/.test(name))).toEqual([]);
   });
 
-  it("copies to another database, or says why not", async () => {
-    for (const [to, says] of [
+  it("copies to another database, or says why it cannot", async () => {
+    for (const [to, message] of [
       [[], "Missing --to"],
       [["--to", "mysql://x/y"], "must be sqlite:FILE or postgres://"],
       [["--to", "sqlite:other.db"], "Both databases are SQLite"],
     ] as const) {
       const ran = await run("db", "copy", ...to);
       expect(ran.code, ran.stderr).toBe(2);
-      expect(ran.stderr).toContain(says);
+      expect(ran.stderr).toContain(message);
     }
     expect((await run("db", "copy", "--to", "postgres://x@127.0.0.1:1/x")).code).toBe(3);
     if (!postgresUrl) return;
@@ -106,7 +106,7 @@ describe("backup and restore without a server", { timeout: 120_000 }, () => {
 });
 
 describe("pg_dump", { timeout: 60_000 }, () => {
-  it("that is older than the server is told, and makes no backup", async () => {
+  it("that is older than the server is reported, and creates no backup", async () => {
     if (!postgresUrl) return;
     const there = await freshDatabase("postgres");
     const url = there.target.kind === "postgres" ? there.target.url : "";

@@ -1,4 +1,4 @@
-// What only the single binary must do: run alone. Not in the default run: `npm run build && npm run test:binary`.
+// The single binary runs without a checkout. Not part of the default run: `npm run build && npm run test:binary`.
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -8,7 +8,7 @@ import { tempDir } from "../../harness/processes/cli.ts";
 
 const binary = process.env.KEYRACK_TEST_BIN ?? "";
 
-function alone(dir: string): string {
+function copyBinary(dir: string): string {
   const path = join(dir, "keyrack");
   copyFileSync(binary, path);
   chmodSync(path, 0o755);
@@ -19,17 +19,17 @@ const exec = (path: string, args: string[], env: Record<string, string> = {}, cw
   spawnSync(path, args, { env, cwd, encoding: "utf8", timeout: 30_000 });
 
 describe.runIf(binary)("the single binary", { timeout: 60_000 }, () => {
-  it("serves, alone in an empty folder and with an empty environment", () => {
+  it("runs in an empty folder with an empty environment", () => {
     using temp = tempDir();
-    const path = alone(temp.dir);
+    const path = copyBinary(temp.dir);
     const ran = exec(path, ["ephemeral", "--seed", "--", path, "audit", "verify"], { TMPDIR: temp.dir }, temp.dir);
     expect(ran.stdout).toMatch(/^Audit log verified: \d+ rows/);
     expect(ran.status).toBe(0);
   });
 
-  it("runs from a read-only folder with a HOME that cannot be written", () => {
+  it("runs from a read-only folder with an unwritable HOME", () => {
     using temp = tempDir();
-    const path = alone(temp.dir);
+    const path = copyBinary(temp.dir);
     const tmp = join(temp.dir, "tmp");
     mkdirSync(tmp);
     chmodSync(temp.dir, 0o555);
@@ -38,7 +38,7 @@ describe.runIf(binary)("the single binary", { timeout: 60_000 }, () => {
     expect(ran).toMatchObject({ status: 0, stdout: "done\n" });
   });
 
-  it("unpacks its native parts under their checksum, mends a tampered one, and leaves no rest behind", async () => {
+  it("unpacks its native addons by checksum, replaces a tampered one, and leaves no temporary files", async () => {
     using temp = tempDir();
     const env = { KEYRACK_CACHE_DIR: join(temp.dir, "cache"), TMPDIR: temp.dir };
     const ephemeral = () => exec(binary, ["ephemeral", "--", "/bin/true"], env);
@@ -62,7 +62,7 @@ describe.runIf(binary)("the single binary", { timeout: 60_000 }, () => {
     expect(readdirSync(folder).filter((name) => name.endsWith(".tmp"))).toEqual([]);
   });
 
-  it("says in one readable line when it can unpack nowhere", () => {
+  it("fails with one line if it can unpack nowhere", () => {
     const nowhere = "/proc/nowhere";
     const ran = exec(binary, ["audit", "verify", "--offline", "--database-url", "sqlite:/etc/hostname"], {
       KEYRACK_CACHE_DIR: nowhere,
@@ -74,14 +74,14 @@ describe.runIf(binary)("the single binary", { timeout: 60_000 }, () => {
     expect(ran.status).toBe(2);
   });
 
-  it("runs nobody else's script: NODE_OPTIONS is not looked at", () => {
+  it("ignores NODE_OPTIONS, so that no other script runs", () => {
     using temp = tempDir();
     writeFileSync(join(temp.dir, "x.cjs"), 'console.log("injected")');
     const ran = exec(binary, ["version"], { NODE_OPTIONS: `--require ${join(temp.dir, "x.cjs")}` });
     expect(ran.stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
-  it("serves the portal's script and signs people up: web files and the other addon are inside", async () => {
+  it("contains the web assets and both addons: serves the portal and signs people up", async () => {
     using temp = tempDir();
     const child = spawn(binary, ["serve", "--ephemeral", "--seed", "--json"], { env: { TMPDIR: temp.dir } });
     const exited = new Promise((resolve) => child.on("exit", resolve));

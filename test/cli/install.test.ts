@@ -1,4 +1,4 @@
-// install.sh in a checkout whose build is a stand-in: what it writes, what it leaves alone, and what a failure leaves.
+// install.sh in a checkout with a fake build: what it installs, what it leaves alone, and what remains after a failure.
 import { spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ function program(file: string, text: string): void {
   chmodSync(file, 0o755);
 }
 
-/** A checkout that builds at once; everybody is root here, and systemctl writes down what it is asked. */
+/** A checkout with a fake build, in which the user is root and systemctl logs its arguments. */
 function checkout() {
   const temp = tempDir();
   const at = (...parts: string[]): string => join(temp.dir, ...parts);
@@ -32,25 +32,25 @@ function checkout() {
     at,
     builds,
     unit: at("units/keyrack.service"),
-    asked: () => (existsSync(at("systemctl.log")) ? readFileSync(at("systemctl.log"), "utf8") : ""),
+    systemctlLog: () => (existsSync(at("systemctl.log")) ? readFileSync(at("systemctl.log"), "utf8") : ""),
     run: (args: string[], more: Record<string, string> = {}) => {
       const ran = spawnSync("sh", [at("install.sh"), ...args], { env: { ...env, ...more }, encoding: "utf8" });
-      return { code: ran.status, said: ran.stdout + ran.stderr };
+      return { code: ran.status, output: ran.stdout + ran.stderr };
     },
     [Symbol.dispose]: () => temp[Symbol.dispose](),
   };
 }
 
-it("a new binary that does not run leaves the old one in place", () => {
+it("keeps the old binary if the new one does not run", () => {
   using c = checkout();
-  expect(c.run(["--prefix", c.at("a")])).toMatchObject({ code: 0, said: expect.stringContaining("keyrack 1.0.0") });
+  expect(c.run(["--prefix", c.at("a")])).toMatchObject({ code: 0, output: expect.stringContaining("keyrack 1.0.0") });
   c.builds("exit 1");
-  expect(c.run(["--prefix", c.at("a")])).toMatchObject({ code: 1, said: expect.stringContaining("untouched") });
+  expect(c.run(["--prefix", c.at("a")])).toMatchObject({ code: 1, output: expect.stringContaining("untouched") });
   expect(readFileSync(c.at("a/bin/keyrack"), "utf8")).toContain("echo 1.0.0");
   expect(existsSync(c.at("a/bin/keyrack.new"))).toBe(false);
 });
 
-it("uninstalling one prefix leaves the unit of another alone, and neither touches data", () => {
+it("uninstalls one prefix without touching another's unit or any data", () => {
   using c = checkout();
   mkdirSync(c.at("a/state"), { recursive: true });
   const state = { KEYRACK_STATE_DIR: c.at("a/state") };
@@ -58,14 +58,18 @@ it("uninstalling one prefix leaves the unit of another alone, and neither touche
   expect(c.run(["--prefix", c.at("a"), "--systemd"], state).code).toBe(0);
   expect(c.run(["--prefix", c.at("b")], state).code).toBe(0);
   expect(c.run(["--prefix", c.at("b"), "--uninstall"], state)).toMatchObject({ code: 0 });
-  expect([existsSync(c.at("b/bin/keyrack")), existsSync(c.unit), c.asked()]).toEqual([false, true, "daemon-reload\n"]);
+  expect([existsSync(c.at("b/bin/keyrack")), existsSync(c.unit), c.systemctlLog()]).toEqual([
+    false,
+    true,
+    "daemon-reload\n",
+  ]);
   expect(c.run(["--prefix", c.at("a"), "--uninstall"], state)).toMatchObject({ code: 0 });
   expect([existsSync(c.at("a/bin/keyrack")), existsSync(c.unit)]).toEqual([false, false]);
-  expect(c.asked()).toContain("disable --now keyrack.service");
+  expect(c.systemctlLog()).toContain("disable --now keyrack.service");
   expect(readFileSync(c.at("a/state/keyrack.db"), "utf8")).toBe("data");
 });
 
-it("the unit names a state directory only below /var/lib, where systemd makes it", () => {
+it("sets StateDirectory only below /var/lib, where systemd creates it", () => {
   using c = checkout();
   expect(c.run(["--prefix", c.at("a"), "--systemd"]).code).toBe(0);
   expect(readFileSync(c.unit, "utf8")).toMatch(/^StateDirectory=keyrack$/m);
@@ -76,12 +80,12 @@ it("the unit names a state directory only below /var/lib, where systemd makes it
 });
 
 for (const [why, args, more] of [
-  ["a prefix that a unit would read otherwise", ["--prefix", "/opt/a b", "--systemd"], {}],
-  ["a state dir that a unit would read otherwise", ["--systemd"], { KEYRACK_STATE_DIR: "/srv/%h" }],
-  ["a state dir that is no whole path", ["--systemd"], { KEYRACK_STATE_DIR: "data" }],
-  ["--start alone", ["--start"], {}],
+  ["a prefix with characters that systemd interprets", ["--prefix", "/opt/a b", "--systemd"], {}],
+  ["a state dir with characters that systemd interprets", ["--systemd"], { KEYRACK_STATE_DIR: "/srv/%h" }],
+  ["a relative state dir", ["--systemd"], { KEYRACK_STATE_DIR: "data" }],
+  ["--start without --systemd", ["--start"], {}],
 ] as const) {
-  it(`refuses ${why} before anything is built`, () => {
+  it(`rejects ${why} before it builds anything`, () => {
     using c = checkout();
     expect(c.run([...args], more).code).toBe(2);
     expect([existsSync(c.unit), existsSync(c.at("dist/keyrack"))]).toEqual([false, false]);

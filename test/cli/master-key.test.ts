@@ -1,4 +1,4 @@
-// Rotating the master key: what was sealed opens under the new key and no longer under the old, wherever it was cut short.
+// Rotating the master key: secrets open with the new key and not with the old one, even after an interruption.
 import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -67,7 +67,7 @@ for (const back of backends) {
       await database.dispose();
     });
 
-    it("seals everything anew, keeps the old key apart, and the next start reads all of it", async () => {
+    it("re-encrypts everything, keeps the old key in a file, and the next start reads everything", async () => {
       const before = key();
       const { old_key_file, resealed } = await rotateMasterKey(settings, silentLog);
       expect(resealed.idempotency_records).toBe(1);
@@ -80,18 +80,18 @@ for (const back of backends) {
       await running(expectReadable);
     });
 
-    it("leaves nothing that the old key opens", async () => {
+    it("leaves nothing that the old key can open", async () => {
       const before = key();
       await rotateMasterKey(settings, silentLog);
       writeFileSync(join(dir, "master.key"), before);
       await expect(startInstance({ settings, log: silentLog })).rejects.toThrow(StartRefused);
     });
 
-    it("is finished by the next start when it was cut short after the database had moved on", async () => {
+    it("is completed by the next start if it was interrupted after the commit", async () => {
       const before = key();
       const { old_key_file } = await rotateMasterKey(settings, silentLog);
       const after = key();
-      // As a power cut before the last rename would leave it.
+      // As after a power cut before the last rename.
       rmSync(old_key_file);
       writeFileSync(join(dir, "master.key.new"), after, { mode: 0o600 });
       writeFileSync(join(dir, "master.key"), before);
@@ -100,7 +100,7 @@ for (const back of backends) {
       expect(readFileSync(old_key_file, "utf8")).toBe(before);
     });
 
-    it("is as if it had never begun when it was cut short before", async () => {
+    it("has no effect if it was interrupted before the commit", async () => {
       const before = key();
       writeFileSync(join(dir, "master.key.new"), `${"ab".repeat(32)}\n`, { mode: 0o600 });
       await running(expectReadable);
@@ -109,7 +109,7 @@ for (const back of backends) {
       await running(expectReadable);
     });
 
-    it("is refused while a server runs", async () => {
+    it("is rejected while a server is running", async () => {
       await running(async (app) => {
         const before = key();
         await expect(rotateMasterKey(settings, silentLog)).rejects.toThrow(/Stop it first|already|uses|using/i);

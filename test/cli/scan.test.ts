@@ -1,4 +1,4 @@
-// `keyrack scan`: every key in a tree is found, nothing that only looks like one, and no whole key is printed.
+// `keyrack scan`: finds every key in a tree, ignores look-alikes, and never prints a whole key.
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -9,7 +9,7 @@ const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
 const LOOKALIKE = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfd";
 
 describe("keyrack scan", () => {
-  it("finds keys in text, binary files and deep folders, and says where", async () => {
+  it("finds keys in text, binary files and nested folders, with their positions", async () => {
     using at = tempDir();
     const session = formatCredential("session", null, new Uint8Array(24).fill(3));
     mkdirSync(join(at.dir, "a/b/.hidden"), { recursive: true });
@@ -44,7 +44,7 @@ describe("keyrack scan", () => {
     expect(stdout + stderr).not.toContain(KEY);
   });
 
-  it("says where each of many stands, however many share a line", async () => {
+  it("reports the position of each key, also of several on one line", async () => {
     using at = tempDir();
     writeFileSync(join(at.dir, "many"), `${KEY} ${KEY}\n\n ${KEY}\n${" ".repeat(1 << 20)}\n${KEY},${KEY}`);
     const { stdout } = await keyrack(["scan", at.dir, "--json"]);
@@ -58,11 +58,11 @@ describe("keyrack scan", () => {
     ]);
   });
 
-  it("finds a key across the edge of a piece, and one that begins inside a look-alike", async () => {
+  it("finds a key across a chunk boundary, and one that begins inside a look-alike", async () => {
     using at = tempDir();
     const edges = [1, 20, 48, 127, 128, 129].map((back) => (1 << 20) - back);
     for (const [i, edge] of edges.entries()) writeFileSync(join(at.dir, `edge-${i}`), `${" ".repeat(edge)}${KEY} tail`);
-    // What stands before it makes 48 characters that fit the pattern and fail the CRC, eight of them the key's own.
+    // The first 48 characters match the pattern and fail the CRC; eight of them belong to the key.
     const inner = formatCredential("api_key", "live", Buffer.from(`abcdef01${"A".repeat(24)}`, "base64url"));
     writeFileSync(join(at.dir, "inside"), `kr_live_${"a".repeat(24)}${inner}`);
     const { code, stdout } = await keyrack(["scan", at.dir, "--json"]);
@@ -73,7 +73,7 @@ describe("keyrack scan", () => {
     expect(found.filter(({ path }) => path.endsWith("inside"))).toMatchObject([{ column: 33 }]);
   });
 
-  it("follows a link that was named, and none that lies in the tree", async () => {
+  it("follows a link given as an argument, but none inside the tree", async () => {
     using at = tempDir();
     mkdirSync(join(at.dir, "tree"));
     mkdirSync(join(at.dir, "elsewhere"));
@@ -84,7 +84,7 @@ describe("keyrack scan", () => {
     expect((await keyrack(["scan", join(at.dir, "named")])).code).toBe(4);
   });
 
-  it("is not content where it could not look", async () => {
+  it("exits 1 if a path cannot be read", async () => {
     using at = tempDir();
     writeFileSync(join(at.dir, "clean"), LOOKALIKE);
     chmodSync(join(at.dir, "clean"), 0o600);

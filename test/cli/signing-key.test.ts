@@ -52,7 +52,7 @@ describe("keyrack signing-key", () => {
     expect(kid.trim()).toBe((JSON.parse(out) as Listed).data[1]?.kid);
   });
 
-  it("goes through the running server, and says in one line when there is no database", async () => {
+  it("uses the running server, and says in one line if there is no database", async () => {
     await serveOnce(async () => {
       const { code, err, out } = await keyrack("signing-key", "list", "--quiet");
       expect([code, err]).toEqual([0, ""]);

@@ -1,4 +1,4 @@
-// What reaches the terminal and whom it comes from, what happens when nobody reads it, and who may read written files.
+// Output that cannot be written, responses of other servers, control characters, and the mode of written files.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
@@ -13,7 +13,7 @@ import { BIN, cleanEnv } from "../../harness/processes/server.ts";
 import { openAppend } from "../../src/cli/commands/bulk/state.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 
-it("a reader who has left (`| head`) is no error", async () => {
+it("a closed pipe (`| head`) is not an error", async () => {
   const child = spawn(BIN, ["key", "--help"], { env: cleanEnv({}), stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.destroy();
   const said = text(child.stderr);
@@ -21,7 +21,7 @@ it("a reader who has left (`| head`) is no error", async () => {
   expect([code, await said]).toEqual([0, ""]);
 });
 
-it("a server whose log cannot be written serves on", async () => {
+it("a server continues when its log cannot be written", async () => {
   const full = openSync("/dev/full", "w");
   using temp = tempDir();
   const args = ["serve", "--json", "--port", "0", "--data-dir", temp.dir];
@@ -30,7 +30,7 @@ it("a server whose log cannot be written serves on", async () => {
   try {
     const [line] = (await once(createInterface({ input: child.stdout as Readable }), "line")) as [string];
     const { url } = JSON.parse(line) as { url: string };
-    // Each is refused, and each refusal is a line of the log.
+    // Each of these is rejected, and each rejection is a line of the log.
     for (let i = 0; i < 5; i++) expect((await fetch(`${url}/v1/workspace`)).status).toBe(401);
   } finally {
     child.kill("SIGTERM");
@@ -39,7 +39,7 @@ it("a server whose log cannot be written serves on", async () => {
   expect(code).toBe(0);
 });
 
-it("an address at which somebody else answers 200 is refused, and its words are no JSON document of ours", async () => {
+it("a 200 of another server is an error, and its body is not printed as JSON", async () => {
   const server = createServer((_req, res) => res.end("<html>"));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -55,7 +55,7 @@ it("an address at which somebody else answers 200 is refused, and its words are 
   }
 });
 
-it("a server's refusal cannot steer the terminal", async () => {
+it("an error message of a server cannot control the terminal", async () => {
   const message = "No.\u001b]0;title\u0007\u001b[2J";
   const server = createServer((_req, res) => res.writeHead(403).end(JSON.stringify({ error: { message } })));
   server.listen(0, "127.0.0.1");
@@ -70,7 +70,7 @@ it("a server's refusal cannot steer the terminal", async () => {
   }
 });
 
-it("files for secrets are their owner's alone, also where one was there before", async () => {
+it("files for secrets are readable by the owner only, even if they existed before", async () => {
   using temp = tempDir();
   const [toml, keys] = [join(temp.dir, "keyrack.toml"), join(temp.dir, "keys.csv")];
   for (const file of [toml, keys]) writeFileSync(file, "", { mode: 0o644 });

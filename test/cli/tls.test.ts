@@ -1,4 +1,4 @@
-// TLS by certificate files: a SIGHUP serves the new certificate to new connections, and a broken file changes nothing.
+// TLS certificate files: SIGHUP loads a new certificate for new connections, and an invalid file changes nothing.
 import { once } from "node:events";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { connect, type TLSSocket } from "node:tls";
@@ -13,7 +13,7 @@ async function secure(url: string): Promise<TLSSocket> {
   return socket;
 }
 
-/** Whom a new connection is shown. */
+/** The common name in the certificate of a new connection. */
 async function servedName(url: string): Promise<string> {
   const socket = await secure(url);
   const { CN } = socket.getPeerCertificate().subject;
@@ -21,23 +21,23 @@ async function servedName(url: string): Promise<string> {
   return String(CN);
 }
 
-/** A request on an open connection; its status line. */
+/** Sends a request on an open connection and returns its status line. */
 async function get(socket: TLSSocket): Promise<string> {
   socket.write("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
   const [chunk] = (await once(socket, "data")) as [Buffer];
   return chunk.toString().split("\r\n", 1)[0] ?? "";
 }
 
-/** Sends SIGHUP and waits for the server's word on it. */
-async function hangUp(server: Running, word: string): Promise<void> {
-  const count = (): number => server.stderr().split(word).length - 1;
+/** Sends SIGHUP and waits for the log line about it. */
+async function reload(server: Running, line: string): Promise<void> {
+  const count = (): number => server.stderr().split(line).length - 1;
   const before = count();
   server.child.kill("SIGHUP");
   await expect.poll(count, { timeout: 5_000 }).toBe(before + 1);
 }
 
 describe("TLS", () => {
-  it("takes up new files on SIGHUP, for new connections only, and keeps the old where they are broken", async () => {
+  it("loads new files on SIGHUP for new connections only, and keeps the old ones if they are invalid", async () => {
     using at = tempDir();
     const served = makeCertificate(at.dir, "served", "first");
     const next = makeCertificate(at.dir, "next", "second");
@@ -52,36 +52,36 @@ describe("TLS", () => {
       const open = await secure(url);
       copyFileSync(next.cert, served.cert);
       copyFileSync(next.key, served.key);
-      expect(await servedName(url)).toBe("first"); // not before it is asked to
-      await hangUp(server, "the certificate was read again");
+      expect(await servedName(url)).toBe("first"); // not before SIGHUP
+      await reload(server, "the certificate was read again");
       expect(await servedName(url)).toBe("second");
-      expect(await get(open)).toBe("HTTP/1.1 200 OK"); // a connection that was open goes on
+      expect(await get(open)).toBe("HTTP/1.1 200 OK"); // an open connection continues
       open.destroy();
 
       makeCertificate(at.dir, "third", "third");
-      copyFileSync(`${at.dir}/third.crt`, served.cert); // its key has not come yet
-      await hangUp(server, "the old one stays");
+      copyFileSync(`${at.dir}/third.crt`, served.cert); // its key is not there yet
+      await reload(server, "the old one stays");
       writeFileSync(served.cert, "-----BEGIN CERTIFICATE-----\nnonsense");
-      await hangUp(server, "the old one stays");
+      await reload(server, "the old one stays");
       expect(await servedName(url)).toBe("second");
       expect(server.stderr()).not.toContain("PRIVATE KEY");
 
       copyFileSync(`${at.dir}/third.crt`, served.cert);
       copyFileSync(`${at.dir}/third.key`, served.key);
-      await hangUp(server, "the certificate was read again");
+      await reload(server, "the certificate was read again");
       expect(await servedName(url)).toBe("third");
     } finally {
       expect(await server.end("SIGTERM")).toBe(0);
     }
   }, 20_000);
 
-  it("refuses to start with files that do not fit, and names the setting", async () => {
+  it("rejects files that do not match, and names the setting", async () => {
     using at = tempDir();
     const one = makeCertificate(at.dir, "one", "one");
     const other = makeCertificate(at.dir, "other", "other");
     const serve = (env: Record<string, string>) =>
       keyrack(["serve", "--port", "0", "--data-dir", `${at.dir}/data`], { env });
-    for (const [env, word] of [
+    for (const [env, message] of [
       [{ KEYRACK_TLS_CERT: one.cert }, "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together"],
       [
         { KEYRACK_TLS_CERT: one.cert, KEYRACK_TLS_KEY: other.key },
@@ -90,7 +90,7 @@ describe("TLS", () => {
       [{ KEYRACK_TLS_CERT: `${at.dir}/none`, KEYRACK_TLS_KEY: one.key }, "KEYRACK_TLS_CERT cannot be used: ENOENT"],
     ] as const) {
       const { code, stderr } = await serve(env);
-      expect([code, stderr.includes(word)], stderr).toEqual([2, true]);
+      expect([code, stderr.includes(message)], stderr).toEqual([2, true]);
     }
   });
 });

@@ -67,7 +67,7 @@ function exampleFile(): string {
   const blocks = names.map((name) => {
     const { description, defaultText, kind } = settingsTable[name];
     const numeric = ["port", "count", "ms", "wait", "password_min", "zero_or_count"].includes(kind);
-    return `# ${description}\n# ${fileKey(name)} = ${numeric ? defaultText : JSON.stringify(defaultText)}\n`;
+    return `# ${description}\n#${fileKey(name)} = ${numeric ? defaultText : JSON.stringify(defaultText)}\n`;
   });
   return [
     "# keyrack.toml: every setting with its default. Environment variables and flags override this file.\n",

@@ -9,12 +9,12 @@ import { testInstance, type TestInstance } from "../../harness/instances/test-in
 
 const urlOf = (target: DatabaseTarget): string => (target.kind === "sqlite" ? `sqlite:${target.file}` : target.url);
 
-// Each command is a process of its own, and a busy machine may take seconds to start one.
+// Each command is a process, and a busy machine may take seconds to start one.
 const PROCESSES_MS = 120_000;
 
 for (const back of backends) {
   describe(`operator commands on ${back}`, { timeout: PROCESSES_MS }, () => {
-    /** Runs a command beside the test's instance; on SQLite that has to let go of the database first. */
+    /** Runs a command on the instance's database. On SQLite the instance must be stopped first. */
     const command = (r: TestInstance, ...args: string[]): Promise<Ran> =>
       keyrack([...args, "--data-dir", r.dataDir, "--database-url", urlOf(r.target)]);
     const json = (ran: Ran) => {
@@ -22,7 +22,7 @@ for (const back of backends) {
       return JSON.parse(ran.stdout);
     };
 
-    it("list people, unlock one, and make a link that resets a password", async () => {
+    it("list people, unlock one, and create a password reset link", async () => {
       await using r = await testInstance(back, { flags: { throttle: "on", public_url: "https://keys.example.com" } });
       const email = await account(r);
       const key = await r.sql("select email_key from users");
@@ -46,11 +46,11 @@ for (const back of backends) {
         { action: "user.updated", actor_type: "system", actor_id: null, payload: { login_unlocked: true, buckets: 1 } },
         { action: "user.updated", actor_type: "system", payload: { reset_link: { issued: true } } },
       ]);
-      const nobody = await command(r, "user", "unlock", freshEmail());
-      expect(nobody).toMatchObject({ code: 1, stdout: "", stderr: "keyrack: No such person.\n" });
+      const unknown = await command(r, "user", "unlock", freshEmail());
+      expect(unknown).toMatchObject({ code: 1, stdout: "", stderr: "keyrack: No such person.\n" });
     });
 
-    it("list the outbox with bodies hidden, show one with its body, and deliver it by hand", async () => {
+    it("list the outbox without bodies, show one with its body, and deliver it", async () => {
       await using r = await testInstance(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
       const email = freshEmail();
       await account(r, email, PASSWORD, false);
@@ -64,7 +64,7 @@ for (const back of backends) {
       expect(shown.stdout).not.toContain("krev_");
       const withBody = json(await command(r, "mail", "show", id, "--body", "--json"));
       expect(withBody.text).toContain("/#/verify?token=krev_");
-      // The command's own settings say mail goes to files.
+      // The command's own settings send mail to files.
       const sent = json(await command(r, "mail", "retry", id, "--json"));
       expect(sent).toMatchObject({ id, state: "sent" });
       const again = await command(r, "mail", "retry", id);
@@ -73,27 +73,35 @@ for (const back of backends) {
       expect((await command(r, "mail", "list", "--state", "lost")).code).toBe(2);
     });
 
-    it("list the deployment's chain, with the people behind its rows", async () => {
+    it("list the deployment's chain, with the people who acted", async () => {
       await using r = await testInstance(back);
       const email = await account(r);
       await r.stop();
       const { data } = json(await command(r, "audit", "list", "--deployment", "--json"));
       expect(data.map(({ action }: { action: string }) => action)).toEqual(["user.created", "user.email_verified"]);
       expect(data[0].actor).toMatchObject({ email, email_verified: true });
-      const rest = json(await command(r, "audit", "list", "--deployment", "--after-seq", "1", "--json"));
-      expect(rest.data).toHaveLength(1);
+      const later = json(await command(r, "audit", "list", "--deployment", "--after-seq", "1", "--json"));
+      expect(later.data).toHaveLength(1);
       expect((await command(r, "audit", "list")).code).toBe(2);
     });
   });
 }
 
 describe("operator commands", { timeout: PROCESSES_MS }, () => {
-  it("go through the running server's socket, and say in one line where there is no database", async () => {
+  it("use the running server's socket, and say in one line if there is no database", async () => {
     await using r = await testInstance("sqlite");
     const email = await account(r);
-    const asked = await keyrack(["user", "list", "--json", "--data-dir", r.dataDir, "--database-url", urlOf(r.target)]);
-    expect(asked).toMatchObject({ code: 0, stderr: "" });
-    const { data } = JSON.parse(asked.stdout) as { data: { email: string }[] };
+    const listed = await keyrack([
+      "user",
+      "list",
+      "--json",
+      "--data-dir",
+      r.dataDir,
+      "--database-url",
+      urlOf(r.target),
+    ]);
+    expect(listed).toMatchObject({ code: 0, stderr: "" });
+    const { data } = JSON.parse(listed.stdout) as { data: { email: string }[] };
     expect(data.map((user) => user.email)).toEqual([email]);
     const nowhere = await keyrack(["user", "list", "--data-dir", join(r.dataDir, "nowhere")]);
     expect(nowhere.code).toBe(2);

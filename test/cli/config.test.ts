@@ -1,0 +1,39 @@
+// `keyrack config show/check/example`, as processes.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+
+describe("keyrack config", () => {
+  it("shows name, value and source, and hides secrets", async () => {
+    using temp = tempDir();
+    writeFileSync(join(temp.dir, "keyrack.toml"), 'region = "eu"\nport = 5000\n');
+    const env = { KEYRACK_DATABASE_URL: "postgres://u:hunter2@h/db", KEYRACK_PORT: "6000" };
+    const { code, stdout } = await keyrack(["config", "show"], { env, cwd: temp.dir });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/KEYRACK_REGION +eu +file/);
+    expect(stdout).toMatch(/KEYRACK_PORT +6000 +environment/);
+    expect(stdout).toMatch(/KEYRACK_DATABASE_URL +\(hidden\) +environment/);
+    expect(stdout).not.toContain("hunter2");
+  });
+
+  it("rejects an unknown key and suggests the nearest one; the example file is valid", async () => {
+    using temp = tempDir();
+    writeFileSync(join(temp.dir, "keyrack.toml"), 'regoin = "eu"\n');
+    const bad = await keyrack(["config", "check"], { cwd: temp.dir });
+    expect(bad.code).toBe(2);
+    expect(bad.stderr).toContain('unknown setting "regoin". Did you mean "region"?');
+    const { stdout } = await keyrack(["config", "example"]);
+    writeFileSync(join(temp.dir, "keyrack.toml"), stdout.replaceAll(/^#([a-z_]+ = (?!""))/gm, "$1"));
+    expect(await keyrack(["config", "check"], { cwd: temp.dir })).toMatchObject({
+      code: 0,
+      stdout: "The settings are valid.\n",
+    });
+  });
+
+  it("ignores a KEYRACK_PORT=tcp://… set by container links, with a warning", async () => {
+    const ran = await keyrack(["config", "check"], { env: { KEYRACK_PORT: "tcp://10.0.0.1:80" } });
+    expect(ran.code).toBe(0);
+    expect(ran.stdout).toContain("ignored");
+  });
+});

@@ -1,0 +1,87 @@
+// `keyrack ephemeral` and `keyrack serve --ephemeral`: they touch nothing of the operator's and leave nothing behind.
+import { readdirSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { BIN, cleanEnv, startServer } from "../../harness/processes/server.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+
+const leftovers = (dir: string): string[] => readdirSync(dir).filter((name) => name.startsWith("keyrack-ephemeral-"));
+
+describe("an ephemeral instance", () => {
+  it("ignores every database, key and port in the environment or a settings file", async () => {
+    using temp = tempDir();
+    const production = join(temp.dir, "production.db");
+    writeFileSync(join(temp.dir, "keyrack.toml"), `database_url = "sqlite:${production}"\nport = 1\n`);
+    const env = {
+      TMPDIR: temp.dir,
+      KEYRACK_DATABASE_URL: `sqlite:${production}`,
+      KEYRACK_BOOTSTRAP_TOKEN: "a-token-of-the-real-deployment",
+      KEYRACK_MASTER_KEY_FILE: join(temp.dir, "production.key"),
+    };
+    const ran = await keyrack(["ephemeral", "--seed", "--", "sh", "-c", "echo $KEYRACK_BOOTSTRAP_TOKEN"], {
+      cwd: temp.dir,
+      env,
+    });
+    expect(ran).toMatchObject({ code: 0, stdout: expect.stringMatching(/^krboot_/) });
+    expect(readdirSync(temp.dir)).toEqual(["keyrack.toml"]);
+  });
+
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+    it(`is deleted after ${signal}, while it starts and while it runs`, async () => {
+      using temp = tempDir();
+      const starting = spawn(BIN, ["serve", "--ephemeral", "--json"], {
+        env: cleanEnv({ TMPDIR: temp.dir }),
+        stdio: "ignore",
+      });
+      while (leftovers(temp.dir).length === 0 && starting.exitCode === null)
+        await new Promise((resolve) => setImmediate(resolve));
+      starting.kill(signal);
+      await once(starting, "close");
+      expect(leftovers(temp.dir)).toEqual([]);
+      const running = await startServer(["--ephemeral"], { TMPDIR: temp.dir });
+      expect(leftovers(temp.dir)).toHaveLength(1);
+      expect(await running.end(signal)).toBe(0);
+      expect(leftovers(temp.dir)).toEqual([]);
+    });
+  }
+
+  it("is deleted when the command is killed, and exits with the signal's status", async () => {
+    using temp = tempDir();
+    const ran = await keyrack(["ephemeral", "--", "sh", "-c", "kill -9 $$"], { env: { TMPDIR: temp.dir } });
+    expect(ran.code).toBe(137);
+    expect(leftovers(temp.dir)).toEqual([]);
+  });
+
+  it("rejects a data dir", async () => {
+    using temp = tempDir();
+    const ran = await keyrack(["serve", "--ephemeral", "--data-dir", join(temp.dir, "data")]);
+    expect(ran).toMatchObject({ code: 2, stdout: "" });
+    expect(readdirSync(temp.dir)).toEqual([]);
+  });
+
+  it("gives the command an instance, exits with its status, and leaves nothing behind", async () => {
+    using temp = tempDir();
+    const script = `env | grep ^KEYRACK_ | sed 's/=.*//' | sort; test -n "$KEYRACK_TENANT_ID" && exit 7`;
+    const ran = await keyrack(["ephemeral", "--seed", "--", "sh", "-c", script], { env: { TMPDIR: temp.dir } });
+    expect(ran.code).toBe(7);
+    expect(ran.stdout.trim().split("\n")).toEqual([
+      "KEYRACK_BOOTSTRAP_TOKEN",
+      "KEYRACK_MAIL_DIR",
+      "KEYRACK_PROJECT_ID",
+      "KEYRACK_SECRET_KEY",
+      "KEYRACK_TENANT_ID",
+      "KEYRACK_TEST_SECRET_KEY",
+      "KEYRACK_URL",
+      "KEYRACK_WORKSPACE_ID",
+    ]);
+    expect(readdirSync(temp.dir)).toEqual([]);
+  });
+
+  it("exits 127 with one line if the command does not exist", async () => {
+    const ran = await keyrack(["ephemeral", "--", "no-such-command-here"]);
+    expect(ran.code).toBe(127);
+    expect(ran.stderr).toContain("Cannot run no-such-command-here: ENOENT");
+  });
+});
