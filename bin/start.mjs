@@ -1,8 +1,8 @@
-// Where a checkout starts. Node strips the types of every file and compiles it on every start; kept, both are done once.
-// Plain JavaScript, or this file alone would load what strips types. The binary has its own code cache instead.
+// Entry point of a checkout. Enables Node's compile cache, so that files are type-stripped and compiled only once.
+// Plain JavaScript, so that this file itself needs no type stripping. The binary has its own code cache instead.
 import { enableCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";
 
-// Among the packages: whoever may write there could change the program anyway. Where that cannot be, Node goes on without.
+// In node_modules: a process that can write there can change the program anyway. If it is not writable, Node runs without.
 enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/keyrack", import.meta.url)));
 await import("../src/cli/main.ts");

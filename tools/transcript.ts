@@ -1,25 +1,28 @@
-// npm run transcript [-- --write]   Runs the README's code blocks in order against a throwaway instance and fails when an
-// output differs from the one printed there. --write puts the real outputs in.
-// ```console blocks are run: a line with `$ ` is a command, the lines below it are what it prints. ```console running starts
-// something that stays; its output is complete when it has as many lines as printed. ```js NAME is a file.
-// Ids, secrets, times and hashes are compared by their form. Ports are taken free ones; the README's stand in the texts.
+// npm run transcript [-- --write]   Runs the README's code blocks in order against a fresh instance and fails if an output
+// differs. --write replaces the printed outputs with the real ones.
+//
+// ```console          a line with `$ ` is a command, the lines below it are its output
+// ```console running  a command that keeps running; its output is complete when it has as many lines as printed
+// ```js NAME          a file to create
+//
+// Ids, secrets, times and hashes are compared by their form. Ports are replaced by free ones for the run.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { freePort } from "../harness/processes/free-port.ts";
+import { BIN } from "../harness/processes/server.ts";
 import { buildSdk } from "./build-sdk.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const BIN = process.env.KEYRACK_TEST_BIN ?? join(root, "bin/keyrack");
 const PORTS = ["4747", "3000"];
 const START_MS = 30_000;
 
-/** What may differ from run to run, and what stands for it. */
-const FORMS: [RegExp, string][] = [
+/** Values that differ from run to run, and their placeholders. */
+const PLACEHOLDERS: [RegExp, string][] = [
   [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "UUID"],
   [/\b[0-9a-f]{64}\b/g, "HASH"],
   [/\bkr(?:sk)?_(?:live|test)_[\w-]{6}(?:[\w-]{34}|…)/g, "SECRET"],
@@ -31,21 +34,21 @@ const FORMS: [RegExp, string][] = [
 
 type Step = { command: string; expected: string[] };
 type Block = { kind: "console"; running: boolean; steps: Step[] } | { kind: "file"; name: string; text: string };
+/** A block, or the text between two blocks. */
 type Part = string | Block;
 
 export type Difference = { command: string; expected: string; got: string };
 
-/** The page's text between blocks, and its blocks. Joined again by `pageOf`. */
-function partsOf(page: string): Part[] {
+function parsePage(page: string): Part[] {
   return page.split(/^(```(?:console|js \S+)[^\n]*\n[\s\S]*?^```)$/m).map((part) => {
     const [, info, body = ""] = /^```((?:console|js \S+)[^\n]*)\n([\s\S]*?)```$/.exec(part) ?? [];
     if (info === undefined) return part;
     if (!info.startsWith("console")) return { kind: "file", name: info.split(" ")[1] ?? "", text: body };
-    return { kind: "console", running: info.endsWith(" running"), steps: stepsOf(body) };
+    return { kind: "console", running: info.endsWith(" running"), steps: parseSteps(body) };
   });
 }
 
-function stepsOf(body: string): Step[] {
+function parseSteps(body: string): Step[] {
   const steps: Step[] = [];
   for (const line of body.trimEnd().split("\n")) {
     if (line.startsWith("$ ")) steps.push({ command: line.slice(2), expected: [] });
@@ -54,7 +57,7 @@ function stepsOf(body: string): Step[] {
   return steps;
 }
 
-function pageOf(parts: Part[]): string {
+function formatPage(parts: Part[]): string {
   return parts
     .map((part) => {
       if (typeof part === "string") return part;
@@ -65,16 +68,16 @@ function pageOf(parts: Part[]): string {
     .join("");
 }
 
-export function normalised(text: string): string {
-  return FORMS.reduce((done, [form, stand]) => done.replace(form, stand), text.trimEnd());
+export function normalize(text: string): string {
+  return PLACEHOLDERS.reduce((done, [pattern, placeholder]) => done.replace(pattern, placeholder), text.trimEnd());
 }
 
-/** As the page may show it: no whole secret, and no folder of this machine. */
-function presentable(line: string, dir: string): string {
+/** Removes whole secrets and this machine's folder from a line, for the page. */
+function redact(line: string, dir: string): string {
   return line.replaceAll(/\b(kr(?:sk)?_(?:live|test)_[\w-]{6})[\w-]{34}/g, "$1…").replaceAll(dir, "/home/you");
 }
 
-/** One bash for the whole page, so that variables live on; in a process group of its own, so that nothing outlives it. */
+/** One bash for the whole page, so that variables persist; in its own process group, so that no child outlives it. */
 class Shell {
   readonly #child;
   readonly #lines;
@@ -92,30 +95,29 @@ class Shell {
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
 
-  /** What it prints, on either stream; a status other than 0 is a line of its own. */
+  /** Runs a command and returns its output on both streams. An exit status other than 0 is added as a line. */
   async run(command: string): Promise<string[]> {
-    const mark = "--- transcript: done ";
-    // Into a file first: what prints no line end must not swallow the mark.
-    this.#child.stdin.write(`{ ${command}\n} > .output 2>&1 < /dev/null\necho "${mark}$?"\n`);
+    const marker = "--- transcript: done ";
+    // Output goes to a file first: a command whose output has no final newline would swallow the marker.
+    this.#child.stdin.write(`{ ${command}\n} > .output 2>&1 < /dev/null\necho "${marker}$?"\n`);
     const { value, done } = await this.#lines.next();
-    if (done || !value.startsWith(mark)) throw new Error(`the shell ended in: ${command}`);
-    const status = value.slice(mark.length);
-    const lines = linesOf(readFileSync(join(this.#dir, ".output"), "utf8"));
+    if (done || !value.startsWith(marker)) throw new Error(`the shell ended in: ${command}`);
+    const status = value.slice(marker.length);
+    const lines = splitLines(readFileSync(join(this.#dir, ".output"), "utf8"));
     return status === "0" ? lines : [...lines, `(exit status ${status})`];
   }
 
-  /** Starts what does not end, and waits until it has printed so many lines. */
-  async start(command: string, lines: number): Promise<string[]> {
+  /** Starts a command in the background and waits until it has printed this number of lines. */
+  async start(command: string, lineCount: number): Promise<string[]> {
     const file = `.running-${this.#running++}`;
     this.#child.stdin.write(`${command} > ${file} 2> ${file}.err < /dev/null &\n`);
     const until = Date.now() + START_MS;
     for (;;) {
-      const got = linesOf(await readOr(join(this.#dir, file)));
-      if (got.length >= lines) return got;
+      const got = splitLines(readIfPresent(join(this.#dir, file)));
+      if (got.length >= lineCount) return got;
       if (Date.now() > until) {
-        throw new Error(
-          `${command} printed ${got.length} of ${lines} lines: ${await readOr(join(this.#dir, `${file}.err`))}`,
-        );
+        const errors = readIfPresent(join(this.#dir, `${file}.err`));
+        throw new Error(`${command} printed ${got.length} of ${lineCount} lines: ${errors}`);
       }
       await new Promise((resume) => setTimeout(resume, 20));
     }
@@ -123,13 +125,13 @@ class Shell {
 
   async end(): Promise<void> {
     const ended = once(this.#child, "exit");
-    // The children first: bash would report them, and the servers get to end well.
+    // Background jobs first, so that the servers shut down cleanly and bash does not report them.
     this.#child.stdin.end("kill $(jobs -p) 2> /dev/null; wait\n");
     await ended;
   }
 }
 
-async function readOr(path: string): Promise<string> {
+function readIfPresent(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {
@@ -137,21 +139,12 @@ async function readOr(path: string): Promise<string> {
   }
 }
 
-function linesOf(text: string): string[] {
+function splitLines(text: string): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return String(port);
-}
-
-/** What `./install.sh` leaves behind, as far as the page needs it: the library built, `keyrack` on the path. */
-async function checkoutIn(dir: string): Promise<void> {
+/** What the page needs of an installation: the built SDK, and `keyrack` on the path. */
+async function prepareCheckout(dir: string): Promise<void> {
   mkdirSync(join(dir, "bin"), { recursive: true });
   symlinkSync(BIN, join(dir, "bin/keyrack"));
   const checkout = join(dir, "keyrack");
@@ -161,14 +154,16 @@ async function checkoutIn(dir: string): Promise<void> {
   await buildSdk(join(checkout, "dist/sdk"));
 }
 
+function replacePorts(text: string, pairs: Iterable<readonly [string, string]>): string {
+  return [...pairs].reduce((done, [from, to]) => done.replaceAll(new RegExp(`\\b${from}\\b`, "g"), to), text);
+}
+
 export async function runPage(page: string): Promise<{ differences: Difference[]; page: string; commands: number }> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-transcript-"));
   const ports = new Map<string, string>();
-  for (const port of PORTS) ports.set(port, await freePort());
-  const swap = (text: string, pairs: Iterable<readonly [string, string]>): string =>
-    [...pairs].reduce((done, [from, to]) => done.replaceAll(new RegExp(`\\b${from}\\b`, "g"), to), text);
-  const back = [...ports].map(([written, used]) => [used, written] as const);
-  await checkoutIn(dir);
+  for (const port of PORTS) ports.set(port, String(await freePort()));
+  const originalPorts = [...ports].map(([written, used]) => [used, written] as const);
+  await prepareCheckout(dir);
   const server = ports.get("4747") ?? "";
   const shell = new Shell(join(dir, "keyrack"), {
     PATH: `${join(dir, "bin")}:${process.env.PATH ?? ""}`,
@@ -176,41 +171,42 @@ export async function runPage(page: string): Promise<{ differences: Difference[]
     KEYRACK_PORT: server,
     KEYRACK_URL: `http://127.0.0.1:${server}`,
   });
-  const parts = partsOf(page);
+  const runStep = async ({ command, expected }: Step, running: boolean): Promise<string[]> => {
+    const actual = replacePorts(command, ports);
+    const lines = running ? await shell.start(actual, Math.max(1, expected.length)) : await shell.run(actual);
+    return lines.map((line) => redact(replacePorts(line, originalPorts), dir));
+  };
+  const parts = parsePage(page);
   const differences: Difference[] = [];
   let commands = 0;
   try {
     for (const part of parts) {
       if (typeof part === "string") continue;
       if (part.kind === "file") {
-        writeFileSync(join(dir, "keyrack", part.name), swap(part.text, ports));
+        writeFileSync(join(dir, "keyrack", part.name), replacePorts(part.text, ports));
         continue;
       }
       for (const step of part.steps) {
         commands++;
-        const command = swap(step.command, ports);
-        const raw = part.running
-          ? await shell.start(command, Math.max(1, step.expected.length))
-          : await shell.run(command);
-        const got = raw.map((line) => presentable(swap(line, back), dir));
-        const [want, is] = [normalised(step.expected.join("\n")), normalised(got.join("\n"))];
-        if (want !== is) differences.push({ command: step.command, expected: want, got: is });
-        step.expected = got;
+        const lines = await runStep(step, part.running);
+        const [expected, got] = [normalize(step.expected.join("\n")), normalize(lines.join("\n"))];
+        if (expected !== got) differences.push({ command: step.command, expected, got });
+        step.expected = lines;
       }
     }
   } finally {
     await shell.end();
     rmSync(dir, { recursive: true, force: true });
   }
-  return { differences, page: pageOf(parts), commands };
+  return { differences, page: formatPage(parts), commands };
 }
 
 if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
   const path = join(root, "README.md");
   const { differences, page, commands } = await runPage(readFileSync(path, "utf8"));
   for (const { command, expected, got } of differences)
-    console.error(`$ ${command}\n--- the README says\n${expected}\n--- it prints\n${got}\n`);
+    console.error(`$ ${command}\n--- README\n${expected}\n--- actual output\n${got}\n`);
   if (process.argv.includes("--write")) writeFileSync(path, page);
   else if (differences.length > 0) process.exitCode = 4;
-  console.log(`${commands} commands, ${differences.length} with another output than the README's.`);
+  console.log(`${commands} commands run, ${differences.length} with a different output than in the README.`);
 }

@@ -46,9 +46,9 @@ describe("a backup by its path", () => {
 describe("backup and restore without a server", { timeout: 120_000 }, () => {
   it("create, list, verify, test and restore a backup, and detect a changed byte", async () => {
     expect((await run("backup", "list")).stdout).toContain("No backups yet");
-    const made = await run("backup", "create", "--json");
-    expect(made).toMatchObject({ code: 0, stderr: "" });
-    const { id, folder } = JSON.parse(made.stdout) as { id: string; folder: string };
+    const created = await run("backup", "create", "--json");
+    expect(created).toMatchObject({ code: 0, stderr: "" });
+    const { id, folder } = JSON.parse(created.stdout) as { id: string; folder: string };
     expect((await run("backup", "list", "--quiet")).stdout).toBe(`${id}\n`);
     expect((await run("backup", "verify")).stdout).toBe(`Backup ${id} verified.\n`);
     expect((await run("backup", "test", id)).stdout).toContain("4 audit chains");

@@ -37,7 +37,7 @@ for (const back of backends) {
       (await call(app, "GET /.well-known/jwks.json")).body.keys[0].kid as string;
     const key = (): string => readFileSync(join(dir, "master.key"), "utf8");
 
-    /** The kept answer and the signing keys are what they were. */
+    /** The stored response and the signing keys are unchanged. */
     const expectReadable = async (app: RunningInstance): Promise<void> => {
       expect((await call(app, "POST /v1/idempotency/claim", CLAIM)).body).toMatchObject({
         state: "replay",

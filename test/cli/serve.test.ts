@@ -180,12 +180,12 @@ describe("keyrack serve", () => {
       const env = { KEYRACK_MASTER_KEY_FILE: join(temp.dir, "a", "master.key") };
       const two = await startServer(["--data-dir", join(temp.dir, "b"), "--database-url", target.url], env);
       const token = readFileSync(join(temp.dir, "a", "bootstrap.token"), "utf8").trim();
-      const made = await fetch(`${two.ready.url}/v1/workspaces`, {
+      const created = await fetch(`${two.ready.url}/v1/workspaces`, {
         method: "POST",
         headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
         body: '{"name":"A","slug":"abc"}',
       });
-      expect(made.status).toBe(201);
+      expect(created.status).toBe(201);
       expect(await one.end("SIGTERM")).toBe(0);
       expect(await two.end("SIGTERM")).toBe(0);
       await dispose();

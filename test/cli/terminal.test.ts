@@ -16,9 +16,9 @@ import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 it("a closed pipe (`| head`) is not an error", async () => {
   const child = spawn(BIN, ["key", "--help"], { env: cleanEnv({}), stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.destroy();
-  const said = text(child.stderr);
+  const errors = text(child.stderr);
   const [code] = (await once(child, "close")) as [number];
-  expect([code, await said]).toEqual([0, ""]);
+  expect([code, await errors]).toEqual([0, ""]);
 });
 
 it("a server continues when its log cannot be written", async () => {

@@ -1,14 +1,14 @@
-// The README's tour, run as written: every command, every output, by the form of what changes from run to run.
+// Runs the README as written and compares every output, except for values that change from run to run.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { normalised, runPage } from "../../tools/transcript.ts";
+import { normalize, runPage } from "../../tools/transcript.ts";
 
 const root = join(import.meta.dirname, "../..");
 const page = readFileSync(join(root, "README.md"), "utf8");
 
 describe("README.md", () => {
-  it("says what its commands print (npm run transcript -- --write puts it right)", async () => {
+  it("shows the real output of its commands (npm run transcript -- --write updates it)", async () => {
     const { differences, commands } = await runPage(page);
     expect(differences).toEqual([]);
     expect(commands).toBeGreaterThan(10);
@@ -18,14 +18,14 @@ describe("README.md", () => {
     expect(page).not.toMatch(/kr[a-z]*_(live_|test_)?[\w-]{32,}/);
   });
 
-  it("links only to files that are there", () => {
+  it("links only to existing files", () => {
     const links = [...page.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path = ""]) => path);
     expect(links.filter((path) => !existsSync(join(root, path)))).toEqual([]);
   });
 });
 
 describe("the transcript", () => {
-  it("sees another output, and keeps a command that failed from passing", async () => {
+  it("reports a different output and a failed command", async () => {
     const block = (command: string, output: string) => `\`\`\`console\n$ ${command}\n${output}\n\`\`\`\n`;
     const { differences } = await runPage(
       block("echo one", "one") +
@@ -36,10 +36,10 @@ describe("the transcript", () => {
     expect(differences.map(({ command }) => command)).toEqual(["echo two", "nowhere-to-be-found"]);
   }, 60_000);
 
-  it("compares what changes by its form, and nothing else", () => {
-    expect(normalised("01a1ddd1-4ae8-755d-919c-e3a979864f1c at 2026-11-15T06:07:23.368Z, 7 rows")).toBe(
+  it("compares values that change by their form, and everything else exactly", () => {
+    expect(normalize("01a1ddd1-4ae8-755d-919c-e3a979864f1c at 2026-11-15T06:07:23.368Z, 7 rows")).toBe(
       "UUID at TIME, 7 rows",
     );
-    expect(normalised("kr_live_abcdef kr_live_abcdef…")).toBe("PREFIX SECRET");
+    expect(normalize("kr_live_abcdef kr_live_abcdef…")).toBe("PREFIX SECRET");
   });
 });

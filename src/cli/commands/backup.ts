@@ -84,18 +84,18 @@ function formatBytes(bytes: number | null): string {
 }
 
 async function create(options: Options): Promise<void> {
-  const made: CreatedBackup = await withProgress((onProgress) => operate(options, "backup.create", {}, onProgress));
+  const created: CreatedBackup = await withProgress((onProgress) => operate(options, "backup.create", {}, onProgress));
   const checked =
-    made.state === "good"
+    created.state === "good"
       ? "Checked: integrity, foreign keys and every audit chain."
       : "Not yet proven: run keyrack backup test to restore it once.";
   printResult(options, {
-    json: made,
-    quiet: made.id,
-    human: `Created backup ${made.id} (${formatBytes(made.bytes)}).\n${checked}\n  ${made.folder}`,
+    json: created,
+    quiet: created.id,
+    human: `Created backup ${created.id} (${formatBytes(created.bytes)}).\n${checked}\n  ${created.folder}`,
   });
-  if (made.hook?.ok === false)
-    throw new ExitError(`The backup was created, but its hook failed: ${made.hook.message}`, 1);
+  if (created.hook?.ok === false)
+    throw new ExitError(`The backup was created, but its hook failed: ${created.hook.message}`, 1);
 }
 
 async function list(options: Options): Promise<void> {

@@ -122,9 +122,9 @@ function verifierOptions(options: Options): KeyrackOptions<undefined> {
 }
 
 /** An option that the SDK rejects is wrong usage of the command. */
-function asUsageError<T>(make: () => T): T {
+function asUsageError<T>(work: () => T): T {
   try {
-    return make();
+    return work();
   } catch (error) {
     if (error instanceof TypeError) throw new ExitError(error.message.replace(/^keyrack: /, ""), 2);
     throw error;

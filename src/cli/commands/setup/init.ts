@@ -25,13 +25,23 @@ type InitOptions = OutputOptions & {
 };
 type Answers = Partial<Record<SettingName, string>>;
 
-const ASKED = ["data_dir", "database_url", "redis_url", "mail_url", "mail_from", "public_url", "host", "port"] as const;
+const INIT_SETTINGS = [
+  "data_dir",
+  "database_url",
+  "redis_url",
+  "mail_url",
+  "mail_from",
+  "public_url",
+  "host",
+  "port",
+] as const;
 
 export function addInitCommand(program: Command): void {
   const command = outputFlags(program.command("init"), "print only the file's path, or the new secret key")
     .description("Set up an instance: asks for what it needs, tries every connection and writes keyrack.toml.")
     .option("--yes", "ask nothing: use flags and defaults");
-  for (const name of ASKED) command.option(`--${name.replaceAll("_", "-")} <value>`, settingsTable[name].description);
+  for (const name of INIT_SETTINGS)
+    command.option(`--${name.replaceAll("_", "-")} <value>`, settingsTable[name].description);
   command
     .option("--workspace-name <name>", "also create the first workspace")
     .option("--workspace-slug <slug>", "slug of that workspace")
@@ -50,7 +60,10 @@ export function addInitCommand(program: Command): void {
 
 function answersFromFlags(options: InitOptions): Answers {
   const flags = options as Record<string, unknown>;
-  const entries = ASKED.map((name) => [name, flags[name.replace(/_(\w)/g, (_a, c: string) => c.toUpperCase())]]);
+  const entries = INIT_SETTINGS.map((name) => [
+    name,
+    flags[name.replace(/_(\w)/g, (_a, c: string) => c.toUpperCase())],
+  ]);
   return Object.fromEntries(entries.filter(([, value]) => typeof value === "string")) as Answers;
 }
 
@@ -88,7 +101,7 @@ async function requireConnections(
 }
 
 function toToml(answers: Answers): string {
-  const lines = ASKED.filter((name) => answers[name]).map((name) => {
+  const lines = INIT_SETTINGS.filter((name) => answers[name]).map((name) => {
     const value = answers[name] ?? "";
     return `${fileKey(name)} = ${name === "port" ? value : JSON.stringify(value)}`;
   });
