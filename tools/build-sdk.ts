@@ -1,6 +1,6 @@
-// node tools/build-sdk.ts [OUT]   Makes the package @keyrack/sdk in OUT (dist/sdk): the verifier library alone, as ES modules
-// and as CommonJS, with types for both. Each form has a folder with a package.json that says which it is: that is what
-// lets one text serve as the types of both.
+// node tools/build-sdk.ts [OUT]   Builds the package @keyrack/sdk into OUT (dist/sdk): the verifier library alone, as
+// ES modules and as CommonJS, with types for both. Each format has a folder with a package.json that declares it, so
+// that one set of type files serves both.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { join, resolve } from "node:path";
@@ -40,7 +40,7 @@ async function script(outdir: string, form: BuildOptions): Promise<void> {
     logLevel: "warning",
     ...form,
   });
-  // Whatever is not bundled would be a dependency, and there are none.
+  // Anything not bundled would be a dependency, and there are none.
   const outside = Object.values(result.metafile?.outputs ?? {}).flatMap(({ imports }) =>
     imports.filter(({ external }) => external),
   );
@@ -62,13 +62,15 @@ function types(outDir: string): void {
   writeFileSync(config, JSON.stringify({ extends: join(root, "tsconfig.json"), compilerOptions, include: [], files }));
   const { status, stdout } = spawnSync(process.execPath, [tscPath(), "-p", config], { encoding: "utf8", cwd: root });
   rmSync(config);
-  if (status !== 0) throw new Error(`the types could not be made:\n${stdout}`);
+  if (status !== 0)
+    throw new Error(`the types could not be built:
+${stdout}`);
   for (const file of readdirSync(outDir, { recursive: true, encoding: "utf8" })) {
     if (file.endsWith(".d.ts")) pointAtScripts(join(outDir, file));
   }
 }
 
-/** The sources import each other by `.ts`; whoever reads these types has only `.js` and `.d.ts`. */
+/** The sources import each other by `.ts`; the package has only `.js` and `.d.ts`. */
 function pointAtScripts(file: string): void {
   const text = readFileSync(file, "utf8");
   writeFileSync(file, text.replace(/((?:from|import\()\s*"\.[^"]*)\.ts"/g, '$1.js"'));

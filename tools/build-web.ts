@@ -1,5 +1,5 @@
-// Builds what browsers load into dist/web: one entry a line. Runs in `prepare`, so a checkout is whole after `npm ci`.
-// `--size` also prints the gzipped sizes and fails when one is past its bound.
+// Builds what browsers load into dist/web. Runs in `prepare`, so a checkout is complete after `npm ci`.
+// `--size` also prints the gzipped sizes and fails when one exceeds its bound.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -42,7 +42,7 @@ async function buildEntry({ out, from, options }: Entry): Promise<void> {
 const PAGES = "src/web/dashboard";
 const PAGES_GZIP_MAX = 12_000;
 
-/** The people's pages: script and sheet under names that hold their hash, and a page that names them. */
+/** The dashboard pages: script and style sheet under names with their hash, and a page that refers to them. */
 async function buildPages(): Promise<number> {
   const assets = join(root, "dist/web/assets");
   rmSync(assets, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 // npm run build [-- --target linux-x64|linux-arm64]: the single binary dist/keyrack and the release files.
-// esbuild makes one script of the program, Node's SEA puts it and its assets into a copy of the project's own Node.
-// The base is stripped before the blob goes in: stripping afterwards would cut the blob off.
+// esbuild bundles the program into one script; Node's SEA puts it and its assets into a copy of the project's own Node.
+// Caution: the Node binary is stripped before the blob is injected; stripping afterwards would remove the blob.
 import { execFileSync, spawnSync } from "node:child_process";
 import {
   chmodSync,
@@ -35,7 +35,7 @@ export type Target = keyof typeof targets;
 
 const here = `${process.platform}-${process.arch}`;
 
-/** Through the object `z` all of zod is used, its fifty languages too; through the namespace only what is named. */
+/** The object `z` pulls in all of zod with its fifty locales; the namespace import only what is used. */
 const shakeableZod: Plugin = {
   name: "shakeable-zod",
   setup(plugin) {
@@ -54,9 +54,9 @@ const common: BuildOptions = {
   logLevel: "warning",
   external: ["pg-native"],
   alias: { "node-gyp-build": at("tools/sea/node-gyp-build.cjs") },
-  // CJS has no import.meta; nothing that runs in the binary resolves files against it.
+  // CJS has no import.meta; no code in the binary resolves files against it.
   define: { "import.meta.url": "keyrackUrl" },
-  // Less to read into memory at every start. Lines stay short: an uncaught error prints the one it came from.
+  // Minified for a faster start. Lines stay short, because an uncaught error prints its line.
   minifyWhitespace: true,
   minifySyntax: true,
   lineLimit: 160,
@@ -85,7 +85,7 @@ async function bundle(work: string): Promise<{ main: string; workers: Record<str
   return { main, workers };
 }
 
-/** Everything that is read at run time, by the name it is read under. */
+/** Every file that is read at run time, by the name it is read with. */
 function assetsOf(target: Target, workers: Record<string, string>, work: string): Record<string, string> {
   const shipped = [...filesUnder("migrations"), ...filesUnder("data"), ...filesUnder("dist/web")];
   if (existsSync(at("src/cli/api/commands.gen.json"))) shipped.push("src/cli/api/commands.gen.json");
@@ -100,7 +100,7 @@ function assetsOf(target: Target, workers: Record<string, string>, work: string)
   };
 }
 
-/** The Node to build on: the installed one, or the target's package from the registry. */
+/** The Node binary to use: the installed one, or the target's package from the registry. */
 function baseNode(target: Target, work: string): string {
   const installed = at(`node_modules/node-${target}/bin/node`);
   if (existsSync(installed)) return installed;
@@ -133,7 +133,7 @@ async function makeBinary(target: Target, out: string, work: string): Promise<vo
       assets: assetsOf(target, workers, work),
       disableExperimentalSEAWarning: true,
       useCodeCache: target === here,
-      execArgvExtension: "none", // or NODE_OPTIONS would run scripts inside the binary
+      execArgvExtension: "none", // else NODE_OPTIONS could run scripts inside the binary
     }),
   );
   execFileSync(process.execPath, ["--experimental-sea-config", config], { stdio: ["ignore", "ignore", "inherit"] });
@@ -154,7 +154,7 @@ async function main(): Promise<void> {
   mkdirSync(join(out, ".."), { recursive: true });
   const work = mkdtempSync(join(tmpdir(), "keyrack-build-"));
   try {
-    const fresh = `${out}.new`; // a running binary cannot be written over, but it can be replaced
+    const fresh = `${out}.new`; // a running binary cannot be overwritten, but it can be replaced
     await makeBinary(target, fresh, work);
     execFileSync("mv", ["-f", fresh, out]);
     console.log(`${relative(root, out)}  ${(statSync(out).size / 2 ** 20).toFixed(1)} MiB  ${target}  ${VERSION}`);

@@ -1,5 +1,6 @@
-// npm run fixtures: writes harness/fixtures/schema-NNNN.db.gz for each migration that has none: a filled database as a release
-// with that schema would have left it. One that is there is never written again: it stands for what is in the field.
+// npm run fixtures: writes harness/fixtures/schema-NNNN.db.gz for each migration that has none: a filled database as a
+// release with that schema would have written it. An existing fixture is never rewritten: it represents deployed
+// databases.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +17,7 @@ import { loadMigrations, migrate } from "../src/store/schema/migrate.ts";
 import { SqliteDriver } from "../src/store/sqlite/driver.ts";
 
 const folder = fileURLToPath(new URL("../harness/fixtures", import.meta.url));
-/** Known to the tests, and to nobody's deployment. */
+/** For tests only. */
 export const FIXTURE_MASTER_KEY = "07".repeat(32);
 const fileOf = (version: number): string => join(folder, `schema-${String(version).padStart(4, "0")}.db.gz`);
 
@@ -111,7 +112,7 @@ async function fillWorkspace(
   await call(key, "POST", "/v1/ingest/batch", batch);
 }
 
-/** The rows of the full database, as far as the tables and columns of an older schema have room for them. */
+/** Copies the rows of the full database, limited to the tables and columns of an older schema. */
 async function writeFixture(full: string, version: number, work: string): Promise<void> {
   const file = join(work, `${version}.db`);
   const driver = new SqliteDriver(file);

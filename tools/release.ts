@@ -1,5 +1,5 @@
-// The release files beside a binary: dist/release/keyrack-<version>-<target>.tar.gz, an SBOM, and SHA256SUMS over all;
-// and a security.txt, if KEYRACK_SECURITY_CONTACT names whom to tell of a vulnerability (a URI).
+// The release files of a binary: dist/release/keyrack-<version>-<target>.tar.gz, an SBOM, and SHA256SUMS over all; and
+// a security.txt, if KEYRACK_SECURITY_CONTACT is set to a URI for vulnerability reports.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -22,7 +22,7 @@ export function writeRelease(target: string, binary: string): string[] {
     mkdirSync(folder);
     cpSync(binary, join(folder, "keyrack"));
     for (const file of ["LICENSE", "README.md", "CHANGELOG.md"]) cpSync(join(root, file), join(folder, file));
-    // The same input gives the same bytes: fixed order, owner and times.
+    // Reproducible: fixed order, owner and times.
     const fixed = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     execFileSync("tar", [...fixed, "--use-compress-program=gzip -n -9", "-C", work, "-cf", archive, name]);
   } finally {
@@ -36,13 +36,13 @@ export function writeRelease(target: string, binary: string): string[] {
 function writeSecurityTxt(): string[] {
   const contact = process.env.KEYRACK_SECURITY_CONTACT;
   const path = join(release, "security.txt");
-  rmSync(path, { force: true }); // an earlier build's is nobody's word for this one
+  rmSync(path, { force: true }); // removes the one of an earlier build
   if (!contact) return [];
   writeFileSync(path, securityTxt(contact, Date.now()));
   return [path];
 }
 
-/** CycloneDX, of what is inside the binary: the production dependencies as locked, and Node itself. */
+/** CycloneDX of the binary's contents: the locked production dependencies, and Node itself. */
 function billOfMaterials(): string {
   const args = ["sbom", "--sbom-format", "cyclonedx", "--package-lock-only", "--omit", "dev"];
   const text = execFileSync("npm", args, { cwd: root, stdio: ["ignore", "pipe", "ignore"] }).toString();

@@ -1,11 +1,11 @@
-// security.txt (RFC 9116) for a release: where to report a vulnerability, for whoever publishes it to serve under
-// /.well-known/. The address is the publisher's, so it comes from outside; without one there is no file.
+// security.txt (RFC 9116) for a release: where to report a vulnerability. The publisher serves it under /.well-known/
+// and provides the address; without one there is no file.
 const DAY_MS = 86_400_000;
-/** The RFC asks for less than a year, so that nobody trusts an address that has gone stale. */
+/** The RFC recommends less than a year, so that a stale address expires. */
 const GOOD_FOR_DAYS = 360;
 const SCHEMES = ["https:", "mailto:", "tel:"];
 
-/** `contact` is a URI, as the RFC wants it: https:, mailto: or tel:. */
+/** `contact` is a URI as the RFC requires: https:, mailto: or tel:. */
 export function securityTxt(contact: string, now: number): string {
   const protocol = URL.canParse(contact) && !/\s/.test(contact) ? new URL(contact).protocol : "";
   if (!SCHEMES.includes(protocol))

@@ -21,7 +21,6 @@ const LONG_LEFT = [
   "test/browser/pages.test.ts",
   "test/browser/portal.test.ts",
   "test/cli/sweep.test.ts",
-  "tools/mutate.ts",
 ];
 
 const src = filesIn("src");

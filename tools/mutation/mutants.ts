@@ -1,5 +1,5 @@
-// Small lies told to the code, one at a time: a comparison turned, a number moved, a condition negated, a
-// statement dropped. A test that still passes under such a lie does not look at that line.
+// Mutants of a source file: a comparison reversed, a number changed, a condition negated, a statement rechanged. A test
+// that passes under a mutant does not check that line.
 import { parseAst } from "vite";
 
 export type Mutant = { file: string; line: number; from: number; to: number; was: string; text: string; kind: string };
@@ -30,26 +30,26 @@ const OPERATORS: Record<string, string> = {
   "|": "&",
 };
 
-/** The same as a query builder is told them, in a text. */
+/** Comparison operators of the query builder, which are strings. */
 const SQL_OPERATORS: Record<string, string> = { "<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "!=" };
 
 function isNode(value: unknown): value is Node {
   return typeof value === "object" && value !== null && typeof (value as Node).type === "string";
 }
 
-/** What is said to a person who reads the log, or in an error that only a bug could raise: no logic reads it. */
-function isTalk({ type, callee, expression }: Node, source: string): boolean {
-  if (type === "ExpressionStatement" && isNode(expression)) return isTalk(expression, source);
+/** Log lines, and errors that only a bug can raise: no logic depends on them. */
+function isMessage({ type, callee, expression }: Node, source: string): boolean {
+  if (type === "ExpressionStatement" && isNode(expression)) return isMessage(expression, source);
   if (!isNode(callee)) return false;
   const called = source.slice(callee.start, callee.end);
   if (type === "NewExpression") return /^(Type|Range)?Error$/.test(called);
   return /\blog\.(debug|info|warn|error)$/.test(called);
 }
 
-/** Every node but those that only the type checker sees, and what is only talk. */
+/** Every node except types and messages. */
 function* nodes(node: Node, source: string): Generator<Node> {
   if (node.type.startsWith("TS") && !/^TS(As|Satisfies|NonNull)/.test(node.type)) return;
-  if (isTalk(node, source)) return;
+  if (isMessage(node, source)) return;
   yield node;
   for (const [name, value] of Object.entries(node)) {
     if (name === "typeAnnotation" || name === "typeArguments" || name === "returnType") continue;
@@ -57,12 +57,12 @@ function* nodes(node: Node, source: string): Generator<Node> {
   }
 }
 
-function isTurnedInside({ type, operator }: Node): boolean {
+function isNegatedInside({ type, operator }: Node): boolean {
   return type === "UnaryExpression" ? operator === "!" : operator === "===" || operator === "!==";
 }
 
-/** One millisecond of a minute, or one row of a thousand, is a lie that changes nothing: a big number is doubled. */
-const moved = (value: number): number => (value < 1000 ? value + 1 : value * 2);
+/** A large number is doubled: one millisecond in a minute makes no observable difference. */
+const changed = (value: number): number => (value < 1000 ? value + 1 : value * 2);
 
 type Edit = Pick<Mutant, "from" | "to" | "text" | "kind">;
 
@@ -74,8 +74,8 @@ function* editsOf(node: Node, source: string): Generator<Edit> {
     const text = OPERATORS[String(operator)];
     if (text && at < right.start) yield { from: at, to: at + String(operator).length, text, kind: "operator" };
   }
-  // A condition that is one `===` or one `!` is turned where that stands: the same lie twice would count twice.
-  if (/^(IfStatement|ConditionalExpression|WhileStatement)$/.test(type) && isNode(test) && !isTurnedInside(test))
+  // A condition that is one `===` or one `!` is negated there: the same mutant would count twice.
+  if (/^(IfStatement|ConditionalExpression|WhileStatement)$/.test(type) && isNode(test) && !isNegatedInside(test))
     yield { from: test.start, to: test.end, text: `!(${source.slice(test.start, test.end)})`, kind: "condition" };
   if (type === "UnaryExpression" && operator === "!" && isNode(argument))
     yield { from, to, text: `(${source.slice(argument.start, argument.end)})`, kind: "condition" };
@@ -83,7 +83,7 @@ function* editsOf(node: Node, source: string): Generator<Edit> {
     const text = source.slice(from, to);
     yield { from, to, text: text.includes("++") ? text.replace("++", "--") : text.replace("--", "++"), kind: "number" };
   }
-  if (type === "Literal" && typeof value === "number") yield { from, to, text: String(moved(value)), kind: "number" };
+  if (type === "Literal" && typeof value === "number") yield { from, to, text: String(changed(value)), kind: "number" };
   if (type === "Literal" && typeof value === "string" && SQL_OPERATORS[value])
     yield { from, to, text: `"${SQL_OPERATORS[value]}"`, kind: "operator" };
   if (type === "Literal" && typeof value === "boolean") yield { from, to, text: String(!value), kind: "condition" };

@@ -1,13 +1,13 @@
-// Runs tests under one mutant after another, in one process that is warm: told by its parent, which ends it when a mutant
-// never returns. The files on disk are never touched: the lie is told while a module is loaded.
+// Runs tests under one mutant after another in one warm process. The parent (runner.ts) sends the orders and kills it
+// when a mutant never returns. Files on disk are not changed: the mutant is applied while a module is loaded.
 import { createVitest } from "vitest/node";
 import { applyMutant, type Mutant } from "./mutants.ts";
 
 export type Order = { mutant: Mutant | null; test: string };
 export type Verdict = { killed: boolean };
 
-const root = new URL("..", import.meta.url).pathname;
-// As in vitest.config.ts: what is never lied to (the runner itself, the store's threads) is compiled once.
+const root = new URL("../..", import.meta.url).pathname;
+// As in vitest.config.ts: code that is never mutated (the runner, the store's threads) is compiled once.
 process.env.NODE_COMPILE_CACHE ??= `${root}node_modules/.cache/keyrack-test`;
 let mutant: Mutant | null = null;
 let errors = 0;
@@ -25,8 +25,8 @@ const vitest = await createVitest(
     provide: { postgres: null },
     reporters: [{}],
     silent: true,
-    bail: 1, // the first failure says it all
-    fsModuleCache: false, // or a lie would be remembered, and the truth, too
+    bail: 1, // one failure is enough
+    fsModuleCache: false, // or a mutant would be cached, and the original too
   },
   {
     plugins: [
@@ -48,7 +48,7 @@ async function run(order: Order): Promise<Verdict> {
   for (const file of touched) vitest.invalidateFile(root + file);
   const specifications = await vitest.globTestSpecifications([order.test]);
   const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
-  // Both lists remember earlier runs.
+  // Both lists include earlier runs.
   const mine = testModules.filter(({ moduleId }) => moduleId === root + order.test);
   const killed = mine.some((module) => !module.ok()) || unhandledErrors.length > errors || mine.length !== 1;
   errors = unhandledErrors.length;
