@@ -39,7 +39,7 @@ async function mintOnce(): Promise<string> {
 
 const answer = await mintOnce();
 const db = openWriter(file);
-const flusher = new WalSync(file);
+const walSync = new WalSync(file);
 
 function insertLike(table: string, row: Cells): (cells: Cells) => void {
   const names = Object.keys(row);
@@ -86,12 +86,12 @@ async function drain(): Promise<void> {
   while (waiting.length > 0) {
     const group = waiting.splice(0, GROUP_MAX);
     writeGroup(group.length);
-    await flusher.sync();
+    await walSync.sync();
     for (const res of group) {
       res.writeHead(201, { "content-type": "application/json", "content-length": Buffer.byteLength(answer) });
       res.end(answer);
     }
-    if (++groups % CHECKPOINT_GROUPS === 0) await flusher.checkpoint();
+    if (++groups % CHECKPOINT_GROUPS === 0) await walSync.checkpoint();
   }
   draining = false;
 }

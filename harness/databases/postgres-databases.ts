@@ -1,21 +1,17 @@
 // Databases for tests on a PostgreSQL server: created, dropped, and removed after killed runs.
 import { randomBytes } from "node:crypto";
-import { Client } from "pg";
+import type { Client } from "pg";
+import { withPostgres } from "../../src/store/postgres/client.ts";
 
 const HOUR_MS = 3_600_000;
+const CONNECT_MAX_MS = 30_000;
 const UNKNOWN_DATABASE = "3D000";
 const DUPLICATE_DATABASE = "42P04";
 /** The name contains the time of creation, so that databases of killed runs can be recognised. */
 const OURS = /^keyrack_test_(\d{13})_[0-9a-f]{12}$/;
 
-export async function withAdmin<T>(url: string, work: (admin: Client) => Promise<T>): Promise<T> {
-  const admin = new Client({ connectionString: url });
-  await admin.connect();
-  try {
-    return await work(admin);
-  } finally {
-    await admin.end();
-  }
+export function withAdmin<T>(url: string, work: (admin: Client) => Promise<T>): Promise<T> {
+  return withPostgres(url, work, { connectionTimeoutMillis: CONNECT_MAX_MS });
 }
 
 type Database = { name: string; url: string; drop(): Promise<void> };

@@ -6,7 +6,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { Client } from "pg";
+import { withPostgres } from "../../src/store/postgres/client.ts";
 import { sweepLeftovers } from "./postgres-databases.ts";
 
 const run = promisify(execFile);
@@ -39,19 +39,16 @@ function listening(): Promise<Found | null> {
 
 /** Null unless it responds, is new enough and lets us create databases. */
 async function running(url: string): Promise<Found | null> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
-  client.on("error", () => {});
+  const sql = `select current_setting('server_version_num')::int as version,
+    (select rolcreatedb or rolsuper from pg_roles where rolname = current_user) as may`;
   try {
-    await client.connect();
-    const { rows } = await client.query<{ version: number; may: boolean }>(
-      `select current_setting('server_version_num')::int as version,
-              (select rolcreatedb or rolsuper from pg_roles where rolname = current_user) as may`,
+    const [row] = await withPostgres(
+      url,
+      async (client) => (await client.query<{ version: number; may: boolean }>(sql)).rows,
     );
-    return rows[0]?.may && rows[0].version >= VERSION_MIN ? { url, stop: async () => {} } : null;
+    return row?.may && row.version >= VERSION_MIN ? { url, stop: async () => {} } : null;
   } catch {
     return null;
-  } finally {
-    await client.end().catch(() => {});
   }
 }
 

@@ -1,6 +1,6 @@
 // A plain connection to a test's database, beside the store: to inspect what is really stored, and to tamper with it.
 import Database from "better-sqlite3";
-import { Client, TypeOverrides } from "pg";
+import { connectPostgres } from "../../src/store/postgres/client.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 
 export type Row = Record<string, string | number | null | Uint8Array>;
@@ -29,10 +29,7 @@ export async function openRaw(target: DatabaseTarget): Promise<Raw> {
       close: async () => void db.close(),
     };
   }
-  const types = new TypeOverrides();
-  types.setTypeParser(20, Number);
-  const client = new Client({ connectionString: target.url, types });
-  await client.connect();
+  const client = await connectPostgres(target.url);
   return {
     all: async (sql, values = []) => (await client.query(sql, [...values])).rows as Row[],
     close: () => client.end(),

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import pg from "pg";
+import { withPostgres } from "../../src/store/postgres/client.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 
 /** For an instance in this process use `target`; for a process of its own, `args`. */
@@ -33,17 +33,16 @@ export async function withScratch<T>(
 
 async function withDatabase<T>(server: string, work: (url: string) => Promise<T>): Promise<T> {
   const name = `keyrack_prove_${randomBytes(6).toString("hex")}`;
-  const admin = new pg.Client({ connectionString: server });
-  await admin.connect();
-  try {
-    await admin.query(`create database ${name} template template0 encoding 'UTF8'`);
-    const url = new URL(server);
-    url.pathname = `/${name}`;
-    return await work(url.href);
-  } finally {
-    await admin.query(`drop database if exists ${name} with (force)`);
-    await admin.end();
-  }
+  return withPostgres(server, async (admin) => {
+    try {
+      await admin.query(`create database ${name} template template0 encoding 'UTF8'`);
+      const url = new URL(server);
+      url.pathname = `/${name}`;
+      return await work(url.href);
+    } finally {
+      await admin.query(`drop database if exists ${name} with (force)`);
+    }
+  });
 }
 
 /** Calls `work` with a database URL, or with null for SQLite. */

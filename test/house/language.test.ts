@@ -31,13 +31,11 @@ const LEFT: Record<string, number> = {
   "src/api": 2,
   "src/cli": 16,
   "src/http": 28,
-  "src/store": 74,
   "src/web": 16,
   "test/api": 14,
   "test/cli": 5,
   "test/examples": 1,
   "test/http": 9,
-  "test/store": 5,
   tools: 22,
 };
 

@@ -28,8 +28,6 @@ const NUMBERED_LEFT = [
   "src/http/pipeline.ts",
   "src/http/response.ts",
   "src/server/data-dir.ts",
-  "src/store/queries/memberships.ts",
-  "src/store/queries/page.ts",
   "test/api/machine/policy.test.ts",
   "test/api/person/notices.test.ts",
   "test/api/vendor/invites.test.ts",

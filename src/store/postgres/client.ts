@@ -23,8 +23,12 @@ export async function connectPostgres(url: string, options: ConnectOptions = {})
 }
 
 /** Runs `work` on a connection of its own. */
-export async function withPostgres<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = await connectPostgres(url);
+export async function withPostgres<T>(
+  url: string,
+  work: (client: Client) => Promise<T>,
+  options: ConnectOptions = {},
+): Promise<T> {
+  const client = await connectPostgres(url, options);
   try {
     return await work(client);
   } finally {
