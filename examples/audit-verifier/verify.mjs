@@ -1,6 +1,6 @@
-// Checks an exported Keyrack audit log, alone: it needs Node 20 or newer and nothing of Keyrack.
-// The format is written down in docs/audit-format.md; this is that document as code.
-// Without a checkpoint it cannot see that the newest rows are missing: a shorter chain is a valid chain.
+// Verifies an exported Keyrack audit log. Standalone: needs Node 20 or newer and nothing of Keyrack.
+// Implements the format of docs/audit-format.md.
+// Without a checkpoint it cannot detect that the newest rows are missing: a truncated chain is valid.
 import { createHash, createPublicKey, verify } from "node:crypto";
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 
@@ -34,7 +34,7 @@ function rowHash(row) {
   return sha256("keyrack-audit-v1\n", canonical(hashed)).toString("hex");
 }
 
-// RFC 6962, one leaf at a time. `roots` holds the complete subtrees, the largest first.
+// RFC 6962, built by appending leaves. `roots` holds the roots of the complete subtrees, the largest first.
 function appendLeaf(tree, leaf) {
   let node = sha256(Buffer.of(0), leaf);
   for (let rest = tree.size; rest % 2 === 1; rest = (rest - 1) / 2) node = sha256(Buffer.of(1), tree.roots.pop(), node);
@@ -57,7 +57,7 @@ function readVkey(text) {
   return { name, id, key: createPublicKey({ key: spki, format: "der", type: "spki" }) };
 }
 
-// A checkpoint that its key has signed, or { problem }. Signature lines of other keys are passed over.
+// A checkpoint with a valid signature of its key, or { problem }. Signatures of other keys are ignored.
 function readCheckpoint(note, vkey) {
   const border = note.lastIndexOf("\n\n");
   const text = note.slice(0, border + 1);
@@ -98,8 +98,8 @@ function* linesOf(path) {
   }
 }
 
-// Only the order of keys is free in a line, so its canonical text is as long as the line. A longer line hides
-// something that parsing drops: a key given twice, a number with more digits than it keeps.
+// Only the order of keys may vary in a line, so its canonical text has the same length. A longer line contains
+// something that parsing drops: a repeated key, or a number with more digits than a double holds.
 function readRow(bytes) {
   try {
     const line = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

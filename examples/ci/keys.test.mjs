@@ -1,4 +1,4 @@
-// Tests of your own against a real Keyrack that lives as long as they do: keyrack ephemeral --seed -- node --test
+// Your tests with a real, temporary Keyrack: keyrack ephemeral --seed -- node --test
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

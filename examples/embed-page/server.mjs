@@ -1,4 +1,4 @@
-// A vendor's backend and page: customers manage their own API keys without leaving it. No dependencies.
+// A vendor's backend and page where customers manage their own API keys. No dependencies.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 

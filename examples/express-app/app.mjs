@@ -1,10 +1,10 @@
-// An express API whose customers come with Keyrack keys: scopes per route, each customer's own data, a test environment
-// that cannot touch the live one, and a restart that works while Keyrack is down.
+// An express API protected by Keyrack keys: scopes per route, separate data for each customer, a test environment that
+// cannot access live data, and restarts that work while Keyrack is down.
 import express from "express";
 import { createKeyrack } from "@keyrack/sdk";
 import { protect } from "@keyrack/sdk/express";
 
-// What a key of either environment may reach. Here two Maps; in your app two databases.
+// The data of each environment: two Maps here, two databases in your application.
 const resources = { live: { orders: new Map() }, test: { orders: new Map() } };
 
 const keyrack = createKeyrack({

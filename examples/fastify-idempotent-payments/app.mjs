@@ -1,5 +1,5 @@
-// A payments endpoint that charges once, however often a client repeats itself: the same Idempotency-Key gets the same
-// answer again. A bank that is away is thrown, which lets a retry run; a refused card is an answer, and stays one.
+// A payments endpoint that charges once, however often a client retries: the same Idempotency-Key gets the same response.
+// An unreachable bank throws, which lets a retry run; a declined card is a response, and is replayed.
 import fastify from "fastify";
 import { createKeyrack } from "@keyrack/sdk";
 import { idempotent, protect } from "@keyrack/sdk/fastify";
@@ -23,7 +23,7 @@ async function bank({ amount, card }) {
 
 const app = fastify();
 
-// Money moves here: without a policy nobody gets in, whatever the rest of the app does.
+// This route moves money: it fails closed without a policy, whatever other routes do.
 app.addHook("onRequest", protect(keyrack, { scopes: ["charges:write"], failMode: "closed" }));
 
 const charge = async (request, reply) => {

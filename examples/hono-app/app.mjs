@@ -1,5 +1,5 @@
-// A hono API behind Keyrack: everything is protected, one route is open, and rate limits are spent from a lease, so that
-// a busy customer costs no hop to Keyrack for each request.
+// A hono API protected by Keyrack keys: every route but one is protected, and rate limits are spent from a lease, so that
+// a busy customer does not need a call to Keyrack for each request.
 import { Hono } from "hono";
 import { serve } from "srvx";
 import { createKeyrack } from "@keyrack/sdk";
@@ -23,7 +23,7 @@ app.get("/whoami", (c) => {
 });
 
 app.delete("/everything", (c) => {
-  // A scope that only some requests need can be asked for where it is needed.
+  // A scope that only some requests need can be checked in the handler.
   if (!c.get("keyrack").scopes.has("everything:delete")) return c.json({ error: "not with this key" }, 403);
   return c.json({ deleted: true });
 });

@@ -11,7 +11,7 @@ import { Idempotency } from "./idempotency/idempotency.ts";
 import { LeaseLimiter } from "./limits/leases.ts";
 import { CheckLimiter } from "./limits/check.ts";
 import { type KeyrackOptions, readFailMode, readOptions } from "./options.ts";
-import { type Keyrack, INTERNALS, type VerifyOptions } from "./internals.ts";
+import { INTERNALS, type Keyrack, type Status, type VerifyOptions } from "./internals.ts";
 import { Reporter } from "./report.ts";
 import { defaultPorts, type Ports, safeLog } from "./runtime.ts";
 import { Verifier } from "./verifier.ts";
@@ -33,26 +33,25 @@ export function createKeyrackWith<Resources = undefined>(
   const settings = readOptions(options);
   const log = safeLog(options.log);
   if (isExposed(settings.url)) log("warn", "the secret key travels unencrypted: use https", { url: settings.url });
-  const policyState = new PolicyState(settings, ports);
+  const state = new PolicyState(settings, ports);
   const client = new Client(settings, ports);
   const resources = options.resources ?? { live: undefined, test: undefined };
-  const verifier = new Verifier(policyState, settings, ports, log, options.log !== undefined, resources);
+  const verifier = new Verifier(state, settings, ports, log, options.log !== undefined, resources);
   const reporter = new Reporter(client, settings, ports, log);
   const checker = new CheckLimiter(client, settings, log);
   const leases = new LeaseLimiter(client, settings, ports, log, checker);
   const idempotency = new Idempotency(client, settings, ports, log);
-  const cache =
-    settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, settings, ports, log, policyState);
+  const cache = settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, settings, ports, log, state);
   const waiters = new Waiters();
 
-  const feed = new Feed(client, policyState, settings, ports, log, {
+  const feed = new Feed(client, state, settings, ports, log, {
     confirmed(changed) {
       cache?.note(changed);
       waiters.resolve();
     },
     failed(error) {
       // With a policy from the cache file, one failed refresh is enough to start with it.
-      if (policyState.policy) waiters.resolve();
+      if (state.policy) waiters.resolve();
       else if (error instanceof CallError && REJECTIONS.has(error.status)) waiters.reject(startError(error));
     },
   });
@@ -65,7 +64,7 @@ export function createKeyrackWith<Resources = undefined>(
     await started;
     await Promise.all([reporter.close(), leases.close(), idempotency.close(), feed.stop()]);
     await cache?.close();
-    policyState.stop();
+    state.stop();
   };
 
   return {
@@ -81,17 +80,19 @@ export function createKeyrackWith<Resources = undefined>(
       if (failMode !== "closed") readFailMode(failMode);
       return verifier.judge(key, 0, scopes, failMode) as Verdict<Resources>;
     },
-    status: () => {
-      const policy = policyState.current();
-      const ageMs = policy ? Math.max(0, ports.now() - policyState.confirmedAt) : null;
-      return { version: policy?.version ?? null, keys: policy?.keys.count ?? 0, ageMs, degraded: policyState.degraded };
-    },
+    status: () => readStatus(state, ports),
     close: () => (closing ??= close()),
     [INTERNALS]: {
       guard: (options) => new Guard(dependencies, options),
       idempotent: (options) => idempotency.route(options),
     },
   };
+}
+
+function readStatus(state: PolicyState, ports: Ports): Status {
+  const policy = state.current();
+  const ageMs = policy ? Math.max(0, ports.now() - state.confirmedAt) : null;
+  return { version: policy?.version ?? null, keys: policy?.keys.count ?? 0, ageMs, degraded: state.degraded };
 }
 
 function isExposed(url: string): boolean {

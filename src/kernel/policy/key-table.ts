@@ -1,5 +1,4 @@
-// The keys of one policy in a flat hash table, indexed by the SHA-256 of their text. A row is 64 bytes, in 32-bit
-// words:
+// The keys of a policy in a flat hash table, indexed by the SHA-256 of their text. A row is 64 bytes, in 32-bit words:
 //
 //   0-7 digest | 8-9 expiry (float64 ms, Infinity = never) | 10 profile | 11 tenant | 12-15 key id
 //
