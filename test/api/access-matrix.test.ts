@@ -1,5 +1,5 @@
 // The authorisation matrix, cell by cell: every endpoint against every kind of credential there is.
-// A cell that lets through is recognised by the answer being about the request, not about who asks.
+// A cell that admits is recognised by a response about the request instead of the credential.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { access, COLUMNS, type Column } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
@@ -10,7 +10,7 @@ import { testInstance, type Reply, type TestInstance } from "../../harness/insta
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const routeOf = ({ method, path }: Endpoint): string => `${method} ${path.replace(/\{\w+\}/g, NOWHERE)}`;
-/** Refusals that speak of the credential; anything else means the request got past it. */
+/** Refusals of the credential; any other response means that the credential was accepted. */
 const ABOUT_CREDENTIAL = ["unauthenticated", "invalid_key", "invalid_session", "invalid_embed_token", "forbidden"];
 
 function verdict(reply: Reply): "401" | "-" | "Y" {
@@ -46,7 +46,7 @@ for (const back of backends) {
 
     for (const endpoint of endpoints) {
       const row = access[endpoint.access];
-      it(`${endpoint.name} answers each credential as its row says`, async () => {
+      it(`${endpoint.name} responds to each credential as its row says`, async () => {
         const body = endpoint.method === "GET" || endpoint.method === "DELETE" ? undefined : {};
         const wanted: Partial<Record<Column, string>> = {};
         const got: Partial<Record<Column, string>> = {};
@@ -62,7 +62,7 @@ for (const back of backends) {
       });
 
       if (!row.open) {
-        it(`${endpoint.name} refuses every credential that has ended, and says how to authenticate`, async () => {
+        it(`${endpoint.name} rejects every expired or revoked credential, and says how to authenticate`, async () => {
           for (const [why, bearer] of Object.entries(who.ended)) {
             const reply = await r.call(bearer, routeOf(endpoint));
             expect(reply.status, why).toBe(401);

@@ -1,4 +1,4 @@
-// No id of one workspace is good for anything in another: every route that takes one is tried with it.
+// No id of one workspace works in another: every route that takes one is tried with it.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { access } from "../../src/http/access.ts";
 import { endpoints } from "../../src/api/index.ts";
@@ -37,7 +37,7 @@ for (const back of backends) {
 
     for (const { name, method, path } of taking) {
       if (access[endpoints.find((one) => one.name === name)?.access ?? "public"].open) continue;
-      it(`${name} knows nothing of another workspace's id`, async () => {
+      it(`${name} finds nothing by another workspace's id`, async () => {
         const noun = path.split("/")[2] ?? "";
         expect(ids[noun], noun).toBeTypeOf("string");
         const before = (await r.call(key, "GET /v1/audit_logs/checkpoint")).body.size;

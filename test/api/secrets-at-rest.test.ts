@@ -1,4 +1,4 @@
-// Every kind of secret is planted through the API; none is found again in the database files, their -wal or the log.
+// Every kind of secret is created through the API; none appears in the database files, their -wal or the log.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -44,7 +44,7 @@ for (const back of backends) {
     for (const [name, secret] of Object.entries(secrets)) expect(secret?.length, name).toBeGreaterThan(20);
 
     const [stored, logged] = [await everythingStored(r), r.logs.join("")];
-    expect(stored).toContain(minted.body.display_prefix); // the search finds what is there
+    expect(stored).toContain(minted.body.display_prefix); // the search works: it finds this
     for (const [name, secret] of Object.entries(secrets)) {
       expect(stored.includes(secret), `${name} in the database`).toBe(false);
       expect(logged.includes(secret), `${name} in the log`).toBe(false);

@@ -1,4 +1,4 @@
-// The embed plane: a tenant's own keys and nobody else's, within what the token grants, and readable only from
+// The embed plane: a tenant's own keys only, within what the token grants, and readable only from
 // registered origins.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { endpoints } from "../../../src/api/index.ts";
@@ -25,7 +25,7 @@ for (const back of backends) {
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
-    it("says what the token is for", async () => {
+    it("returns what the token grants", async () => {
       const e = await embed(r, { env: "test" });
       const { status, body } = await e.call("GET /v1/embed/session");
       expect(status).toBe(200);
@@ -82,7 +82,7 @@ for (const back of backends) {
       }
     });
 
-    it("hides the vendor's notes and every key that is not of its tenant, project and environment", async () => {
+    it("hides the vendor's meta and every key of another tenant, project or environment", async () => {
       const e = await embed(r);
       const mine = await e.workspace.mint({ meta: { plan: "secret" } });
       const tenant = await e.workspace.call("sk_owner", "POST /v1/tenants", { external_id: "other" });
@@ -106,7 +106,7 @@ for (const back of backends) {
       expect(await e.workspace.actions()).toEqual(before);
     });
 
-    it("gives usage of exactly the days asked for, oldest first, today last", async () => {
+    it("returns usage of exactly the requested days, oldest first, today last", async () => {
       const e = await embed(r);
       const { id } = await e.workspace.mint();
       const { body } = await e.call(`GET /v1/embed/keys/${id}/usage?days=7`);
@@ -124,7 +124,7 @@ for (const back of backends) {
       [`POST /v1/embed/keys/${NOWHERE}/revoke`, ["keys:read", "key_scope:a"], ["keys:write"]],
     ];
     for (const [route, scopes, missing_scopes] of scoped) {
-      it(`${route.replace(NOWHERE, "{id}")} needs ${missing_scopes[0]}, before it looks at anything else`, async () => {
+      it(`${route.replace(NOWHERE, "{id}")} requires ${missing_scopes[0]}, checked before anything else`, async () => {
         const e = await embed(r, { scopes });
         const reply = await e.call(route, route.startsWith("POST") ? { nonsense: 1 } : undefined);
         expectRefusal(reply, 403, "insufficient_scope");
@@ -149,7 +149,7 @@ for (const back of backends) {
       expect((await e.call(`POST /v1/embed/keys/${id}/revoke`)).status).toBe(200);
     });
 
-    it("holds at most 100 active keys a tenant, project and environment, also when asked side by side", async () => {
+    it("allows at most 100 active keys per tenant, project and environment, also concurrently", async () => {
       const e = await embed(r);
       for (let i = 0; i < 97; i++) await e.workspace.mint();
       const replies = await Promise.all(Array.from({ length: 8 }, () => e.call("POST /v1/embed/keys", {})));
@@ -164,7 +164,7 @@ for (const back of backends) {
       expectRefusal(await e.call("POST /v1/embed/keys", {}), 409, "conflict");
     });
 
-    it("rotates a key once while its successor lives, and never an expired or revoked one", async () => {
+    it("rotates a key once while its successor is active, and never an expired or revoked one", async () => {
       const e = await embed(r);
       const { id } = await e.workspace.mint();
       const first = await e.call(`POST /v1/embed/keys/${id}/rotate`, { overlap_hours: 168 });
@@ -184,7 +184,7 @@ for (const back of backends) {
       expectRefusal(await e.call("GET /v1/embed/keys?limit=101"), 400, "invalid_request", "limit");
     });
 
-    it("answers a preflight from any registered origin without a token, and no other", async () => {
+    it("responds to a preflight from any registered origin without a token, and from no other", async () => {
       const e = await embed(r);
       for (const path of ["session", "keys", `keys/${NOWHERE}/rotate`]) {
         const ok = await r.call(null, `OPTIONS /v1/embed/${path}`, undefined, { headers: { origin: ORIGIN } });
@@ -214,7 +214,7 @@ for (const back of backends) {
       expectRefusal(gone, 403, "origin_not_allowed");
     });
 
-    it("lets the page read answers and errors, and never allows credentials", async () => {
+    it("lets the page read responses and errors, and never allows credentials", async () => {
       const e = await embed(r);
       const replies = [
         await e.call("GET /v1/embed/session"),
@@ -234,7 +234,7 @@ for (const back of backends) {
       }
     });
 
-    it("gives no cross-origin header anywhere else, but * on the JWKS and the portal's script", async () => {
+    it("sends no cross-origin header elsewhere, except * on the JWKS and the portal's script", async () => {
       await embed(r);
       for (const { method, path, cors } of endpoints.filter((endpoint) => endpoint.cors !== "embed")) {
         for (const verb of [method, "OPTIONS"]) {
@@ -246,8 +246,8 @@ for (const back of backends) {
     });
   });
 
-  it(`another process on ${back} knows an origin, a revocation and a compromised key at once`, async () => {
-    if (back === "sqlite") return; // one process a database there
+  it(`another process on ${back} applies an origin, a revocation and a compromised key at once`, async () => {
+    if (back === "sqlite") return; // SQLite has one process per database
     await using one = await testInstance(back, { flags: { public_url: "https://keys.example.com" } });
     await using two = await testInstance(back, { beside: one, flags: { public_url: "https://keys.example.com" } });
     const e = await embed(one);
@@ -261,7 +261,7 @@ for (const back of backends) {
     expect((await two.call(null, "OPTIONS /v1/embed/keys", undefined, { headers })).status).toBe(403);
   });
 
-  it(`a tenant on ${back} has 120 requests and 30 writes a minute`, async () => {
+  it(`a tenant on ${back} gets 120 requests and 30 writes a minute`, async () => {
     await using r = await testInstance(back, { flags: { throttle: "on" } });
     const e = await embed(r);
     r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);

@@ -1,4 +1,4 @@
-// Embed tokens: how they are minted, who can check them, and every token that must be refused.
+// Embed tokens: minting, verification from the JWKS alone, and every token that must be rejected.
 import { createPublicKey, verify } from "node:crypto";
 import { createLocalJWKSet, jwtVerify } from "jose";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -29,7 +29,7 @@ for (const back of backends) {
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
-    it("answers exactly the contract's fields, five minutes long, and leaves the chain still", async () => {
+    it("returns exactly the contract's fields, valid for five minutes, and writes no audit row", async () => {
       const e = await embed(r);
       const before = await e.workspace.actions();
       const { status, body } = await e.mint();
@@ -56,7 +56,7 @@ for (const back of backends) {
       expect(await e.workspace.actions()).toEqual(before);
     });
 
-    it("grants keys:read unless told, and an origin in its one spelling", async () => {
+    it("grants keys:read by default, and normalises the origin", async () => {
       const e = await embed(r);
       const { body } = await e.mint({
         scopes: undefined,
@@ -127,7 +127,7 @@ for (const back of backends) {
       }
     });
 
-    it("refuses a workspace without origins, and a test key that asks for live", async () => {
+    it("rejects a workspace without origins, and a test key that asks for live", async () => {
       const w = await r.workspace();
       const body = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
       expectRefusal(await w.call("sk_owner", "POST /v1/embed_tokens", body), 400, "invalid_request", "origins");
@@ -184,7 +184,7 @@ for (const back of backends) {
       ["that is only dots", () => "eyJ.."],
     ];
     for (const [why, make] of bad) {
-      it(`is refused ${why}`, async () => {
+      it(`is rejected ${why}`, async () => {
         const reply = await e.call("GET /v1/embed/session", undefined, { token: await make() });
         expectRefusal(reply, 401, "invalid_embed_token");
         expect(reply.headers.get("www-authenticate")).toBe('Bearer realm="keyrack", error="invalid_token"');
@@ -192,13 +192,13 @@ for (const back of backends) {
       });
     }
 
-    it("is accepted as minted, and five seconds early", async () => {
+    it("is accepted as minted, and up to five seconds early", async () => {
       expect((await e.call("GET /v1/embed/session")).status).toBe(200);
       const early = await forge(r, e, { claims: { nbf: now() + 5 } });
       expect((await e.call("GET /v1/embed/session", undefined, { token: early })).status).toBe(200);
     });
 
-    it("is no credential on the vendor plane", async () => {
+    it("is not accepted on the vendor plane", async () => {
       expectRefusal(await e.call("GET /v1/keys"), 403, "forbidden");
       expectRefusal(await e.call("GET /v1/keys", undefined, { origin: null }), 403, "forbidden");
     });
@@ -212,7 +212,7 @@ for (const back of backends) {
       ["another port", "https://app.example.com:8443"],
     ];
     for (const [why, origin] of origins) {
-      it(`is refused from ${why}`, async () => {
+      it(`is rejected from ${why}`, async () => {
         const { body } = await e.mint({ origins: [ORIGIN] });
         const reply = await e.call("GET /v1/embed/session", undefined, { token: body.token, origin });
         expectRefusal(reply, 403, "origin_not_allowed");
@@ -221,7 +221,7 @@ for (const back of backends) {
       });
     }
 
-    it("ends with its time, to the second", async () => {
+    it("expires to the second", async () => {
       const e = await embed(r);
       const { exp } = claimsOf(e.minted.token) as { exp: number };
       r.clock.set(exp * 1000 - 1);
@@ -230,7 +230,7 @@ for (const back of backends) {
       expectRefusal(await e.call("GET /v1/embed/session"), 401, "invalid_embed_token");
     });
 
-    it("ends when the tenant's tokens are revoked, the tenant or the project is deleted, or the origin removed", async () => {
+    it("stops working when the tenant's tokens are revoked, the tenant or project is deleted, or the origin is removed", async () => {
       const enders: [string, unknown, number][] = [
         [`POST /v1/tenants/TENANT/embed_tokens/revoke`, {}, 401],
         [`DELETE /v1/tenants/TENANT`, undefined, 401],
@@ -248,7 +248,7 @@ for (const back of backends) {
       }
     });
 
-    it("stays good through a rotation and dies with a compromised key at once", async () => {
+    it("survives a rotation of the signing key and stops at once with a compromised one", async () => {
       const e = await embed(r);
       const ctx = { services: r.app.services, actor: SYSTEM };
       r.clock.advance(PUBLISH_MS); // the standby has been published long enough to sign at once
@@ -264,7 +264,7 @@ for (const back of backends) {
       expect((await e.call("GET /v1/embed/session", undefined, { token: last.token })).status).toBe(200);
     });
 
-    it("is refused when a retired key signed it after its retirement", async () => {
+    it("is rejected when signed by a retired key after its retirement", async () => {
       const e = await embed(r);
       r.clock.advance(PUBLISH_MS);
       const { body: old } = await e.mint();

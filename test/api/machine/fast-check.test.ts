@@ -1,4 +1,4 @@
-// The look by hand admits nothing that the schema would refuse, and makes of it what the schema would make.
+// The fast parser accepts nothing that the schema would reject, and returns what the schema returns.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MemoryCounter } from "../../../src/ratelimit/memory/counter.ts";
@@ -10,7 +10,7 @@ const ID = "01890a5d-ac96-774b-bcce-b302099a8057";
 const rule = { id: "per-minute", limit: 3, window_ms: 60_000, algorithm: "sliding", scope: "key" };
 const body = { project_id: ID, env: "live", key_id: ID, tenant_id: ID, limits: [rule], cost: 1 };
 
-/** Right values, values at and past each bound, and values of another kind. */
+/** Valid values, values at and past each bound, and values of other types. */
 const texts = ["", "x", ID, ID.toUpperCase(), `${ID} `, "00000000-0000-0000-0000-000000000000", "live", "test", "prod"];
 const names = ["a", "-a", "a b", "a\u0000", "a".repeat(64), "a".repeat(65), "sliding", "fixed", "key", "tenant"];
 const numbers = [
@@ -43,11 +43,11 @@ const rules = fc
   .map((all) => all.map((one, i) => ({ ...one, ...(i > 0 && one.id === rule.id && i !== 3 && { id: `rule-${i}` }) })));
 const asked = fc
   .tuple(fields(body), rules, fc.boolean())
-  // Through JSON: what reaches the program has been text.
+  // Through JSON: every body arrives as text.
   .map(([one, limits, several]) => JSON.parse(JSON.stringify(several ? { ...one, limits } : one)) as unknown);
 
-describe("a check's body looked at by hand", () => {
-  it("is what the schema makes of it, or is left to the schema", () => {
+describe("the fast parser of a check's body", () => {
+  it("returns what the schema returns, or leaves the body to it", () => {
     const schema = ratelimitCheck.body;
     let admitted = 0;
     fc.assert(
@@ -62,7 +62,7 @@ describe("a check's body looked at by hand", () => {
     expect(admitted).toBeGreaterThan(500);
   });
 
-  it("spares the schema what callers send", () => {
+  it("handles the bodies that callers usually send", () => {
     expect(fastParseCheck(body)).toEqual(body);
     const { key_id: _key, tenant_id: _tenant, cost: _cost, ...short } = body;
     expect(fastParseCheck(short)).toEqual({ ...short, key_id: null, tenant_id: null, cost: 1 });
@@ -81,8 +81,8 @@ describe("a check's body looked at by hand", () => {
   });
 });
 
-describe("a check's answer written by hand", () => {
-  it("is what JSON.stringify writes, for any rules and however they stand", () => {
+describe("the fast writer of a check's response", () => {
+  it("writes what JSON.stringify writes, for any rules and counts", () => {
     const id = fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,63}$/, { size: "max" });
     const limit = fc.record({
       id,

@@ -1,4 +1,4 @@
-// What the machine plane does when a store is away: limits go on, idempotency refuses, nobody executes twice.
+// The machine plane while a store is unavailable: limits continue, idempotency refuses, no handler runs twice.
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { StartRefused } from "../../../src/server/start-refused.ts";
@@ -12,7 +12,7 @@ const claimOf = (w: Workspace, name: string): Promise<Reply> =>
   w.call("sk_owner", "POST /v1/idempotency/claim", { scope_hash: hash(name), fingerprint: hash("f"), env: "live" });
 
 describe("idempotency in Redis", () => {
-  it("answers 503 while Redis is away and remembers every claim when it is back", async () => {
+  it("responds 503 while Redis is down and has every claim when it is back", async () => {
     const redis = await startDurableRedis();
     const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
     try {
@@ -34,7 +34,7 @@ describe("idempotency in Redis", () => {
     }
   });
 
-  it("never gives a second execute to claims that race with a killed Redis", async () => {
+  it("never grants a second execute to claims that race with a killed Redis", async () => {
     const redis = await startDurableRedis();
     const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
     try {
@@ -98,7 +98,7 @@ describe("idempotency in Redis", () => {
     expect((refused as StartRefused).message).toContain("KEYRACK_REDIS_URL");
   });
 
-  it("starts while Redis is away, refuses claims, and takes it up when it comes", async () => {
+  it("starts while Redis is down, refuses claims, and accepts them once it is up", async () => {
     const redis = await startDurableRedis();
     await redis.kill();
     const r = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
@@ -116,7 +116,7 @@ describe("idempotency in Redis", () => {
 });
 
 describe.runIf(postgresUrl)("idempotency when PostgreSQL drops its connections", () => {
-  it("never gives a second execute, and recovers by itself", async () => {
+  it("never grants a second execute, and recovers without a restart", async () => {
     await using r = await testInstance("postgres");
     const w = await r.workspace();
     const executes = new Map<string, number>();

@@ -1,4 +1,4 @@
-// The four idempotency calls over HTTP: every verdict of the decision table, on every store.
+// The four idempotency calls over HTTP: every verdict, on every store.
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
@@ -41,7 +41,7 @@ for (const store of claimStores) {
       return { scope, lock: { scope_hash, env, lock_token: claimed.lock_token as string } };
     };
 
-    it("gives a first claim to execute, with a token and nothing to replay", async () => {
+    it("grants the first claim, with a token and nothing to replay", async () => {
       const answer = await verdict("claim", fresh());
       expect(answer).toEqual({
         object: "idempotency_claim",
@@ -55,7 +55,7 @@ for (const store of claimStores) {
       });
     });
 
-    it("tells a second claimant how long the lock still lasts", async () => {
+    it("returns the remaining lock time to a second claimant", async () => {
       const { scope } = await held();
       r.clock.advance(10_000);
       const answer = await verdict("claim", scope);
@@ -65,7 +65,7 @@ for (const store of claimStores) {
       expect((await verdict("claim", scope)).retry_after_ms).toBe(100);
     });
 
-    it("calls another fingerprint a mismatch at every stage until the ttl ends", async () => {
+    it("reports another fingerprint as a mismatch at every stage until the ttl ends", async () => {
       const { scope, lock } = await held();
       const other = { ...scope, fingerprint: hex() };
       expect((await verdict("claim", other)).state).toBe("mismatch");
@@ -122,7 +122,7 @@ for (const store of claimStores) {
       });
     }
 
-    it("lets a lapsed lock be taken over once, and fences the first holder out", async () => {
+    it("lets an expired lock be taken over once, and fences out the first holder", async () => {
       const { scope, lock } = await held();
       r.clock.advance(30_000);
       const second = await verdict("claim", scope);
@@ -143,7 +143,7 @@ for (const store of claimStores) {
       expect((await verdict("claim", scope)).response).toMatchObject({ status: 200, body: "YQ==" });
     });
 
-    it("accepts a completion after the lock lapsed when nobody took it over", async () => {
+    it("accepts a completion after the lock expired if it was not taken over", async () => {
       const { scope, lock } = await held();
       r.clock.advance(45_000);
       expect((await verdict("complete", { ...lock, status: 204 })).outcome).toBe("ok");
@@ -160,7 +160,7 @@ for (const store of claimStores) {
       expect((await verdict("claim", scope)).response).toMatchObject({ status: 200, body: "YQ==" });
     });
 
-    it("answers completed to heartbeat and release of whoever completed, and changes nothing", async () => {
+    it("responds completed to heartbeat and release after completion, and changes nothing", async () => {
       const { scope, lock } = await held();
       await verdict("complete", { ...lock, status: 200 });
       expect(await verdict("heartbeat", lock)).toEqual({ object: "idempotency_record", outcome: "completed" });
@@ -168,7 +168,7 @@ for (const store of claimStores) {
       expect((await verdict("claim", scope)).state).toBe("replay");
     });
 
-    it("frees a released scope for the next claim, without calling it stolen", async () => {
+    it("frees a released scope for the next claim, without reporting it as stolen", async () => {
       const { scope, lock } = await held();
       expect((await verdict("release", lock)).outcome).toBe("ok");
       expect((await verdict("release", lock)).outcome).toBe("not_found");
@@ -195,7 +195,7 @@ for (const store of claimStores) {
       expect((await verdict("claim", scope)).state).toBe("in_progress");
     });
 
-    it("forgets a record at its ttl, counted from the claim and again from complete", async () => {
+    it("expires a record at its ttl, counted from the claim and again from complete", async () => {
       const { scope, lock } = await held({ ...fresh(), ttl_ms: 60_000 } as ReturnType<typeof fresh>);
       r.clock.advance(25_000);
       await verdict("complete", { ...lock, status: 200, body: "YQ==" });
@@ -218,7 +218,7 @@ for (const store of claimStores) {
       expect((await verdict("claim", scope)).state).toBe("execute");
     });
 
-    it("answers not_found where there is no record", async () => {
+    it("responds not_found where there is no record", async () => {
       const lock = { scope_hash: hex(), env: "live", lock_token: "nobody-has-this" };
       for (const verb of ["heartbeat", "release"]) expect((await verdict(verb, lock)).outcome).toBe("not_found");
       expect(await verdict("complete", { ...lock, status: 200, body: "YQ==" })).toMatchObject({
@@ -227,7 +227,7 @@ for (const store of claimStores) {
       });
     });
 
-    it("keeps environments and workspaces apart", async () => {
+    it("isolates environments and workspaces", async () => {
       const { scope } = await held();
       expect((await verdict("claim", { ...scope, env: "test" })).state).toBe("execute");
       const other = await r.workspace();

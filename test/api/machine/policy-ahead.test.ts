@@ -1,4 +1,4 @@
-// A snapshot in pages: whoever is sent a page finds the next one made; who is told nothing new, costs nothing ahead.
+// A paged snapshot: the next page is prefetched for a client that receives one, and for no other.
 import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
@@ -7,7 +7,7 @@ const KEYS = 5;
 
 for (const back of backends) {
   describe(`a snapshot in pages on ${back}`, () => {
-    it("has its next page ready for whoever was sent the one before, and for nobody else", async () => {
+    it("prefetches the next page for a client that received one, and for no other", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
       const made: string[] = [];
@@ -24,7 +24,7 @@ for (const back of backends) {
       const first = await ask("snapshot?max_keys=2");
       const ids = ({ body }: typeof first) => (body.keys as { key_id: string }[]).map(({ key_id }) => key_id);
       expect(ids(first)).toEqual(made.slice(0, 2));
-      await expect.poll(() => pages.bytes).toBeGreaterThan(bytes); // the page that was asked for was there already
+      await expect.poll(() => pages.bytes).toBeGreaterThan(bytes); // the requested page was cached already
       const { hits } = pages.reads;
       const second = await ask(`snapshot?max_keys=2&cursor=${first.body.next_cursor as string}`);
       expect([ids(second), pages.reads.hits]).toEqual([made.slice(2, 4), hits + 1]);

@@ -1,4 +1,4 @@
-// Waiting on the policy feed: polls that stay open, nodes that acknowledge, and revocations that wait for them.
+// Long polls of the policy feed, acknowledging nodes, and revocations that wait for them.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -22,7 +22,7 @@ for (const back of backends) {
         while (r.app.services.feed.waiting !== n) await new Promise((resolve) => setImmediate(resolve));
       };
 
-      it("is answered when the version moves, with what moved", async () => {
+      it("responds when the version changes, with the changes", async () => {
         const key = await w.mint();
         const at = await version();
         const poll = delta(at, "&wait_ms=25000");
@@ -33,20 +33,20 @@ for (const back of backends) {
         expect(r.app.services.feed.waiting).toBe(0);
       });
 
-      it("is one of a fleet that reads the head once and gets the same bytes, each with its own request id", async () => {
+      it("shares one read of the head and the same bytes with a fleet, each with its own request id", async () => {
         const at = await version();
         const polls = Array.from({ length: 20 }, () => delta(at, "&wait_ms=25000"));
         await waits(20);
         const { misses } = r.app.services.feed.reads;
         await w.mint({ scopes: ["größe:lesen"] });
         const answers = await Promise.all(polls);
-        expect(r.app.services.feed.reads.misses - misses).toBeLessThanOrEqual(2); // not once a poll
+        expect(r.app.services.feed.reads.misses - misses).toBeLessThanOrEqual(2); // not once per poll
         expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
         expect(answers[0]?.body.changes[0].scopes).toEqual(["größe:lesen"]);
         expect(new Set(answers.map(({ headers }) => headers.get("request-id"))).size).toBe(20);
       });
 
-      it("is answered at once when there is something newer, and with 304 when the time is up", async () => {
+      it("responds at once if there is something newer, and with 304 after its wait", async () => {
         await w.mint();
         const at = await version();
         expect((await delta(at - 1, "&wait_ms=25000")).status).toBe(200);
@@ -54,7 +54,7 @@ for (const back of backends) {
         expect(r.app.services.feed.waiting).toBe(0);
       });
 
-      it("does not wait when it says that its node leaves", async () => {
+      it("does not wait when its node says that it is leaving", async () => {
         using subscribe = vi.spyOn(r.app.services.feed, "subscribe");
         const at = await version();
         expect((await delta(at, "&wait_ms=1000&node=n&leaving=true")).status).toBe(304);
@@ -72,7 +72,7 @@ for (const back of backends) {
         expect((await poll).status).toBe(304);
       });
 
-      it("frees its place when the caller goes away", async () => {
+      it("is released when the client disconnects", async () => {
         const leaving = new AbortController();
         const url = `${r.url}/v1/policy/delta?project_id=${w.project_id}&since=${await version()}&wait_ms=25000`;
         const poll = fetch(url, { headers: { authorization: `Bearer ${w.keys.sk_owner}` }, signal: leaving.signal });
@@ -85,7 +85,7 @@ for (const back of backends) {
     });
 
     describe("nodes", () => {
-      it("are registered by their polls, and a poll that says nothing new writes nothing", async () => {
+      it("are registered by their polls, and an unchanged report writes nothing", async () => {
         await w.mint();
         const at = await version();
         await delta(at, "&node=n1");
@@ -103,7 +103,7 @@ for (const back of backends) {
         expect(await w.actions()).toEqual(["api_key.created", "api_key.created"]);
       });
 
-      it("have a row for each environment scope, and none without a name or ahead of the server", async () => {
+      it("have a row per environment scope, and none without a name or with a version ahead of the server", async () => {
         const at = await version();
         await delta(at);
         await delta(at + 5, "&node=ahead");
@@ -118,13 +118,13 @@ for (const back of backends) {
         ]);
       });
 
-      it("are known from their first snapshot, as having acknowledged nothing", async () => {
+      it("are registered by their first snapshot, with nothing acknowledged", async () => {
         await w.mint();
         await snapshot("&node=n1");
         expect(await nodes()).toEqual([expect.objectContaining({ node_id: "n1", version: 0 })]);
       });
 
-      it("leave when they say so, and are forgotten after a day of silence", async () => {
+      it("are removed when they leave, or after a day of silence", async () => {
         const at = await version();
         await delta(at, "&node=a");
         await delta(at, "&node=b");
@@ -138,7 +138,7 @@ for (const back of backends) {
         expect(await nodes()).toEqual([]);
       });
 
-      it("are at most a thousand a project: forged names only push out the least recently seen", async () => {
+      it("are at most a thousand per project: forged names evict the least recently seen", async () => {
         const at = await version();
         const head = { ...(await r.app.services.feed.head(w.id, w.project_id)) };
         for (let i = 0; i < 1_005; i++) {
@@ -153,7 +153,7 @@ for (const back of backends) {
     });
 
     describe("revoke?wait=true", () => {
-      it("answers at once when nobody holds policy", async () => {
+      it("responds at once when no node holds policy", async () => {
         const key = await w.mint();
         const { body } = await revoke(key.id, "?wait=true");
         expect(body.propagation).toEqual({
@@ -166,7 +166,7 @@ for (const back of backends) {
         });
       });
 
-      it("answers when the last live node of that environment has acknowledged", async () => {
+      it("responds when the last live node of that environment has acknowledged", async () => {
         const key = await w.mint();
         const at = await version();
         await delta(at, "&node=all");
@@ -187,7 +187,7 @@ for (const back of backends) {
         ]);
       });
 
-      it("does not wait for nodes that are not live, and reports on a key that was revoked before", async () => {
+      it("does not wait for nodes that are not live, and reports on a key revoked earlier", async () => {
         const key = await w.mint();
         await delta(await version(), "&node=gone");
         await nodes();
@@ -202,8 +202,8 @@ for (const back of backends) {
     });
   });
 
-  describe(`an impatient service on ${back}`, () => {
-    it("says complete: false when a live node stays silent", async () => {
+  describe(`a short wait on ${back}`, () => {
+    it("reports complete: false when a live node does not acknowledge", async () => {
       await using r = await testInstance(back, { flags: { revoke_wait_ms: "50" } });
       const w = await r.workspace();
       const key = await w.mint();
@@ -214,7 +214,7 @@ for (const back of backends) {
       expect(body.revoked_at).not.toBeNull();
     });
 
-    it("answers a waiting poll when it stops, and lets nobody wait any more", async () => {
+    it("responds to waiting polls when it stops, and accepts no new ones", async () => {
       const r = await testInstance(back);
       const w = await r.workspace();
       const poll = w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=1&wait_ms=25000`);

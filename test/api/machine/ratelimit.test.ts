@@ -1,4 +1,4 @@
-// Rate-limit checks and leases over HTTP, on both stores; the limiter's own arithmetic has suites of its own.
+// Rate-limit checks and leases over HTTP, on both stores. The limiter's arithmetic has its own suites.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { flushCounters } from "../../../src/domain/limits/ratelimit.ts";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -81,11 +81,11 @@ for (const store of ["memory", "redis"] as const) {
       expect(body).toMatchObject({ allowed: false, policies: [{ remaining: 9 }, { remaining: 0 }] });
     });
 
-    it("never helps to wait when the cost is over the limit", async () => {
+    it("reports no retry time when the cost exceeds the limit", async () => {
       expect((await check({ cost: 4 })).body).toMatchObject({ allowed: false, retry_after_seconds: null });
     });
 
-    it("counts missing ids together", async () => {
+    it("shares one counter among requests without an id", async () => {
       for (let i = 0; i < 3; i++) expect((await check({ key_id: null })).body.allowed).toBe(true);
       const { key_id: _, ...without } = asked();
       expect((await w.call("sk_owner", "POST /v1/ratelimit/check", without)).body.allowed).toBe(false);
@@ -105,7 +105,7 @@ for (const store of ["memory", "redis"] as const) {
       expect((await check({ env: "test" }, "sk_test")).status).toBe(200);
     });
 
-    it("leases what all rules still allow, and takes back what was not spent", async () => {
+    it("leases what all rules still allow, and takes back unspent units", async () => {
       const lease = (want: number) => w.call("sk_owner", "POST /v1/ratelimit/lease", asked({ want }));
       const first = await lease(2);
       expect(first.status).toBe(200);
@@ -135,7 +135,7 @@ for (const store of ["memory", "redis"] as const) {
       });
     }
 
-    it("says in its probes whether Redis is configured and ready", async () => {
+    it("reports in its probes whether Redis is configured and ready", async () => {
       const want = { configured: store === "redis", ready: store === "redis", error: null };
       expect((await r.call(null, "GET /healthz")).body.redis).toEqual(want);
       expect((await r.call(null, "GET /readyz")).body).toMatchObject({ status: "ok", redis: want });
@@ -144,7 +144,7 @@ for (const store of ["memory", "redis"] as const) {
 }
 
 describe("ratelimit when Redis goes away", () => {
-  it("answers from memory with store memory, says so in its probes, and comes back by itself", async () => {
+  it("responds from memory, reports it in its probes, and returns to Redis by itself", async () => {
     const redis = await startRedis();
     if (!redis) return;
     const r = await testInstance("sqlite", { flags: { redis_url: redis.url } });
@@ -170,7 +170,7 @@ describe("ratelimit when Redis goes away", () => {
     }
   });
 
-  it("answers 503 instead when told to", async () => {
+  it("responds 503 instead where configured", async () => {
     const redis = await startRedis();
     if (!redis) return;
     const r = await testInstance("sqlite", { flags: { redis_url: redis.url, ratelimit_on_redis_failure: "error" } });
@@ -190,7 +190,7 @@ describe("ratelimit when Redis goes away", () => {
 
 for (const back of backends) {
   describe(`counters over a restart on ${back}`, () => {
-    it("keeps windows of a minute and more, and only those, over a clean stop", async () => {
+    it("keeps only windows of a minute or more over a clean stop", async () => {
       await using r = await testInstance(back);
       const w = await r.workspace();
       const limits = [rule({ id: "day", window_ms: 86_400_000 }), rule({ id: "second", window_ms: 1_000 })];
@@ -203,7 +203,7 @@ for (const back of backends) {
       expect(body.policies).toMatchObject([{ remaining: 1 }, { remaining: 3 }]);
     });
 
-    it("flushes at most 5 000 counters a pass and goes on where it stopped", async () => {
+    it("flushes at most 5,000 counters per pass and resumes where it stopped", async () => {
       await using r = await testInstance(back);
       const { memory } = r.app.services.counters;
       const limits = [{ id: "hour", limit: 5, window_ms: 3_600_000, algorithm: "fixed", scope: "key" }] as const;

@@ -1,4 +1,4 @@
-// The throttles of the person plane (decisions 72, 73), on a clock that only the test moves.
+// The throttles of the person plane, on a clock that only the test moves.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
@@ -19,7 +19,7 @@ import {
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-/** The test stands behind a trusted proxy, so it can come from any network. */
+/** The test acts as a trusted proxy, so it can claim any network. */
 const at = (network: number): Record<string, string> => ({
   "x-forwarded-for": `10.${network >> 8}.${network & 255}.7`,
 });
@@ -32,7 +32,7 @@ for (const back of backends) {
     beforeAll(async () => {
       r = await open();
     });
-    // Windows are aligned: begin at the start of one, so that no test straddles two, and with none of the test before.
+    // Windows are aligned: begin at the start of a fresh one, so that no test straddles two.
     beforeEach(() => r.clock.set((Math.floor(r.clock.now() / HOUR) + 2) * HOUR));
     afterAll(() => r[Symbol.asyncDispose]());
     const tryLogin = (email: string, network: number, password = "wrong", on = r): Promise<Reply> =>
@@ -41,7 +41,7 @@ for (const back of backends) {
       for (let n = 0; n < times; n++) expect((await tryLogin(email, network(n))).status).toBe(401);
     };
 
-    it("ten failures an address and network, known or unknown alike, then 429 until the window ends", async () => {
+    it("allows ten failures per address and network, known or unknown alike, then 429 until the window ends", async () => {
       const known = await account(r);
       const answers: Reply[] = [];
       for (const email of [known, freshEmail()]) {
@@ -57,25 +57,25 @@ for (const back of backends) {
         expect(first.headers.get(name)).toBe(second.headers.get(name));
       expect(first.headers.get("retry-after")).toBe("900");
       expect(first.headers.get("ratelimit-policy")).toBe('"login";q=10;w=900');
-      // Even the right password has to wait, and other networks are not held up.
+      // Even the right password has to wait; other networks are not affected.
       expectRefusal(await tryLogin(known, 1, PASSWORD), 429, "rate_limited");
       expect((await tryLogin(known, 3, PASSWORD)).status).toBe(201);
       r.clock.advance(15 * MINUTE);
       expect((await tryLogin(known, 1, PASSWORD)).status).toBe(201);
     });
 
-    it("only failures count", async () => {
+    it("counts only failures", async () => {
       const email = await account(r);
       for (let n = 0; n < 30; n++) expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
     });
 
-    it("a burst cannot slip through while the first tries are still being checked", async () => {
+    it("counts a burst before its passwords are checked", async () => {
       const email = await account(r);
       const replies = await Promise.all(Array.from({ length: 30 }, () => tryLogin(email, 1)));
       expect(replies.filter(({ status }) => status === 401).length).toBeLessThanOrEqual(10);
     });
 
-    it("twenty failures an address, then one try in thirty seconds; a network it has logged in from is exempt", async () => {
+    it("allows twenty failures per address, then one try per thirty seconds; networks of earlier log-ins are exempt", async () => {
       const email = await account(r);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       await failTimes(20, email, (n) => 10 + n);
@@ -91,14 +91,14 @@ for (const back of backends) {
       expectRefusal(await tryLogin(email, 1, PASSWORD), 429, "rate_limited");
     });
 
-    it("a hundred failures a network", async () => {
+    it("allows a hundred failures per network", async () => {
       const email = await account(r);
       for (let n = 0; n < 100; n++) expect((await tryLogin(freshEmail(), 7)).status).toBe(401);
       expectRefusal(await tryLogin(email, 7, PASSWORD), 429, "rate_limited");
       expect((await tryLogin(email, 8, PASSWORD)).status).toBe(201);
     });
 
-    it("a hundred failures in a row disable log-in until a reset, except where the person has logged in from", async () => {
+    it("disables log-in after a hundred consecutive failures until a reset, except from networks of earlier log-ins", async () => {
       const email = await account(r);
       expect((await tryLogin(email, 1, PASSWORD)).status).toBe(201);
       for (let n = 0; n < 100; n++) {
@@ -118,7 +118,7 @@ for (const back of backends) {
       expect((await tryLogin(email, 300, password)).status).toBe(201);
     });
 
-    it("an address without an account is disabled after a hundred failures just the same", async () => {
+    it("disables an address without an account in the same way", async () => {
       const email = freshEmail();
       for (let n = 0; n < 100; n++) {
         if (n % 20 === 0) r.clock.advance(15 * MINUTE);
@@ -130,7 +130,7 @@ for (const back of backends) {
       expect(refused.body.error.message).toContain("Reset the password");
     });
 
-    it("wrong current passwords count with the log-ins", async () => {
+    it("counts wrong current passwords like log-ins", async () => {
       const p = await person(r);
       const want = { current_password: "wrong", password: "whatever it may be" };
       const change = () => r.call(p.session, "POST /v1/auth/me/password", want, { headers: at(1) });
@@ -139,7 +139,7 @@ for (const back of backends) {
       expectRefusal(await tryLogin(p.email, 1, PASSWORD), 429, "rate_limited");
     });
 
-    it("sixty sign-ups an hour a network, refused before the body is read", async () => {
+    it("allows sixty sign-ups per hour and network, rejected before the body is read", async () => {
       const signUp = (network: number, body: unknown = {}) =>
         r.call(null, "POST /v1/auth/users", body, { headers: at(network) });
       for (let n = 0; n < 60; n++) expect((await signUp(1)).status).toBe(400);
@@ -149,7 +149,7 @@ for (const back of backends) {
       expect((await signUp(1)).status).toBe(400);
     });
 
-    it("three sign-up mails an hour an address, then 202 and nothing queued", async () => {
+    it("sends three sign-up mails per hour and address, then responds 202 and queues nothing", async () => {
       const email = freshEmail();
       for (let n = 0; n < 5; n++) {
         const reply = await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD });
@@ -158,7 +158,7 @@ for (const back of backends) {
       expect(await receivedMail(r, email)).toHaveLength(3);
     });
 
-    it("three reset mails an hour an address and sixty requests an hour a network", async () => {
+    it("sends three reset mails per hour and address, and allows sixty requests per hour and network", async () => {
       const email = await account(r);
       const ask = (network: number) =>
         r.call(null, "POST /v1/auth/password_resets", { email }, { headers: at(network) });
@@ -171,14 +171,14 @@ for (const back of backends) {
       expect(await receivedMail(r, email)).toHaveLength(1 + 4);
     });
 
-    it("five verification mails an hour a person, then 202 and nothing queued", async () => {
+    it("sends five verification mails per hour and person, then responds 202 and queues nothing", async () => {
       const p = await person(r, { verified: false });
       for (let n = 0; n < 8; n++)
         expect((await r.call(p.session, "POST /v1/auth/email_verifications", {})).status).toBe(202);
       expect(await receivedMail(r, p.email)).toHaveLength(1 + 5);
     });
 
-    it("no address and no network stands in the tables of log-ins", async () => {
+    it("stores no address and no network in the log-in tables", async () => {
       await using own = await open();
       const email = freshEmail("planted");
       await tryLogin(email, 77, "wrong", own);
@@ -191,7 +191,7 @@ for (const back of backends) {
     });
   });
 
-  it(`with the switch off nothing is throttled on ${back}`, async () => {
+  it(`throttles nothing on ${back} when switched off`, async () => {
     await using r = await testInstance(back, { flags: { throttle: "off" } });
     const email = await account(r);
     for (let n = 0; n < 110; n++)

@@ -1,5 +1,5 @@
-// What a person does that others may want to know of leaves a line in the log, with who, whence and the request's id,
-// and sends nobody a message (decision 198).
+// Sensitive actions of people are logged with actor, network and request id, and send no mail: an attacker could use such
+// mail to flood an inbox.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { receivedMail, logIn, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
@@ -22,8 +22,8 @@ for (const back of backends) {
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
-    /** The notices that `work` leaves, and how many messages it sends. */
-    async function told(work: () => Promise<Reply>) {
+    /** The notices that `work` logs, and how many messages it sends. */
+    async function noticesOf(work: () => Promise<Reply>) {
       const [from, mailed] = [r.logs.length, (await receivedMail(r)).length];
       const reply = await work();
       const messages = (await receivedMail(r)).length - mailed;
@@ -32,24 +32,24 @@ for (const back of backends) {
     }
     const whence = ({ headers }: Reply) => ({ network: "127.0.0.0/24", request_id: headers.get("request-id") });
 
-    it("making a member an owner is logged once, and mailed to nobody", async () => {
+    it("logs a promotion to owner once, and mails no one", async () => {
       const p = await memberOf(r, t, "member");
       const grant = () => r.call(t.owner.session, `PATCH /v1/members/${p.id}`, { role: "owner" });
-      const { reply, notices, messages } = await told(grant);
+      const { reply, notices, messages } = await noticesOf(grant);
       const line = { event: "owner role granted", workspace_id: t.id, user_id: p.id, ...whence(reply) };
       expect(notices).toMatchObject([line]);
       expect(messages).toBe(0);
-      expect(await told(grant)).toMatchObject({ reply: { status: 200 }, notices: [], messages: 0 });
+      expect(await noticesOf(grant)).toMatchObject({ reply: { status: 200 }, notices: [], messages: 0 });
     });
 
-    it("an invitation to own is logged when it is sent and when it is accepted; only the invitation is mailed", async () => {
+    it("logs an owner invitation when sent and when accepted; only the invitation is mailed", async () => {
       const p = await person(r);
       const want = { email: p.email, role: "owner" };
-      const sent = await told(() => r.call(t.owner.session, "POST /v1/invites", want));
+      const sent = await noticesOf(() => r.call(t.owner.session, "POST /v1/invites", want));
       expect(sent.notices).toMatchObject([{ event: "owner role offered", ...whence(sent.reply) }]);
       expect(sent.messages).toBe(1);
       const { token } = sent.reply.body;
-      const accepted = await told(() => r.call(p.session, "POST /v1/auth/invites/accept", { token }));
+      const accepted = await noticesOf(() => r.call(p.session, "POST /v1/auth/invites/accept", { token }));
       const line = { event: "owner role granted", workspace_id: t.id, user_id: p.id, ...whence(accepted.reply) };
       expect(accepted.notices).toMatchObject([line]);
       expect(accepted.messages).toBe(0);
@@ -57,8 +57,8 @@ for (const back of backends) {
       expect(JSON.stringify([sent.notices, accepted.notices])).not.toContain(secret);
     });
 
-    it("a secret key that a person mints is logged by its prefix, and mailed to nobody", async () => {
-      const { reply, notices, messages } = await told(() =>
+    it("logs a secret key that a person mints by its prefix, and mails no one", async () => {
+      const { reply, notices, messages } = await noticesOf(() =>
         r.call(t.owner.session, "POST /v1/secret_keys", { env: "live" }),
       );
       const { id: secret_key_id, display_prefix, key } = reply.body;
@@ -68,9 +68,9 @@ for (const back of backends) {
       expect(JSON.stringify(notices)).not.toContain(key.slice(display_prefix.length));
     });
 
-    it("a session that is ended is logged by its prefix, and mailed to nobody", async () => {
+    it("logs an ended session by its prefix, and mails no one", async () => {
       const other = await logIn(r, t.owner.email);
-      const { reply, notices, messages } = await told(() =>
+      const { reply, notices, messages } = await noticesOf(() =>
         r.call(t.owner.session, `DELETE /v1/auth/sessions/${other.session_id}`),
       );
       const session = other.session.slice(0, "krses_".length + 6);
@@ -79,20 +79,20 @@ for (const back of backends) {
       expect(JSON.stringify(notices)).not.toContain(other.session.slice(session.length));
     });
 
-    it("what is refused, a lesser role, and a key minted by a program leave none", async () => {
+    it("logs no notice for refusals, lesser roles, and keys minted by a program", async () => {
       const p = await memberOf(r, t, "member");
       for (const work of [
         () => r.call(p.session, `PATCH /v1/members/${p.id}`, { role: "owner" }),
         () => r.call(p.session, "POST /v1/secret_keys", { env: "live" }),
       ]) {
-        const { reply, ...left } = await told(work);
+        const { reply, ...left } = await noticesOf(work);
         expectRefusal(reply, 403, "forbidden");
         expect(left).toEqual({ notices: [], messages: 0 });
       }
-      const unknown = await told(() => r.call(p.session, `DELETE /v1/auth/sessions/${t.owner.session_id}`));
+      const unknown = await noticesOf(() => r.call(p.session, `DELETE /v1/auth/sessions/${t.owner.session_id}`));
       expectRefusal(unknown.reply, 404, "not_found");
-      const lesser = await told(() => r.call(t.owner.session, `PATCH /v1/members/${p.id}`, { role: "admin" }));
-      const program = await told(() => r.call(t.key, "POST /v1/secret_keys", { env: "live" }));
+      const lesser = await noticesOf(() => r.call(t.owner.session, `PATCH /v1/members/${p.id}`, { role: "admin" }));
+      const program = await noticesOf(() => r.call(t.key, "POST /v1/secret_keys", { env: "live" }));
       expect([lesser.reply.status, program.reply.status]).toEqual([200, 201]);
       for (const { notices, messages } of [unknown, lesser, program]) expect([notices, messages]).toEqual([[], 0]);
     });

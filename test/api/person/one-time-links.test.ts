@@ -1,4 +1,4 @@
-// The links in people's mailboxes: verification and reset. Each works once, for its time, for its purpose.
+// Verification and reset links: each works once, for a limited time, for its purpose.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
@@ -34,7 +34,7 @@ for (const back of backends) {
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;
     const askReset = (email: string): Promise<Reply> => r.call(null, "POST /v1/auth/password_resets", { email });
 
-    it("a verification link verifies once", async () => {
+    it("verifies an address once", async () => {
       const p = await person(r, { verified: false });
       const { token } = await lastMail(r, p.email);
       const since = await chainLength();
@@ -52,7 +52,7 @@ for (const back of backends) {
       expect(r.logs.join("")).toContain('"event":"token reuse"');
     });
 
-    it("a verification link is good for a day, and a new one ends the old", async () => {
+    it("keeps a verification link valid for a day, until a newer one is sent", async () => {
       const p = await person(r, { verified: false });
       const { token: first } = await lastMail(r, p.email);
       const asked = await r.call(p.session, "POST /v1/auth/email_verifications", {});
@@ -65,7 +65,7 @@ for (const back of backends) {
       expectRefusal(await r.call(null, VERIFY, { token: second }), 400, "invalid_token");
     });
 
-    it("a verified person asking for a link gets 202 and no mail, with no body at all", async () => {
+    it("responds 202 without mail to a verified person, also without a body", async () => {
       const p = await person(r);
       const mailed = (await receivedMail(r, p.email)).length;
       const reply = await r.call(p.session, "POST /v1/auth/email_verifications");
@@ -73,7 +73,7 @@ for (const back of backends) {
       expect(await receivedMail(r, p.email)).toHaveLength(mailed);
     });
 
-    it("asking for a reset answers the same for every address; only an account gets mail", async () => {
+    it("responds the same to a reset request for every address; only an account gets mail", async () => {
       const email = await account(r);
       const nobody = freshEmail();
       const before = (await receivedMail(r)).length;
@@ -88,7 +88,7 @@ for (const back of backends) {
       expect(await r.sql("select id from outbox where recipient = $1", [nobody])).toEqual([]);
     });
 
-    it("a reset sets the password, ends every session, logs nobody in, and mails a notice", async () => {
+    it("sets the password, ends every session, starts none, and mails a notice", async () => {
       const p = await person(r);
       await askReset(p.email);
       const { token } = await lastMail(r, p.email);
@@ -107,7 +107,7 @@ for (const back of backends) {
       await logIn(r, p.email, NEW);
     });
 
-    it("a reset link is good for half an hour, and a new one ends the old", async () => {
+    it("keeps a reset link valid for half an hour, until a newer one is sent", async () => {
       const email = await account(r);
       await askReset(email);
       const { token: first } = await lastMail(r, email);
@@ -119,7 +119,7 @@ for (const back of backends) {
       await logIn(r, email);
     });
 
-    it("a weak password does not use the link up", async () => {
+    it("does not consume the link for a weak password", async () => {
       const email = await account(r);
       await askReset(email);
       const { token } = await lastMail(r, email);
@@ -127,7 +127,7 @@ for (const back of backends) {
       expect((await r.call(null, RESET, { token, password: NEW })).status).toBe(200);
     });
 
-    it("changing the password cancels a reset that was on its way", async () => {
+    it("cancels a pending reset when the password is changed", async () => {
       const p = await person(r);
       await askReset(p.email);
       const { token } = await lastMail(r, p.email);
@@ -135,7 +135,7 @@ for (const back of backends) {
       expectRefusal(await r.call(null, RESET, { token, password: "mine now, surely" }), 400, "invalid_token");
     });
 
-    it("one link used many times at once sets one password", async () => {
+    it("sets one password when a link is used many times concurrently", async () => {
       const email = await account(r);
       await askReset(email);
       const { token } = await lastMail(r, email);
@@ -146,7 +146,7 @@ for (const back of backends) {
       await logIn(r, email, passwords[won]);
     });
 
-    it("no token works for another purpose, and made-up ones get the same answer", async () => {
+    it("accepts no token for another purpose, and responds the same to made-up ones", async () => {
       const p = await person(r, { verified: false });
       const { token: verification } = await lastMail(r, p.email);
       await askReset(p.email);

@@ -10,7 +10,7 @@ const PLANTED = "planted-password-that-must-not-stay";
 
 for (const back of backends) {
   describe(`secrets of people on ${back}`, () => {
-    it("leave no trace but their hashes", async () => {
+    it("are stored as hashes only", async () => {
       await using r = await testInstance(back, { flags: { mail_url: "smtp://127.0.0.1:1" } });
       const secrets: Record<string, string> = { password: PLANTED };
       // Nothing can be delivered, so every message stays sealed in the outbox: its token is read from there.
@@ -37,7 +37,7 @@ for (const back of backends) {
       for (const [n, token] of mailed.entries()) secrets[`mailed ${n}`] = token.split(".").at(-1) ?? token;
       const stored = await everythingStored(r);
       const logged = r.logs.join("");
-      expect(stored).toContain(p.id); // the search finds what is there
+      expect(stored).toContain(p.id); // the search works: it finds this
       expect(logged).toContain(p.id);
       for (const [name, secret] of Object.entries(secrets)) {
         expect(stored.includes(secret), `${name} in the database`).toBe(false);
@@ -45,7 +45,7 @@ for (const back of backends) {
       }
     });
 
-    it("no message of the log transport carries a token", async () => {
+    it("logs no token with the log transport", async () => {
       await using r = await testInstance(back, { flags: { mail_url: "log:" } });
       const email = freshEmail();
       await account(r, email, PLANTED, false);
@@ -56,7 +56,7 @@ for (const back of backends) {
       expect(lines[0]).toMatch(/token=krev_[A-Za-z0-9_-]{6}…/);
     });
 
-    it("no answer, not even an error, repeats a password or a token", async () => {
+    it("repeats no password or token in any response", async () => {
       await using r = await testInstance(back);
       const t = await team(r);
       const p = await person(r);
@@ -68,7 +68,7 @@ for (const back of backends) {
         await r.call(t.owner.session, "GET /v1/auth/sessions"),
         await r.call(t.owner.session, "GET /v1/invites"),
       ];
-      // A field's own name is told back: that is what details are for.
+      // A field's name is returned: that is what details are for.
       const texts = calls.map(({ text }) => text.replace(`"path":"${PLANTED}"`, ""));
       for (const text of texts)
         for (const secret of [PLANTED, token, t.owner.session]) expect(text).not.toContain(secret);

@@ -1,4 +1,4 @@
-// Sessions: logging in and out, expiry, the list, and the workspace one acts in.
+// Sessions: logging in and out, expiry, the list, and the active workspace.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
@@ -33,7 +33,7 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;
 
-    it("log-in answers the session with its token, the person and their workspaces", async () => {
+    it("returns the session with its token, the person and their workspaces", async () => {
       const t = await team(r);
       const since = await chainLength();
       const now = r.clock.now();
@@ -83,7 +83,7 @@ for (const back of backends) {
       ]);
     });
 
-    it("a wrong password and an unknown address get one answer, and leave no audit row and no mail", async () => {
+    it("responds the same to a wrong password and an unknown address, without audit row or mail", async () => {
       const email = await account(r);
       const [since, mailed] = [await chainLength(), (await receivedMail(r)).length];
       const known = await r.call(null, "POST /v1/auth/sessions", { email, password: "wrong" });
@@ -96,14 +96,14 @@ for (const back of backends) {
       expect(await receivedMail(r)).toHaveLength(mailed);
     });
 
-    it("an address is matched whatever its case, and a password whatever its normal form", async () => {
+    it("ignores the case of an address and the Unicode form of a password", async () => {
       const email = freshEmail("MiXed");
       await account(r, email, "cafe\u0301 au lait, please");
       const same = await logIn(r, email.toLowerCase(), "caf\u00e9 au lait, please");
       expect((await r.call(same.session, "GET /v1/auth/me")).body.user.email).toBe(email);
     });
 
-    it("an unverified person may log in and make a workspace", async () => {
+    it("lets an unverified person log in and create a workspace", async () => {
       const p = await person(r, { verified: false });
       const slug = `unverified-${process.pid}-${back}`;
       const made = await r.call(p.session, "POST /v1/workspaces", { name: "New", slug });
@@ -111,7 +111,7 @@ for (const back of backends) {
       expect(made.body.membership).toEqual({ user_id: p.id, role: "owner" });
     });
 
-    it("a workspace one is not in is 403 after the right password and 401 after a wrong one", async () => {
+    it("responds 403 for a foreign workspace with the right password and 401 with a wrong one", async () => {
       const t = await team(r);
       const email = await account(r);
       const since = await chainLength();
@@ -122,7 +122,7 @@ for (const back of backends) {
       expect(await deploymentActions(r, since)).toEqual([]);
     });
 
-    it("log-in starts in the workspace asked for, else the last one, else the only one, else none", async () => {
+    it("starts in the requested workspace, else the last, else the only one, else none", async () => {
       const p = await person(r);
       const active = async (more: object = {}): Promise<string | null> =>
         (await r.call(null, "POST /v1/auth/sessions", { email: p.email, password: PASSWORD, ...more })).body
@@ -140,7 +140,7 @@ for (const back of backends) {
       expect(await active()).toBe(a.id);
     });
 
-    it("each request pushes the expiry on, at most once a minute is written, and thirty days is the end", async () => {
+    it("extends the expiry with each request, written at most once a minute, up to thirty days", async () => {
       const p = await person(r);
       const stored = async (): Promise<number> =>
         Number((await r.sql("select expires_at from sessions where id = $1", [p.session_id]))[0]?.expires_at);
@@ -166,7 +166,7 @@ for (const back of backends) {
       expectRefusal(await r.call(p.session, "GET /v1/auth/me"), 401, "invalid_session");
     });
 
-    it("an idle session ends after twelve hours", async () => {
+    it("ends an idle session after twelve hours", async () => {
       const p = await person(r);
       r.clock.advance(12 * HOUR - 1);
       expect((await r.call(p.session, "GET /v1/auth/sessions")).status).toBe(200);
@@ -175,7 +175,7 @@ for (const back of backends) {
       expectRefusal(await r.call(idle.session, "GET /v1/auth/me"), 401, "invalid_session");
     });
 
-    it("the list shows live sessions only, newest first, and marks one's own", async () => {
+    it("lists live sessions, newest first, and marks the current one", async () => {
       const p = await person(r);
       r.clock.advance(1);
       const second = await logIn(r, p.email);
@@ -202,7 +202,7 @@ for (const back of backends) {
       );
     });
 
-    it("ending a session works once, and only for its own person", async () => {
+    it("ends a session once, and only for its own person", async () => {
       const [p, stranger] = [await person(r), await person(r)];
       const other = await logIn(r, p.email);
       const since = await chainLength();
@@ -218,7 +218,7 @@ for (const back of backends) {
       expect(await deploymentActions(r, since)).toEqual(["session.revoked", "session.revoked"]);
     });
 
-    it("the fifty-first session ends the oldest", async () => {
+    it("ends the oldest session when a fifty-first starts", async () => {
       const p = await person(r);
       for (let n = 2; n <= 51; n++) {
         r.clock.advance(1);
@@ -230,7 +230,7 @@ for (const back of backends) {
       expect(body.data).toHaveLength(50);
     });
 
-    it("switching moves the session, and a workspace one is not in is not there", async () => {
+    it("switches workspaces, and hides those the person is not in", async () => {
       const [a, b] = [await team(r), await team(r)];
       const p = await memberOf(r, a, "admin");
       const switched = "POST /v1/auth/sessions/current/workspace";
@@ -246,14 +246,14 @@ for (const back of backends) {
       expect(await deploymentActions(r, since)).toEqual([]);
     });
 
-    it("a person without a workspace is told so on the vendor plane", async () => {
+    it("refuses a person without a workspace on the vendor plane, with the reason", async () => {
       const p = await person(r);
       const reply = await r.call(p.session, "GET /v1/workspace");
       expectRefusal(reply, 403, "forbidden");
       expect(reply.body.error.message).toBe("No active workspace.");
     });
 
-    it("a session is never mistaken: wrong checksum, cut short, another prefix", async () => {
+    it("rejects a session token with a wrong checksum, cut short, or with another prefix", async () => {
       const { session } = await person(r);
       const wrong = session.endsWith("0") ? "1" : "0";
       for (const token of [session.slice(0, -1) + wrong, session.slice(0, -1), `${session}0`]) {

@@ -1,4 +1,4 @@
-// Accounts: signing up, one's name, one's password.
+// Accounts: sign-up, name and password.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
@@ -32,7 +32,7 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
     const chainLength = async (): Promise<number> => (await auditRows(r)).length;
 
-    it("sign-up answers 202 and mails one verification link", async () => {
+    it("responds 202 to a sign-up and mails one verification link", async () => {
       const email = freshEmail();
       const since = await chainLength();
       const reply = await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD, name: "Ada" });
@@ -48,7 +48,7 @@ for (const back of backends) {
       expect(row?.actor_id).toBe(row?.target_id);
     });
 
-    it("sign-up for a verified address answers the same, changes nothing, and mails one notice without a token", async () => {
+    it("responds the same for a verified address, changes nothing, and mails one notice without a token", async () => {
       const email = await account(r);
       const [since, mailed] = [await chainLength(), (await receivedMail(r, email)).length];
       const want = { email: email.toUpperCase(), password: NEW };
@@ -60,13 +60,13 @@ for (const back of backends) {
       expect(await deploymentActions(r, since)).toEqual(["user.created"]); // the other address's
       const mail = await receivedMail(r, email);
       expect(mail).toHaveLength(mailed + 1);
-      const link = `${r.url}/#/forgot`; // the one page that helps somebody who has an account
+      const link = `${r.url}/#/forgot`; // the page for people who have an account
       expect(mail.at(-1)).toMatchObject({ subject: "You already have an account", token: null, link });
       await logIn(r, email, PASSWORD);
       expectRefusal(await r.call(null, "POST /v1/auth/sessions", { email, password: NEW }), 401, "invalid_credentials");
     });
 
-    it("somebody who signs up another person's address first ends up with nothing", async () => {
+    it("gives no access to a stranger who signs up another person's address first", async () => {
       const email = freshEmail("victim");
       await account(r, email, "the stranger's password", false);
       const stranger = await logIn(r, email, "the stranger's password");
@@ -74,7 +74,7 @@ for (const back of backends) {
       const mail = await receivedMail(r, email);
       expect(mail).toHaveLength(2);
       expect(mail[1]?.link).toMatch(/\/#\/reset\?token=krpr_/);
-      // Nothing has changed yet: the stranger's sign-up still stands, unverified.
+      // Nothing has changed yet: the stranger's sign-up still exists, unverified.
       expectRefusal(
         await r.call(null, "POST /v1/auth/sessions", { email, password: "the person's own password" }),
         401,
@@ -95,7 +95,7 @@ for (const back of backends) {
       expect(me.body.user).toEqual({ id: mine.id, email, email_verified: true });
     });
 
-    it("two sign-ups of one address at once make one account and queue one message each", async () => {
+    it("makes one account for two concurrent sign-ups of an address and queues one message each", async () => {
       const email = freshEmail();
       const both = await Promise.all(
         [PASSWORD, NEW].map((password) => r.call(null, "POST /v1/auth/users", { email, password })),
@@ -118,7 +118,7 @@ for (const back of backends) {
       ["an unknown field", { admin: true }, "admin"],
       ["a name with nothing in it", { name: "" }, "name"],
     ] as const) {
-      it(`refuses ${why} at sign-up and writes nothing`, async () => {
+      it(`rejects ${why} at sign-up and writes nothing`, async () => {
         const email = freshEmail();
         const reply = await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD, ...change });
         expectRefusal(reply, 400, "invalid_request", path);
@@ -128,7 +128,7 @@ for (const back of backends) {
       });
     }
 
-    it("refuses a password that is little more than the address, and says why", async () => {
+    it("rejects a password that is little more than the address, with the reason", async () => {
       const email = `longlocalpart${freshEmail()}`;
       const local = email.split("@")[0] ?? "";
       const reply = await r.call(null, "POST /v1/auth/users", { email, password: `${local}!1` });
@@ -136,7 +136,7 @@ for (const back of backends) {
       expect(reply.body.error.details[0].message).toBe("is little more than a word that belongs to this account");
     });
 
-    it("me shows exactly the person, the active workspace and the memberships", async () => {
+    it("returns exactly the person, the active workspace and the memberships", async () => {
       const t = await team(r);
       const reply = await r.call(t.owner.session, "GET /v1/auth/me");
       expect(reply.body).toEqual({
@@ -147,7 +147,7 @@ for (const back of backends) {
       });
     });
 
-    it("one's name can be set and cleared; the chain learns only that it changed", async () => {
+    it("sets and clears the name; the audit row holds only that it changed", async () => {
       const p = await person(r);
       const since = await chainLength();
       const set = await r.call(p.session, "PATCH /v1/auth/me", { name: "Ada Lovelace" });
@@ -165,7 +165,7 @@ for (const back of backends) {
       expect(rows[0]).toMatchObject({ actor_type: "user", actor_id: p.id, payload: { name: { changed: true } } });
     });
 
-    it("changing the password keeps this session, ends the others, and mails a notice", async () => {
+    it("keeps this session when the password changes, ends the others, and mails a notice", async () => {
       const p = await person(r);
       const other = await logIn(r, p.email);
       const since = await chainLength();
@@ -186,7 +186,7 @@ for (const back of backends) {
       await logIn(r, p.email, NEW);
     });
 
-    it("a wrong current password is 403, and a weak new one is 400: nothing changes", async () => {
+    it("responds 403 to a wrong current password and 400 to a weak new one, and changes nothing", async () => {
       const p = await person(r);
       const [since, mailed] = [await chainLength(), (await receivedMail(r, p.email)).length];
       const wrong = { current_password: "not my password", password: NEW };
@@ -198,7 +198,7 @@ for (const back of backends) {
       await logIn(r, p.email);
     });
 
-    it("the name of one's workspace is no password", async () => {
+    it("rejects the workspace's name as a password", async () => {
       const t = await team(r);
       const want = { current_password: PASSWORD, password: `${t.slug}1!` };
       expectRefusal(

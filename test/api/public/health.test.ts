@@ -1,4 +1,4 @@
-// Probes: liveness touches nothing, readiness tells when no database connection can be had.
+// Probes: liveness touches nothing, readiness fails without a database connection.
 import { describe, expect, it } from "vitest";
 import { backends, postgresUrl } from "../../../harness/databases/backends.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
@@ -7,7 +7,7 @@ const redis = { configured: false, ready: false, error: null };
 
 for (const back of backends) {
   describe(`probes on ${back}`, () => {
-    it("answer the contract's fields, whatever the query", async () => {
+    it("return the contract's fields, whatever the query", async () => {
       await using r = await testInstance(back, { flags: { region: "eu-1" } });
       expect((await r.call(null, "GET /healthz?x=1&x=2")).body).toEqual({ status: "ok", region: "eu-1", redis });
       const ready = await r.call(null, "GET /readyz");
@@ -16,7 +16,7 @@ for (const back of backends) {
   });
 }
 
-it.runIf(postgresUrl)("readiness is 503 within about three seconds when every connection is taken", async () => {
+it.runIf(postgresUrl)("responds 503 to /readyz within about three seconds when every connection is taken", async () => {
   await using r = await testInstance("postgres", { flags: { database_pool: "1" } });
   const held = r.app.services.store.read.all({ sql: "select pg_sleep(4.5)", values: [] });
   const reply = await r.call(null, "GET /readyz");

@@ -1,4 +1,4 @@
-// The pages as Keyrack serves them: one index that is never kept, assets that are kept for ever, and nothing else.
+// The pages as served: an index that is never cached, assets that are cached forever, and nothing else.
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { builtPages } from "../../../src/http/assets.ts";
@@ -8,7 +8,7 @@ const WEB = new URL("../../../dist/web/", import.meta.url);
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-describe("the people's pages over HTTP", () => {
+describe("the mail-link pages over HTTP", () => {
   let r: TestInstance;
   const names = readdirSync(new URL("assets", WEB));
   beforeAll(async () => {
@@ -16,7 +16,7 @@ describe("the people's pages over HTTP", () => {
   });
   afterAll(() => r[Symbol.asyncDispose]());
 
-  it("are one page under the policy of served pages, kept by nobody", async () => {
+  it("are one uncached page under the strict content security policy", async () => {
     for (const [as, path] of [
       [null, "/"],
       [null, "/?utm=x&utm=y"],
@@ -37,7 +37,7 @@ describe("the people's pages over HTTP", () => {
     }
   });
 
-  it("name only assets that exist, under names that hold their hash", async () => {
+  it("reference only existing assets, named by their hash", async () => {
     const { text } = await r.call(null, "GET /");
     const named = [...text.matchAll(/(?:href|src)="\.\/assets\/([^"]+)"/g)].map(([, name = ""]) => name);
     expect(new Set(named)).toEqual(new Set(names));
@@ -53,7 +53,7 @@ describe("the people's pages over HTTP", () => {
     }
   });
 
-  it("answer HEAD with the same headers and no body", async () => {
+  it("respond to HEAD with the same headers and no body", async () => {
     for (const path of ["/", `/assets/${names[0]}`]) {
       const [get, head] = [await r.call(null, `GET ${path}`), await r.call(null, `HEAD ${path}`)];
       expect([head.status, head.text]).toEqual([200, ""]);
@@ -70,7 +70,7 @@ describe("the people's pages over HTTP", () => {
     expectRefusal(await r.call(null, "POST /", {}), 405, "method_not_allowed");
   });
 
-  it("say in one line what to do where nothing was built", () => {
+  it("say what to do where nothing was built", () => {
     const { status, body, headers } = builtPages("dist/nowhere").index();
     expect([status, body]).toEqual([503, "The pages were not built. Run npm run prepare on the server.\n"]);
     expect(headers).toMatchObject({ "content-type": "text/plain; charset=utf-8", "retry-after": "60" });

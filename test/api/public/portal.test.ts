@@ -1,4 +1,4 @@
-// The portal's script as Keyrack serves it: for pages of any origin, cached for five minutes, asked again by etag.
+// The portal's script as served: for pages of any origin, cached for five minutes, revalidated by etag.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
@@ -12,7 +12,7 @@ describe("GET /embed/portal.js", () => {
   });
   afterAll(() => r[Symbol.asyncDispose]());
 
-  it("is the built file, readable from anywhere, whatever the query says", async () => {
+  it("is the built file, readable from any origin, whatever the query", async () => {
     for (const path of ["/embed/portal.js", "/embed/portal.js?v=1&v=2"]) {
       const reply = await r.call(null, `GET ${path}`, undefined, { headers: { origin: "https://any.example" } });
       expect(reply.status).toBe(200);
@@ -28,7 +28,7 @@ describe("GET /embed/portal.js", () => {
     }
   });
 
-  it("is not sent again to whoever has it", async () => {
+  it("is not sent again to a client that has it", async () => {
     const etag = (await r.call(null, "GET /embed/portal.js")).headers.get("etag") ?? "";
     for (const known of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
       const reply = await r.call(null, "GET /embed/portal.js", undefined, { headers: { "if-none-match": known } });

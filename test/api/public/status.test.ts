@@ -1,11 +1,11 @@
-// /status: one word for each part, the worst of them for all, always 200, and cheap to ask.
+// /status: one state per component and the worst overall, always 200, and cached.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { BackupState } from "../../../src/domain/health/state.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const DAY_MS = 86_400_000;
-/** The schedule that an instance has unless told otherwise; nothing is due before a minute has passed. */
+/** The default schedule; nothing is due before a minute has passed. */
 const SCHEDULED = { flags: { backup_every: "24h", restore_test_every: "7d" } } as const;
 const FINE = { api: "ok", database: "ok", redis: "disabled", worker: "ok", backup: "unknown" };
 const NEVER = { lastRunAt: null, pass: null, backupId: null };
@@ -24,11 +24,11 @@ for (const back of backends) {
       return reply.body;
     };
 
-    it("is well from the start, and knows nothing of backups that nobody makes", async () => {
+    it("is ok from the start, and reports no backups where none are scheduled", async () => {
       expect(await ask()).toEqual({ status: "ok", components: FINE, restoreTest: NEVER });
     });
 
-    it("looks once in five seconds, however often it is asked", async () => {
+    it("reads the database at most once in five seconds", async () => {
       const ping = vi.spyOn(r.app.services.store, "ping");
       await ask();
       await Promise.all(Array.from({ length: 20 }, () => r.call(null, "GET /status")));
@@ -39,7 +39,7 @@ for (const back of backends) {
       ping.mockRestore();
     });
 
-    it("is down without a database, and says so with 200", async () => {
+    it("reports down without a database, with 200", async () => {
       const ping = vi.spyOn(r.app.services.store, "ping").mockRejectedValue(new Error("gone"));
       const { status, components } = await ask();
       expect([status, components]).toEqual(["down", { ...FINE, database: "down", worker: "unknown" }]);
@@ -47,7 +47,7 @@ for (const back of backends) {
       expect((await ask()).status).toBe("ok");
     });
 
-    it("is degraded while a job fails or a message could not be delivered", async () => {
+    it("reports degraded while a job fails or a message is undeliverable", async () => {
       const { failing } = r.app.services.worker;
       failing.add("delta log");
       expect(await ask()).toMatchObject({ status: "degraded", components: { worker: "degraded" } });
@@ -71,7 +71,7 @@ for (const back of backends) {
       ["fresh, but its test failed", "degraded", { lastSuccessAt: -DAY_MS, lastRunAt: -DAY_MS, pass: false }],
       ["fresh, but tested long ago", "degraded", { lastSuccessAt: -DAY_MS, lastRunAt: -8 * DAY_MS - 1, pass: true }],
     ] as const) {
-      it(`calls a backup ${health} that is ${why}`, async () => {
+      it(`reports ${health} for a backup that is ${why}`, async () => {
         const at = (ms: number | null | undefined) => (ms === null || ms === undefined ? null : r.clock.now() + ms);
         const { lastSuccessAt, lastRunAt, pass } = { lastRunAt: null, pass: null, ...state };
         r.app.services.backups = async (): Promise<BackupState> => ({
@@ -93,7 +93,7 @@ describe("/status", () => {
     ["local", "degraded"],
     ["error", "down"],
   ] as const) {
-    it(`calls a Redis that is away ${health} where its failure means ${on}`, async () => {
+    it(`reports ${health} while Redis is down where its failure means ${on}`, async () => {
       const flags = { redis_url: "redis://127.0.0.1:1", ratelimit_on_redis_failure: on, backup_every: "off" };
       await using r = await testInstance("sqlite", { flags });
       const { status, components } = (await r.call(null, "GET /status")).body;

@@ -1,4 +1,4 @@
-// The look by hand at a mint's body admits nothing that the strict reading would refuse, and makes the same of it.
+// The fast parser of a new key's body accepts nothing that the strict path would reject, and returns the same value.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { soundJson } from "../../../src/http/body.ts";
@@ -34,8 +34,8 @@ const asked = fc
   )
   .map((one) => JSON.stringify(one));
 
-describe("a mint's body looked at by hand", () => {
-  it("is what the strict reading makes of it, or is left to that", () => {
+describe("the fast parser of a new key's body", () => {
+  it("returns what the strict path returns, or leaves the body to it", () => {
     let admitted = 0;
     fc.assert(
       fc.property(asked, (text) => {
@@ -50,7 +50,7 @@ describe("a mint's body looked at by hand", () => {
     expect(admitted).toBeGreaterThan(500);
   });
 
-  it("spares the schema what callers send", () => {
+  it("handles the bodies that callers usually send", () => {
     expect(fastParseNewKey(body)).toEqual(body);
     expect(fastParseNewKey({ project_id: ID, tenant_id: ID, env: "test" })).toEqual({
       project_id: ID,

@@ -15,7 +15,7 @@ for (const back of backends) {
 
     const keyed = (key: string) => ({ headers: { "idempotency-key": key } });
 
-    it("a retry gets the first answer, says so, and mints nothing", async () => {
+    it("replays the first response, marked as a replay, and mints nothing", async () => {
       const w = await r.workspace();
       const want = { project_id: w.project_id, tenant_id: w.tenant_id, env: "live" };
       const first = await w.call("sk_owner", "POST /v1/keys", want, keyed('"mint-1"'));
@@ -26,7 +26,7 @@ for (const back of backends) {
       expect(await w.actions()).toEqual(["api_key.created"]);
     });
 
-    it("works for workspaces, rotation and repeated revocation", async () => {
+    it("covers workspaces, rotation and repeated revocation", async () => {
       const w = await r.workspace();
       const body = { name: "W", slug: `kept-${w.slug}` };
       const made = await w.call("bootstrap", "POST /v1/workspaces", body, keyed("ws"));
@@ -44,7 +44,7 @@ for (const back of backends) {
       expect(await w.actions()).toEqual(["api_key.created", "api_key.rotated", "api_key.revoked"]);
     });
 
-    it("another payload, or another route, under the same key is refused", async () => {
+    it("rejects another payload or another route under the same key", async () => {
       const w = await r.workspace();
       await w.call("sk_owner", "POST /v1/tenants", { external_id: "a" }, keyed("k"));
       expectRefusal(
@@ -60,7 +60,7 @@ for (const back of backends) {
       expect(await w.actions()).toEqual(["tenant.created"]);
     });
 
-    it("a refusal is not kept: the retry is tried again", async () => {
+    it("does not store a refusal: the retry runs again", async () => {
       const w = await r.workspace();
       const other = await w.call("sk_owner", "POST /v1/tenants", { external_id: "x" });
       expect((await w.call("sk_owner", "POST /v1/tenants", { external_id: "x" }, keyed("t"))).status).toBe(409);
@@ -68,7 +68,7 @@ for (const back of backends) {
       expect((await w.call("sk_owner", "POST /v1/tenants", { external_id: "x" }, keyed("t"))).status).toBe(201);
     });
 
-    it("keys belong to a credential, and end after a day", async () => {
+    it("scopes keys to a credential, and expires them after a day", async () => {
       const w = await r.workspace();
       const body = { external_id: "mine" };
       const first = await w.call("sk_owner", "POST /v1/tenants", body, keyed("same"));
@@ -80,7 +80,7 @@ for (const back of backends) {
       expect((await w.call("sk_owner", "POST /v1/tenants", body, keyed("same"))).status).toBe(409);
     });
 
-    it("twenty at once: one mint, the others replay it or are told to wait", async () => {
+    it("mints once for twenty concurrent requests; the others replay it or get 409", async () => {
       const w = await r.workspace();
       const replies = await Promise.all(
         Array.from({ length: 20 }, () =>
@@ -96,7 +96,7 @@ for (const back of backends) {
       expect(await w.actions()).toEqual(["tenant.created"]);
     });
 
-    it("no key is readable in the kept answer", async () => {
+    it("stores no readable key in the replay", async () => {
       const w = await r.workspace();
       const { body } = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" }, keyed("sealed"));
       const rows = await r.sql("select * from kept_answers");
@@ -107,7 +107,7 @@ for (const back of backends) {
     });
 
     for (const bad of ["", " ", "a b", "x".repeat(256), "é"]) {
-      it(`the key ${JSON.stringify(bad).slice(0, 12)} is refused by name`, async () => {
+      it(`rejects the key ${JSON.stringify(bad).slice(0, 12)} and names the header`, async () => {
         const w = await r.workspace();
         const reply = await w.call("sk_owner", "POST /v1/tenants", { external_id: "z" }, keyed(`"${bad}"`));
         expectRefusal(reply, 400, "invalid_request", "idempotency-key");
@@ -118,7 +118,7 @@ for (const back of backends) {
 }
 
 describe.runIf(backends.includes("postgres"))("Idempotency-Key in two processes", () => {
-  it("one mint and one workspace, whichever process the retries reach at the same moment", async () => {
+  it("makes one key and one workspace, whichever process concurrent retries reach", async () => {
     await using one = await testInstance("postgres");
     await using two = await testInstance("postgres", { beside: one });
     const w = await one.workspace();

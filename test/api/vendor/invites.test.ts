@@ -1,4 +1,4 @@
-// Invitations: who gets in, with which token, once.
+// Invitations: who may accept, with which token, and only once.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
@@ -39,7 +39,7 @@ for (const back of backends) {
       (await auditRows(r, t.id)).slice(since).map(({ action }) => action);
     const length = async (): Promise<number> => (await auditRows(r, t.id)).length;
 
-    it("an invitation answers its token once and mails another", async () => {
+    it("returns one token once and mails another", async () => {
       const email = freshEmail("guest");
       const since = await length();
       const reply = await invite(email, "admin");
@@ -71,12 +71,12 @@ for (const back of backends) {
       expect(JSON.stringify(list)).not.toContain("token");
     });
 
-    it("a secret key may invite; then nobody is named as the inviter", async () => {
+    it("accepts invitations made by a secret key, which name no inviter", async () => {
       const reply = await invite(freshEmail(), "member", t.key);
       expect(reply.body.invited_by).toBeNull();
     });
 
-    it("one pending invitation an address, and none for a member", async () => {
+    it("allows one pending invitation per address, and none for a member", async () => {
       const email = freshEmail();
       const first = await invite(email);
       expectRefusal(await invite(email.toUpperCase()), 409, "conflict");
@@ -96,7 +96,7 @@ for (const back of backends) {
       });
     }
 
-    it("accepting makes a member, moves a homeless session, and records who was invited", async () => {
+    it("makes a member on acceptance, moves a session without a workspace, and records the invited address", async () => {
       const guest = await person(r);
       const invitedTo = freshEmail("another-address");
       const { body } = await invite(invitedTo, "admin");
@@ -129,7 +129,7 @@ for (const back of backends) {
       });
     });
 
-    // Decision 61: who may accept with what.
+    // Who may accept with which token.
     for (const [why, verified, mailed, same, status] of [
       ["a verified person with the API's token", true, false, false, 200],
       ["a verified person with the mailed token", true, true, false, 200],
@@ -138,7 +138,7 @@ for (const back of backends) {
       ["an unverified person with the API's token to their own address", false, false, true, 403],
       ["an unverified person with the API's token to another address", false, false, false, 403],
     ] as const) {
-      it(`${why} is answered ${status}`, async () => {
+      it(`responds ${status} to ${why}`, async () => {
         const guest = await person(r, { verified });
         const email = same ? guest.email : freshEmail();
         const { body } = await invite(email);
@@ -159,7 +159,7 @@ for (const back of backends) {
       });
     }
 
-    it("a member who accepts again is 409 and keeps the role", async () => {
+    it("responds 409 to a member who accepts again and keeps the role", async () => {
       const admin = await memberOf(r, t, "admin");
       const { body } = await invite(freshEmail(), "owner");
       const since = await length();
@@ -170,7 +170,7 @@ for (const back of backends) {
       expect(await actions(since)).toEqual([]);
     });
 
-    // Decision 60: [state, revoke's answer, rows it writes, accept's answer]
+    // [state, status of revoke, rows it writes, status of accept]
     for (const [state, revoke, rows, accept] of [
       ["pending", 200, ["workspace_invite.revoked"], 200],
       ["accepted", 409, [], 400],
@@ -184,7 +184,7 @@ for (const back of backends) {
         if (state === "expired") await r.sql("update workspace_invites set expires_at = 1 where id = $1", [body.id]);
         return body;
       };
-      it(`revoking an invitation that is ${state} is answered ${revoke}`, async () => {
+      it(`responds ${revoke} to revoking an invitation that is ${state}`, async () => {
         const { id } = await make();
         const since = await length();
         const reply = await r.call(t.owner.session, `POST /v1/invites/${id}/revoke`, {});
@@ -192,7 +192,7 @@ for (const back of backends) {
         else expectRefusal(reply, revoke, "conflict");
         expect(await actions(since)).toEqual(rows);
       });
-      it(`accepting an invitation that is ${state} is answered ${accept}`, async () => {
+      it(`responds ${accept} to accepting an invitation that is ${state}`, async () => {
         const { token } = await make();
         const since = await length();
         const reply = await r.call((await person(r)).session, ACCEPT, { token });
@@ -203,7 +203,7 @@ for (const back of backends) {
       });
     }
 
-    it("made-up tokens, and tokens with another workspace in front, read and write nothing", async () => {
+    it("reads and writes nothing for made-up tokens and tokens that name another workspace", async () => {
       const guest = await person(r);
       const other = await team(r);
       const { body } = await invite(freshEmail());
@@ -214,7 +214,7 @@ for (const back of backends) {
       expect((await r.call(guest.session, "GET /v1/auth/me")).body.memberships).toEqual([]);
     });
 
-    it("another workspace's invitation is not there", async () => {
+    it("hides another workspace's invitation", async () => {
       const other = await team(r);
       const { body } = await invite(freshEmail());
       expectRefusal(await r.call(other.owner.session, `POST /v1/invites/${body.id}/revoke`, {}), 404, "not_found");
@@ -228,7 +228,7 @@ for (const back of backends) {
       );
     });
 
-    it("an Idempotency-Key makes a retried invitation the same one, mailed once", async () => {
+    it("returns the same invitation to a retry with an Idempotency-Key, mailed once", async () => {
       const email = freshEmail();
       const options = { headers: { "idempotency-key": `invite-${email}` } };
       const first = await r.call(t.owner.session, "POST /v1/invites", { email, role: "member" }, options);
@@ -237,8 +237,8 @@ for (const back of backends) {
       expect(await receivedMail(r, email)).toHaveLength(1);
     });
 
-    it(`one invitation accepted three times at once by two people lets one in, ${ROUNDS} times over`, async () => {
-      // On PostgreSQL the second person comes through another process.
+    it(`admits one of two people who accept one invitation concurrently, ${ROUNDS} times over`, async () => {
+      // On PostgreSQL the second person uses another process.
       await using beside = back === "postgres" ? await testInstance(back, { beside: r }) : null;
       const home = await team(r);
       const people: Person[] = [await person(r), await person(r)];

@@ -17,7 +17,7 @@ for (const back of backends) {
     const since = async (t: Team): Promise<number> => (await auditRows(r, t.id)).length;
     const rows = async (t: Team, from: number) => (await auditRows(r, t.id)).slice(from);
 
-    it("a workspace made by a person has them as owner, and the chain says so", async () => {
+    it("makes the creator the owner, recorded in the audit chain", async () => {
       const t = await team(r);
       expect((await rows(t, 0)).map(({ action, payload }) => [action, payload])).toEqual([
         ["workspace.created", { slug: t.slug }],
@@ -30,7 +30,7 @@ for (const back of backends) {
       expect(chain.body.verified).toBe(true);
     });
 
-    it("making a second workspace does not move a person who is active elsewhere", async () => {
+    it("leaves the active workspace alone when a person creates a second one", async () => {
       const t = await team(r);
       const made = await r.call(t.owner.session, "POST /v1/workspaces", {
         name: "Second",
@@ -41,14 +41,14 @@ for (const back of backends) {
       expect((await r.call(t.owner.session, "GET /v1/workspace")).body.id).toBe(t.id);
     });
 
-    it("a taken slug is 409 and leaves no membership", async () => {
+    it("responds 409 to a taken slug and creates no membership", async () => {
       const [t, p] = [await team(r), await person(r)];
       const reply = await r.call(p.session, "POST /v1/workspaces", { name: "Mine", slug: t.slug });
       expectRefusal(reply, 409, "conflict", "slug");
       expect((await r.call(p.session, "GET /v1/auth/me")).body.memberships).toEqual([]);
     });
 
-    it("the list is oldest first and shows exactly the fields of a member", async () => {
+    it("lists members oldest first with exactly the contract's fields", async () => {
       const t = await team(r);
       r.clock.advance(1);
       const admin = await memberOf(r, t, "admin");
@@ -66,7 +66,7 @@ for (const back of backends) {
       });
     });
 
-    it("an owner changes roles; the new one counts from the next request", async () => {
+    it("applies a changed role from the next request", async () => {
       const t = await team(r);
       const p = await memberOf(r, t, "member");
       const project = { name: "P", slug: "project" };
@@ -87,7 +87,7 @@ for (const back of backends) {
       ]);
     });
 
-    it("only an owner, or a key with an owner's authority, changes members", async () => {
+    it("lets only owners and owner-scope keys change members", async () => {
       const t = await team(r);
       const [admin, member] = [await memberOf(r, t, "admin"), await memberOf(r, t, "member")];
       const { body: minted } = await r.call(admin.session, "POST /v1/secret_keys", { env: "live" });
@@ -106,7 +106,7 @@ for (const back of backends) {
       expect((await r.call(t.key, `PATCH /v1/members/${member.id}`, { role: "owner" })).status).toBe(200);
     });
 
-    it("the last owner can be neither demoted nor removed", async () => {
+    it("neither demotes nor removes the last owner", async () => {
       const t = await team(r);
       await memberOf(r, t, "admin");
       const from = await since(t);
@@ -117,7 +117,7 @@ for (const back of backends) {
       expect(await rows(t, from)).toEqual([]);
     });
 
-    it("a removed member is out with the next request, and their session stays without a workspace", async () => {
+    it("refuses a removed member's next request; their session continues without a workspace", async () => {
       const t = await team(r);
       const p = await memberOf(r, t, "admin");
       const from = await since(t);
@@ -137,7 +137,7 @@ for (const back of backends) {
       ]);
     });
 
-    it("another workspace's member is not there", async () => {
+    it("hides another workspace's members", async () => {
       const [t, other] = [await team(r), await team(r)];
       const p = await memberOf(r, other, "member");
       for (const id of [p.id, NOBODY]) {
@@ -147,23 +147,23 @@ for (const back of backends) {
       expectRefusal(await r.call(t.owner.session, "DELETE /v1/members/me"), 400, "invalid_request", "userId");
     });
 
-    it("a memberless workspace has no members to list and none to change", async () => {
+    it("lists no members of a workspace without members, and changes none", async () => {
       const w = await r.workspace();
       expect((await w.call("sk_owner", "GET /v1/members")).body).toEqual({ object: "list", data: [] });
       expectRefusal(await w.call("sk_owner", `DELETE /v1/members/${NOBODY}`), 404, "not_found");
     });
 
-    it(`two owners who demote each other at once leave one owner, ${ROUNDS} times over`, async () => {
+    it(`keeps one owner when two demote each other concurrently, ${ROUNDS} times over`, async () => {
       const t = await team(r);
       const other = await memberOf(r, t, "owner");
-      // On PostgreSQL the second owner comes through another process.
+      // On PostgreSQL the second owner uses another process.
       await using beside = back === "postgres" ? await testInstance(back, { beside: r }) : null;
       for (let round = 0; round < ROUNDS; round++) {
         const replies = await Promise.all([
           r.call(t.owner.session, `PATCH /v1/members/${other.id}`, { role: "member" }),
           (beside ?? r).call(other.session, `PATCH /v1/members/${t.owner.id}`, { role: "member" }),
         ]);
-        // Whoever comes second is either no owner any more or would take the last one away.
+        // The second request comes from a former owner or would demote the last one.
         expect(replies.filter(({ status }) => status === 200)).toHaveLength(1);
         const { body } = await r.call(t.key, "GET /v1/members");
         const owners = body.data.filter(({ role }: { role: string }) => role === "owner");

@@ -24,7 +24,7 @@ for (const back of backends) {
       w = await r.workspace();
     });
 
-    it("the bootstrap token makes a memberless workspace and its first secret key", async () => {
+    it("creates a workspace without members, and its first secret key, for the bootstrap token", async () => {
       const reply = await r.call(r.app.bootstrap.token, "POST /v1/workspaces", {
         name: "Acme",
         slug: `acme-${w.slug}`,
@@ -56,12 +56,12 @@ for (const back of backends) {
       ["a slug ending in a hyphen", { name: "A", slug: "abc-" }, "slug"],
       ["an address that is none", { name: "A", slug: "abc", billing_email: "nobody" }, "billing_email"],
     ] as const) {
-      it(`a workspace with ${why} is refused`, async () => {
+      it(`rejects a workspace with ${why}`, async () => {
         expectRefusal(await w.call("bootstrap", "POST /v1/workspaces", body), 400, "invalid_request", path);
       });
     }
 
-    it("a taken slug is a conflict that names it, and leaves no chain behind", async () => {
+    it("responds 409 naming a taken slug, and leaves no audit chain", async () => {
       const before = await r.sql("select count(*) as n from audit_heads");
       expectRefusal(
         await w.call("bootstrap", "POST /v1/workspaces", { name: "A", slug: w.slug }),
@@ -72,7 +72,7 @@ for (const back of backends) {
       expect(await r.sql("select count(*) as n from audit_heads")).toEqual(before);
     });
 
-    it("eight workspaces racing for one slug give one", async () => {
+    it("creates one workspace when eight race for a slug", async () => {
       const replies = await Promise.all(
         Array.from({ length: 8 }, () =>
           w.call("bootstrap", "POST /v1/workspaces", { name: "R", slug: `race-${w.slug}` }),
@@ -83,7 +83,7 @@ for (const back of backends) {
       ]);
     });
 
-    it("PATCH workspace records what changed but never an address", async () => {
+    it("records which workspace fields changed but never an origin's text", async () => {
       const reply = await w.call("sk_admin", "PATCH /v1/workspace", {
         name: "New",
         billing_email: "secret-mail@x.example",
@@ -110,14 +110,14 @@ for (const back of backends) {
       ["http://a:99999"],
       Array.from({ length: 21 }, (_, i) => `https://h${i}.example`),
     ]) {
-      it(`embed origins ${JSON.stringify(origins).slice(0, 50)} are refused`, async () => {
+      it(`rejects the embed origins ${JSON.stringify(origins).slice(0, 50)}`, async () => {
         const reply = await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: origins });
         expect(reply.status).toBe(400);
         expect(reply.body.error.details[0].path).toMatch(/^embed_origins/);
       });
     }
 
-    it("a project lives: create, show, list, change, delete; its slug is free again", async () => {
+    it("creates, shows, lists, changes and deletes a project, and frees its slug", async () => {
       const made = await w.call("sk_owner", "POST /v1/projects", {
         name: "P",
         slug: "ppp",
@@ -154,7 +154,7 @@ for (const back of backends) {
       ]);
     });
 
-    it("a tenant lives: create, show, list, change, epoch; external_id stays", async () => {
+    it("creates, shows, lists and changes a tenant and raises its epoch; external_id is permanent", async () => {
       const made = await w.call("sk_test", "POST /v1/tenants", { external_id: "t", name: "T", meta: { plan: "pro" } });
       expect(made.status).toBe(201);
       expect(made.body).toMatchObject({ object: "tenant", embed_epoch: 1, meta: { plan: "pro" } });
@@ -183,7 +183,7 @@ for (const back of backends) {
       expect(await w.actions()).toEqual(["tenant.created", "tenant.updated", "tenant.embed_tokens_revoked"]);
     });
 
-    it("a deleted tenant's external_id is free again, and it counts no more against the limit", async () => {
+    it("frees a deleted tenant's external_id and its place under the quota", async () => {
       await r.sql(`update workspaces set tenant_count = 999999 where id = '${w.id}'`);
       const last = await w.call("sk_owner", "POST /v1/tenants", { external_id: "last" });
       expect(last.status).toBe(201);
@@ -192,7 +192,7 @@ for (const back of backends) {
       expect((await w.call("sk_owner", "POST /v1/tenants", { external_id: "last" })).status).toBe(201);
     });
 
-    it("secret keys: the list shows revoked ones, a test key sees only test ones", async () => {
+    it("lists revoked secret keys too, and only test ones to a test key", async () => {
       const made = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live", name: "ci", meta: { a: 1 } });
       expect(made.body).toMatchObject({ object: "secret_key", name: "ci", meta: { a: 1 }, key_shown_once: true });
       expect("scopes" in made.body).toBe(false);
@@ -209,7 +209,7 @@ for (const back of backends) {
       expectRefusal(await w.call("sk_owner", `GET /v1/secret_keys/${NOWHERE}`), 404, "not_found");
     });
 
-    it("a rotated secret key overlaps, then ends by itself", async () => {
+    it("lets a rotated secret key overlap, then expire", async () => {
       const { body } = await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_owner}/rotate`, {
         overlap_hours: 1,
       });
@@ -224,7 +224,7 @@ for (const back of backends) {
       expectRefusal(await r.call(now.body.key, "GET /v1/workspace"), 401, "invalid_key");
     });
 
-    it("an owner's authority is handed on only by who has it", async () => {
+    it("lets only owner-scope credentials grant owner scope", async () => {
       const scope = async (id: string) =>
         (await r.sql(`select owner_scope from secret_keys where id = '${id}'`))[0]?.owner_scope;
       const byOwner = await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" });
@@ -235,7 +235,7 @@ for (const back of backends) {
       expect(await scope(taken.body.id)).toBe(0);
     });
 
-    it("last_used_at follows use, at most once a minute, off the request path", async () => {
+    it("updates last_used_at at most once a minute, outside the request", async () => {
       const used = async () => (await w.call("sk_admin", `GET /v1/secret_keys/${w.keyIds.sk_owner}`)).body.last_used_at;
       const first = await expectEventually(used);
       r.clock.advance(30_000);
@@ -246,7 +246,7 @@ for (const back of backends) {
       await expect.poll(used).not.toBe(first);
     });
 
-    it("environments are live and test, and only live is billable", async () => {
+    it("lists live and test, of which only live is billable", async () => {
       expect((await w.call("sk_test", "GET /v1/environments")).body).toEqual({
         object: "list",
         data: [
@@ -256,7 +256,7 @@ for (const back of backends) {
       });
     });
 
-    it("quotas refuse the next project and secret key", async () => {
+    it("rejects a project or secret key over its quota", async () => {
       const now = r.clock.now();
       await fill(
         "projects",

@@ -1,4 +1,4 @@
-// Usage and billing figures: zero-filled, in UTC, in their order, and within the test boundary.
+// Usage and billing figures: filled with zeros, in UTC, ordered, and confined for test credentials.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { reapIngest } from "../../../src/domain/usage/ingest.ts";
 import { reapUsage } from "../../../src/domain/usage/usage.ts";
@@ -50,7 +50,7 @@ for (const back of backends) {
       (await w.call("sk_owner", "POST /v1/tenants", { external_id: name })).body.id as string;
     const get = async (path: string, as: "sk_owner" | "sk_test" = "sk_owner") => w.call(as, `GET ${path}`);
 
-    it("answers exactly `days` rows, oldest first, today last, with zeros between", async () => {
+    it("returns exactly `days` rows, oldest first, today last, filled with zeros", async () => {
       await report({ ts: iso(START - 2 * DAY), status: 401, denial_reason: "revoked" }, {});
       const { body } = await get(`/v1/keys/${key.id}/usage?days=4`);
       expect(body).toEqual({
@@ -110,7 +110,7 @@ for (const back of backends) {
       expectRefusal(await get("/v1/usage/billing", "sk_test"), 403, "forbidden");
     });
 
-    it("lists tenant activity by month and count, newest and busiest first, of admitted events only", async () => {
+    it("lists tenant activity of admitted events, newest month and busiest tenant first", async () => {
       const busy = await tenant("busy");
       const test = await w.mint({ env: "test" });
       await report(
@@ -147,7 +147,7 @@ for (const back of backends) {
       expectRefusal(await get("/v1/usage/tenants?env=live", "sk_test"), 403, "forbidden");
     });
 
-    it("keeps days for 400 days, months for ever, and receipts for 24 hours", async () => {
+    it("keeps daily figures for 400 days, months forever, and receipts for 24 hours", async () => {
       await report({});
       r.clock.advance(DAY - 1);
       await reapIngest(r.app.services);

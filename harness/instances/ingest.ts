@@ -1,0 +1,60 @@
+// Batches of telemetry for ingest tests: an instance and a workspace with one key, and a budget of 100 events a minute.
+import { afterAll, beforeAll, beforeEach } from "vitest";
+import type { Backend } from "../databases/backends.ts";
+import { testInstance, type Json, type Reply, type TestInstance, type Workspace } from "./test-instance.ts";
+import { testClock } from "./test-services.ts";
+
+const NOON = Date.UTC(2026, 10, 14, 12);
+export const DAY = 86_400_000;
+export const iso = (ms: number): string => new Date(ms).toISOString();
+
+export function ingestFixture(back: Backend) {
+  let r: TestInstance;
+  let w: Workspace;
+  let key: { id: string };
+  let serial = 0;
+
+  beforeAll(async () => {
+    r = await testInstance(back, { clock: testClock(NOON), flags: { ingest_events_per_minute: "100" } });
+  });
+  afterAll(() => r[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    r.clock.advance(60_000); // a fresh minute
+    w = await r.workspace();
+    key = await w.mint();
+  });
+
+  const event = (more: Json = {}): Json => ({
+    ts: iso(r.clock.now()),
+    project_id: w.project_id,
+    env: "live",
+    tenant_id: w.tenant_id,
+    key_id: key.id,
+    display_prefix: "kr_live_abcdef",
+    method: "GET",
+    path: "/v1/things/1",
+    route: "/v1/things/:id",
+    status: 200,
+    duration_ms: 1.5,
+    degraded: false,
+    denial_reason: null,
+    request_id: `r${++serial}`,
+    ...more,
+  });
+  const batch = (events: unknown, more: Json = {}): Json => ({
+    object: "ingest_batch",
+    protocol_version: 1,
+    node_id: "node-1",
+    sdk: { name: "keyrack", version: "1.0.0" },
+    events,
+    ...more,
+  });
+  const send = (body: unknown, as: "sk_owner" | "sk_test" = "sk_owner"): Promise<Reply> =>
+    w.call(as, "POST /v1/ingest/batch", body);
+  const left = async (): Promise<string | null> => (await send(batch([]))).headers.get("ratelimit");
+  const usage = async (id = key.id, days = 2): Promise<Json[]> =>
+    (await w.call("sk_owner", `GET /v1/keys/${id}/usage?days=${days}`)).body.data as Json[];
+  const seconds = (): number => Math.ceil((60_000 - (r.clock.now() % 60_000)) / 1000);
+
+  return { now: () => ({ r, w, key }), event, batch, send, left, usage, seconds };
+}

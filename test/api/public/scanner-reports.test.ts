@@ -1,0 +1,97 @@
+// Secret scanner reports that fail half-way, reach SDK nodes, or come too often.
+import { createHash } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
+import { patientPorts } from "../../../harness/sdk/ports.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { report, scannerKeysFile } from "../../../harness/instances/scanner.ts";
+
+const HOUR_MS = 3_600_000;
+const WHERE = { type: "keyrack_api_key", url: "https://github.com/acme/app/blob/main/.env", source: "commit" };
+const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
+
+for (const back of backends) {
+  describe(`scanner reports on ${back}`, () => {
+    const keys = scannerKeysFile();
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back, { flags: { scanner_keys_file: keys.file } });
+    });
+    afterAll(async () => {
+      await r[Symbol.asyncDispose]();
+      keys[Symbol.dispose]();
+    });
+    const labels = async (...tokens: string[]): Promise<string[]> => {
+      const reply = await report(
+        r,
+        tokens.map((token) => ({ token, ...WHERE })),
+      );
+      expect(reply.status, reply.text).toBe(200);
+      return reply.body.map(({ label }: { label: string }) => label);
+    };
+
+    it("responds 5xx when one token fails, keeps the effects of the others, and accepts the report again", async () => {
+      const w = await r.workspace();
+      const [one, bad, other] = [await w.mint(), await w.mint(), await w.mint()];
+      const { read } = r.app.services.store;
+      const first = read.first.bind(read);
+      const broken = vi.spyOn(read, "first").mockImplementation((query) => {
+        if (query.values.includes(sha(bad.key))) return Promise.reject(new Error("the disk hiccupped"));
+        return first(query);
+      });
+      const findings = [one, bad, other].map(({ key }) => ({ token: key, ...WHERE }));
+      expect((await report(r, findings)).status).toBe(500);
+      broken.mockRestore();
+      const at = async () =>
+        Promise.all(
+          [one, bad, other].map(
+            async ({ id }) => (await w.call("sk_owner", `GET /v1/keys/${id}`)).body.quarantined_at !== null,
+          ),
+        );
+      expect(await at()).toEqual([true, false, true]);
+      expect(await labels(one.key, bad.key, other.key)).toEqual(Array(3).fill("true_positive"));
+      expect(await at()).toEqual([true, true, true]);
+      expect((await w.actions()).filter((action) => action === "api_key.quarantined")).toHaveLength(3);
+    });
+
+    it("reaches an SDK node: the key works there for its hour, and is rejected after it", async () => {
+      const w = await r.workspace();
+      const [leaked, other] = [await w.mint(), await w.mint()];
+      const node = createKeyrackWith(
+        { url: r.url, secretKey: w.keys.sk_owner, projectId: w.project_id },
+        { ...patientPorts(), now: () => r.clock.now() },
+      );
+      try {
+        await node.ready();
+        const { version } = (await w.call("sk_owner", `GET /v1/policy/snapshot?project_id=${w.project_id}`)).body;
+        await labels(leaked.key);
+        const acked = async () =>
+          (await r.sql("select version from policy_nodes where project_id = $1", [w.project_id]))[0]?.version;
+        await expect.poll(acked).toBeGreaterThan(version);
+        r.clock.advance(HOUR_MS - 1);
+        expect(node.verify(leaked.key)).toMatchObject({ ok: true });
+        r.clock.advance(1);
+        expect(node.verify(leaked.key)).toMatchObject({ ok: false, status: 401, code: "expired_key" });
+        expect(node.verify(other.key)).toMatchObject({ ok: true });
+      } finally {
+        await node.close();
+      }
+    });
+  });
+}
+
+describe("the scanner webhook", () => {
+  it("is 404 unless scanner keys are configured", async () => {
+    await using r = await testInstance("sqlite");
+    const reply = await report(r, [{ token: "x" }]);
+    expectRefusal(reply, 404, "not_found");
+  });
+
+  it("accepts sixty reports a minute per network, counted before the signature is checked", async () => {
+    using keys = scannerKeysFile();
+    await using r = await testInstance("sqlite", { flags: { scanner_keys_file: keys.file, throttle: "on" } });
+    const statuses = await Promise.all(Array.from({ length: 61 }, async () => (await report(r, [])).status));
+    expect(statuses.filter((status) => status === 429)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,122 @@
+// The end of an API key over HTTP: rotation, revocation, quarantine, and deletion of its tenant.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { KEY_FIELDS } from "../../../harness/instances/fields.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+
+const HOUR = 3_600_000;
+
+for (const back of backends) {
+  describe(`the lifecycle of keys on ${back}`, () => {
+    let r: TestInstance;
+    let w: Workspace;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const want = (more: object = {}) => ({ project_id: w.project_id, tenant_id: w.tenant_id, env: "live", ...more });
+    const fresh = async (): Promise<Workspace> => (w = await r.workspace());
+
+    it("copies the key's settings on rotation and shortens the old key, never extending it", async () => {
+      await fresh();
+      const expires_at = new Date(r.clock.now() + 48 * HOUR).toISOString();
+      const key = await w.mint({ name: "n", scopes: ["s"], meta: { m: 1 }, expires_at });
+      const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, { overlap_hours: 0.5 });
+      expect(Object.keys(body)).toEqual([...KEY_FIELDS, "key", "key_shown_once", "previous_key"]);
+      expect(body).toMatchObject({ name: "n", scopes: ["s"], meta: { m: 1 }, rotated_from: key.id, expires_at });
+      expect(body.previous_key).toMatchObject({
+        id: key.id,
+        expires_at: new Date(r.clock.now() + HOUR / 2).toISOString(),
+      });
+      // The old key's new expiry came from rotation: a second rotation neither copies it nor moves it later.
+      const again = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, { overlap_hours: 168 });
+      expect(again.body.expires_at).toBe(expires_at);
+      expect(again.body.previous_key.expires_at).toBe(body.previous_key.expires_at);
+      expect(await w.actions()).toEqual(["api_key.created", "api_key.rotated", "api_key.rotated"]);
+    });
+
+    it("overlaps 24 hours by default, rotates an expired key, and does not rotate a revoked one", async () => {
+      await fresh();
+      const key = await w.mint({ expires_at: new Date(r.clock.now() + 1000).toISOString() });
+      r.clock.advance(2000);
+      const rotated = await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`);
+      expect(rotated.body).toMatchObject({ expires_at: null, previous_key: { expires_at: key.expires_at } });
+      const next = await w.call("sk_owner", `POST /v1/keys/${rotated.body.id}/rotate`, {});
+      expect(next.body.previous_key.expires_at).toBe(new Date(r.clock.now() + 24 * HOUR).toISOString());
+      await w.call("sk_owner", `POST /v1/keys/${next.body.id}/revoke`);
+      const refused = await w.call("sk_owner", `POST /v1/keys/${next.body.id}/rotate`);
+      expectRefusal(refused, 409, "conflict");
+      expect(refused.body.error.message).toBe("A revoked key cannot be rotated.");
+      for (const overlap_hours of [-1, 168.5, "24"]) {
+        expectRefusal(
+          await w.call("sk_owner", `POST /v1/keys/${key.id}/rotate`, { overlap_hours }),
+          400,
+          "invalid_request",
+          "overlap_hours",
+        );
+      }
+    });
+
+    it("keeps the first reason of a revocation, and writes nothing when it is repeated", async () => {
+      await fresh();
+      const { id } = await w.mint();
+      const first = await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, { reason: "leaked" });
+      expect(first.body).toMatchObject({ revoked_reason: "leaked", revoked_at: expect.any(String) });
+      expect("propagation" in first.body).toBe(false);
+      r.clock.advance(1000);
+      const again = await w.call("sk_owner", `POST /v1/keys/${id}/revoke?wait=true`, { reason: "other" });
+      expect(again.body).toMatchObject({ revoked_reason: "leaked", revoked_at: first.body.revoked_at });
+      expect(again.body.propagation).toMatchObject({ complete: true, total_nodes: 0, acked_nodes: 0, nodes: [] });
+      expect(await w.actions()).toEqual(["api_key.created", "api_key.revoked"]);
+      for (const edit of [{}, { name: "x" }]) {
+        expectRefusal(await w.call("sk_owner", `PATCH /v1/keys/${id}`, edit), 409, "conflict");
+      }
+      expectRefusal(
+        await w.call("sk_owner", `POST /v1/keys/${id}/revoke`, { reason: "" }),
+        400,
+        "invalid_request",
+        "reason",
+      );
+    });
+
+    it("does not postpone a quarantined key's expiry", async () => {
+      await fresh();
+      const { id } = await w.mint();
+      const at = r.clock.now() + HOUR;
+      await r.sql(
+        `update api_keys set quarantined_at = 1, quarantine_reason = 'x', expires_at = ${at} where id = '${id}'`,
+      );
+      for (const expires_at of [null, new Date(at + 1).toISOString()]) {
+        expectRefusal(await w.call("sk_owner", `PATCH /v1/keys/${id}`, { expires_at }), 409, "conflict");
+      }
+      const sooner = { expires_at: new Date(at - 1000).toISOString() };
+      expect((await w.call("sk_owner", `PATCH /v1/keys/${id}`, sooner)).status).toBe(200);
+      const successor = await w.call("sk_owner", `POST /v1/keys/${id}/rotate`);
+      expect(successor.body).toMatchObject({ quarantined_at: null, quarantine_reason: null });
+    });
+
+    it("revokes a deleted tenant's keys, raises each project's version once, and writes one audit row", async () => {
+      await fresh();
+      const other = await w.call("sk_owner", "POST /v1/projects", { name: "B", slug: "bbb" });
+      const mine = [await w.mint(), await w.mint({ env: "test" }), await w.mint({ project_id: other.body.id })];
+      await w.call("sk_owner", `POST /v1/keys/${mine[0]?.id}/revoke`, { reason: "before" });
+      const version = async (id: string) => (await w.call("sk_owner", `GET /v1/projects/${id}`)).body.policy_version;
+      const before = [await version(w.project_id), await version(other.body.id)];
+      const { body } = await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
+      expect(body).toEqual({ object: "tenant", id: w.tenant_id, deleted: true, revoked_keys: 2 });
+      expect([await version(w.project_id), await version(other.body.id)]).toEqual(before.map((v) => v + 1));
+      const { body: keys } = await w.call("sk_owner", "GET /v1/keys?include_revoked=true");
+      const reasons = (keys.data as { revoked_reason: string }[]).map(({ revoked_reason }) => revoked_reason);
+      expect(reasons).toEqual(["tenant deleted", "tenant deleted", "before"]);
+      expect((await w.actions()).slice(-1)).toEqual(["tenant.deleted"]);
+      expectRefusal(await w.call("sk_owner", `GET /v1/tenants/${w.tenant_id}`), 404, "not_found");
+      expectRefusal(await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`), 404, "not_found");
+      expectRefusal(await w.call("sk_owner", "POST /v1/keys", want()), 404, "not_found");
+    });
+  });
+}
