@@ -54,7 +54,7 @@ const EMAIL =
   /^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
 export const Email = z
   .string()
-  .refine((value) => value.length <= 320 && EMAIL.test(value), { error: "must be an e-mail address" })
+  .refine((value) => value.length <= 320 && EMAIL.test(value), { error: "must be a valid email address" })
   .meta({ format: "email", maxLength: 320 });
 
 export const SCOPE_MAX = 200;

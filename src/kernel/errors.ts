@@ -58,7 +58,7 @@ export const failures = {
   not_a_member: [403, "forbidden", "You are not a member of that workspace."],
   insufficient_scope: [403, "insufficient_scope", "The credential lacks a required scope."],
   origin_not_allowed: [403, "origin_not_allowed", "This origin is not allowed."],
-  email_unverified: [403, "email_unverified", "Verify your e-mail address first."],
+  email_unverified: [403, "email_unverified", "Verify your email address first."],
   // 404, 405
   no_such_route: [404, "not_found", "No such route."],
   workspace_not_found: [404, "not_found", "No such workspace."],

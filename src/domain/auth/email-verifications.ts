@@ -1,4 +1,4 @@
-// E-mail verification. Only a token from the mailbox verifies an address.
+// Email verification. Only a token from the mailbox verifies an address.
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { markVerified } from "../../store/queries/users.ts";

@@ -1,4 +1,4 @@
-// The text of every e-mail: plain text, short, one link. Tokens are in the URL fragment, which servers and proxies never
+// The text of every email: plain text, short, one link. Tokens are in the URL fragment, which servers and proxies never
 // see. The only user input is the name of a workspace, on one line.
 import type { Services } from "../core/context.ts";
 
@@ -35,23 +35,23 @@ function onOneLine(text: string): string {
 }
 
 export function verificationMail(services: Services, token: string): MailMessage {
-  return message("email_verification", "Verify your e-mail address", [
-    "Click the link below to verify your e-mail address:",
+  return message("email_verification", "Verify your email address", [
+    "Click the link below to verify your email address:",
     pageLink(services, "verify", token),
-    "This link can be used once and expires in 24 hours. If you did not request it, you can ignore this e-mail.",
+    "This link can be used once and expires in 24 hours. If you did not request it, you can ignore this email.",
   ]);
 }
 
 export function existingAccountMail(services: Services): MailMessage {
   return message("existing_account", "You already have an account", [
-    "Someone tried to sign up with this e-mail address, but it already has an account. Nothing was changed.",
+    "Someone tried to sign up with this email address, but it already has an account. Nothing was changed.",
     `If this was you, log in with your existing password. If you forgot it, reset it here:\n${forgotPage(services)}`,
   ]);
 }
 
 export function unfinishedAccountMail(services: Services, token: string): MailMessage {
   return message("unfinished_account", "Finish signing up", [
-    "An account was created for this e-mail address but never verified. Choose a password to finish signing up:",
+    "An account was created for this email address but never verified. Choose a password to finish signing up:",
     pageLink(services, "reset", token),
     "Any password set before will stop working. This link can be used once and expires in 30 minutes.",
   ]);
@@ -61,7 +61,7 @@ export function resetMail(services: Services, token: string): MailMessage {
   return message("password_reset", "Reset your password", [
     "Click the link below to choose a new password:",
     pageLink(services, "reset", token),
-    "This link can be used once and expires in 30 minutes. If you did not request it, you can ignore this e-mail: your password has not changed.",
+    "This link can be used once and expires in 30 minutes. If you did not request it, you can ignore this email: your password has not changed.",
   ]);
 }
 
@@ -75,7 +75,7 @@ export function passwordChangedMail(services: Services): MailMessage {
 export function passwordWasResetMail(services: Services): MailMessage {
   return message("password_was_reset", "Your password was reset", [
     "The password of your account was reset with a link sent to this address, and all sessions were signed out.",
-    `If you did not do this, someone may have access to your e-mail. Secure your e-mail account, then reset your password again:\n${forgotPage(services)}`,
+    `If you did not do this, someone may have access to your email. Secure your email account, then reset your password again:\n${forgotPage(services)}`,
   ]);
 }
 
@@ -84,7 +84,7 @@ export function inviteMail(services: Services, workspace: string, role: string, 
   return message("workspace_invite", `You are invited to ${name}`, [
     `You have been invited to join the workspace "${name}" as ${role}. Accept the invitation here:`,
     pageLink(services, "invite", token),
-    "This link can be used once and expires in 7 days. If you do not know this workspace, you can ignore this e-mail.",
+    "This link can be used once and expires in 7 days. If you do not know this workspace, you can ignore this email.",
   ]);
 }
 

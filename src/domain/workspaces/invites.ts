@@ -1,5 +1,5 @@
-// Invitations. Each has two tokens: one in the API response, one in the e-mail. A verified person can join with either;
-// only the e-mailed one also verifies the address it was sent to, because only it proves control of the mailbox.
+// Invitations. Each has two tokens: one in the API response, one in the email. A verified person can join with either;
+// only the emailed one also verifies the address it was sent to, because only it proves control of the mailbox.
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { parseInviteToken } from "../../kernel/credentials.ts";
@@ -163,7 +163,7 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
   return joined;
 }
 
-/** Requires a verified address; the e-mailed token verifies the one it was sent to. */
+/** Requires a verified address; the emailed token verifies the one it was sent to. */
 async function requireVerified(
   tx: Tx,
   user: UserRow,

@@ -1,4 +1,4 @@
-// One-time tokens for e-mail verification and password reset. Only their hashes are stored.
+// One-time tokens for email verification and password reset. Only their hashes are stored.
 import { columns, statement } from "../engine/statement.ts";
 import type { OneTimeTokenRow, TokenPurpose } from "../schema/tables.ts";
 

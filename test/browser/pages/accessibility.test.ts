@@ -42,7 +42,7 @@ describe.runIf(hasBrowser)("accessibility of the pages", { retry: 1 }, () => {
     await keyboard.press("Tab");
     await expect.poll(focused).toBe("Sign up and accept");
     await keyboard.press("Enter");
-    await g.page.getByText("Email address must be an e-mail address.").waitFor();
+    await g.page.getByText("Email address must be a valid email address.").waitFor();
     await expect.poll(focused).toBe("Email address");
     await keyboard.press("Control+A");
     await keyboard.type(email);

@@ -72,7 +72,7 @@ describe.runIf(hasBrowser)("the password reset pages", { retry: 1 }, () => {
     expect((await me(suite.instance, email)).user.email).toBe(email);
     await field(g.page, "Email address").fill("no address");
     await button(g.page, "Send a new link").click();
-    await g.page.getByText("Email address must be an e-mail address.").waitFor();
+    await g.page.getByText("Email address must be a valid email address.").waitFor();
     await field(g.page, "Email address").fill(email);
     await button(g.page, "Send a new link").click();
     await g.at("Check your inbox");
