@@ -1,5 +1,5 @@
-// The same small vendor application in every framework, over a socket. One suite tests them all, so that an adapter that
-// differs fails.
+// The same small vendor application in every framework, over a socket. One suite tests them all, so that an adapter
+// that differs fails.
 //
 //   GET  /open     skip: true                     GET /read    scopes: ["read"]
 //   GET  /me       protect alone: the context     GET /lax     failMode: "open", scopes: ["read"]

@@ -1,5 +1,5 @@
-// A fake control plane for the SDK's tests: node:http, in memory, strict about its input. test/sdk/server-features.test.ts
-// verifies the same behaviour with a real server.
+// A fake control plane for the SDK's tests: node:http, in memory, strict about its input.
+// test/sdk/server-features.test.ts verifies the same behaviour with a real server.
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { EventEmitter, once } from "node:events";

@@ -1,6 +1,6 @@
 // A separate vendor process for tests that need several: sends requests of one key through `limits: "lease"` as fast as
-// possible until the key is revoked, then prints when each was admitted. Uses patientPorts, because a busy machine would
-// exceed the 250 ms timeout and admit every request as degraded.
+// possible until the key is revoked, then prints when each was admitted. Uses patientPorts, because a busy machine
+// would exceed the 250 ms timeout and admit every request as degraded.
 
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { internalsOf } from "../../src/sdk/internals.ts";

@@ -23,7 +23,7 @@ export function parseTimestamp(text: string): number | null {
 let lastMs = Number.NaN;
 let lastText = "";
 
-/** Throws RangeError outside 1970..9999. Memoizes the last result: one moment is often formatted several times. */
+/** Throws RangeError outside 1970..9999. Memoizes the last moment, often formatted several times. bench: parts/mint */
 export function formatTimestamp(ms: number): string {
   if (ms === lastMs) return lastText;
   if (!(ms >= 0 && ms < MS_MAX + 1)) throw new RangeError("A timestamp must be in the years 1970 to 9999.");

@@ -1,5 +1,5 @@
-// SHA-256 and Ed25519 for the server, on node:crypto. Short inputs are hashed by the kernel instead: for one or two blocks
-// the call into OpenSSL costs more than the hash. bench: vendor/get-by-id, parts/check
+// SHA-256 and Ed25519 for the server, on node:crypto. Short inputs are hashed by the kernel instead: for one or two
+// blocks the call into OpenSSL costs more than the hash. bench: vendor/get-by-id, parts/check
 import { createPublicKey, hash, verify } from "node:crypto";
 import { digestSingleBlock } from "../kernel/crypto/key-digest.ts";
 import { sha256 } from "../kernel/crypto/sha256.ts";

@@ -1,5 +1,5 @@
-// One suite for every framework, over a socket: the same requests get the same responses from express, fastify, hono, h3,
-// plain node:http and fetch.
+// One suite for every framework, over a socket: the same requests get the same responses from express, fastify, hono,
+// h3, plain node:http and fetch.
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps } from "../../harness/sdk/apps.ts";

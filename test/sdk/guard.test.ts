@@ -1,5 +1,5 @@
-// The core of protect, without a framework: where it finds the key, which headers a response has, and how it treats invalid
-// options.
+// The core of protect, without a framework: where it finds the key, which headers a response has, and how it treats
+// invalid options.
 
 import { request, createServer } from "node:http";
 import { once } from "node:events";

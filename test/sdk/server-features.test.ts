@@ -1,5 +1,5 @@
-// The behaviour of the fake control plane, verified with a real server: leases, idempotent handlers, a paged snapshot, a
-// restart from the cache file, a wrong credential.
+// The behaviour of the fake control plane, verified with a real server: leases, idempotent handlers, a paged snapshot,
+// a restart from the cache file, a wrong credential.
 
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";

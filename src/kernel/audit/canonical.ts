@@ -17,7 +17,8 @@ export function canonicalize(value: Json): string {
 }
 
 function canonicalString(text: string): string {
-  if (isPlain(text)) return `"${text}"`; // ids, hashes, names: nearly every string of an audit row
+  // Fast path for ids, hashes and names, nearly every string of an audit row. bench: parts/mint
+  if (isPlain(text)) return `"${text}"`;
   if (!text.isWellFormed()) throw new TypeError("Canonical JSON has no lone surrogates.");
   return JSON.stringify(text);
 }
