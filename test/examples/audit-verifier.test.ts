@@ -1,3 +1,4 @@
+// The stand-alone verifier of examples/audit-verifier: an export and a checkpoint are verified without Keyrack.
 import { spawnSync } from "node:child_process";
 import { createHash, createPrivateKey, createPublicKey, sign } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -21,7 +22,7 @@ type Line = AuditRow & { object: "audit_log"; hash: string };
 const sha256 = (bytes: Uint8Array) => new Uint8Array(createHash("sha256").update(bytes).digest());
 const hashOf = (row: AuditRow) => createHash("sha256").update(auditPreimage(row)).digest("hex");
 
-/** Rows with what a verifier in another language gets wrong: odd keys, odd numbers, text beyond ASCII. */
+/** Rows that verifiers in other languages often get wrong: unusual keys, unusual numbers, text beyond ASCII. */
 function chainOf(workspace_id: string, length: number, note = "acme"): Line[] {
   const lines: Line[] = [];
   for (let seq = 1; seq <= length; seq++) {
@@ -43,7 +44,7 @@ function chainOf(workspace_id: string, length: number, note = "acme"): Line[] {
   return lines;
 }
 
-/** The lines again, with later hashes recomputed: what someone who holds the database can do. */
+/** The lines with later hashes recomputed, as an attacker with database access can. */
 function rechained(lines: Line[]): Line[] {
   let prev_hash = GENESIS_HASH;
   return lines.map((line, i) => {
@@ -85,7 +86,7 @@ const five = chainOf(A, 5);
 const changed = (change: Partial<Line>) => five.with(2, { ...(five[2] as Line), ...change });
 
 describe("the stand-alone verifier on a good file", () => {
-  it("says what it checked and exits 0", () => {
+  it("reports what it checked and exits 0", () => {
     const { code, out } = check(five);
     expect(code).toBe(0);
     expect(out).toContain(`workspace ${A}: 5 rows good, up to hash ${five[4]?.hash}`);
@@ -120,7 +121,7 @@ describe("the stand-alone verifier on a good file", () => {
     }
   });
 
-  it("passes over further signature lines", () => {
+  it("ignores further signature lines", () => {
     const checkpoint = signed(A, five);
     const witness = `— witness.example/w1 ${Buffer.alloc(76).toString("base64")}\n`;
     expect(checkSigned(five, { ...checkpoint, note: checkpoint.note + witness }).code).toBe(0);
@@ -199,7 +200,7 @@ describe("the stand-alone verifier names the first broken position", () => {
 describe("the stand-alone verifier with a checkpoint", () => {
   const checkpoint = signed(A, five);
 
-  it("sees rows cut off the end, which without one it cannot", () => {
+  it("detects truncation, which it cannot without one", () => {
     const short = five.slice(0, 3);
     expect(check(short).code).toBe(0);
     const { code, out } = checkSigned(short, checkpoint);
@@ -207,7 +208,7 @@ describe("the stand-alone verifier with a checkpoint", () => {
     expect(out).toContain(`workspace ${A}: BROKEN at seq 4: checkpoint_mismatch, 5 rows were signed and 3 are good`);
   });
 
-  it("sees a history rewritten with right hashes, which without one it cannot", () => {
+  it("detects a history rewritten with valid hashes, which it cannot without one", () => {
     const rewritten = rechained(changed({ action: "workspace.created" }));
     expect(check(rewritten).code).toBe(0);
     expect(checkSigned(rewritten, checkpoint)).toMatchObject({
@@ -216,7 +217,7 @@ describe("the stand-alone verifier with a checkpoint", () => {
     });
   });
 
-  it("sees that the whole workspace is missing", () => {
+  it("detects that the whole workspace is missing", () => {
     expect(checkSigned(chainOf(B, 2), checkpoint)).toMatchObject({
       code: 4,
       out: expect.stringContaining(`workspace ${A}: BROKEN at seq 1: checkpoint_mismatch`),
@@ -243,7 +244,7 @@ describe("the stand-alone verifier with a checkpoint", () => {
   }
 });
 
-describe("the stand-alone verifier called wrongly", () => {
+describe("the stand-alone verifier with wrong arguments", () => {
   const file = saved("good.jsonl", jsonl(five));
   const { note, vkey } = signed(A, five);
   const notePath = saved("good.note", note);
@@ -287,7 +288,7 @@ describe("docs/audit-format.md", () => {
 describe("the file itself", () => {
   const source = readFileSync(SCRIPT, "utf8");
 
-  it("stands alone in under 200 lines: node:crypto and node:fs only", () => {
+  it("has under 200 lines and imports node:crypto and node:fs only", () => {
     expect(source.split("\n").length).toBeLessThan(200);
     const imports = [...source.matchAll(/\bfrom "([^"]+)"|\bimport\(|\brequire\(/g)].map((match) => match[1]);
     expect(imports).toEqual(["node:crypto", "node:fs"]);

@@ -1,4 +1,4 @@
-// examples/ci as written: a suite of somebody else's, in an instance that lives as long as it does.
+// examples/ci as written: a vendor's test suite against an ephemeral instance.
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { keyrack } from "../../harness/processes/cli.ts";

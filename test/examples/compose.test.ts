@@ -1,5 +1,5 @@
-// The compose example, as far as it can be tried without Docker: its settings exist, its probe works, and two processes
-// set up as it says are one service.
+// The compose example, as far as it can be tested without Docker: its settings exist, its probe works, and two
+// processes configured as it says are one service.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const read = (name: string): string =>
 const compose = read("compose.yaml");
 
 describe("examples/compose", () => {
-  it("sets only what there is to set, to values that are taken", () => {
+  it("sets only existing settings, to valid values", () => {
     const filled = compose.replace(/\$\{(\w+):[?-]([^}]*)\}/g, (_all, name: string, or: string) =>
       name === "POSTGRES_PASSWORD" ? "secret" : name === "PUBLIC_HOST" ? "keys.example.com" : or,
     );
@@ -64,7 +64,7 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
   });
   const onTwo = (route: string, body?: unknown) => two.call(w.keys.sk_owner, route, body);
 
-  it("answer the probe of the example", async () => {
+  it("respond to the probe of the example", async () => {
     const probe = /- (exec 3<>.*)$/m.exec(compose)?.[1] ?? "";
     const ask = async (url: string): Promise<unknown> => {
       const child = spawn("bash", ["-c", probe.replace("4747", new URL(url).port)], {
@@ -76,7 +76,7 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
     expect([await ask(one.url), await ask(two.url), await ask("http://127.0.0.1:1")]).toEqual([0, 0, 1]);
   });
 
-  it("show each other's changes at once, a secret key's end included", async () => {
+  it("show each other's changes at once, a secret key's revocation included", async () => {
     const key = await w.mint();
     expect((await onTwo(`GET /v1/keys/${key.id}`)).status).toBe(200);
     await onTwo(`POST /v1/keys/${key.id}/revoke`, {});

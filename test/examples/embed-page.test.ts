@@ -14,7 +14,7 @@ describe("examples/embed-page", () => {
     expect(readFileSync(`${root}examples/embed-page/server.mjs`, "utf8").trim().split("\n").length).toBeLessThan(40);
   });
 
-  it("is named in its README as it is run here", () => {
+  it("is started as its README says", () => {
     const readme = readFileSync(`${root}examples/embed-page/README.md`, "utf8");
     expect(readme).toContain("bin/keyrack ephemeral --seed -- node examples/embed-page/server.mjs");
   });

@@ -14,7 +14,7 @@ describe("README.md", () => {
     expect(commands).toBeGreaterThan(10);
   }, 90_000);
 
-  it("shows no whole credential", () => {
+  it("shows no complete credential", () => {
     expect(page).not.toMatch(/kr[a-z]*_(live_|test_)?[\w-]{32,}/);
   });
 

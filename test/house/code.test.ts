@@ -1,4 +1,4 @@
-// House rules that a machine can see: SQL only in the store, messages only in the failure table, files a reader can hold.
+// Rules about the text of the code: SQL only in the store, no HTTP in the domain, file headers, file sizes.
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -20,39 +20,41 @@ const sources = [...files(join(root, "src"))].map((path) => ({
   path: relative(root, path),
   text: readFileSync(path, "utf8"),
 }));
-const room = (path: string): string => path.split("/")[1] ?? "";
+const folderOf = (path: string): string => path.split("/")[1] ?? "";
 
-describe("the house", () => {
-  it("keeps SQL in the store", () => {
+describe("source files of src", () => {
+  it("contain SQL only in the store", () => {
     const sql = /(["'`])\s*(select|insert into|update|delete from|create table|alter table|drop)\s+[a-z_*("]+\s/i;
-    const found = sources.filter(({ path, text }) => room(path) !== "store" && sql.test(text)).map(({ path }) => path);
+    const found = sources
+      .filter(({ path, text }) => folderOf(path) !== "store" && sql.test(text))
+      .map(({ path }) => path);
     expect(found).toEqual([]);
   });
 
-  it("keeps HTTP words out of the domain and the store", () => {
+  it("do not use HTTP in the domain, the store and the kernel", () => {
     const http = /from "node:https?"|from "h3"|\bstatusCode\b|\bwriteHead\b/;
     const found = sources.filter(
-      ({ path, text }) => ["domain", "store", "kernel"].includes(room(path)) && http.test(text),
+      ({ path, text }) => ["domain", "store", "kernel"].includes(folderOf(path)) && http.test(text),
     );
     expect(found.map(({ path }) => path)).toEqual([]);
   });
 
-  it("writes no default export and no unsafe randomness", () => {
+  it("have no default export and no unsafe randomness", () => {
     const found = sources.filter(({ text }) => /^export default|Math\.random\(/m.test(text));
     expect(found.map(({ path }) => path)).toEqual([]);
   });
 
-  it("opens every file with a word on what it owns", () => {
+  it("begin with a comment on what they own", () => {
     const found = sources.filter(({ text }) => !/^(#!.*\n)?(\/\/|\/\*)/.test(text));
     expect(found.map(({ path }) => path)).toEqual([]);
   });
 
-  it("keeps files short enough to hold in mind", () => {
+  it("have at most 300 lines", () => {
     const long = sources.filter(({ text }) => text.split("\n").length > LINES_MAX).map(({ path }) => path);
     expect(long).toEqual([]);
   });
 
-  it("binds every raw value: no text is put into SQL by interpolation", () => {
+  it("bind every raw value: nothing is interpolated into SQL", () => {
     const raw = /sql\.raw\(|sql\.lit\(/;
     const found = sources.filter(({ text }) => raw.test(text)).map(({ path }) => path);
     expect(found).toEqual([]);
@@ -61,7 +63,7 @@ describe("the house", () => {
 
 describe("every endpoint", () => {
   for (const endpoint of endpoints) {
-    it(`${endpoint.name} says what it does, and what it records if it changes anything`, () => {
+    it(`${endpoint.name} has a summary, and audit actions if it changes anything`, () => {
       expect(endpoint.summary).toMatch(/^[A-Z].*\.$/);
       const changes = endpoint.method !== "GET";
       if (!changes) expect(endpoint.emits).toEqual([]);

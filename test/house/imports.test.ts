@@ -65,7 +65,7 @@ const topOf = (path: string): string => {
 const all = src.flatMap(importsOf);
 
 describe("imports within src", () => {
-  it("are ruled for every folder", () => {
+  it("have a rule for every folder", () => {
     for (const file of src) expect([...Object.keys(RULES), ...LOOSE]).toContain(folderOf(file));
   });
 
@@ -99,7 +99,7 @@ describe("imports within src", () => {
 describe("imports between top folders", () => {
   const files = CODE_FOLDERS.flatMap((folder) => filesIn(folder, ".ts", ".tsx"));
 
-  it("go from tests, proofs, benchmarks and tools to the harness and src only", () => {
+  it("go from tests, campaigns, benchmarks and tools to the harness and src only", () => {
     const broken: string[] = [];
     for (const each of files.flatMap(importsOf).filter(({ target }) => target.startsWith("."))) {
       const [from, to] = [topOf(each.file), topOf(targetOf(each))];

@@ -34,7 +34,6 @@ const LEFT: Record<string, number> = {
   "src/web": 16,
   "test/api": 14,
   "test/cli": 5,
-  "test/examples": 1,
   "test/http": 9,
   tools: 22,
 };

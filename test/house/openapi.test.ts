@@ -1,5 +1,5 @@
-// The API's description is a golden file: a change of the contract shows up in review.
-// After a wanted change: npm run docs
+// The API description is a golden file: a change of the contract is visible in review.
+// After an intended change: npm run docs
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -24,7 +24,7 @@ describe("generated documents are fresh (npm run docs writes them)", () => {
 });
 
 describe("the OpenAPI document", () => {
-  it("describes every route, and nothing else", () => {
+  it("describes exactly the declared routes", () => {
     const { paths } = openApiDocument(endpoints) as { paths: Record<string, Record<string, unknown>> };
     const described = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
@@ -32,7 +32,7 @@ describe("the OpenAPI document", () => {
     expect(described.toSorted()).toEqual(endpoints.map(({ name }) => name).toSorted());
   });
 
-  it("points nowhere but into itself: every reference can be followed from the document's root", () => {
+  it("has only references that resolve within the document", () => {
     const document = openApiDocument(endpoints);
     const refs = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref = ""]) => ref);
     expect(refs.length).toBeGreaterThan(0);

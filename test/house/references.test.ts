@@ -1,5 +1,5 @@
-// What the code and the documents refer to is in this repository: files that exist, and reasons instead of the numbers of
-// rules that a reader cannot look up.
+// What the code and the documents refer to is in this repository: files that exist, and reasons instead of the numbers
+// of rules that a reader cannot look up.
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// The security.txt of a release has what RFC 9116 requires, and nothing that its reader would misread.
+// The security.txt of a release has what RFC 9116 requires, and accepts only valid contacts.
 import { expect, it } from "vitest";
 import { securityTxt } from "../../tools/security-txt.ts";
 
@@ -6,7 +6,7 @@ const NOW = Date.UTC(2026, 10, 15, 12, 30, 15, 250);
 const YEAR_MS = 365 * 86_400_000;
 
 for (const contact of ["mailto:security@example.com", "https://example.com/report", "tel:+1-201-555-0123"]) {
-  it(`says where to report (${contact}) and until when that is good, for less than a year`, () => {
+  it(`has a contact (${contact}) and an expiry of less than a year`, () => {
     const lines = securityTxt(contact, NOW).split("\n");
     expect(lines).toEqual([
       `Contact: ${contact}`,

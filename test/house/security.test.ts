@@ -1,4 +1,4 @@
-// docs/security.md names files and tests: they must exist, and no line of the checklist may be missing.
+// The files and tests that docs/security.md names exist, and no line of its checklist is missing.
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -29,7 +29,7 @@ describe("docs/security.md", () => {
           expect(file.includes(title ?? ""), `"${title}"`).toBe(true);
         }
       }
-      // What no test proves says so.
+      // A line without a test says so.
       if (named === 0) expect(proof).toMatch(/^none/);
       if (proof === "none") expect(what).toContain("Not done");
     });

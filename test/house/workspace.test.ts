@@ -1,5 +1,5 @@
-// Every statement that changes or deletes a workspace's rows names the workspace, also where the id alone would do: a
-// mistake in one lookup must not reach into another tenant's data (security: every query carries the workspace).
+// Every statement that changes or deletes a workspace's rows filters by the workspace, even where the id alone would
+// do: a mistake in one lookup must not affect another workspace's data.
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Statement } from "../../src/store/engine/statement.ts";
@@ -22,7 +22,7 @@ async function statements(): Promise<Named[]> {
 }
 
 describe("the store's statements", () => {
-  it("name the workspace wherever they change or delete what belongs to one", async () => {
+  it("filter by the workspace wherever they change or delete its rows", async () => {
     const all = await statements();
     const changes = all.filter(({ sql }) =>
       OWNED.some((table) => sql.startsWith(`update "${table}"`) || sql.startsWith(`delete from "${table}"`)),
