@@ -25,9 +25,7 @@ const AVOIDED: [RegExp, string][] = [
 
 /** Hits that are left in each folder. Shrink-only, to be emptied. */
 const LEFT: Record<string, number> = {
-  "CONTRIBUTING.md": 2,
   docs: 29,
-  harness: 24,
   "src/api": 2,
   "src/cli": 16,
   "src/http": 28,
@@ -35,7 +33,6 @@ const LEFT: Record<string, number> = {
   "test/api": 14,
   "test/cli": 5,
   "test/http": 9,
-  tools: 22,
 };
 
 const count = (files: string[], textOf: (file: string) => string): string[] =>
