@@ -5,15 +5,14 @@ import type { Query } from "./tx.ts";
 type Level = Map<unknown, unknown>;
 
 export class QueryMemo {
-  /** A trie: the SQL text, then one level per bound value. */
+  /** A trie: the SQL text, then the values from last to first, because ids come first and would split it early. */
   readonly #results: Level = new Map();
 
   getOrRun<T>({ sql, values }: Query, run: () => T): T {
     let level = childOf(this.#results, sql);
-    const last = values.length - 1;
-    for (let i = 0; i < last; i++) level = childOf(level, values[i]);
-    let result = level.get(values[last]) as T | undefined;
-    if (result === undefined) level.set(values[last], (result = run()));
+    for (let i = values.length - 1; i > 0; i--) level = childOf(level, values[i]);
+    let result = level.get(values[0]) as T | undefined;
+    if (result === undefined) level.set(values[0], (result = run()));
     return result;
   }
 
