@@ -25,7 +25,7 @@ export const de: Strings = {
   active: "Aktiv",
   replaced: "Wird ersetzt",
   quarantined: "Als geleakt gemeldet",
-  replacedBy: "Ersetzt durch {prefix}…. Wechseln Sie zum neuen Schlüssel, bevor dieser abläuft.",
+  replacedBy: "Wechseln Sie zum neuen Schlüssel {prefix}…, bevor dieser abläuft.",
   quarantinedText: "Dieser Schlüssel wurde öffentlich gefunden und wird bald ungültig. Erneuern Sie ihn jetzt.",
   usage: "Nutzung",
   rotate: "Erneuern",

@@ -23,7 +23,7 @@ export const en = {
   active: "Active",
   replaced: "Being replaced",
   quarantined: "Reported as leaked",
-  replacedBy: "Replaced by {prefix}…. Switch to the new key before this one expires.",
+  replacedBy: "Switch to the new key {prefix}… before this one expires.",
   quarantinedText: "This key was found in public and will stop working soon. Rotate it now.",
   usage: "Usage",
   rotate: "Rotate",
