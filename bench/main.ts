@@ -18,6 +18,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   scale: async () => (await import("./scale.ts")).scale(),
   feed: async () => (await import("./feed.ts")).feed(),
   parts: async () => (await import("./parts.ts")).parts(),
+  compare: async () => (await import("./compare.ts")).compare(),
   "fast-paths": async () => (await import("./fast-paths.ts")).fastPaths(),
   verify: async () => (await import("./verify.ts")).verify(),
   faults: async () => (await import("./faults.ts")).faults(),
@@ -28,11 +29,11 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
 };
 const groups: Record<string, string[]> = {
   machine: ["ratelimit", "feed", "ingest", "limiter", "faults"],
-  all: Object.keys(benches).filter((name) => name !== "install"), // it needs the registry
+  all: Object.keys(benches).filter((name) => !["install", "compare"].includes(name)), // they need the registry, another checkout
 };
 
 /** Benchmarks without a peer to install. */
-const ALONE = ["start", "install", "lanes"];
+const ALONE = ["start", "install", "lanes", "compare", "fast-paths"];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const PAGE = here("../docs/performance.md");

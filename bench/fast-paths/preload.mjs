@@ -11,7 +11,8 @@ registerHooks({
     let source = null;
     for (const { file, find, put } of edits) {
       if (!url.endsWith(`/${file}`)) continue;
-      source ??= String(loaded.source);
+      source ??=
+        typeof loaded.source === "string" ? loaded.source : new TextDecoder().decode(loaded.source ?? undefined);
       if (find !== null && !source.includes(find)) throw new Error(`${file} does not contain: ${find}`);
       source = find === null ? put : source.replaceAll(find, put);
     }

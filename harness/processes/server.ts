@@ -27,14 +27,14 @@ export function cleanEnv(more: Record<string, string> = {}): Record<string, stri
   return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp", XDG_CONFIG_HOME: NO_PROFILES, ...more };
 }
 
-export function startServer(args: string[], env: Record<string, string> = {}): Promise<Running> {
-  return startProcess(["serve", "--json", "--port", "0", ...args], env);
+export function startServer(args: string[], env: Record<string, string> = {}, bin = BIN): Promise<Running> {
+  return startProcess(["serve", "--json", "--port", "0", ...args], env, bin);
 }
 
 /** Any command that prints one JSON line when it is ready and runs until it gets a signal. */
-export async function startProcess(args: string[], env: Record<string, string> = {}): Promise<Running> {
+export async function startProcess(args: string[], env: Record<string, string> = {}, bin = BIN): Promise<Running> {
   const started = performance.now();
-  const child = spawn(BIN, args, {
+  const child = spawn(bin, args, {
     env: cleanEnv(env),
     stdio: ["ignore", "pipe", "pipe"],
   });

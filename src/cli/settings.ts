@@ -9,7 +9,7 @@ type SettingFlags = Partial<Record<SettingName, string>>;
 /** Turns commander's camelCase options into settings. Options that are no settings are ignored by the loader. */
 function settingFlags(options: Record<string, unknown>): SettingFlags {
   const entries = Object.entries(options).filter(([, value]) => typeof value === "string");
-  return Object.fromEntries(entries.map(([name, value]) => [snakeCase(name), value])) as SettingFlags;
+  return Object.fromEntries(entries.map(([name, value]) => [snakeCase(name), value]));
 }
 
 const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
