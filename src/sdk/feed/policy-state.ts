@@ -1,7 +1,7 @@
 // The policy in force and its age, by two clocks of which the older result wins: timers, which are not affected when
 // the wall clock is set back, and the wall clock read every second, which includes the time a machine was suspended.
-// `current` and `degraded` only read fields: a clock on every decision costs as much as the lookup. bench:
-// verify/floor-1e5
+// `current` and `degraded` only read fields: a clock on every decision costs as much as the lookup.
+// bench: verify/floor-1e5
 
 import type { Policy } from "../../kernel/policy/policy.ts";
 import type { Settings } from "../options.ts";
