@@ -67,7 +67,7 @@ export const SWITCHES: readonly Switch[] = [
     name: "parsed queries memoized (`http/input.ts`)",
     rows: ["parts/unchanged-poll"],
     edits: [
-      edit("src/http/input.ts", "endpoint.hot ? remembered.get(endpoint) : undefined", "undefined"),
+      edit("src/http/input.ts", "endpoint.hot ? memo.get(endpoint) : undefined", "undefined"),
       edit("src/http/input.ts", "if (!endpoint.hot || query", "if (endpoint || query"),
     ],
   },

@@ -1,4 +1,4 @@
-// Every endpoint there is. A route that is not in this list does not exist.
+// The list of all endpoints: router, docs, CLI and tests read it.
 import type { Endpoint } from "../http/endpoint.ts";
 import * as policy from "./machine/policy.ts";
 import * as idempotency from "./machine/idempotency.ts";
@@ -60,10 +60,10 @@ const planes = {
   pagesAsset,
 };
 
-/** The typed client's view of the API: `import type` it, it costs nothing. */
+/** The types of the API for the typed client; for `import type` only. */
 export type Api = (typeof planes)[keyof typeof planes];
 
-// The order of a module's exports is not the same under every loader: documents need one that is.
+// Loaders order the exports of a module differently; generated documents need a stable order.
 const byRoute = (a: Endpoint, b: Endpoint): number => (a.path + a.method < b.path + b.method ? -1 : 1);
 
 export const endpoints: readonly Endpoint[] = [...Object.values(planes), openapiShow(() => endpoints)].toSorted(

@@ -1,4 +1,4 @@
-// The wire schemas that several planes share. They hold no transform: the same schema validates, and documents.
+// Wire schemas shared by several planes. They contain no transforms, because the same schema validates and documents.
 import { z } from "zod";
 import { hasOnly, isObject, withFastPath } from "../http/fast/fast-path.ts";
 import type { Json } from "../kernel/audit/canonical.ts";
@@ -7,13 +7,13 @@ import { isUuid, parseUuid } from "../kernel/ids.ts";
 import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/ratelimit/rule.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
 
-/** Text measured in code points, as NIST and JSON Schema count (decision 3). */
+/** Text measured in code points, as NIST and JSON Schema do. */
 export function text(min: number, max: number) {
   return z
     .string()
     .refine(
       (value) => {
-        // Code units bound code points from above and below: most texts need no walk.
+        // Code units bound code points from above and below, so most texts need no counting.
         if (value.length < min || value.length > max * 2) return false;
         const length = value.length <= max && value.length >= min * 2 ? value.length : [...value].length;
         return length >= min && length <= max;
@@ -49,7 +49,7 @@ export function toMs(value: string | null | undefined): number | null | undefine
   return typeof value === "string" ? parseTimestamp(value) : value;
 }
 
-// The HTML standard's pattern: what a browser's own field accepts.
+// The pattern of the HTML standard, which <input type="email"> uses.
 const EMAIL =
   /^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
 export const Email = z
@@ -95,20 +95,23 @@ function keyTooLong(value: unknown): boolean {
   return named || Object.values(value).some(keyTooLong);
 }
 
-/** Free data of the vendor's, kept verbatim within decision 7's bounds. Not z.record: that drops a `__proto__` field. */
+/** The vendor's own data, stored verbatim within bounds. Not z.record, which drops a `__proto__` field. */
 export const Meta = z
   .unknown()
   .superRefine((value, check) => {
-    const say = (message: string) => check.addIssue({ code: "custom", message });
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return say("must be an object");
+    const report = (message: string) => check.addIssue({ code: "custom", message });
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return report("must be an object");
     const size: Size = { keys: 0, depth: 1 };
     measure(value, 1, size);
-    if (size.depth > META_DEPTH) say(`must be at most ${META_DEPTH} levels deep`);
-    if (size.keys > META_KEYS) say(`must have at most ${META_KEYS} keys in all`);
-    if (keyTooLong(value)) say("must have keys of 1 to 200 characters");
-    if (Buffer.byteLength(JSON.stringify(value)) > META_BYTES) say("must be at most 16 KiB as JSON");
+    if (size.depth > META_DEPTH) report(`must be at most ${META_DEPTH} levels deep`);
+    if (size.keys > META_KEYS) report(`must have at most ${META_KEYS} keys in all`);
+    if (keyTooLong(value)) report("must have keys of 1 to 200 characters");
+    if (Buffer.byteLength(JSON.stringify(value)) > META_BYTES) report("must be at most 16 KiB as JSON");
   })
-  .meta({ type: "object", description: "Free data: at most 16 KiB, 8 levels, 100 keys." }) as unknown as z.ZodType<{
+  .meta({
+    type: "object",
+    description: "Any JSON object: at most 16 KiB, 8 levels, 100 keys.",
+  }) as unknown as z.ZodType<{
   [key: string]: Json;
 }>;
 
@@ -120,7 +123,7 @@ export const Sha256Hex = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f]{64}$/, { error: "must be 64 hex digits" });
-export const Nothing = z.strictObject({});
+export const EmptyBody = z.strictObject({});
 export const ById = withFastPath(z.strictObject({ id: Uuid }), (value) => {
   if (!isObject(value)) return undefined;
   const { id } = value;
@@ -128,7 +131,7 @@ export const ById = withFastPath(z.strictObject({ id: Uuid }), (value) => {
 });
 export const AfterQuery = z.strictObject({ after: Uuid.optional() });
 
-/** `{object: 'list', data: [...]}`, with has_more only where rows were left out. */
+/** `{object: 'list', data: [...]}`, with has_more only if there are more rows. */
 export function listOf<S extends z.ZodType>(item: S) {
   return z.strictObject({ object: z.literal("list"), data: z.array(item), has_more: z.literal(true).optional() });
 }

@@ -1,5 +1,5 @@
-// The authorisation matrix (decisions §16) as one table: routes are built from it and the tests walk it cell by cell.
-// Y allowed · T allowed, confined to env test · "-" 403 · 401 not accepted as a credential there.
+// The authorisation matrix as one table: routes are built from it and tests check every cell.
+// Y allowed · T allowed in the test environment only · "-" 403 · 401 not a credential here.
 import type {
   Actor,
   BootstrapActor,
@@ -25,12 +25,12 @@ export const COLUMNS = [
 export type Column = (typeof COLUMNS)[number];
 export type Cell = "Y" | "T" | "-" | "401";
 
-/** One row of the matrix. `A` is the kind of actor a handler behind it gets. */
+/** One row of the matrix. `A` is the kind of actor that its handlers are given. */
 export type Row<A extends Actor = Actor> = {
   readonly cells: Readonly<Record<Column, Cell>>;
   /** The refusal for a valid credential of the wrong kind. */
   readonly wrongKind: FailureName;
-  /** True when the credential is not looked at. */
+  /** Credentials are ignored. */
   readonly open: boolean;
   readonly _actor?: A;
 };
@@ -94,7 +94,7 @@ export function columnOf(actor: Actor): Column {
 const SECRET_KEYS: Column[] = ["sk_owner", "sk_admin", "sk_test"];
 const SESSIONS: Column[] = ["ses_owner", "ses_admin", "ses_member"];
 
-/** The refusal this row has for this actor, or undefined when it may go on. */
+/** Why this row refuses the actor; undefined where it admits it. */
 export function refusal({ cells, wrongKind, open }: Row, actor: Actor): Failure | undefined {
   if (open) return undefined;
   const column = columnOf(actor);

@@ -1,5 +1,5 @@
-// Who is calling, as an address (decision 74): the socket's peer, or behind trusted proxies the right-most
-// X-Forwarded-For entry that is not one of them. A header from anybody else is never believed.
+// The client's address: the socket's peer, or behind trusted proxies the right-most X-Forwarded-For entry that is not one
+// of them. The header is ignored when it comes from any other peer.
 import { BlockList, isIP, isIPv6 } from "node:net";
 import type { HttpRequest } from "./request.ts";
 
@@ -13,7 +13,8 @@ function toBlockList(cidrs: readonly string[]): BlockList {
   return list;
 }
 
-function plain(address: string): string {
+/** Without the IPv4-in-IPv6 prefix and the zone. */
+function bareAddress(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, "").replace(/%.*$/, "");
 }
 
@@ -24,21 +25,21 @@ export function clientAddress(
   const isTrusted = (address: string): boolean =>
     isIP(address) !== 0 && trusted.check(address, isIPv6(address) ? "ipv6" : "ipv4");
   return ({ socket, headers }) => {
-    const peer = plain(socket.remoteAddress ?? "");
+    const peer = bareAddress(socket.remoteAddress ?? "");
     if (trustProxy.length === 0 || !isTrusted(peer)) return peer;
     const header = headers["x-forwarded-for"];
     const hops = String(header ?? "")
       .split(",")
-      .map((hop) => plain(hop.trim()));
+      .map((hop) => bareAddress(hop.trim()));
     for (const hop of hops.toReversed()) {
-      if (isIP(hop) === 0) return peer; // garbled: the last hop we know of is the proxy itself
+      if (isIP(hop) === 0) return peer; // malformed: the last address we can trust is the proxy itself
       if (!isTrusted(hop)) return hop;
     }
     return peer;
   };
 }
 
-/** The network a throttle counts: /24 for IPv4, /64 for IPv6. */
+/** What throttles count: the /24 of an IPv4 address, the /64 of an IPv6 address. */
 export function networkOf(address: string): string {
   if (isIPv6(address)) {
     const [head = "", tail] = address.split("::");

@@ -1,12 +1,12 @@
-// The built pages, as shipped: an index that names its assets, and assets under names that hold their hash. Only names
-// that the build left are served, so no path a caller sends reaches the disk.
+// The built web pages: an index that names its assets, and assets whose names contain their hash. Only names that the
+// build wrote are served, so no path from a request reaches the disk.
 import { listFiles, readBytes, readText } from "../platform/packaged-files.ts";
 import { failures } from "../kernel/errors.ts";
 import { HttpResponse } from "./response.ts";
 
 const TYPES: Record<string, string> = { js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8" };
 
-/** Security 14: no inline script or style, no markup from text, no frame around it. */
+/** No inline script or style, no markup from strings, no framing. */
 export const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " +
   "frame-ancestors 'none'; require-trusted-types-for 'script'";
@@ -24,12 +24,12 @@ function load(folder: string): Built {
 }
 
 export type Pages = {
-  /** The page itself. Never kept by a browser: it names the newest assets. */
+  /** Not cached by browsers, because it names the newest assets. */
   index(): HttpResponse;
   asset(name: string): HttpResponse | null;
 };
 
-/** Read when first asked for, and then held; until something was built, every request looks again. */
+/** Read on first use and memoized; until something is built, every request tries again. */
 export function builtPages(folder = "dist/web"): Pages {
   let built: Built | undefined;
   const pages = (): Built | null => {
@@ -45,7 +45,7 @@ export function builtPages(folder = "dist/web"): Pages {
   };
 }
 
-/** Plain text: a person reads it in a browser, not a program. */
+/** Plain text, as it is read by a person in a browser. */
 function notBuilt(): HttpResponse {
   const [status, , message] = failures.pages_not_built;
   return new HttpResponse(status, `${message}\n`, { "content-type": "text/plain; charset=utf-8", "retry-after": "60" });

@@ -1,5 +1,5 @@
-// Cross-origin access (decision 162). Only the embed plane, the JWKS and the portal's script may be read from another
-// origin, and credentials mode is never allowed: authority is in the token alone.
+// Cross-origin access. Only the embed plane, the JWKS and the portal's script may be read from another origin, and
+// credentials mode is never allowed: authority is in the token alone.
 import type { Services } from "../domain/core/context.ts";
 import { isRegisteredOrigin } from "../domain/embed/embed.ts";
 import { fail } from "../kernel/errors.ts";
@@ -7,20 +7,20 @@ import { normalizeOrigin } from "../kernel/origins.ts";
 import type { HttpRequest } from "./request.ts";
 import { failureResponse, HttpResponse } from "./response.ts";
 
-/** Who may read an endpoint's answers from a page: registered origins, or everyone. Without it, nobody. */
+/** Which pages may read an endpoint's responses: those of registered origins, or any. */
 export type Cors = "embed" | "any";
 
 const ANY = { "access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin" };
 
-/** An answer or refusal with its headers. An unregistered origin gets none, so its page learns nothing. */
+/** Adds CORS headers to a response, refusals included. An unregistered origin gets none, so its page reads nothing. */
 export async function withCors(
   services: Services,
   cors: Cors,
   request: HttpRequest,
-  answer: HttpResponse,
+  response: HttpResponse,
 ): Promise<HttpResponse> {
   const headers = cors === "any" ? ANY : await embedHeaders(services, request);
-  return new HttpResponse(answer.status, answer.body, { ...headers, ...answer.headers });
+  return new HttpResponse(response.status, response.body, { ...headers, ...response.headers });
 }
 
 async function embedHeaders(services: Services, request: HttpRequest): Promise<Record<string, string>> {
@@ -34,7 +34,7 @@ async function embedHeaders(services: Services, request: HttpRequest): Promise<R
   };
 }
 
-/** A preflight carries no token: all it can ask is whether any workspace registers the origin. */
+/** A preflight carries no token, so it can only depend on whether any workspace registers the origin. */
 export async function preflight(services: Services, request: HttpRequest): Promise<HttpResponse> {
   const origin = await allowedOrigin(services, request);
   if (origin === null) return failureResponse(fail("origin_not_allowed", { headers: { vary: "origin" } }), false);
@@ -47,12 +47,12 @@ export async function preflight(services: Services, request: HttpRequest): Promi
   });
 }
 
-/** In its one spelling, which is how a browser sends it: what is echoed matched a strict pattern. */
+/** The normalized origin, which is what browsers send: only text that matched a strict pattern is echoed. */
 async function allowedOrigin(services: Services, request: HttpRequest): Promise<string | null> {
   const { origin } = request.headers;
   try {
     return origin !== undefined && (await isRegisteredOrigin(services, origin)) ? normalizeOrigin(origin) : null;
   } catch {
-    return null; // the database is away: the refusal that says so must still go out
+    return null; // the database is unavailable: the refusal that says so must still be sent
   }
 }

@@ -1,4 +1,4 @@
-// One declaration per endpoint. Router, validation, OpenAPI, docs table, CLI and typed client all read it.
+// The declaration of an endpoint. Router, validation, OpenAPI, the docs table, the CLI and the typed client read it.
 import type { z } from "zod";
 import type { Action } from "../domain/core/events.ts";
 import type { Ctx } from "../domain/core/context.ts";
@@ -20,7 +20,7 @@ export type Input<P, Q, B> = {
   query: In<Q>;
   body: In<B>;
   request: HttpRequest;
-  /** The body's bytes, checked for size and media type as they are read; only where `rawBody` is declared. */
+  /** The body's bytes, within `bodyMax` and of type JSON; only where `rawBody` is declared. */
   raw: () => Promise<Buffer>;
 };
 
@@ -31,23 +31,23 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   query?: Q;
   body?: B;
   output: O;
-  /** What JSON.stringify makes of the answer, faster. */
+  /** A fast path: writes what JSON.stringify would. */
   write?: (value: z.output<O>) => string;
   status?: number;
-  /** Refusals beyond the common ones (validation, credentials, limits), for the documentation. */
+  /** Refusals besides the common ones (validation, credentials, limits), for the documentation. */
   failures?: readonly FailureName[];
-  /** Audit actions this endpoint may write. An endpoint that lists none never touches a chain. */
+  /** Audit actions this endpoint may write. One that lists none writes no audit row. */
   emits?: readonly Action[];
-  /** How often one network may call it (decision 18: before the body is looked at). */
+  /** How often one network may call it; checked before the body is read. */
   perNetwork?: Throttle;
-  /** Bytes a body may have; 256 KiB unless told. */
+  /** Maximum body size in bytes; 256 KiB by default. */
   bodyMax?: number;
   /**
-   * The handler reads the body itself, with `input.raw()`, because its order of work differs; `body` then only
+   * The handler reads the body itself with `input.raw()`, because it must check something first. `body` then only
    * documents, and `input.body` is undefined.
    */
   rawBody?: boolean;
-  /** Accepts Idempotency-Key (decision 143). */
+  /** Accepts Idempotency-Key. */
   idempotent?: boolean;
   /** Unknown query parameters are ignored (health, status, JWKS). */
   looseQuery?: boolean;
@@ -56,14 +56,14 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
    * parsed queries are memoized.
    */
   hot?: string;
-  /** Media type of the answer when it is not JSON; the handler then returns an HttpResponse. */
+  /** Media type of the response where it is not JSON; the handler then returns an HttpResponse. */
   produces?: string;
   headers?: Readonly<Record<string, string>>;
-  /** Which pages of other origins may read the answer; none unless told. */
+  /** Which pages of other origins may read the response; none by default. */
   cors?: Cors;
-  /** What an embed token must have been granted. */
+  /** The scope that an embed token needs. */
   scope?: EmbedScope;
-  /** Refuses any request that carries an Origin header: a browser has no business here. */
+  /** Refuses requests with an Origin header: not for browsers. */
   backendOnly?: boolean;
   handle(ctx: Ctx<ActorOf<N>>, input: Input<P, Q, B>): Promise<z.input<O> | HttpResponse> | z.input<O> | HttpResponse;
 };
@@ -99,7 +99,7 @@ export type Endpoint = {
   ): unknown;
 };
 
-/** An endpoint that still knows its types, for the typed client; nothing of it exists at run time. */
+/** An endpoint with its types, for the typed client. The types do not exist at run time. */
 export type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
   readonly _types?: { route: R; params: P; query: Q; body: B; output: O };
 };

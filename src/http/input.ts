@@ -1,4 +1,4 @@
-// Validation of path, query and body against an endpoint's schemas, with every failure named by its path.
+// Validates path, query and body against an endpoint's schemas, and names every invalid field by its path.
 import { BoundedMap } from "../kernel/lru.ts";
 import type { z } from "zod";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
@@ -50,7 +50,7 @@ function isAbsent(value: unknown, path: PropertyKey[]): boolean {
   return path.length > 0 && at === undefined;
 }
 
-/** Plain words; never the value that was sent. */
+/** Rewords zod's messages. They never contain the value that was sent. */
 function messageOf(issue: z.core.$ZodIssue): string {
   return issue.message
     .replace(/^Invalid input: expected /, "must be of type ")
@@ -59,28 +59,28 @@ function messageOf(issue: z.core.$ZodIssue): string {
     .replace(/^Too (big|small): expected \w+ to (have|be) /, "must $2 ");
 }
 
-const REMEMBERED_MAX = 1_000;
-const REMEMBERED_CHARS_MAX = 512;
-const remembered = new WeakMap<Endpoint, Map<string, unknown>>();
+const MEMO_MAX = 1_000;
+const MEMO_CHARS_MAX = 512;
+const memo = new WeakMap<Endpoint, Map<string, unknown>>();
 
-/** The validated query. Machines ask the same thing again and again: on hot endpoints the last ones are remembered. */
+/** The validated query. Memoized on hot endpoints, whose callers repeat theirs. bench: feed/unchanged-poll */
 export function queryOf(endpoint: Endpoint, search: string): unknown {
   if (search === "" && !endpoint.query) return undefined;
-  const known = endpoint.hot ? remembered.get(endpoint) : undefined;
+  const known = endpoint.hot ? memo.get(endpoint) : undefined;
   const found = known?.get(search);
   if (found !== undefined) return found;
   const raw = parseQuery(search, endpoint.query, endpoint.looseQuery);
   const query = endpoint.query && validate(endpoint.query, raw, "invalid_query");
-  if (!endpoint.hot || query === undefined || search.length > REMEMBERED_CHARS_MAX) return query;
-  const map = known ?? new BoundedMap<string, unknown>({ max: REMEMBERED_MAX });
-  if (!known) remembered.set(endpoint, map);
+  if (!endpoint.hot || query === undefined || search.length > MEMO_CHARS_MAX) return query;
+  const map = known ?? new BoundedMap<string, unknown>({ max: MEMO_MAX });
+  if (!known) memo.set(endpoint, map);
   map.set(search, Object.freeze(query));
   return query;
 }
 
 type Shape = Record<string, z.ZodType>;
 
-/** What a schema holds below optional, default and nullable. */
+/** The schema inside optional, default and nullable. */
 function inner(schema: z.ZodType): z.ZodType {
   const def = schema.def as { type: string; innerType?: z.ZodType };
   return def.innerType && ["optional", "default", "nullable", "prefault"].includes(def.type)
@@ -88,7 +88,7 @@ function inner(schema: z.ZodType): z.ZodType {
     : schema;
 }
 
-/** Query text to the shape a schema speaks of: numbers where it wants numbers, lists where it wants lists. */
+/** Parses a query into the types its schema expects: numbers and lists where it has them, otherwise text. */
 export function parseQuery(search: string, schema: z.ZodObject | undefined, loose: boolean): unknown {
   const shape: Shape = schema?.shape ?? {};
   const result: Record<string, unknown> = Object.create(null) as Record<string, unknown>;

@@ -117,7 +117,7 @@ function processFamilies({ store, settings }: Services): Family[] {
   const { rss, heapUsed } = process.memoryUsage();
   const about = { version: VERSION, database: store.dialect, region: settings.region };
   return [
-    gauge("keyrack_build_info", "Always 1; the labels tell what runs.", [{ labels: about, value: 1 }]),
+    gauge("keyrack_build_info", "Always 1; its labels describe the running version.", [{ labels: about, value: 1 }]),
     gauge("process_start_time_seconds", "When this process started.", Math.round(performance.timeOrigin) / 1_000),
     counter("process_cpu_seconds", "CPU time used.", (user + system) / 1e6),
     gauge("process_resident_memory_bytes", "Memory in use.", rss),

@@ -1,5 +1,5 @@
-// OpenAPI 3.1 from the endpoint declarations. A schema that cannot be described (a transform, a date) fails here, which
-// is wanted: the golden test then says so.
+// Generates OpenAPI 3.1 from the endpoint declarations. Throws for a schema that cannot be described (a transform, a date),
+// so that the golden test fails.
 import { z } from "zod";
 import { failures, type FailureName } from "../kernel/errors.ts";
 import { access, COLUMNS, type AccessName } from "./access.ts";
@@ -41,7 +41,7 @@ const errorBody = {
   },
 };
 
-/** The refusals any endpoint of this kind may give, beside those it declares. */
+/** Every refusal an endpoint may give: the common ones of its kind, and those it declares. */
 export function failuresOf(endpoint: Endpoint): FailureName[] {
   const names: FailureName[] = ["internal_error", "unavailable", "overloaded", "method_not_allowed"];
   if (endpoint.params) names.push("invalid_path");

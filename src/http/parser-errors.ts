@@ -1,43 +1,43 @@
-// What the parser cannot read: refused over the bare socket with the envelope, in its turn. Node reports every further
-// packet of such a connection again, so a connection that still waits for its turn is noted once.
+// Refuses what node's parser rejects, with the error envelope, on the socket itself and after the responses that are due
+// before it. Node reports every further packet of such a connection again, so a pending refusal is queued once.
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
 import { LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
 import { jsonResponse, type HeaderDefaults } from "./response.ts";
 
-const RAW: Record<string, FailureName> = {
+const FAILURES: Record<string, FailureName> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",
   ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
 };
 
-const waiting = new WeakSet<Socket>();
+const queued = new WeakSet<Socket>();
 
 export function refuseParserError(
   error: NodeJS.ErrnoException,
   socket: TrackedSocket,
   textOf: (failure: Failure) => string,
 ): void {
-  if (waiting.has(socket)) return;
+  if (queued.has(socket)) return;
   const refuse = (): void => {
-    waiting.delete(socket);
+    queued.delete(socket);
     if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
-    else socket.end(textOf(fail(RAW[error.code ?? ""] ?? "malformed_request")));
+    else socket.end(textOf(fail(FAILURES[error.code ?? ""] ?? "malformed_request")));
   };
   const { req, res } = socket[LAST_EXCHANGE] ?? {};
   if (!req || !res || res.writableFinished || socket.destroyed) return refuse();
   if (!req.complete) {
-    // It broke in its own body. Words of ours in the midst of its answer would be read as part of that.
+    // Its own body is malformed. Once its response has begun, a refusal would be read as part of that response.
     if (res.headersSent) socket.destroy();
     else refuse();
     return;
   }
-  // Whole requests that came before the broken one are answered first, in order, or they would seem refused.
-  waiting.add(socket);
+  // Complete requests that came before the malformed one get their responses first, or they would seem refused.
+  queued.add(socket);
   res.once("close", refuse);
 }
 
-/** A whole answer as it goes over the wire. */
+/** A whole response as sent over the wire. */
 export function rawResponse(failure: Failure, requestId: string, defaults: HeaderDefaults): string {
   const body = JSON.stringify(failure.body());
   const { status, headers } = jsonResponse(failure.status, null);

@@ -1,5 +1,5 @@
-// The certificate and its key, from two files. They are read again on demand: connections that are open keep the old
-// certificate, new ones get the new, and files that do not fit together change nothing.
+// The certificate and its key, from two files, reloaded on demand. Open connections keep the old certificate, new ones get
+// the new one, and files that do not match change nothing.
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
@@ -7,7 +7,7 @@ import type { Server as TlsServer } from "node:https";
 import { createSecureContext } from "node:tls";
 import type { Services } from "../domain/core/context.ts";
 
-/** Throws one sentence that names the setting at fault; a key's text is never part of it. */
+/** Throws one sentence that names the wrong setting and never contains the key. */
 export function readCertificate(certFile: string, keyFile: string): { cert: string; key: string } {
   let at = "KEYRACK_TLS_CERT";
   try {
@@ -23,13 +23,13 @@ export function readCertificate(certFile: string, keyFile: string): { cert: stri
   }
 }
 
-export function renewCertificate(server: Server, certFile: string, keyFile: string, log: Services["log"]): void {
+export function reloadCertificate(server: Server, certFile: string, keyFile: string, log: Services["log"]): void {
   try {
     const pair = readCertificate(certFile, keyFile);
     (server as unknown as TlsServer).setSecureContext(pair);
     const { subject, validTo } = new X509Certificate(pair.cert);
-    log.info("the certificate was read again", { subject, valid_to: validTo });
+    log.info("certificate reloaded", { subject, valid_to: validTo });
   } catch (error) {
-    log.error("the certificate was not read again; the old one stays", { error: (error as Error).message });
+    log.error("certificate not reloaded; the old one stays in use", { error: (error as Error).message });
   }
 }

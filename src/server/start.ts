@@ -9,7 +9,7 @@ import { loadCounters } from "../domain/limits/ratelimit.ts";
 import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
 import { RequestMetrics } from "../http/metrics.ts";
 import type { HttpServer } from "../http/server.ts";
-import { renewCertificate } from "../http/tls.ts";
+import { reloadCertificate } from "../http/tls.ts";
 import { NIL_WORKSPACE } from "../kernel/audit/chain.ts";
 import type { DataDirLock } from "../store/sqlite/lock.ts";
 import type { Bootstrap } from "./bootstrap.ts";
@@ -77,7 +77,7 @@ async function start(options: StartOptions, opened: Closers): Promise<RunningIns
     bootstrap,
     services,
     firstStart: services.store.applied.length > 0,
-    reload: tls_cert ? () => renewCertificate(server, tls_cert, tls_key, services.log) : null,
+    reload: tls_cert ? () => reloadCertificate(server, tls_cert, tls_key, services.log) : null,
     idle: () => scheduler.idle(),
     stop: stopOnce({ server, connections, metrics, scheduler, socket, services, lock }),
   };

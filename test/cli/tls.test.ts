@@ -53,7 +53,7 @@ describe("TLS", () => {
       copyFileSync(next.cert, served.cert);
       copyFileSync(next.key, served.key);
       expect(await servedName(url)).toBe("first"); // not before SIGHUP
-      await reload(server, "the certificate was read again");
+      await reload(server, "certificate reloaded");
       expect(await servedName(url)).toBe("second");
       expect(await get(open)).toBe("HTTP/1.1 200 OK"); // an open connection continues
       open.destroy();
@@ -68,7 +68,7 @@ describe("TLS", () => {
 
       copyFileSync(`${at.dir}/third.crt`, served.cert);
       copyFileSync(`${at.dir}/third.key`, served.key);
-      await reload(server, "the certificate was read again");
+      await reload(server, "certificate reloaded");
       expect(await servedName(url)).toBe("third");
     } finally {
       expect(await server.end("SIGTERM")).toBe(0);

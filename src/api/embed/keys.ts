@@ -1,4 +1,4 @@
-// The embed plane: a tenant's browser and its own keys. No path, query or body names a tenant, project or environment.
+// The embed plane: a tenant's browser manages the tenant's keys. Tenant, project and environment come from the token only.
 import { z } from "zod";
 import {
   createEmbedKey,
@@ -26,7 +26,7 @@ import {
 import { ApiKey, MintedApiKey, RotatedApiKey } from "../vendor/schemas.ts";
 
 export const embedSessionShow = endpoint("GET /v1/embed/session", {
-  summary: "What the token is for: project, environment, tenant, scopes, and how long it lasts.",
+  summary: "What the token grants: project, environment, tenant, scopes and remaining lifetime.",
   access: "embed.use",
   cors: "embed",
   output: z.strictObject({
@@ -43,7 +43,7 @@ export const embedSessionShow = endpoint("GET /v1/embed/session", {
 });
 
 export const embedKeysList = endpoint("GET /v1/embed/keys", {
-  summary: "The tenant's keys, newest first.",
+  summary: "List the tenant's keys, newest first.",
   access: "embed.use",
   scope: "keys:read",
   cors: "embed",
@@ -53,7 +53,7 @@ export const embedKeysList = endpoint("GET /v1/embed/keys", {
 });
 
 export const embedKeysCreate = endpoint("POST /v1/embed/keys", {
-  summary: "Mint a key for the token's tenant. The key is in this answer and nowhere else.",
+  summary: "Create a key for the tenant. The key is shown only in this response.",
   access: "embed.use",
   scope: "keys:write",
   cors: "embed",
@@ -66,7 +66,7 @@ export const embedKeysCreate = endpoint("POST /v1/embed/keys", {
 });
 
 export const embedKeysRotate = endpoint("POST /v1/embed/keys/{id}/rotate", {
-  summary: "Mint a successor; the old key keeps working for overlap_hours.",
+  summary: "Rotate a key. The old one keeps working for overlap_hours.",
   access: "embed.use",
   scope: "keys:write",
   cors: "embed",
@@ -79,7 +79,7 @@ export const embedKeysRotate = endpoint("POST /v1/embed/keys/{id}/rotate", {
 });
 
 export const embedKeysRevoke = endpoint("POST /v1/embed/keys/{id}/revoke", {
-  summary: "End a key. Doing it again changes nothing.",
+  summary: "Revoke a key. Repeating it has no effect.",
   access: "embed.use",
   scope: "keys:write",
   cors: "embed",
@@ -92,7 +92,7 @@ export const embedKeysRevoke = endpoint("POST /v1/embed/keys/{id}/revoke", {
 });
 
 export const embedKeysUsage = endpoint("GET /v1/embed/keys/{id}/usage", {
-  summary: "Requests and errors of a key, one row a UTC day, oldest first.",
+  summary: "Requests and errors of a key per UTC day, oldest first.",
   access: "embed.use",
   scope: "keys:read",
   cors: "embed",

@@ -1,4 +1,4 @@
-// Minting embed tokens: a call from the vendor's backend, never from a browser and never from the hot-auth cache.
+// Embed tokens are created by the vendor's backend: never by a browser, and never with a cached credential.
 import { z } from "zod";
 import { mintEmbedToken } from "../../domain/embed/tokens.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -9,7 +9,7 @@ const EmbedScope = text(1, 220).refine((scope) => /^(keys:read|keys:write|key_sc
 });
 
 export const embedTokensCreate = endpoint("POST /v1/embed_tokens", {
-  summary: "Mint a five-minute token with which a tenant's browser manages its own keys.",
+  summary: "Create a five-minute token that lets a tenant's browser manage the tenant's keys.",
   access: "embed_tokens.mint",
   backendOnly: true,
   body: z.strictObject({

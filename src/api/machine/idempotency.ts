@@ -1,4 +1,4 @@
-// Idempotency coordination: four calls, and every verdict is a 200.
+// Idempotency for the vendor's API: claim, complete, release, heartbeat. Every outcome is a 200.
 import { z } from "zod";
 import { claim, complete, heartbeat, release } from "../../domain/limits/idempotency.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -13,7 +13,7 @@ const Ttl = z.int().min(TTL_MS_MIN).max(TTL_MS_MAX);
 const LockToken = text(8, 64);
 const Scoped = { scope_hash: Sha256Hex, env: Env };
 
-/** RFC 4648 §4, one spelling per value: what decodes and encodes to itself. */
+/** RFC 4648, section 4, in canonical form: decoding and encoding gives the same text. */
 function isBase64(value: string): boolean {
   return value.length % 4 === 0 && Buffer.from(value, "base64").toString("base64") === value;
 }
@@ -37,8 +37,7 @@ const HeaderMap = z
   });
 
 export const idempotencyClaim = endpoint("POST /v1/idempotency/claim", {
-  summary:
-    "Claim a request. Exactly one claimant is told to execute; the others wait, replay or are told of a mismatch.",
+  summary: "Claim a request. Exactly one claimant gets state execute; the others get in_progress, replay or mismatch.",
   access: "machine.use",
   hot: "lanes/claim",
   body: z.strictObject({ ...Scoped, fingerprint: Sha256Hex, ttl_ms: Ttl.optional() }),
@@ -66,7 +65,7 @@ export const idempotencyClaim = endpoint("POST /v1/idempotency/claim", {
 const Outcome = z.enum(["ok", "lock_lost", "completed", "not_found"]);
 
 export const idempotencyComplete = endpoint("POST /v1/idempotency/complete", {
-  summary: "Store the response of a claimed request, so that retries get it again.",
+  summary: "Store the response of a claimed request, so that retries can replay it.",
   access: "machine.use",
   hot: "lanes/complete",
   bodyMax: COMPLETE_BODY_MAX,
@@ -83,25 +82,25 @@ export const idempotencyComplete = endpoint("POST /v1/idempotency/complete", {
   handle: (ctx, { body }) => complete(ctx, body),
 });
 
-const Held = z.strictObject({ ...Scoped, lock_token: LockToken });
-const Settled = z.strictObject({ object: z.literal("idempotency_record"), outcome: Outcome });
+const Claimed = z.strictObject({ ...Scoped, lock_token: LockToken });
+const ClaimOutcome = z.strictObject({ object: z.literal("idempotency_record"), outcome: Outcome });
 
 export const idempotencyRelease = endpoint("POST /v1/idempotency/release", {
-  summary: "Give a claim up after a transient failure, so that the retry executes.",
+  summary: "Release a claim after a transient failure, so that a retry executes.",
   access: "machine.use",
   hot: "lanes/release",
-  body: Held,
-  output: Settled,
+  body: Claimed,
+  output: ClaimOutcome,
   failures: ["test_cannot_live"],
   handle: (ctx, { body }) => release(ctx, body),
 });
 
 export const idempotencyHeartbeat = endpoint("POST /v1/idempotency/heartbeat", {
-  summary: "Keep the lock of a slow request alive.",
+  summary: "Extend the lock of a slow request.",
   access: "machine.use",
   hot: "lanes/heartbeat",
-  body: Held,
-  output: Settled,
+  body: Claimed,
+  output: ClaimOutcome,
   failures: ["test_cannot_live"],
   handle: (ctx, { body }) => heartbeat(ctx, body),
 });

@@ -1,4 +1,4 @@
-// Telemetry ingest. The body is read unparsed, after the budget was looked at; the schema here only documents.
+// Telemetry ingest. The domain validates the body after it has charged the workspace's budget; the schema only documents.
 import { z } from "zod";
 import { ingest } from "../../domain/usage/ingest.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -27,7 +27,8 @@ const Event = z.looseObject({
 });
 
 export const ingestBatch = endpoint("POST /v1/ingest/batch", {
-  summary: "Report what a node served. Charged to the workspace's events a minute first, then validated and counted.",
+  summary:
+    "Report requests that a node served. Charged to the workspace's events per minute, then validated and counted.",
   access: "machine.use",
   hot: "lanes/ingest",
   bodyMax: INGEST_BODY_MAX,

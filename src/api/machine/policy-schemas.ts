@@ -1,4 +1,4 @@
-// What the policy feed answers, exactly the fields of the contract.
+// Response schemas of the policy feed.
 import { z } from "zod";
 import { Env, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
 

@@ -1,4 +1,4 @@
-// The policy feed. Answers come serialised from the domain, so they are sent as bytes, never rebuilt.
+// The policy feed. The domain returns serialised pages, which are sent as they are.
 import { BoundedMap } from "../../kernel/lru.ts";
 import { z } from "zod";
 import type { Services } from "../../domain/core/context.ts";
@@ -15,7 +15,7 @@ const CACHING = { "cache-control": "private, no-cache", vary: "accept-encoding" 
 const WAIT_MS_MAX = 25_000;
 const TENANTS_MAX = 50;
 
-const asked = {
+const filter = {
   project_id: Uuid,
   env: Env.optional(),
   tenant_id: z.array(Uuid).min(1).max(TENANTS_MAX).optional(),
@@ -24,22 +24,22 @@ const asked = {
 };
 
 export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
-  summary: "The whole policy of a project, in pages where max_keys is sent.",
+  summary: "The complete policy of a project, in pages if max_keys is given.",
   access: "machine.use",
   hot: "lanes/snapshot",
-  query: z.strictObject({ ...asked, cursor: text(1, 512).optional() }),
+  query: z.strictObject({ ...filter, cursor: text(1, 512).optional() }),
   output: PolicySnapshot,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: async (ctx, { query, request }) =>
-    respond(ctx.services, request, await policySnapshot(ctx, query, hasVersion(request))),
+    toResponse(ctx.services, request, await policySnapshot(ctx, query, hasVersion(request))),
 });
 
 export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
-  summary: "What changed since a version; 304 when nothing did. wait_ms holds the answer until something does.",
+  summary: "Changes since a policy version; 304 if there are none. With wait_ms the response waits for a change.",
   access: "machine.use",
   hot: "lanes/delta",
   query: z.strictObject({
-    ...asked,
+    ...filter,
     since: z.int().min(0),
     wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0),
     leaving: Flag.default("false"),
@@ -47,9 +47,9 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   output: z.union([PolicyDelta, PolicySnapshot]),
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: (ctx, { query, request }) => {
-    const fed = policyDelta(ctx, query, hasVersion(request), goneOf(request));
-    if (fed instanceof Promise) return fed.then((found) => respond(ctx.services, request, found));
-    return respond(ctx.services, request, fed);
+    const delta = policyDelta(ctx, query, hasVersion(request), onDisconnect(request));
+    if (delta instanceof Promise) return delta.then((found) => toResponse(ctx.services, request, found));
+    return toResponse(ctx.services, request, delta);
   },
 });
 
@@ -59,7 +59,7 @@ function hasVersion({ headers }: HttpRequest): (tag: string) => boolean {
 }
 
 /** A request that has been read never closes; only its socket shows that the client has disconnected. */
-function goneOf({ socket }: HttpRequest): OnDisconnect {
+function onDisconnect({ socket }: HttpRequest): OnDisconnect {
   return (listener) => {
     if (socket.destroyed) listener();
     socket.once("close", listener);
@@ -67,49 +67,52 @@ function goneOf({ socket }: HttpRequest): OnDisconnect {
   };
 }
 
-const UNCHANGED_MAX = 1_000;
-const unchanged = new BoundedMap<string, HttpResponse>({ max: UNCHANGED_MAX, evictAtOnce: UNCHANGED_MAX });
+const NOT_MODIFIED_MAX = 1_000;
+const notModifiedResponses = new BoundedMap<string, HttpResponse>({
+  max: NOT_MODIFIED_MAX,
+  evictAtOnce: NOT_MODIFIED_MAX,
+});
 
-/** Most polls are answered with the same few words. */
+/** Memoized, as most polls get the same 304. bench: feed/unchanged-poll */
 function notModified(tag: string): HttpResponse {
-  const known = unchanged.get(tag);
+  const known = notModifiedResponses.get(tag);
   if (known) return known;
-  const answer = new HttpResponse(304, null, Object.freeze({ etag: `W/"${tag}"`, ...CACHING }));
-  unchanged.set(tag, answer);
-  return answer;
+  const response = new HttpResponse(304, null, Object.freeze({ etag: `W/"${tag}"`, ...CACHING }));
+  notModifiedResponses.set(tag, response);
+  return response;
 }
 
-function respond(
+function toResponse(
   services: Services,
   { headers }: HttpRequest,
   { tag, page }: FeedResponse,
 ): HttpResponse | Promise<HttpResponse> {
   if (!page) return notModified(tag);
-  return small.get(page) ?? sendPage(services, page, encodingFor(headers["accept-encoding"]));
+  return smallResponses.get(page) ?? pageResponse(services, page, encodingFor(headers["accept-encoding"]));
 }
 
-/** Answers that are the same for everybody: a change reaches a whole fleet in the same few hundred bytes. */
-const small = new WeakMap<Page, HttpResponse>();
+/** Small responses are built once: a change reaches every node in the same few hundred bytes. bench: feed/revocation */
+const smallResponses = new WeakMap<Page, HttpResponse>();
 
-async function sendPage({ feed }: Services, page: Page, encoding: Encoding | undefined): Promise<HttpResponse> {
+async function pageResponse({ feed }: Services, page: Page, encoding: Encoding | undefined): Promise<HttpResponse> {
   const fields = { "content-type": JSON_TYPE, etag: `W/"${page.tag}"`, ...CACHING };
   const encoded = encoding && (await feed.pages.encoded(page, encoding));
   if (encoded) return new HttpResponse(200, encoded, { ...fields, "content-encoding": encoding });
   const chunks = await feed.pages.plain(page);
   if (!feed.pages.isSmall(page)) return new HttpResponse(200, chunks, fields);
-  // As text it leaves in one piece with its headers.
-  const answer = new HttpResponse(200, Buffer.concat(chunks).toString(), Object.freeze(fields));
-  small.set(page, answer);
-  return answer;
+  // As text it is written together with its headers.
+  const response = new HttpResponse(200, Buffer.concat(chunks).toString(), Object.freeze(fields));
+  smallResponses.set(page, response);
+  return response;
 }
 
-/** The better of the two that the caller takes; what it refuses with q=0 is not taken. */
+/** The best encoding that the caller accepts; q=0 means not acceptable. */
 function encodingFor(accepted: string | string[] | undefined): Encoding | undefined {
   if (accepted === undefined) return undefined;
-  const taken = String(accepted)
+  const names = String(accepted)
     .toLowerCase()
     .split(",")
     .filter((item) => !/;\s*q\s*=\s*0(\.0*)?\s*$/.test(item))
     .map((item) => item.split(";")[0]?.trim());
-  return (["zstd", "gzip"] as const).find((name) => taken.includes(name));
+  return (["zstd", "gzip"] as const).find((name) => names.includes(name));
 }

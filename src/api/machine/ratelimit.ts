@@ -1,4 +1,4 @@
-// Rate limits: a check, and leases of units for a library that limits without asking each time. Every verdict is a 200.
+// Rate limits: checks, and leases of units that the SDK spends locally. Every decision is a 200.
 import { z } from "zod";
 import { checkLimits, leaseLimits, returnLease } from "../../domain/limits/ratelimit.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -26,7 +26,8 @@ const Policies = z.array(
 );
 
 export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
-  summary: "Charge a request to its rules: to all of them, or to none. A denial is a 200 with allowed false.",
+  summary:
+    "Check a request against its rate limits and charge all of them or none. A denial is a 200 with allowed false.",
   access: "machine.use",
   hot: "lanes/check",
   body: withFastPath(z.strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1) }), fastParseCheck),
@@ -44,7 +45,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
 });
 
 export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
-  summary: "Charge up to `want` units at once, to be spent by the caller before the lease ends.",
+  summary: "Charge up to `want` units at once, to be spent by the caller before the lease expires.",
   access: "machine.use",
   hot: "lanes/lease",
   body: z.strictObject({ ...Subject, want: z.int().min(1).max(UNITS_MAX) }),
@@ -61,7 +62,7 @@ export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
 });
 
 export const ratelimitReturn = endpoint("POST /v1/ratelimit/return", {
-  summary: "Give back what was not spent of a lease, before it ends. A repeated or late return gives back nothing.",
+  summary: "Return the unspent units of a lease before it expires. A repeated or late return has no effect.",
   access: "machine.use",
   hot: "lanes/return",
   body: z.strictObject({ lease_id: Uuid, unused: z.int().min(0).max(UNITS_MAX) }),

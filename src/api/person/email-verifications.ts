@@ -1,21 +1,21 @@
-// Proving one's address.
+// Email verification.
 import { z } from "zod";
 import { consumeVerification, requestVerification } from "../../domain/auth/email-verifications.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { Nothing } from "../schemas.ts";
+import { EmptyBody } from "../schemas.ts";
 import { OneTimeToken } from "./schemas.ts";
 
 export const emailVerificationsCreate = endpoint("POST /v1/auth/email_verifications", {
-  summary: "Ask for another verification link. Sends nothing when the address is verified.",
+  summary: "Send another verification link. Sends nothing if the address is already verified.",
   access: "auth.own",
-  body: Nothing,
+  body: EmptyBody,
   output: z.strictObject({ object: z.literal("email_verification"), accepted: z.literal(true) }),
   status: 202,
   handle: (ctx) => requestVerification(ctx),
 });
 
 export const emailVerificationsConsume = endpoint("POST /v1/auth/email_verifications/consume", {
-  summary: "Verify an address with the token from its mailbox.",
+  summary: "Verify an email address with the token from the email.",
   access: "auth.open",
   body: z.strictObject({ token: OneTimeToken }),
   output: z.strictObject({ object: z.literal("email_verification"), verified: z.literal(true) }),

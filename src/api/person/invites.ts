@@ -1,4 +1,4 @@
-// Accepting an invitation.
+// Accepting invitations.
 import { z } from "zod";
 import { acceptInvite } from "../../domain/workspaces/invites.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -6,7 +6,7 @@ import { Uuid } from "../schemas.ts";
 import { OneTimeToken, Role } from "./schemas.ts";
 
 export const invitesAccept = endpoint("POST /v1/auth/invites/accept", {
-  summary: "Join a workspace with an invitation's token.",
+  summary: "Join a workspace with an invitation token.",
   access: "auth.own",
   body: z.strictObject({ token: OneTimeToken }),
   output: z.strictObject({

@@ -1,4 +1,4 @@
-// Forgotten passwords.
+// Password resets.
 import { z } from "zod";
 import { consumeReset, requestReset } from "../../domain/auth/password-resets.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -6,7 +6,7 @@ import { Email } from "../schemas.ts";
 import { NewPassword, OneTimeToken } from "./schemas.ts";
 
 export const passwordResetsCreate = endpoint("POST /v1/auth/password_resets", {
-  summary: "Ask for a reset link. Answers the same whether or not the address has an account.",
+  summary: "Send a password reset link. The response is the same whether or not the address has an account.",
   access: "auth.open",
   perNetwork: { name: "reset", limit: 60, windowMs: 3_600_000 },
   body: z.strictObject({ email: Email }),
@@ -17,7 +17,7 @@ export const passwordResetsCreate = endpoint("POST /v1/auth/password_resets", {
 });
 
 export const passwordResetsConsume = endpoint("POST /v1/auth/password_resets/consume", {
-  summary: "Set a new password with the token from the mailbox. Ends all sessions and verifies the address.",
+  summary: "Set a new password with the token from the email. Revokes all sessions and verifies the address.",
   access: "auth.open",
   body: z.strictObject({ token: OneTimeToken, password: NewPassword }),
   output: z.strictObject({ object: z.literal("password_reset"), consumed: z.literal(true) }),

@@ -1,4 +1,4 @@
-// What the person plane asks for and answers.
+// Request and response schemas of the person plane.
 import { z } from "zod";
 import { ROLES } from "../../domain/core/actor.ts";
 import { text, Timestamp, Uuid } from "../schemas.ts";
@@ -9,12 +9,12 @@ const PASSWORD_BYTES = 1_024;
 const fitsBytes = (value: string): boolean => Buffer.byteLength(value) <= PASSWORD_BYTES;
 const tooManyBytes = { error: `must have at most ${PASSWORD_BYTES} bytes` };
 
-/** A password that is only presented: never held against the policy (decision 28). */
+/** A password to be checked. The rules for new passwords do not apply: it may be older than they are. */
 export const PresentedPassword = text(1, PASSWORD_CHARS).refine(fitsBytes, tooManyBytes);
 
-/** A password being chosen. The minimum is a setting, so the domain checks it, together with the blocklist. */
+/** A new password. The domain checks the blocklist and the minimum length, which is a setting. */
 export const NewPassword = text(1, PASSWORD_CHARS).refine(fitsBytes, tooManyBytes).meta({
-  description: "At least KEYRACK_PASSWORD_MIN characters (12 unless set otherwise), and not a common password.",
+  description: "At least KEYRACK_PASSWORD_MIN characters (12 by default), and not a common password.",
 });
 
 export const OneTimeToken = text(1, 500);

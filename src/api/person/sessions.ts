@@ -1,4 +1,4 @@
-// Sessions: logging in and out, and the workspace one acts in.
+// Sessions: log in, log out, switch the active workspace.
 import { z } from "zod";
 import { listSessions, logIn, revokeSession, switchWorkspace } from "../../domain/auth/sessions.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -8,7 +8,7 @@ import { PresentedPassword, Session, SessionSummary } from "./schemas.ts";
 const Ended = z.strictObject({ object: z.literal("session"), id: Uuid, revoked: z.literal(true) });
 
 export const sessionsCreate = endpoint("POST /v1/auth/sessions", {
-  summary: "Log in. The token is in this answer and nowhere else.",
+  summary: "Log in. The token is shown only in this response.",
   access: "auth.open",
   body: z.strictObject({ email: Email, password: PresentedPassword, workspace_id: Uuid.optional() }),
   output: Session,
@@ -19,7 +19,7 @@ export const sessionsCreate = endpoint("POST /v1/auth/sessions", {
 });
 
 export const sessionsList = endpoint("GET /v1/auth/sessions", {
-  summary: "One's live sessions, newest first.",
+  summary: "List your active sessions, newest first.",
   access: "auth.own",
   output: listOf(SessionSummary),
   handle: (ctx) => listSessions(ctx),
@@ -34,7 +34,7 @@ export const sessionsEndCurrent = endpoint("DELETE /v1/auth/sessions/current", {
 });
 
 export const sessionsEnd = endpoint("DELETE /v1/auth/sessions/{id}", {
-  summary: "End one of one's sessions.",
+  summary: "Revoke one of your sessions.",
   access: "auth.own",
   params: ById,
   output: Ended,
@@ -44,7 +44,7 @@ export const sessionsEnd = endpoint("DELETE /v1/auth/sessions/{id}", {
 });
 
 export const sessionsSwitch = endpoint("POST /v1/auth/sessions/current/workspace", {
-  summary: "Move the session to another of one's workspaces.",
+  summary: "Switch the session to another of your workspaces.",
   access: "auth.own",
   body: z.strictObject({ workspace_id: Uuid }),
   output: z.strictObject({ object: z.literal("session"), id: Uuid, active_workspace_id: Uuid }),

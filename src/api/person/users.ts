@@ -1,4 +1,4 @@
-// Accounts: signing up, and one's own.
+// Accounts: sign-up, and the signed-in user's own account.
 import { z } from "zod";
 import { changePassword, renameMe, showMe, signUp } from "../../domain/auth/users.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -8,7 +8,7 @@ import { Membership, NewPassword, PresentedPassword, User } from "./schemas.ts";
 const HOUR_MS = 3_600_000;
 
 export const usersCreate = endpoint("POST /v1/auth/users", {
-  summary: "Sign up. Answers the same whether or not the address has an account; one message goes out either way.",
+  summary: "Sign up. The response is the same whether or not the address has an account; an email is sent either way.",
   access: "auth.open",
   perNetwork: { name: "signup", limit: 60, windowMs: HOUR_MS },
   body: z.strictObject({ email: Email, password: NewPassword, name: Name.optional() }),
@@ -20,7 +20,7 @@ export const usersCreate = endpoint("POST /v1/auth/users", {
 });
 
 export const meShow = endpoint("GET /v1/auth/me", {
-  summary: "The person behind the session, and their workspaces.",
+  summary: "Show the signed-in user and their workspaces.",
   access: "auth.own",
   output: z.strictObject({
     object: z.literal("me"),
@@ -32,7 +32,7 @@ export const meShow = endpoint("GET /v1/auth/me", {
 });
 
 export const meUpdate = endpoint("PATCH /v1/auth/me", {
-  summary: "Change one's name.",
+  summary: "Change your name.",
   access: "auth.own",
   body: z.strictObject({ name: Name.nullable() }),
   output: User,
@@ -41,7 +41,7 @@ export const meUpdate = endpoint("PATCH /v1/auth/me", {
 });
 
 export const mePasswordChange = endpoint("POST /v1/auth/me/password", {
-  summary: "Change one's password. Ends every other session.",
+  summary: "Change your password. Revokes all your other sessions.",
   access: "auth.own",
   body: z.strictObject({ current_password: PresentedPassword, password: NewPassword }),
   output: z.strictObject({ object: z.literal("password"), changed: z.literal(true) }),

@@ -1,5 +1,5 @@
-// Probes. /healthz touches nothing; /readyz obtains a database connection and gives up after about three seconds;
-// /status tells people how each part is, and is remembered for five seconds.
+// Probes. /healthz accesses nothing; /readyz obtains a database connection and gives up after about three seconds;
+// /status is for people: the health of each component, cached for five seconds.
 import { z } from "zod";
 import { showStatus } from "../../domain/health/status.ts";
 import { HEALTHS } from "../../domain/health/state.ts";
@@ -15,7 +15,7 @@ const RedisState = z.strictObject({
 });
 
 export const healthz = endpoint("GET /healthz", {
-  summary: "Liveness.",
+  summary: "Liveness probe.",
   access: "public",
   looseQuery: true,
   output: z.strictObject({ status: z.literal("ok"), region: z.string(), redis: RedisState }),
@@ -27,7 +27,7 @@ export const healthz = endpoint("GET /healthz", {
 });
 
 export const readyz = endpoint("GET /readyz", {
-  summary: "Readiness: 503 when no database connection can be had within about three seconds.",
+  summary: "Readiness probe: 503 if no database connection is available within about three seconds.",
   access: "public",
   looseQuery: true,
   output: z.strictObject({
@@ -54,7 +54,7 @@ export const readyz = endpoint("GET /readyz", {
 const Component = z.enum(HEALTHS);
 
 export const status = endpoint("GET /status", {
-  summary: "How each part is, and when a backup was last restored for a test. Always 200; remembered for five seconds.",
+  summary: "Health of each component, and the last restore test. Always 200; cached for five seconds.",
   access: "public",
   looseQuery: true,
   output: z.strictObject({

@@ -1,10 +1,10 @@
-// The public keys of embed tokens. Everyone may read and keep them for five minutes.
+// The public keys of embed tokens, cacheable for five minutes.
 import { z } from "zod";
 import { publishedKeys } from "../../domain/embed/signing-keys.ts";
 import { endpoint } from "../../http/endpoint.ts";
 
 export const jwksShow = endpoint("GET /.well-known/jwks.json", {
-  summary: "The public keys that embed tokens are signed with: the present one, the next, and one just retired.",
+  summary: "The public keys that verify embed tokens: the current, the next and a recently retired one.",
   access: "public",
   cors: "any",
   looseQuery: true,

@@ -1,10 +1,10 @@
-// The API's own description, made from the declarations.
+// The API's own OpenAPI document.
 import { z } from "zod";
 import { endpoint, type Endpoint } from "../../http/endpoint.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { openApiDocument } from "../../http/openapi.ts";
 
-/** Takes the list of all endpoints, because it describes itself too. */
+/** Takes a function, because the list of all endpoints includes this one. */
 export function openapiShow(all: () => readonly Endpoint[]): Endpoint {
   let cached: unknown;
   return endpoint("GET /openapi.json", {

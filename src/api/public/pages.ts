@@ -1,4 +1,4 @@
-// The people's pages behind the links in their mail, and what those pages load. No credential is looked at.
+// The web pages that mail links open, and their assets. Credentials are ignored.
 import { z } from "zod";
 import { builtPages } from "../../http/assets.ts";
 import { endpoint } from "../../http/endpoint.ts";
@@ -7,7 +7,7 @@ import { fail } from "../../kernel/errors.ts";
 const pages = builtPages();
 
 export const pagesIndex = endpoint("GET /", {
-  summary: "The people's pages: verify an address, choose a password, accept an invitation.",
+  summary: "The web pages: verify an email address, set a password, accept an invitation.",
   access: "public",
   looseQuery: true,
   produces: "text/html",
@@ -17,7 +17,7 @@ export const pagesIndex = endpoint("GET /", {
 });
 
 export const pagesAsset = endpoint("GET /assets/{file}", {
-  summary: "A script or style sheet of the people's pages, under a name that changes with its content.",
+  summary: "A script or style sheet of the web pages. Its name contains a hash of its content.",
   access: "public",
   params: z.strictObject({ file: z.string() }),
   looseQuery: true,
@@ -25,8 +25,8 @@ export const pagesAsset = endpoint("GET /assets/{file}", {
   output: z.string(),
   failures: ["asset_not_found"],
   handle: (_ctx, { params }) => {
-    const answer = pages.asset(params.file);
-    if (!answer) throw fail("asset_not_found");
-    return answer;
+    const response = pages.asset(params.file);
+    if (!response) throw fail("asset_not_found");
+    return response;
   },
 });

@@ -1,4 +1,4 @@
-// The portal's script, as the build left it. Pages of any origin may load it; what it can do depends on their token.
+// The portal's script. Pages of any origin may load it; what it can do depends on their token.
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { readText } from "../../platform/packaged-files.ts";
@@ -20,7 +20,7 @@ function load(): Script {
 }
 
 export const portalScript = endpoint("GET /embed/portal.js", {
-  summary: "The <keyrack-portal> element.",
+  summary: "The script that defines the <keyrack-portal> element.",
   access: "public",
   cors: "any",
   looseQuery: true,

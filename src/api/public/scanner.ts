@@ -1,5 +1,5 @@
 // The secret scanner's webhook, wire-compatible with GitHub's partner programme. The signature over the raw body is the
-// only credential, and nothing of the body is looked at before it was checked.
+// only credential, and the body is not parsed before it is verified.
 import type { IncomingHttpHeaders } from "node:http";
 import { z } from "zod";
 import { parseReports, reportLeaks } from "../../domain/keys/leaks.ts";
@@ -9,7 +9,7 @@ import { fail } from "../../kernel/errors.ts";
 const BODY_MAX = 1024 * 1024;
 const SENDERS = ["scanner", "github"] as const;
 
-/** Both headers of one family; two halves of different families prove nothing. */
+/** Identifier and signature, both from the headers of one sender. */
 function signatureOf(headers: IncomingHttpHeaders): { identifier: string; signature: string } {
   for (const sender of SENDERS) {
     const identifier = headers[`${sender}-public-key-identifier`];
@@ -20,7 +20,7 @@ function signatureOf(headers: IncomingHttpHeaders): { identifier: string; signat
 }
 
 export const scannerReport = endpoint("POST /v1/webhooks/scanner/secret_scanning", {
-  summary: "Take a secret scanner's report: leaked live keys are quarantined, and every token is labelled.",
+  summary: "Receive a secret scanner's report. Leaked live keys are quarantined, and every token is labelled.",
   access: "scanner.report",
   perNetwork: { name: "scanner", limit: 60, windowMs: 60_000 },
   bodyMax: BODY_MAX,

@@ -26,7 +26,7 @@ const AuditLog = z.strictObject({
 });
 
 export const auditLogsList = endpoint("GET /v1/audit_logs", {
-  summary: "The workspace's audit log, oldest first.",
+  summary: "List the workspace's audit log, oldest first.",
   access: "audit.read",
   query: z.strictObject({
     after_seq: z.int().min(0).optional(),
@@ -39,7 +39,7 @@ export const auditLogsList = endpoint("GET /v1/audit_logs", {
 const CHAIN_RUNS = { name: "audit_chain", limit: 6, windowMs: 60_000 };
 
 export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
-  summary: "Derive every hash of the audit log again and name the first position that fails.",
+  summary: "Recompute every hash of the audit log and report the first position that fails.",
   access: "audit.chain",
   output: z.strictObject({
     object: z.literal("audit_chain"),

@@ -5,7 +5,7 @@ import { listOf } from "../schemas.ts";
 import { Environment } from "./schemas.ts";
 
 export const environmentsList = endpoint("GET /v1/environments", {
-  summary: "The environments. Only live is billable.",
+  summary: "List the environments. Only live is billable.",
   access: "environments.read",
   output: listOf(Environment),
   handle: () => ({

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { createInvite, listInvites, revokeInvite } from "../../domain/workspaces/invites.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Role } from "../person/schemas.ts";
-import { AfterQuery, ById, Email, listOf, Nothing, Timestamp, Uuid } from "../schemas.ts";
+import { AfterQuery, ById, Email, listOf, EmptyBody, Timestamp, Uuid } from "../schemas.ts";
 
 const Invite = z.strictObject({
   object: z.literal("workspace_invite"),
@@ -18,7 +18,8 @@ const Invite = z.strictObject({
 });
 
 export const invitesCreate = endpoint("POST /v1/invites", {
-  summary: "Invite an address. The token is in this answer and nowhere else; the mailed link carries its own.",
+  summary:
+    "Invite someone by email. The token is shown only in this response; the emailed link has a token of its own.",
   access: "members.write",
   body: z.strictObject({ email: Email, role: Role }),
   output: Invite.extend({ token: z.string(), token_shown_once: z.literal(true) }),
@@ -30,7 +31,7 @@ export const invitesCreate = endpoint("POST /v1/invites", {
 });
 
 export const invitesList = endpoint("GET /v1/invites", {
-  summary: "All invitations in every state, newest first.",
+  summary: "List invitations in every state, newest first.",
   access: "members.read",
   query: AfterQuery,
   output: listOf(Invite),
@@ -41,7 +42,7 @@ export const invitesRevoke = endpoint("POST /v1/invites/{id}/revoke", {
   summary: "Revoke an invitation.",
   access: "members.write",
   params: ById,
-  body: Nothing,
+  body: EmptyBody,
   output: Invite,
   failures: ["invite_not_found", "invite_accepted"],
   emits: ["workspace_invite.revoked"],

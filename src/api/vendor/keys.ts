@@ -37,7 +37,7 @@ const NewKey = withFastPath(
 );
 
 export const keysCreate = endpoint("POST /v1/keys", {
-  summary: "Mint a key for a tenant. The key is in this answer and nowhere else.",
+  summary: "Create an API key for a tenant. The key is shown only in this response.",
   access: "keys.write",
   hot: "lanes/mint",
   body: NewKey,
@@ -50,7 +50,7 @@ export const keysCreate = endpoint("POST /v1/keys", {
 });
 
 export const keysList = endpoint("GET /v1/keys", {
-  summary: "Keys, newest first.",
+  summary: "List API keys, newest first.",
   access: "keys.read",
   query: z.strictObject({
     project_id: Uuid.optional(),
@@ -66,7 +66,7 @@ export const keysList = endpoint("GET /v1/keys", {
 });
 
 export const keysShow = endpoint("GET /v1/keys/{id}", {
-  summary: "One key.",
+  summary: "Show an API key.",
   access: "keys.read",
   hot: "lanes/get-by-id",
   params: ById,
@@ -76,7 +76,7 @@ export const keysShow = endpoint("GET /v1/keys/{id}", {
 });
 
 export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
-  summary: "Change a key. Each field that is sent replaces the stored value as a whole.",
+  summary: "Change an API key. Each field in the body replaces the stored value completely.",
   access: "keys.write",
   params: ById,
   body: z.strictObject({
@@ -93,7 +93,7 @@ export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
 });
 
 export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
-  summary: "Mint a successor; the old key keeps working for overlap_hours.",
+  summary: "Rotate an API key. The old one keeps working for overlap_hours.",
   access: "keys.write",
   params: ById,
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
@@ -105,7 +105,7 @@ export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
 });
 
 export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
-  summary: "End a key. wait=true answers when every live node has acknowledged it.",
+  summary: "Revoke an API key. With wait=true the response comes once every live node has acknowledged the revocation.",
   access: "keys.write",
   params: ById,
   query: z.strictObject({ wait: Flag.default("false") }),

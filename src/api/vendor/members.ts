@@ -18,14 +18,14 @@ const Member = z.strictObject({
 const ByUser = z.strictObject({ userId: Uuid });
 
 export const membersList = endpoint("GET /v1/members", {
-  summary: "All members, oldest first.",
+  summary: "List members, oldest first.",
   access: "members.read",
   output: listOf(Member),
   handle: (ctx) => listMembers(ctx),
 });
 
 export const membersUpdate = endpoint("PATCH /v1/members/{userId}", {
-  summary: "Change a member's role. The last owner stays one.",
+  summary: "Change a member's role. The last owner cannot be demoted.",
   access: "members.write",
   params: ByUser,
   body: z.strictObject({ role: Role }),
@@ -36,7 +36,7 @@ export const membersUpdate = endpoint("PATCH /v1/members/{userId}", {
 });
 
 export const membersDelete = endpoint("DELETE /v1/members/{userId}", {
-  summary: "Remove a member. Their access ends with their next request.",
+  summary: "Remove a member. Their access ends immediately.",
   access: "members.write",
   params: ByUser,
   output: z.strictObject({ object: z.literal("workspace_member"), user_id: Uuid, removed: z.literal(true) }),

@@ -1,4 +1,4 @@
-// The origins a workspace's embed tokens may be used from.
+// The origins on which a workspace's embed tokens may be used.
 import { z } from "zod";
 import { normalizeOrigin } from "../../kernel/origins.ts";
 

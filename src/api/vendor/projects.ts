@@ -12,7 +12,7 @@ import { AfterQuery, ById, listOf, Name, RateLimits, Slug, Uuid } from "../schem
 import { Project } from "./schemas.ts";
 
 export const projectsCreate = endpoint("POST /v1/projects", {
-  summary: "Make a project.",
+  summary: "Create a project.",
   access: "resources.create",
   body: z.strictObject({ name: Name, slug: Slug, default_rate_limits: RateLimits.optional() }),
   output: Project,
@@ -24,7 +24,7 @@ export const projectsCreate = endpoint("POST /v1/projects", {
 });
 
 export const projectsList = endpoint("GET /v1/projects", {
-  summary: "All projects, newest first.",
+  summary: "List projects, newest first.",
   access: "resources.read",
   query: AfterQuery,
   output: listOf(Project),
@@ -32,7 +32,7 @@ export const projectsList = endpoint("GET /v1/projects", {
 });
 
 export const projectsShow = endpoint("GET /v1/projects/{id}", {
-  summary: "One project.",
+  summary: "Show a project.",
   access: "resources.read",
   params: ById,
   output: Project,
@@ -41,7 +41,7 @@ export const projectsShow = endpoint("GET /v1/projects/{id}", {
 });
 
 export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
-  summary: "Change a project. New default limits reach every node with its next poll.",
+  summary: "Change a project. Nodes receive new default rate limits with their next poll.",
   access: "resources.change",
   params: ById,
   body: z.strictObject({ name: Name.optional(), default_rate_limits: RateLimits.optional() }),

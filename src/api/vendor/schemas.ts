@@ -1,4 +1,4 @@
-// What the vendor plane answers: one schema a record, exactly the fields of the contract.
+// Response schemas of the vendor plane, one per resource.
 import { z } from "zod";
 import { Env, Meta, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
 
@@ -46,7 +46,7 @@ const lifecycle = {
   last_used_at: Timestamp.nullable(),
 };
 
-const shown = { key: z.string(), key_shown_once: z.literal(true) };
+const shownOnce = { key: z.string(), key_shown_once: z.literal(true) };
 
 export const ApiKey = z.strictObject({
   object: z.literal("api_key"),
@@ -61,7 +61,7 @@ export const ApiKey = z.strictObject({
   rate_limits: RateLimits.nullable(),
   ...lifecycle,
 });
-export const MintedApiKey = ApiKey.extend(shown);
+export const MintedApiKey = ApiKey.extend(shownOnce);
 export const RotatedApiKey = MintedApiKey.extend({ previous_key: ApiKey });
 
 export const Propagation = z.strictObject({
@@ -91,7 +91,7 @@ export const SecretKey = z.strictObject({
   meta: Meta,
   ...lifecycle,
 });
-export const MintedSecretKey = SecretKey.extend(shown);
+export const MintedSecretKey = SecretKey.extend(shownOnce);
 export const RotatedSecretKey = MintedSecretKey.extend({ previous_key: SecretKey });
 
 export const Environment = z.strictObject({ object: z.literal("environment"), name: Env, billable: z.boolean() });

@@ -12,7 +12,7 @@ import { AfterQuery, ById, Env, listOf, Meta, Name, OverlapHours, Reason, Timest
 import { MintedSecretKey, RotatedSecretKey, SecretKey } from "./schemas.ts";
 
 export const secretKeysCreate = endpoint("POST /v1/secret_keys", {
-  summary: "Mint a secret key for the vendor's own backend. The key is in this answer and nowhere else.",
+  summary: "Create a secret key for the vendor's backend. The key is shown only in this response.",
   access: "secret_keys.write",
   body: z.strictObject({
     env: Env,
@@ -29,7 +29,7 @@ export const secretKeysCreate = endpoint("POST /v1/secret_keys", {
 });
 
 export const secretKeysList = endpoint("GET /v1/secret_keys", {
-  summary: "Secret keys, newest first, revoked and expired ones too.",
+  summary: "List secret keys, newest first, including revoked and expired ones.",
   access: "secret_keys.read",
   query: AfterQuery,
   output: listOf(SecretKey),
@@ -37,7 +37,7 @@ export const secretKeysList = endpoint("GET /v1/secret_keys", {
 });
 
 export const secretKeysShow = endpoint("GET /v1/secret_keys/{id}", {
-  summary: "One secret key.",
+  summary: "Show a secret key.",
   access: "secret_keys.read",
   params: ById,
   output: SecretKey,
@@ -46,7 +46,7 @@ export const secretKeysShow = endpoint("GET /v1/secret_keys/{id}", {
 });
 
 export const secretKeysRotate = endpoint("POST /v1/secret_keys/{id}/rotate", {
-  summary: "Mint a successor; the old secret key keeps working for overlap_hours.",
+  summary: "Rotate a secret key. The old one keeps working for overlap_hours.",
   access: "secret_keys.write",
   params: ById,
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
@@ -58,7 +58,7 @@ export const secretKeysRotate = endpoint("POST /v1/secret_keys/{id}/rotate", {
 });
 
 export const secretKeysRevoke = endpoint("POST /v1/secret_keys/{id}/revoke", {
-  summary: "End a secret key.",
+  summary: "Revoke a secret key.",
   access: "secret_keys.write",
   params: ById,
   body: z.strictObject({ reason: Reason.optional() }),

@@ -9,11 +9,11 @@ import {
   showTenant,
 } from "../../domain/workspaces/tenants.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { AfterQuery, ById, listOf, Meta, Name, Nothing, text, Uuid } from "../schemas.ts";
+import { AfterQuery, ById, listOf, Meta, Name, EmptyBody, text, Uuid } from "../schemas.ts";
 import { Tenant } from "./schemas.ts";
 
 export const tenantsCreate = endpoint("POST /v1/tenants", {
-  summary: "Make a tenant: one customer organisation.",
+  summary: "Create a tenant: one customer organisation.",
   access: "resources.create",
   body: z.strictObject({ external_id: text(1, 200), name: Name.optional(), meta: Meta.optional() }),
   output: Tenant,
@@ -25,7 +25,7 @@ export const tenantsCreate = endpoint("POST /v1/tenants", {
 });
 
 export const tenantsList = endpoint("GET /v1/tenants", {
-  summary: "All tenants, newest first.",
+  summary: "List tenants, newest first.",
   access: "resources.read",
   query: AfterQuery,
   output: listOf(Tenant),
@@ -33,7 +33,7 @@ export const tenantsList = endpoint("GET /v1/tenants", {
 });
 
 export const tenantsShow = endpoint("GET /v1/tenants/{id}", {
-  summary: "One tenant.",
+  summary: "Show a tenant.",
   access: "resources.read",
   params: ById,
   output: Tenant,
@@ -42,7 +42,7 @@ export const tenantsShow = endpoint("GET /v1/tenants/{id}", {
 });
 
 export const tenantsUpdate = endpoint("PATCH /v1/tenants/{id}", {
-  summary: "Change a tenant. meta is replaced as a whole; external_id stays.",
+  summary: "Change a tenant. meta is replaced completely; external_id cannot change.",
   access: "resources.change",
   params: ById,
   body: z.strictObject({ name: Name.nullable().optional(), meta: Meta.optional() }),
@@ -53,10 +53,10 @@ export const tenantsUpdate = endpoint("PATCH /v1/tenants/{id}", {
 });
 
 export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_tokens/revoke", {
-  summary: "Refuse every outstanding embed token of a tenant from now on.",
+  summary: "Revoke every embed token issued for a tenant so far.",
   access: "resources.change",
   params: ById,
-  body: Nothing,
+  body: EmptyBody,
   output: z.strictObject({
     object: z.literal("tenant"),
     id: Uuid,

@@ -7,7 +7,7 @@ import { ById, Day, Env, listOf, Timestamp, Usage, UsageDays, Uuid } from "../sc
 const Months = z.int().min(1).max(24);
 
 export const keysUsage = endpoint("GET /v1/keys/{id}/usage", {
-  summary: "Requests and errors of one key by UTC day, oldest first, with a row for every day.",
+  summary: "Requests and errors of an API key per UTC day, oldest first, including days without traffic.",
   access: "keys.read",
   params: ById,
   query: UsageDays,
@@ -17,7 +17,8 @@ export const keysUsage = endpoint("GET /v1/keys/{id}/usage", {
 });
 
 export const usageBilling = endpoint("GET /v1/usage/billing", {
-  summary: "Billable tenants by UTC month, newest first: live, admitted, counted once across projects.",
+  summary:
+    "Billable tenants per UTC month, newest first: those with an admitted live request, counted once across projects.",
   access: "usage.billing",
   query: z.strictObject({ months: Months.default(6) }),
   output: listOf(z.strictObject({ object: z.literal("billable_tenant_month"), month: Day, active_tenants: z.int() })),
@@ -25,7 +26,8 @@ export const usageBilling = endpoint("GET /v1/usage/billing", {
 });
 
 export const usageTenants = endpoint("GET /v1/usage/tenants", {
-  summary: "Admitted requests by tenant, project, environment and UTC month; only what had traffic.",
+  summary:
+    "Admitted requests per tenant, project, environment and UTC month; combinations without traffic are left out.",
   access: "usage.tenants",
   query: z.strictObject({ months: Months.default(1), env: Env.optional() }),
   output: listOf(

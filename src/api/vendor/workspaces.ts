@@ -7,7 +7,7 @@ import { EmbedOrigins } from "./origins.ts";
 import { MintedSecretKey, Workspace } from "./schemas.ts";
 
 export const workspacesCreate = endpoint("POST /v1/workspaces", {
-  summary: "Make a workspace and its first secret key. The key is in this answer and nowhere else.",
+  summary: "Create a workspace and its first secret key. The key is shown only in this response.",
   access: "workspaces.create",
   body: z.strictObject({ name: Name, slug: Slug, billing_email: Email.optional(), env: Env.default("live") }),
   output: z.strictObject({
@@ -23,7 +23,7 @@ export const workspacesCreate = endpoint("POST /v1/workspaces", {
 });
 
 export const workspaceShow = endpoint("GET /v1/workspace", {
-  summary: "The workspace of the credential.",
+  summary: "Show the workspace of the credential.",
   access: "workspace.read",
   output: Workspace,
   handle: (ctx) => showWorkspace(ctx),
