@@ -42,7 +42,7 @@ export const targetOf = ({ file, target }: Import): string => join(dirname(file)
  * One shortest cycle through each file that is on one, as "a -> b -> a". Type-only imports count: they tie
  * files together for a reader as much as others do.
  */
-export function importCycles(files: readonly string[]): { files: string[]; path: string }[] {
+export function importCycles(files: readonly string[]): string[] {
   const known = new Set(files);
   const graph = new Map(
     files.map((file) => [
@@ -57,7 +57,7 @@ export function importCycles(files: readonly string[]): { files: string[]; path:
   return files.flatMap((file) => {
     const cycle = seen.has(file) ? null : shortestCycle(graph, file);
     for (const each of cycle ?? []) seen.add(each);
-    return cycle ? [{ files: cycle, path: [...cycle, file].join(" -> ") }] : [];
+    return cycle ? [[...cycle, file].join(" -> ")] : [];
   });
 }
 
