@@ -16,14 +16,14 @@ export const feed: Campaign = {
   async run(options, tally) {
     const { scratch } = options;
     const flags = { data_dir: scratch.dir, ...FEED_FLAGS };
-    await using lite = await openTestServices(scratch.target, flags, testClock());
+    await using fixture = await openTestServices(scratch.target, flags, testClock());
     const seeds = [...rounds(options, tally)];
-    let ctx = await vendorOf(lite.services);
+    let ctx = await vendorOf(fixture.services);
     for (let i = 0; i < seeds.length && !tally.hopeless; i += AT_ONCE) {
-      if (i % SEQUENCES_A_WORKSPACE === 0) ctx = await vendorOf(lite.services);
+      if (i % SEQUENCES_A_WORKSPACE === 0) ctx = await vendorOf(fixture.services);
       const some = seeds.slice(i, i + AT_ONCE);
       const tried = some.map((seed) =>
-        runFeedSequence(ctx, lite, seed).catch((error: Error) => tally.failed(seed, error.message)),
+        runFeedSequence(ctx, fixture, seed).catch((error: Error) => tally.failed(seed, error.message)),
       );
       await Promise.all(tried);
       tally.count("steps", some.length * STEPS);

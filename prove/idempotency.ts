@@ -17,8 +17,8 @@ export const idempotency: Campaign = {
   backends: ["sqlite", "postgres", "redis"],
   async run(options, tally) {
     const { scratch, backend } = options;
-    await using lite = await openTestServices(scratch.target, { data_dir: scratch.dir }, testClock());
-    const store = await (backend === "redis" ? redisStore : databaseStore)(lite);
+    await using fixture = await openTestServices(scratch.target, { data_dir: scratch.dir }, testClock());
+    const store = await (backend === "redis" ? redisStore : databaseStore)(fixture);
     try {
       const other = await store.beside();
       const property = fc.asyncProperty(sequences(COMMANDS, CRASH_ONE_IN), (sequence) => runSequence(store, sequence));

@@ -213,8 +213,8 @@ export const tamper: Campaign = {
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
     const { scratch } = options;
-    await using lite = await openTestServices(scratch.target, { data_dir: scratch.dir }, testClock());
-    const ctx = await vendorOf(lite.services);
+    await using fixture = await openTestServices(scratch.target, { data_dir: scratch.dir }, testClock());
+    const ctx = await vendorOf(fixture.services);
     const { workspace_id } = ctx.actor;
     const project = await createProject(ctx, { name: "p", slug: "ppp" });
     for (let i = 0; i < 8; i++) {
@@ -222,14 +222,14 @@ export const tamper: Campaign = {
       const key = await createKey(ctx, { project_id: project.id, tenant_id: tenant.id, env: "live" });
       if (i % 3 === 0) await revokeKey(ctx, key.id, "why not");
     }
-    await latestCheckpoint(lite.services, workspace_id);
-    const saved = await expectedByCheckpoint(lite.services, workspace_id);
+    await latestCheckpoint(fixture.services, workspace_id);
+    const saved = await expectedByCheckpoint(fixture.services, workspace_id);
     await dropAppendOnly(scratch.target);
     const raw = await openRaw(scratch.target);
     const source = await openSource(scratch.target);
     const verified = async (seed: number, expected: ExpectedCheckpoint[]): Promise<boolean> =>
       seed % WHOLE_WAY_EVERY === 0 && expected.length > 0
-        ? (await verifyChain(lite.services, workspace_id)).verified
+        ? (await verifyChain(fixture.services, workspace_id)).verified
         : (await verifyStoredChain(source, workspace_id, expected)).reason === null;
     const intact = await readChain(raw, workspace_id);
     try {

@@ -12,8 +12,8 @@ import { vendorOf, type TestServices } from "../instances/test-services.ts";
 const TABLES = ["workspaces", "projects", "tenants", "api_keys", "secret_keys", "policy_versions", "audit_log"];
 
 /** A vendor with one project and one tenant, and the arguments of a key for them. */
-export async function vendorWithTenant(lite: TestServices) {
-  const ctx = await vendorOf(lite.services);
+export async function vendorWithTenant(fixture: TestServices) {
+  const ctx = await vendorOf(fixture.services);
   const project = await createProject(ctx, { name: "Api", slug: "api" });
   const tenant = await createTenant(ctx, { external_id: "first" });
   const want = { project_id: project.id, tenant_id: tenant.id, env: "live" as const };
@@ -41,22 +41,22 @@ export function insertTenantThen(ctx: Ctx<SecretKeyActor>, external_id: string, 
 }
 
 /** Row counts, audit heads and policy versions: everything a mutation could change. */
-export async function storedState(lite: TestServices) {
-  const counts = TABLES.map(async (table) => [table, (await lite.sql(`select * from ${table}`)).length] as const);
-  const heads = await lite.sql("select * from audit_heads order by workspace_id");
-  const versions = await lite.sql("select id, policy_version, min_delta_version from projects order by id");
+export async function storedState(fixture: TestServices) {
+  const counts = TABLES.map(async (table) => [table, (await fixture.sql(`select * from ${table}`)).length] as const);
+  const heads = await fixture.sql("select * from audit_heads order by workspace_id");
+  const versions = await fixture.sql("select id, policy_version, min_delta_version from projects order by id");
   return { ...Object.fromEntries(await Promise.all(counts)), heads, versions };
 }
 
 /** The external ids of all tenants, sorted. */
-export async function tenantIds(lite: TestServices): Promise<unknown[]> {
-  const rows = await lite.sql("select external_id from tenants order by external_id");
+export async function tenantIds(fixture: TestServices): Promise<unknown[]> {
+  const rows = await fixture.sql("select external_id from tenants order by external_id");
   return rows.map(({ external_id }) => external_id);
 }
 
-export async function policyVersions(lite: TestServices, project_id: string): Promise<unknown[]> {
+export async function policyVersions(fixture: TestServices, project_id: string): Promise<unknown[]> {
   const sql = "select version from policy_versions where project_id = $1 order by version";
-  return (await lite.sql(sql, [project_id])).map(({ version }) => version);
+  return (await fixture.sql(sql, [project_id])).map(({ version }) => version);
 }
 
 /** The PostgreSQL process that serves the transaction. */
@@ -66,6 +66,6 @@ export async function backendPid(tx: Tx): Promise<number> {
 }
 
 /** Ends a PostgreSQL connection on the server and waits until it is gone. */
-export async function terminateBackend(lite: TestServices, pid: number): Promise<void> {
-  await lite.sql("select pg_terminate_backend($1, 5000)", [pid]);
+export async function terminateBackend(fixture: TestServices, pid: number): Promise<void> {
+  await fixture.sql("select pg_terminate_backend($1, 5000)", [pid]);
 }

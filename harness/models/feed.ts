@@ -24,7 +24,7 @@ const RULE = { window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
 type Roll = (n: number) => number;
 type Entry = { key_id: string; change?: string; expires_at: string | null };
 type Filter = { env?: Env; tenant_id?: string[] };
-type World = { ctx: Ctx<SecretKeyActor>; lite: TestServices; project_id: string; tenants: string[]; keys: string[] };
+type World = { ctx: Ctx<SecretKeyActor>; fixture: TestServices; project_id: string; tenants: string[]; keys: string[] };
 
 /** A node as the contract describes it: it knows only the server's responses. */
 class Node {
@@ -68,11 +68,11 @@ class Node {
 
   /** A cursor is valid for a week, and other sequences move the clock: only an expired one may restart the node. */
   async #nextPage(cursor: string): Promise<void> {
-    const { ctx, lite } = this.#world;
+    const { ctx, fixture } = this.#world;
     try {
       await this.#take(await policySnapshot(ctx, { ...this.#query, cursor }, () => false));
     } catch (error) {
-      const tooOld = lite.clock.now() - this.#cursorAt > 7 * DAY_MS;
+      const tooOld = fixture.clock.now() - this.#cursorAt > 7 * DAY_MS;
       if (!tooOld || (error as { failure?: string }).failure !== "invalid_query") throw error;
       this.restart();
     }
@@ -80,7 +80,7 @@ class Node {
 
   async #take({ page }: FeedResponse): Promise<void> {
     const body = JSON.parse(
-      Buffer.concat(page ? await this.#world.lite.services.feed.pages.plain(page) : []).toString(),
+      Buffer.concat(page ? await this.#world.fixture.services.feed.pages.plain(page) : []).toString(),
     );
     if (body.object === "policy_snapshot") {
       if (this.cursor === null) this.keys.clear();
@@ -115,11 +115,11 @@ class Node {
 
 /** The expected policy, read by plain SQL. */
 async function readPolicy(
-  { lite, project_id }: World,
+  { fixture, project_id }: World,
   { env, tenant_id }: Filter,
   expiredBefore: number,
 ): Promise<Record<string, string>> {
-  const { read } = lite.services.store;
+  const { read } = fixture.services.store;
   const param = read.dialect === "sqlite" ? "?" : "$1";
   const rows = await read.all<Row>({
     sql: `select k.*, p.default_rate_limits from api_keys k join projects p on p.id = k.project_id
@@ -144,13 +144,13 @@ async function readPolicy(
 }
 
 async function mutateOnce(world: World, roll: Roll): Promise<void> {
-  const { ctx, lite, project_id, tenants, keys } = world;
+  const { ctx, fixture, project_id, tenants, keys } = world;
   const pick = <T>(list: T[]): T => list[roll(list.length)] as T;
   const tenant_id = pick(tenants);
   const what = roll(20);
   if (what < 7 || keys.length === 0) {
     const env = pick<Env>(["live", "live", "test"]);
-    const expires_at = roll(4) === 0 ? lite.clock.now() + 1 + roll(3 * DAY_MS) : undefined;
+    const expires_at = roll(4) === 0 ? fixture.clock.now() + 1 + roll(3 * DAY_MS) : undefined;
     keys.push((await createKey(ctx, { project_id, tenant_id, env, expires_at })).id);
   } else if (what < 10) {
     const rate_limits = pick([null, [{ ...RULE, id: "own", limit: 1 + roll(9) }]]);
@@ -162,18 +162,18 @@ async function mutateOnce(world: World, roll: Roll): Promise<void> {
   else if (what < 17 && tenants.length > 1) {
     await deleteTenant(ctx, tenant_id);
     tenants.splice(tenants.indexOf(tenant_id), 1);
-  } else if (what < 18) tenants.push((await createTenant(ctx, { external_id: `t-${lite.services.newId()}` })).id);
-  else lite.clock.advance(roll(20 * 3_600_000));
+  } else if (what < 18) tenants.push((await createTenant(ctx, { external_id: `t-${fixture.services.newId()}` })).id);
+  else fixture.clock.advance(roll(20 * 3_600_000));
 }
 
 /** One project's lifetime: mutations, polls and restarts; compares nodes with the database when all have caught up. */
-export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, lite: TestServices, seed: number): Promise<void> {
+export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, fixture: TestServices, seed: number): Promise<void> {
   const { int } = seeded(seed);
   const roll: Roll = (n) => int(0, n - 1);
   const project = await createProject(ctx, { name: "P", slug: `p-${seed}` });
   const tenants: string[] = [];
   for (let i = 0; i < 3; i++) tenants.push((await createTenant(ctx, { external_id: `s${seed}-${i}` })).id);
-  const world: World = { ctx, lite, project_id: project.id, tenants, keys: [] };
+  const world: World = { ctx, fixture, project_id: project.id, tenants, keys: [] };
   const filters: Filter[] = [{}, { env: "live" }, { tenant_id: tenants.slice(0, 2) }];
   const nodes = filters.map((filter) => new Node(world, filter, roll));
   for (let step = 0; step < STEPS; step++) {
@@ -197,7 +197,7 @@ async function compareNodes(world: World, nodes: Node[], filters: Filter[], seed
   for (const [i, node] of nodes.entries()) {
     let polls = 0;
     while (!(await node.poll())) assert.ok(++polls < 200, `sequence ${seed} does not settle`);
-    const expiredBefore = world.lite.clock.now() - DAY_MS; // other sequences move the same clock
+    const expiredBefore = world.fixture.clock.now() - DAY_MS; // other sequences move the same clock
     const want = await readPolicy(world, filters[i] ?? {}, expiredBefore);
     assert.deepEqual(node.view(expiredBefore), want, `sequence ${seed}, node ${i}`);
   }

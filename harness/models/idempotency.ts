@@ -56,23 +56,23 @@ export async function databaseStore(first: TestServices): Promise<Store> {
 }
 
 /** Claims in their own Redis that syncs every write. */
-export async function redisStore(lite: TestServices): Promise<Store> {
+export async function redisStore(fixture: TestServices): Promise<Store> {
   const redis: DurableRedis = await startDurableRedis();
-  const { actor } = await vendorOf(lite.services);
+  const { actor } = await vendorOf(fixture.services);
   const prefix = ownPrefix();
   const opened: ClaimStore[] = [];
   const openedServices: Services[] = [];
   const open = async (): Promise<Services> => {
-    const { claims, refused } = await RedisClaims.open({ urls: [redis.url], prefix, now: () => lite.clock.now() });
+    const { claims, refused } = await RedisClaims.open({ urls: [redis.url], prefix, now: () => fixture.clock.now() });
     assert.equal(refused, null);
     opened.push(claims);
-    openedServices.push({ ...lite.services, claims });
+    openedServices.push({ ...fixture.services, claims });
     return openedServices.at(-1) as Services;
   };
   const store: Store = {
     crashes: 0,
     ctx: { services: await open(), actor },
-    clock: lite.clock,
+    clock: fixture.clock,
     crash: async () => {
       await redis.kill();
       await redis.start();

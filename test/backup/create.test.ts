@@ -20,11 +20,11 @@ const stopping = new Error("the instance is stopping");
 for (const back of backends) {
   describe(`a backup on ${back}`, () => {
     it("is complete, private, recorded, and lists its contents", async () => {
-      await using lite = await testServices(back);
-      await addTenants(lite);
-      const created = await createBackup(lite.services);
+      await using fixture = await testServices(back);
+      await addTenants(fixture);
+      const created = await createBackup(fixture.services);
       expect(created).toMatchObject({ state: back === "sqlite" ? "good" : "unproven", dialect: back, hook: null });
-      const dir = backupDir(lite.services.settings);
+      const dir = backupDir(fixture.services.settings);
       expect(readdirSync(dir)).toEqual([created.id]);
       expect(statSync(dir).mode & 0o777).toBe(0o700);
       for (const name of readdirSync(created.folder))
@@ -39,15 +39,15 @@ for (const back of backends) {
       expect(backup?.manifest?.audit_heads).toHaveLength(1);
       expect(backup?.manifest?.checkpoints[0]?.note).toContain("/audit/");
       expect(readFileSync(join(created.folder, "manifest.json"), "utf8")).not.toContain("sealed");
-      expect(await lite.sql("select action from audit_log where workspace_id like '00000000%'")).toEqual([
+      expect(await fixture.sql("select action from audit_log where workspace_id like '00000000%'")).toEqual([
         { action: "backup.created" },
       ]);
-      expect(await backupStatus(lite.services)).toMatchObject({
+      expect(await backupStatus(fixture.services)).toMatchObject({
         status: "ok",
         lastBackupId: created.id,
         lastFailure: null,
       });
-      expect(await verifyBackup(lite.services.settings, undefined, quiet)).toMatchObject({
+      expect(await verifyBackup(fixture.services.settings, undefined, quiet)).toMatchObject({
         id: created.id,
         ok: true,
         findings: [],
@@ -55,47 +55,47 @@ for (const back of backends) {
     });
 
     it("is shared by callers that ask at once, and leaves nothing behind when the instance stops", async () => {
-      await using lite = await testServices(back);
-      await addTenants(lite);
-      const running = createBackup(lite.services);
-      expect(createBackup(lite.services)).toBe(running);
-      lite.services.shutdown.abort(stopping);
+      await using fixture = await testServices(back);
+      await addTenants(fixture);
+      const running = createBackup(fixture.services);
+      expect(createBackup(fixture.services)).toBe(running);
+      fixture.services.shutdown.abort(stopping);
       await expect(running).rejects.toThrow("stopping");
-      const dir = backupDir(lite.services.settings);
+      const dir = backupDir(fixture.services.settings);
       expect(existsSync(dir) ? readdirSync(dir) : []).toEqual([]);
-      expect(await backupStatus(lite.services)).toMatchObject({ lastBackupAt: null, lastFailure: null });
+      expect(await backupStatus(fixture.services)).toMatchObject({ lastBackupAt: null, lastFailure: null });
     });
 
     it("is kept when the instance stops during its hook, which is ended", async () => {
       const hook = "sh -c 'touch \"$1/../begun\"; sleep 600; true' x";
-      await using lite = await testServices(back, { flags: { backup_hook: hook } });
-      const dir = backupDir(lite.services.settings);
-      const running = createBackup(lite.services);
+      await using fixture = await testServices(back, { flags: { backup_hook: hook } });
+      const dir = backupDir(fixture.services.settings);
+      const running = createBackup(fixture.services);
       await expect.poll(() => existsSync(join(dir, "begun")), { timeout: 20_000 }).toBe(true);
-      lite.services.shutdown.abort(stopping);
+      fixture.services.shutdown.abort(stopping);
       expect((await running).hook).toMatchObject({ ok: false, message: "it ended with SIGTERM" });
-      expect(viewBackups(lite.services.settings)).toHaveLength(1);
+      expect(viewBackups(fixture.services.settings)).toHaveLength(1);
     });
 
     it("is handed to the hook without our settings, and a failing hook is reported", async () => {
       const script = 'test -f "$2/manifest.json" && test -z "$KEYRACK_DATABASE_URL" && env > "$2/../env"';
       process.env.KEYRACK_DATABASE_URL = "postgres://secret@nowhere/x";
       try {
-        await using lite = await testServices(back, { flags: { backup_hook: `sh -c '${script}' x y` } });
-        const { hook, id } = await createBackup(lite.services);
+        await using fixture = await testServices(back, { flags: { backup_hook: `sh -c '${script}' x y` } });
+        const { hook, id } = await createBackup(fixture.services);
         expect(hook).toEqual({ ok: true, code: 0, message: null });
-        const env = readFileSync(join(backupDir(lite.services.settings), "env"), "utf8");
+        const env = readFileSync(join(backupDir(fixture.services.settings), "env"), "utf8");
         expect(env).toContain(`KEYRACK_BACKUP_ID=${id}`);
         expect(env).not.toContain("secret@nowhere");
-        const failing = await lite.another(undefined, { backup_hook: "echo no room >&2; exit 3; #" });
+        const failing = await fixture.another(undefined, { backup_hook: "echo no room >&2; exit 3; #" });
         expect((await createBackup(failing.services)).hook).toEqual({ ok: false, code: 3, message: "no room" });
         expect(failing.logged.map(({ event }) => event)).toContain("backup hook failed");
         expect(await backupStatus(failing.services)).toMatchObject({
           status: "degraded",
           lastBackupAt: expect.any(String) as string,
         });
-        await createBackup(lite.services);
-        expect((await backupStatus(lite.services)).status).toBe("ok");
+        await createBackup(fixture.services);
+        expect((await backupStatus(fixture.services)).status).toBe("ok");
         await failing[Symbol.asyncDispose]();
       } finally {
         delete process.env.KEYRACK_DATABASE_URL;
@@ -113,10 +113,10 @@ describe.runIf(backends.includes("postgres"))("pg_dump", () => {
   });
 
   it("is refused where the tables are in another schema: the dump would be empty", async () => {
-    await using lite = await testServices("postgres");
-    if (lite.services.store.target.kind !== "postgres") throw new Error("not PostgreSQL");
-    await lite.sql("create schema elsewhere");
-    const url = new URL(lite.services.store.target.url);
+    await using fixture = await testServices("postgres");
+    if (fixture.services.store.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    await fixture.sql("create schema elsewhere");
+    const url = new URL(fixture.services.store.target.url);
     url.searchParams.set("options", "-c search_path=elsewhere");
     using at = tempDir();
     await expect(dumpPostgres(url.href, join(at.dir, "dump"), quiet)).rejects.toThrow("in the schema elsewhere");
@@ -125,11 +125,11 @@ describe.runIf(backends.includes("postgres"))("pg_dump", () => {
 
 describe("a large SQLite database", () => {
   it("is copied page by page on the write connection while writes continue", async () => {
-    await using lite = await testServices("sqlite");
-    const ctx = await vendorOf(lite.services);
-    const file = join(lite.services.settings.data_dir, "copy.db");
+    await using fixture = await testServices("sqlite");
+    const ctx = await vendorOf(fixture.services);
+    const file = join(fixture.services.settings.data_dir, "copy.db");
     const writes = Array.from({ length: 50 }, (_, i) => createTenant(ctx, { external_id: `t${i}` }));
-    await Promise.all([lite.services.store.copyTo(file, quiet, { largeBytes: 0 }), ...writes]);
+    await Promise.all([fixture.services.store.copyTo(file, quiet, { largeBytes: 0 }), ...writes]);
     const { findings, contents } = await inspect({ kind: "sqlite", file });
     expect(findings).toEqual([]);
     expect(contents.rows.audit_log).toBe((contents.rows.tenants ?? 0) + 2);

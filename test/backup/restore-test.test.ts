@@ -15,21 +15,21 @@ import { testServices } from "../../harness/instances/test-services.ts";
 for (const back of backends) {
   describe(`a restore test on ${back}`, () => {
     it("passes for a good backup, fails for a damaged one, and keeps that one as evidence", async () => {
-      await using lite = await testServices(back);
-      const { settings } = lite.services;
-      await addTenants(lite);
-      const { id, folder } = await createBackup(lite.services);
-      expect(await testBackup(lite.services, undefined)).toMatchObject({ backup_id: id, pass: true, findings: [] });
+      await using fixture = await testServices(back);
+      const { settings } = fixture.services;
+      await addTenants(fixture);
+      const { id, folder } = await createBackup(fixture.services);
+      expect(await testBackup(fixture.services, undefined)).toMatchObject({ backup_id: id, pass: true, findings: [] });
       expect(viewBackups(settings)[0]).toMatchObject({ state: "good", problem: null });
-      expect(await backupStatus(lite.services)).toMatchObject({ status: "ok", lastRestoreTestOk: true });
+      expect(await backupStatus(fixture.services)).toMatchObject({ status: "ok", lastRestoreTestOk: true });
       const file = copyIn(folder, back);
       const bytes = readFileSync(file);
       bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
       writeFileSync(file, bytes);
-      expect(await testBackup(lite.services, id)).toMatchObject({ pass: false });
+      expect(await testBackup(fixture.services, id)).toMatchObject({ pass: false });
       expect(viewBackups(settings)[0]).toMatchObject({ state: "failed" });
-      expect(await backupStatus(lite.services)).toMatchObject({ status: "degraded", lastRestoreTestOk: false });
-      expect(lite.logged.filter(({ level }) => level === "error").map(({ event }) => event)).toEqual([
+      expect(await backupStatus(fixture.services)).toMatchObject({ status: "degraded", lastRestoreTestOk: false });
+      expect(fixture.logged.filter(({ level }) => level === "error").map(({ event }) => event)).toEqual([
         "restore test failed",
       ]);
       expect(pruneBackups(settings).removed).toEqual([]);
@@ -37,9 +37,9 @@ for (const back of backends) {
     });
 
     it("waits for the ones before it", async () => {
-      await using lite = await testServices(back);
-      await createBackup(lite.services);
-      const tests = await Promise.all([1, 2, 3].map(() => testBackup(lite.services, undefined)));
+      await using fixture = await testServices(back);
+      await createBackup(fixture.services);
+      const tests = await Promise.all([1, 2, 3].map(() => testBackup(fixture.services, undefined)));
       expect(tests.map(({ pass, findings }) => ({ pass, findings }))).toEqual(
         tests.map(() => ({ pass: true, findings: [] })),
       );
@@ -49,14 +49,14 @@ for (const back of backends) {
 
 describe("a restore test without a scratch database", () => {
   it("fails without recording a result for the backup", async () => {
-    await using lite = await testServices("sqlite");
-    const { settings } = lite.services;
-    const { id, folder } = await createBackup(lite.services);
+    await using fixture = await testServices("sqlite");
+    const { settings } = fixture.services;
+    const { id, folder } = await createBackup(fixture.services);
     const { manifest } = findBackup(backupDir(settings), id);
     rmSync(join(folder, "manifest.json"));
     writeManifest(folder, { ...manifest, dialect: "postgres" });
-    await expect(testBackup(lite.services, id)).rejects.toThrow("cannot be tested here");
+    await expect(testBackup(fixture.services, id)).rejects.toThrow("cannot be tested here");
     expect(viewBackups(settings)[0]).toMatchObject({ state: "unproven", tested_at: null });
-    expect((await readBackupLog(lite.services)).lastRestoreTestAt).toBe(null);
+    expect((await readBackupLog(fixture.services)).lastRestoreTestAt).toBe(null);
   });
 });

@@ -17,10 +17,10 @@ const quiet = (): void => {};
 for (const back of backends) {
   describe(`verifying a backup on ${back}`, () => {
     it("detects every changed byte, in the copy and in the manifest", async () => {
-      await using lite = await testServices(back);
-      const { settings } = lite.services;
-      await addTenants(lite);
-      const { folder } = await createBackup(lite.services);
+      await using fixture = await testServices(back);
+      const { settings } = fixture.services;
+      await addTenants(fixture);
+      const { folder } = await createBackup(fixture.services);
       const random = seeded(7);
       for (let trial = 0; trial < 40; trial++) {
         const file = trial % 2 === 0 ? join(folder, "manifest.json") : copyIn(folder, back);
@@ -37,11 +37,11 @@ for (const back of backends) {
     });
 
     it("lists a backup with a missing or truncated file as damaged, and prunes no good one for it", async () => {
-      await using lite = await testServices(back);
-      const { settings } = lite.services;
-      const { id: good } = await createBackup(lite.services);
-      lite.clock.advance(HOUR_MS);
-      const { id: damaged, folder } = await createBackup(lite.services);
+      await using fixture = await testServices(back);
+      const { settings } = fixture.services;
+      const { id: good } = await createBackup(fixture.services);
+      fixture.clock.advance(HOUR_MS);
+      const { id: damaged, folder } = await createBackup(fixture.services);
       const file = copyIn(folder, back);
       truncateSync(file, 100);
       expect(viewBackups(settings)[0]).toMatchObject({ id: damaged, state: "damaged" });
@@ -58,9 +58,9 @@ for (const back of backends) {
 
 describe("a manifest", () => {
   it("that names a file outside its backup is rejected", async () => {
-    await using lite = await testServices("sqlite");
-    const { id, folder } = await createBackup(lite.services);
-    const dir = backupDir(lite.services.settings);
+    await using fixture = await testServices("sqlite");
+    const { id, folder } = await createBackup(fixture.services);
+    const dir = backupDir(fixture.services.settings);
     const { manifest } = findBackup(dir, id);
     rmSync(join(folder, "manifest.json"));
     writeManifest(folder, { ...manifest, file: "../../master.key" });

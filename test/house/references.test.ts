@@ -24,17 +24,7 @@ const NUMBERED_LEFT = [
   "src/http/assets.ts",
   "src/http/cors.ts",
   "src/http/endpoint.ts",
-  "src/http/overload-guard.ts",
-  "src/http/pipeline.ts",
-  "src/http/response.ts",
-  "src/server/data-dir.ts",
-  "test/api/machine/policy.test.ts",
-  "test/api/person/notices.test.ts",
-  "test/api/vendor/invites.test.ts",
 ];
-
-/** Files whose comments may still name a file that does not exist. Shrink-only, to be emptied. */
-const MISSING_LEFT = ["src/server/instance.ts"];
 
 const exists = (path: string): boolean => existsSync(join(root, path));
 const named = [...all, ...filesIn("migrations"), ...filesIn("examples"), ...readdirSync(root)];
@@ -65,9 +55,7 @@ describe("references", () => {
 
   it("in comments name files that exist", () => {
     const found = code.flatMap((file) =>
-      MISSING_LEFT.includes(file)
-        ? []
-        : missingIn(file, commentsIn(readText(file)).join("\n")).map((path) => `${file}: ${path}`),
+      missingIn(file, commentsIn(readText(file)).join("\n")).map((path) => `${file}: ${path}`),
     );
     expect(found).toEqual([]);
   });
@@ -86,7 +74,7 @@ describe("references", () => {
     const quoted = (text: string): string =>
       [...text.matchAll(/`([^`\n]+)`/g)].map(([, inside = ""]) => (/\s/.test(inside) ? "" : inside)).join("\n");
     const found = documents.flatMap((file) =>
-      MISSING_LEFT.includes(file) ? [] : missingIn(file, quoted(readText(file))).map((path) => `${file}: ${path}`),
+      missingIn(file, quoted(readText(file))).map((path) => `${file}: ${path}`),
     );
     expect(found).toEqual([]);
   });

@@ -11,16 +11,16 @@ import { testServices, vendorOf } from "../../harness/instances/test-services.ts
 
 describe.runIf(backends.includes("postgres"))("leader election on PostgreSQL", () => {
   it("elects one store, and another when the leader's session ends", async () => {
-    await using lite = await testServices("postgres");
-    await using second = await lite.another();
-    const [a, b] = [lite.services.store, second.services.store];
+    await using fixture = await testServices("postgres");
+    await using second = await fixture.another();
+    const [a, b] = [fixture.services.store, second.services.store];
     expect([
       await a.tryBecomeLeader(),
       await b.tryBecomeLeader(),
       await a.tryBecomeLeader(),
       await b.tryBecomeLeader(),
     ]).toEqual([true, false, true, false]);
-    await lite.sql(
+    await fixture.sql(
       "select pg_terminate_backend(pid, 5000) from pg_locks where locktype = 'advisory' and objid = 1 and database = (select oid from pg_database where datname = current_database())",
     );
     expect(await b.tryBecomeLeader()).toBe(true);
@@ -59,22 +59,22 @@ describe.runIf(backends.includes("postgres"))("leader election on PostgreSQL", (
 
 describe("SQLite", () => {
   it("always leads, and checkpoints its -wal when idle", async () => {
-    await using lite = await testServices("sqlite");
-    const { store } = lite.services;
+    await using fixture = await testServices("sqlite");
+    const { store } = fixture.services;
     expect(await store.tryBecomeLeader()).toBe(true);
-    if (lite.target.kind !== "sqlite") throw new Error("not SQLite");
-    const { file } = lite.target;
+    if (fixture.target.kind !== "sqlite") throw new Error("not SQLite");
+    const { file } = fixture.target;
     const size = (): number => statSync(file).size;
     const before = size();
-    await vendorOf(lite.services);
-    for (let i = 0; i < 20; i++) await vendorOf(lite.services);
+    await vendorOf(fixture.services);
+    for (let i = 0; i < 20; i++) await vendorOf(fixture.services);
     expect(size()).toBe(before);
-    const writing = vendorOf(lite.services); // a concurrent write is neither lost nor blocked
-    await Promise.all([store.checkpointIfIdle(), vendorOf(lite.services)]);
+    const writing = vendorOf(fixture.services); // a concurrent write is neither lost nor blocked
+    await Promise.all([store.checkpointIfIdle(), vendorOf(fixture.services)]);
     await writing;
     await store.checkpointIfIdle();
     expect(size()).toBeGreaterThan(before);
-    await vendorOf(lite.services);
-    expect(await lite.sql("select count(*) as n from workspaces")).toEqual([{ n: 24 }]);
+    await vendorOf(fixture.services);
+    expect(await fixture.sql("select count(*) as n from workspaces")).toEqual([{ n: 24 }]);
   });
 });

@@ -9,9 +9,9 @@ import { testServices, vendorOf, type TestServices } from "../../../harness/inst
 
 const key = (n: number): string => `01890a5d-ac96-774b-bcce-${String(n).padStart(12, "0")}`;
 
-async function figures(lite: TestServices) {
-  const days = await lite.sql("select key_id, day, requests, errors from usage_days order by key_id, day");
-  const months = await lite.sql(
+async function figures(fixture: TestServices) {
+  const days = await fixture.sql("select key_id, day, requests, errors from usage_days order by key_id, day");
+  const months = await fixture.sql(
     "select month, requests, first_seen_at, last_seen_at from usage_tenant_months order by month",
   );
   return { days, months };
@@ -20,12 +20,12 @@ async function figures(lite: TestServices) {
 for (const back of backends) {
   describe(`additive upserts on ${back}`, () => {
     /** Several jobs that add to the same rows; `also` may make one of them fail. */
-    async function addAtOnce(lite: TestServices, batch: boolean, also: (i: number, tx: Tx) => Promise<unknown>) {
-      const { actor } = await vendorOf(lite.services);
+    async function addAtOnce(fixture: TestServices, batch: boolean, also: (i: number, tx: Tx) => Promise<unknown>) {
+      const { actor } = await vendorOf(fixture.services);
       const { workspace_id } = actor;
       const add = (i: number) =>
         record(
-          lite.services,
+          fixture.services,
           async (tx) => {
             const day = (n: number, requests: number) => ({
               workspace_id,
@@ -47,22 +47,22 @@ for (const back of backends) {
     }
 
     it.each([true, false])("sum the rows of concurrent jobs, batch: %s", async (batch) => {
-      await using lite = await testServices(back);
-      await addAtOnce(lite, batch, async () => {});
-      expect(await figures(lite)).toEqual({
+      await using fixture = await testServices(back);
+      await addAtOnce(fixture, batch, async () => {});
+      expect(await figures(fixture)).toEqual({
         days: [
           { key_id: key(1), day: 20_000, requests: 150, errors: 5 },
           { key_id: key(2), day: 20_000, requests: 5, errors: 5 },
         ],
         months: [{ month: 650, requests: 2.5, first_seen_at: 95, last_seen_at: 5 }],
       });
-      await addAtOnce(lite, batch, async () => {});
-      expect((await figures(lite)).days.map(({ requests }) => requests)).toEqual([300, 10]);
+      await addAtOnce(fixture, batch, async () => {});
+      expect((await figures(fixture)).days.map(({ requests }) => requests)).toEqual([300, 10]);
     });
 
     it("add nothing of a failing job and the other jobs once, though the batch runs again", async () => {
-      await using lite = await testServices(back);
-      const { actor } = await vendorOf(lite.services);
+      await using fixture = await testServices(back);
+      const { actor } = await vendorOf(fixture.services);
       const taken = (tx: Tx): Promise<void> =>
         insertTenant.insertDeferred(tx, {
           id: key(9),
@@ -75,7 +75,7 @@ for (const back of backends) {
           updated_at: 1,
           deleted_at: null,
         });
-      const { results } = await addAtOnce(lite, true, async (i, tx) => {
+      const { results } = await addAtOnce(fixture, true, async (i, tx) => {
         if (i === 2 || i === 4) await taken(tx);
       });
       expect(results.map(({ status }) => status)).toEqual([
@@ -85,7 +85,7 @@ for (const back of backends) {
         "rejected",
         "fulfilled",
       ]);
-      const { days, months } = await figures(lite);
+      const { days, months } = await figures(fixture);
       expect(days.map(({ requests }) => requests)).toEqual([10 * (1 + 2 + 3 + 5), 4]);
       expect(months).toEqual([{ month: 650, requests: 2, first_seen_at: 95, last_seen_at: 5 }]);
     });

@@ -12,86 +12,86 @@ import { insertTenant } from "../../../src/store/queries/tenants.ts";
 for (const back of backends) {
   describe(`the group commit on ${back}`, () => {
     it("commits mutations that arrive together in one transaction", async () => {
-      await using lite = await testServices(back);
-      const { ctx } = await vendorWithTenant(lite);
-      await lite.services.store.checkpointIfIdle(); // waits until the writer is idle, or the first would commit alone
-      const before = lite.services.store.stats.commits;
+      await using fixture = await testServices(back);
+      const { ctx } = await vendorWithTenant(fixture);
+      await fixture.services.store.checkpointIfIdle(); // waits until the writer is idle, or the first would commit alone
+      const before = fixture.services.store.stats.commits;
       await Promise.all(Array.from({ length: 50 }, (_, i) => createTenant(ctx, { external_id: `t${i}` })));
-      expect(lite.services.store.stats.commits - before).toBe(1);
-      expect(lite.services.store.stats.largest).toBe(50);
+      expect(fixture.services.store.stats.commits - before).toBe(1);
+      expect(fixture.services.store.stats.largest).toBe(50);
     });
 
     it("commits a single mutation without waiting for others", async () => {
-      await using lite = await testServices(back);
-      const { ctx } = await vendorWithTenant(lite);
+      await using fixture = await testServices(back);
+      const { ctx } = await vendorWithTenant(fixture);
       vi.useFakeTimers({ toFake: ["setTimeout", "setInterval"] });
       try {
         await createTenant(ctx, { external_id: "alone" }); // would never resolve if it waited for a timer
       } finally {
         vi.useRealTimers();
       }
-      expect(await lite.sql("select id from tenants where external_id = 'alone'")).toHaveLength(1);
+      expect(await fixture.sql("select id from tenants where external_id = 'alone'")).toHaveLength(1);
     });
 
     it("loses no row and forks no chain among 200 concurrent mutations", async () => {
-      await using lite = await testServices(back);
-      const { ctx, project, want } = await vendorWithTenant(lite);
+      await using fixture = await testServices(back);
+      const { ctx, project, want } = await vendorWithTenant(fixture);
       const made = await Promise.all(
         Array.from({ length: 200 }, (_, i) =>
           i % 2 === 0 ? createKey(ctx, want) : createTenant(ctx, { external_id: `t${i}` }),
         ),
       );
-      const keys = new Set((await lite.sql("select id from api_keys")).map(({ id }) => id));
-      const tenants = new Set((await lite.sql("select id from tenants")).map(({ id }) => id));
+      const keys = new Set((await fixture.sql("select id from api_keys")).map(({ id }) => id));
+      const tenants = new Set((await fixture.sql("select id from tenants")).map(({ id }) => id));
       for (const { id, object } of made) expect((object === "api_key" ? keys : tenants).has(id)).toBe(true);
       expect([keys.size, tenants.size]).toEqual([100, 101]);
-      expect(await policyVersions(lite, project.id)).toEqual(Array.from({ length: 100 }, (_, i) => i + 2));
-      const chain = await verifyChain(lite.services, ctx.actor.workspace_id);
+      expect(await policyVersions(fixture, project.id)).toEqual(Array.from({ length: 100 }, (_, i) => i + 2));
+      const chain = await verifyChain(fixture.services, ctx.actor.workspace_id);
       expect(chain).toMatchObject({ verified: true, checked: 204, head_seq: 204 });
-      expect((await lite.sql("select tenant_count from workspaces"))[0]?.tenant_count).toBe(101);
+      expect((await fixture.sql("select tenant_count from workspaces"))[0]?.tenant_count).toBe(101);
     });
 
     it("keeps audit times in order when the clock steps back", async () => {
-      await using lite = await testServices(back);
-      const { ctx } = await vendorWithTenant(lite);
-      lite.clock.advance(5_000);
+      await using fixture = await testServices(back);
+      const { ctx } = await vendorWithTenant(fixture);
+      fixture.clock.advance(5_000);
       await createTenant(ctx, { external_id: "later" });
-      lite.clock.advance(-3_600_000);
+      fixture.clock.advance(-3_600_000);
       await createTenant(ctx, { external_id: "earlier" });
-      const times = (await lite.sql("select occurred_at from audit_log order by seq")).map((row) => row.occurred_at);
+      const times = (await fixture.sql("select occurred_at from audit_log order by seq")).map((row) => row.occurred_at);
       expect(times).toEqual(times.toSorted((a, b) => Number(a) - Number(b)));
       expect(times.at(-1)).toBe(times.at(-2));
     });
 
     it("settles every accepted mutation before it closes, and rejects later ones", async () => {
-      await using lite = await testServices(back);
-      const { ctx } = await vendorWithTenant(lite);
+      await using fixture = await testServices(back);
+      const { ctx } = await vendorWithTenant(fixture);
       const accepted = Promise.all(Array.from({ length: 20 }, (_, i) => createTenant(ctx, { external_id: `t${i}` })));
-      const closed = lite.services.store.close();
+      const closed = fixture.services.store.close();
       await expect(createTenant(ctx, { external_id: "late" })).rejects.toMatchObject({ failure: "stopping" });
       await accepted;
       await closed;
-      expect(await lite.sql("select id from tenants")).toHaveLength(21);
+      expect(await fixture.sql("select id from tenants")).toHaveLength(21);
     });
 
     it("does not fail a write when a listener throws", async () => {
-      await using lite = await testServices(back);
-      const { ctx, want } = await vendorWithTenant(lite);
-      lite.services.store.onPolicyChange(() => {
+      await using fixture = await testServices(back);
+      const { ctx, want } = await vendorWithTenant(fixture);
+      fixture.services.store.onPolicyChange(() => {
         throw new Error("broken listener");
       });
       await createKey(ctx, want);
       await createKey(ctx, want);
-      expect(await lite.sql("select id from api_keys")).toHaveLength(2);
-      expect(lite.fatal).toEqual([]);
+      expect(await fixture.sql("select id from api_keys")).toHaveLength(2);
+      expect(fixture.fatal).toEqual([]);
     });
 
     it("commits record() without an audit row", async () => {
-      await using lite = await testServices(back);
-      const { ctx } = await vendorWithTenant(lite);
-      const before = await storedState(lite);
-      await record(lite.services, (tx) => insertTenant.run(tx, tenantRow(ctx, "quiet")));
-      expect(await storedState(lite)).toEqual({ ...before, tenants: 2 });
+      await using fixture = await testServices(back);
+      const { ctx } = await vendorWithTenant(fixture);
+      const before = await storedState(fixture);
+      await record(fixture.services, (tx) => insertTenant.run(tx, tenantRow(ctx, "quiet")));
+      expect(await storedState(fixture)).toEqual({ ...before, tenants: 2 });
     });
   });
 }

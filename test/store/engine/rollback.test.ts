@@ -23,8 +23,8 @@ for (const back of backends) {
     for (const batch of [false, true]) {
       const kind = batch ? "in a batch" : "in its own savepoint";
       it(`rolls a failing mutation back alone ${kind}: no row, audit row or version remains`, async () => {
-        await using lite = await testServices(back);
-        const { ctx, project, want } = await vendorWithTenant(lite);
+        await using fixture = await testServices(back);
+        const { ctx, project, want } = await vendorWithTenant(fixture);
         const boom = new Error("boom");
         const results = await Promise.allSettled([
           createTenant(ctx, { external_id: "a" }),
@@ -52,9 +52,9 @@ for (const back of backends) {
         expect((results[2] as PromiseRejectedResult).reason).toBe(boom);
         expect((results[3] as PromiseRejectedResult).reason).toMatchObject({ failure: "quota_reached" });
         expect((results[5] as PromiseRejectedResult).reason).toMatchObject({ failure: "external_id_taken" });
-        expect(await tenantIds(lite)).toEqual(["a", "b", "first"]);
-        expect(await policyVersions(lite, project.id)).toEqual([2, 3]);
-        const actions = await lite.sql("select action from audit_log order by seq");
+        expect(await tenantIds(fixture)).toEqual(["a", "b", "first"]);
+        expect(await policyVersions(fixture, project.id)).toEqual([2, 3]);
+        const actions = await fixture.sql("select action from audit_log order by seq");
         expect(actions.map(({ action }) => String(action)).toSorted((a, b) => (a < b ? -1 : 1))).toEqual([
           "api_key.created",
           "api_key.created",
@@ -65,35 +65,35 @@ for (const back of backends) {
           "tenant.created",
           "workspace.created",
         ]);
-        expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+        expect(await verifyChain(fixture.services, ctx.actor.workspace_id)).toMatchObject({
           verified: true,
           checked: 8,
         });
       });
 
       it(`rolls back a mutation that returns unchanged ${kind}`, async () => {
-        await using lite = await testServices(back);
-        const { ctx } = await vendorWithTenant(lite);
-        const before = await storedState(lite);
+        await using fixture = await testServices(back);
+        const { ctx } = await vendorWithTenant(fixture);
+        const before = await storedState(fixture);
         const same = () => "unchanged";
         await Promise.all([0, 1, 2].map((i) => insertTenantThen(ctx, `u${i}`, batch, same)));
-        expect(await storedState(lite)).toEqual(before);
+        expect(await storedState(fixture)).toEqual(before);
         await Promise.all([
           insertTenantThen(ctx, "kept", batch, () => {}),
           insertTenantThen(ctx, "x", batch, same),
           insertTenantThen(ctx, "too", batch, () => {}),
           insertTenantThen(ctx, "y", batch, same),
         ]);
-        expect(await tenantIds(lite)).toEqual(["first", "kept", "too"]);
-        expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+        expect(await tenantIds(fixture)).toEqual(["first", "kept", "too"]);
+        expect(await verifyChain(fixture.services, ctx.actor.workspace_id)).toMatchObject({
           verified: true,
           checked: 6,
         });
       });
 
       it(`rejects a mutation alone whose audit row has no canonical form ${kind}`, async () => {
-        await using lite = await testServices(back);
-        const { ctx } = await vendorWithTenant(lite);
+        await using fixture = await testServices(back);
+        const { ctx } = await vendorWithTenant(fixture);
         const { workspace_id } = ctx.actor;
         const lone_surrogate = mutate(ctx, { workspace_id, batch }, async (tx) => {
           const row = tenantRow(ctx, "lone_surrogate");
@@ -106,13 +106,13 @@ for (const back of backends) {
           createTenant(ctx, { external_id: "other" }),
         ]);
         expect([good?.status, bad?.status, other?.status]).toEqual(["fulfilled", "rejected", "fulfilled"]);
-        expect(await lite.sql("select id from tenants where external_id = 'lone_surrogate'")).toEqual([]);
-        expect(await verifyChain(lite.services, workspace_id)).toMatchObject({ verified: true, checked: 6 });
+        expect(await fixture.sql("select id from tenants where external_id = 'lone_surrogate'")).toEqual([]);
+        expect(await verifyChain(fixture.services, workspace_id)).toMatchObject({ verified: true, checked: 6 });
       });
 
       it(`rejects statements that a failed mutation sends after its end ${kind}`, async () => {
-        await using lite = await testServices(back);
-        const { ctx } = await vendorWithTenant(lite);
+        await using fixture = await testServices(back);
+        const { ctx } = await vendorWithTenant(fixture);
         const { workspace_id } = ctx.actor;
         let lateInsert: Promise<string> = Promise.resolve("not started");
         const failing = mutate(ctx, { workspace_id, batch }, async (tx) => {
@@ -132,13 +132,13 @@ for (const back of backends) {
         await Promise.all(others);
         expect(await lateInsert).toMatch("accepts no more statements");
         await createTenant(ctx, { external_id: "after" });
-        expect(await lite.sql("select id from tenants where external_id = 'late'")).toEqual([]);
+        expect(await fixture.sql("select id from tenants where external_id = 'late'")).toEqual([]);
       });
     }
 
     it("rejects alone a mutation whose deferred insert fails, and one whose project does not exist", async () => {
-      await using lite = await testServices(back);
-      const { ctx, want } = await vendorWithTenant(lite);
+      await using fixture = await testServices(back);
+      const { ctx, want } = await vendorWithTenant(fixture);
       const deferred = (external_id: string) =>
         mutate(ctx, { workspace_id: ctx.actor.workspace_id, batch: true }, async (tx) => {
           const row = tenantRow(ctx, external_id);
@@ -156,56 +156,56 @@ for (const back of backends) {
       const rejected = results.flatMap((result, i) => (result.status === "rejected" ? [i] : []));
       expect(rejected).toEqual([71, 72]);
       expect(results[72]).toMatchObject({ reason: { failure: "project_not_found" } });
-      expect(await lite.sql("select id from api_keys")).toHaveLength(70);
-      expect(await tenantIds(lite)).toEqual(["first", "one", "two"]);
-      const chain = await verifyChain(lite.services, ctx.actor.workspace_id);
+      expect(await fixture.sql("select id from api_keys")).toHaveLength(70);
+      expect(await tenantIds(fixture)).toEqual(["first", "one", "two"]);
+      const chain = await verifyChain(fixture.services, ctx.actor.workspace_id);
       expect(chain).toMatchObject({ verified: true, checked: 4 + 72 });
-      expect(await policyVersions(lite, want.project_id)).toEqual(Array.from({ length: 70 }, (_, i) => i + 2));
+      expect(await policyVersions(fixture, want.project_id)).toEqual(Array.from({ length: 70 }, (_, i) => i + 2));
     });
 
     it("writes nothing for a rejected mutation", async () => {
-      await using lite = await testServices(back);
-      const { ctx, want } = await vendorWithTenant(lite);
-      const before = await storedState(lite);
-      const { commits } = lite.services.store.stats;
+      await using fixture = await testServices(back);
+      const { ctx, want } = await vendorWithTenant(fixture);
+      const before = await storedState(fixture);
+      const { commits } = fixture.services.store.stats;
       const unknown = "00000000-0000-7000-8000-000000000001";
       await expect(createKey(ctx, { ...want, tenant_id: unknown })).rejects.toThrow(Failure);
       await expect(createTenant(ctx, { external_id: "first" })).rejects.toMatchObject({ failure: "external_id_taken" });
       await expect(editKey(ctx, unknown, { name: "x" })).rejects.toMatchObject({ failure: "key_not_found" });
-      expect(await storedState(lite)).toEqual(before);
-      expect(lite.services.store.stats.commits).toBe(commits);
+      expect(await storedState(fixture)).toEqual(before);
+      expect(fixture.services.store.stats.commits).toBe(commits);
     });
 
     it("writes nothing for a mutation that changes nothing", async () => {
-      await using lite = await testServices(back);
-      const { ctx, project, tenant, want } = await vendorWithTenant(lite);
+      await using fixture = await testServices(back);
+      const { ctx, project, tenant, want } = await vendorWithTenant(fixture);
       const key = await createKey(ctx, { ...want, name: "n" });
       await revokeKey(ctx, key.id, "why");
-      const before = await storedState(lite);
+      const before = await storedState(fixture);
       await editTenant(ctx, tenant.id, {});
       await editProject(ctx, project.id, { name: "Api" });
       await revokeKey(ctx, key.id, "again");
-      expect(await storedState(lite)).toEqual(before);
+      expect(await storedState(fixture)).toEqual(before);
     });
 
     it("creates no audit head for a workspace whose first mutation fails", async () => {
-      await using lite = await testServices(back);
-      const ctx = await vendorOf(lite.services);
-      const unknown = { ...ctx, actor: { ...ctx.actor, workspace_id: lite.services.newId() } };
+      await using fixture = await testServices(back);
+      const ctx = await vendorOf(fixture.services);
+      const unknown = { ...ctx, actor: { ...ctx.actor, workspace_id: fixture.services.newId() } };
       const results = await Promise.allSettled([
         createTenant(ctx, { external_id: "a" }),
         createTenant(unknown, { external_id: "b" }),
         createTenant(ctx, { external_id: "c" }),
       ]);
       expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
-      expect(await lite.sql("select workspace_id from audit_heads")).toEqual([
+      expect(await fixture.sql("select workspace_id from audit_heads")).toEqual([
         { workspace_id: ctx.actor.workspace_id },
       ]);
     });
 
     it("assigns policy versions without gaps after a bump was rolled back", async () => {
-      await using lite = await testServices(back);
-      const { ctx, project, want } = await vendorWithTenant(lite);
+      await using fixture = await testServices(back);
+      const { ctx, project, want } = await vendorWithTenant(fixture);
       const { workspace_id } = ctx.actor;
       const bumpAndFail = (batch: boolean) =>
         mutate(ctx, { workspace_id, batch }, async (tx) => {
@@ -223,10 +223,10 @@ for (const back of backends) {
       ]);
       const keys = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
       expect(keys).toHaveLength(4);
-      expect(await policyVersions(lite, project.id)).toEqual([2, 3, 4, 5]);
-      const stored = await lite.sql("select policy_version, min_delta_version from projects");
+      expect(await policyVersions(fixture, project.id)).toEqual([2, 3, 4, 5]);
+      const stored = await fixture.sql("select policy_version, min_delta_version from projects");
       expect(stored).toEqual([{ policy_version: 5, min_delta_version: 1 }]);
-      const inKeys = await lite.sql("select policy_version from api_keys order by policy_version");
+      const inKeys = await fixture.sql("select policy_version from api_keys order by policy_version");
       expect(inKeys.map((row) => row.policy_version)).toEqual([2, 3, 4, 5]);
     });
   });

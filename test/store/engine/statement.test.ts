@@ -69,7 +69,7 @@ describe("a statement", () => {
 for (const back of backends) {
   describe(`values on ${back}`, () => {
     it("round-trip: integers, text, bytes and null", async () => {
-      await using lite = await testServices(back);
+      await using fixture = await testServices(back);
       const row = {
         key_hash: "h",
         fingerprint: "naïve \u{1f511} 'quoted' \\ \n",
@@ -78,23 +78,23 @@ for (const back of backends) {
         created_at: 253_402_300_799_999,
         expires_at: Number.MAX_SAFE_INTEGER,
       };
-      await record(lite.services, (tx) => insertReplay.run(tx, row));
-      const found = await replayByKey.first(lite.services.store.read, { key_hash: "h", now: 0 });
+      await record(fixture.services, (tx) => insertReplay.run(tx, row));
+      const found = await replayByKey.first(fixture.services.store.read, { key_hash: "h", now: 0 });
       expect({ ...found, sealed_body: new Uint8Array(found?.sealed_body ?? []) }).toEqual(row);
-      expect(await replayByKey.first(lite.services.store.read, { key_hash: "none", now: 0 })).toBeUndefined();
+      expect(await replayByKey.first(fixture.services.store.read, { key_hash: "none", now: 0 })).toBeUndefined();
     });
 
     it("return the number of rows that a write changed", async () => {
-      await using lite = await testServices(back);
-      await vendorOf(lite.services);
+      await using fixture = await testServices(back);
+      await vendorOf(fixture.services);
       const rename = statement<{ name: string }>()((db, p) => db.updateTable("workspaces").set({ name: p.name }));
-      expect(await record(lite.services, (tx) => rename.run(tx, { name: "new" }))).toBe(1);
+      expect(await record(fixture.services, (tx) => rename.run(tx, { name: "new" }))).toBe(1);
     });
 
     it("sort by code point, whatever the server's locale", async () => {
-      await using lite = await testServices(back);
-      for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(lite.services, "live", slug);
-      const { read } = lite.services.store;
+      await using fixture = await testServices(back);
+      for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(fixture.services, "live", slug);
+      const { read } = fixture.services.store;
       const rows = await read.all<{ slug: string }>(
         compileQuery(read, (db) => db.selectFrom("workspaces").select("slug").orderBy("slug")),
       );
@@ -102,9 +102,9 @@ for (const back of backends) {
     });
 
     it("cannot be changed through the reader", async () => {
-      await using lite = await testServices(back);
+      await using fixture = await testServices(back);
       const write = { sql: "delete from workspaces returning id", values: [] };
-      await expect(lite.services.store.read.all(write)).rejects.toThrow(/read-?only/);
+      await expect(fixture.services.store.read.all(write)).rejects.toThrow(/read-?only/);
     });
   });
 }

@@ -25,9 +25,9 @@ describe.runIf(backends.includes("postgres"))("PostgreSQL", () => {
   });
 
   it("limits the time of every statement, lock wait and idle transaction", async () => {
-    await using lite = await testServices("postgres");
+    await using fixture = await testServices("postgres");
     const names = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
-    const shown = await record(lite.services, (tx) =>
+    const shown = await record(fixture.services, (tx) =>
       Promise.all(names.map((name) => tx.all<Record<string, string>>({ sql: `show ${name}`, values: [] }))),
     );
     expect(shown.map(([row]) => Object.values(row ?? {})[0])).toEqual(["5s", "2s", "10s"]);
@@ -39,19 +39,19 @@ describe.runIf(backends.includes("postgres"))("PostgreSQL", () => {
     ["a truncation", "truncate audit_log"],
   ] as const) {
     it(`rejects ${what} of the audit log`, async () => {
-      await using lite = await testServices("postgres");
-      await vendorOf(lite.services);
-      const before = await lite.sql("select * from audit_log order by seq");
-      await expect(lite.sql(sql)).rejects.toThrow(/append-only/);
-      expect(await lite.sql("select * from audit_log order by seq")).toEqual(before);
+      await using fixture = await testServices("postgres");
+      await vendorOf(fixture.services);
+      const before = await fixture.sql("select * from audit_log order by seq");
+      await expect(fixture.sql(sql)).rejects.toThrow(/append-only/);
+      expect(await fixture.sql("select * from audit_log order by seq")).toEqual(before);
     });
   }
 });
 
 describe.runIf(backends.includes("postgres"))("a concurrent batch on PostgreSQL", () => {
   it("runs again job by job when one job fails: only that job is rejected", async () => {
-    await using lite = await testServices("postgres");
-    const ctx = await vendorOf(lite.services);
+    await using fixture = await testServices("postgres");
+    const ctx = await vendorOf(fixture.services);
     const project = await createProject(ctx, { name: "p", slug: "p" });
     const first = await createTenant(ctx, { external_id: "taken" });
     const want = { project_id: project.id, tenant_id: first.id, env: "live" as const };
@@ -77,10 +77,10 @@ describe.runIf(backends.includes("postgres"))("a concurrent batch on PostgreSQL"
       "fulfilled",
       "fulfilled",
     ]);
-    expect(await tenantIds(lite)).toEqual(["a", "b", "taken"]);
-    const versions = await lite.sql("select version from policy_versions order by version");
+    expect(await tenantIds(fixture)).toEqual(["a", "b", "taken"]);
+    const versions = await fixture.sql("select version from policy_versions order by version");
     expect(versions.map(({ version }) => version)).toEqual([2, 3, 4]);
-    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+    expect(await verifyChain(fixture.services, ctx.actor.workspace_id)).toMatchObject({
       verified: true,
       checked: 9,
     });
@@ -89,28 +89,28 @@ describe.runIf(backends.includes("postgres"))("a concurrent batch on PostgreSQL"
 
 describe.runIf(backends.includes("postgres"))("a job on PostgreSQL", () => {
   it("is rejected when it hides a failed statement, because PostgreSQL answers COMMIT with ROLLBACK", async () => {
-    await using lite = await testServices("postgres");
-    const ctx = await vendorOf(lite.services);
-    const hides = record(lite.services, async (tx) => {
+    await using fixture = await testServices("postgres");
+    const ctx = await vendorOf(fixture.services);
+    const hides = record(fixture.services, async (tx) => {
       await insertOneTenant(ctx, tx, "hidden");
       await tx.run({ sql: "select 1 / 0", values: [] }).catch(() => {});
     });
     await expect(hides).rejects.toThrow(/rolled the transaction back/);
-    expect(await tenantIds(lite)).toEqual([]);
-    await record(lite.services, (tx) => insertOneTenant(ctx, tx, "next"));
-    expect(await tenantIds(lite)).toEqual(["next"]);
+    expect(await tenantIds(fixture)).toEqual([]);
+    await record(fixture.services, (tx) => insertOneTenant(ctx, tx, "next"));
+    expect(await tenantIds(fixture)).toEqual(["next"]);
   });
 
   it("is rejected alone with 503 on a statement timeout; other jobs of the group commit", async () => {
-    await using lite = await testServices("postgres");
-    const ctx = await vendorOf(lite.services);
-    const slow = record(lite.services, async (tx) => {
+    await using fixture = await testServices("postgres");
+    const ctx = await vendorOf(fixture.services);
+    const slow = record(fixture.services, async (tx) => {
       await tx.run({ sql: "set local statement_timeout = 50", values: [] });
       await tx.run({ sql: "select pg_sleep(3)", values: [] });
     });
-    const other = record(lite.services, (tx) => insertOneTenant(ctx, tx, "other"));
+    const other = record(fixture.services, (tx) => insertOneTenant(ctx, tx, "other"));
     await expect(slow).rejects.toMatchObject({ status: 503, code: "unavailable" });
     await other;
-    expect(await tenantIds(lite)).toEqual(["other"]);
+    expect(await tenantIds(fixture)).toEqual(["other"]);
   });
 });

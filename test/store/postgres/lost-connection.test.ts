@@ -11,39 +11,39 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 
 describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL", () => {
   it("during a job rejects the group, leaves none of its rows and reconnects", async () => {
-    await using lite = await testServices("postgres");
-    const ctx = await vendorOf(lite.services);
+    await using fixture = await testServices("postgres");
+    const ctx = await vendorOf(fixture.services);
     const doomed = mutate(ctx, { workspace_id: ctx.actor.workspace_id }, async (tx) => {
       await insertOneTenant(ctx, tx, "doomed");
-      await terminateBackend(lite, await backendPid(tx));
+      await terminateBackend(fixture, await backendPid(tx));
       await insertOneTenant(ctx, tx, "doomed too");
       return { value: 0, events: [{ action: "tenant.created", target_id: null, payload: {} }] };
     });
     await expect(doomed).rejects.toMatchObject({ failure: "unavailable", status: 503 });
     await createTenant(ctx, { external_id: "after" });
-    expect(await tenantIds(lite)).toEqual(["after"]);
-    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+    expect(await tenantIds(fixture)).toEqual(["after"]);
+    expect(await verifyChain(fixture.services, ctx.actor.workspace_id)).toMatchObject({
       verified: true,
       checked: 3,
     });
   });
 
   it("while idle fails no request", async () => {
-    await using lite = await testServices("postgres");
-    const ctx = await vendorOf(lite.services);
-    const pid = await record(lite.services, backendPid);
-    await terminateBackend(lite, pid);
+    await using fixture = await testServices("postgres");
+    const ctx = await vendorOf(fixture.services);
+    const pid = await record(fixture.services, backendPid);
+    await terminateBackend(fixture, pid);
     await createTenant(ctx, { external_id: "after" });
-    expect(await tenantIds(lite)).toEqual(["after"]);
+    expect(await tenantIds(fixture)).toEqual(["after"]);
   });
 
   it("of a reader is replaced at its next use", async () => {
-    await using lite = await testServices("postgres");
-    const ctx = await vendorOf(lite.services);
+    await using fixture = await testServices("postgres");
+    const ctx = await vendorOf(fixture.services);
     const query = { sql: "select pg_backend_pid() as pid", values: [] };
-    const [before] = await lite.services.store.read.all<{ pid: number }>(query);
-    await terminateBackend(lite, before?.pid ?? 0);
-    const pids = async (): Promise<unknown> => lite.services.store.read.all(query).catch((error: unknown) => error);
+    const [before] = await fixture.services.store.read.all<{ pid: number }>(query);
+    await terminateBackend(fixture, before?.pid ?? 0);
+    const pids = async (): Promise<unknown> => fixture.services.store.read.all(query).catch((error: unknown) => error);
     await expect.poll(pids).toMatchObject([{ pid: expect.any(Number) as number }]);
     await createTenant(ctx, { external_id: "after" });
   });
@@ -53,11 +53,11 @@ describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL",
     ["after commit", true],
   ] as const satisfies [Cut, boolean][]) {
     it(`${when} is looked up: ${committed ? "it took effect, and all jobs resolve" : "it did not, and all jobs are rejected"}`, async () => {
-      await using lite = await testServices("postgres");
-      if (lite.target.kind !== "postgres") throw new Error("not PostgreSQL");
-      const { hostname, port } = new URL(lite.target.url);
+      await using fixture = await testServices("postgres");
+      if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
+      const { hostname, port } = new URL(fixture.target.url);
       await using proxy = await tcpProxy(hostname, Number(port || 5432));
-      await using far = await lite.another({ ...lite.target, url: proxy.url(lite.target.url) });
+      await using far = await fixture.another({ ...fixture.target, url: proxy.url(fixture.target.url) });
       const ctx = await vendorOf(far.services);
       await createTenant(ctx, { external_id: "a" });
       const cut = proxy.cutNext(when);
@@ -67,10 +67,10 @@ describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL",
       ]);
       await cut;
       expect(results[0]).toMatchObject(committed ? { status: "fulfilled" } : { reason: { failure: "unavailable" } });
-      expect(await tenantIds(lite)).toEqual(committed ? ["a", "b"] : ["a"]);
+      expect(await tenantIds(fixture)).toEqual(committed ? ["a", "b"] : ["a"]);
       await createTenant(ctx, { external_id: "c" });
       const checked = committed ? 5 : 4;
-      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked });
+      expect(await verifyChain(fixture.services, ctx.actor.workspace_id)).toMatchObject({ verified: true, checked });
     });
   }
 });

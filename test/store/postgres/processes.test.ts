@@ -12,84 +12,84 @@ import { connectPostgres } from "../../../src/store/postgres/client.ts";
 
 describe.runIf(backends.includes("postgres"))("several processes on one PostgreSQL", () => {
   it("neither fork a chain nor lose a row when they write to one workspace", async () => {
-    await using lite = await testServices("postgres");
-    await using other = await lite.another();
-    const ctx = await vendorOf(lite.services);
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const ctx = await vendorOf(fixture.services);
     const theirs = { ...ctx, services: other.services };
     await Promise.all(
       Array.from({ length: 100 }, (_, i) => createTenant(i % 2 === 0 ? ctx : theirs, { external_id: `t${i}` })),
     );
-    expect(await tenantIds(lite)).toHaveLength(100);
-    expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+    expect(await tenantIds(fixture)).toHaveLength(100);
+    expect(await verifyChain(fixture.services, ctx.actor.workspace_id)).toMatchObject({
       verified: true,
       checked: 102,
     });
   });
 
   it("assign one project's policy versions without gaps or duplicates", async () => {
-    await using lite = await testServices("postgres");
-    await using other = await lite.another();
-    const ctx = await vendorOf(lite.services);
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const ctx = await vendorOf(fixture.services);
     const project = await createProject(ctx, { name: "p", slug: "p" });
     const tenant = await createTenant(ctx, { external_id: "t" });
     const want = { project_id: project.id, tenant_id: tenant.id, env: "live" as const };
     const theirs = { ...ctx, services: other.services };
     await Promise.all(Array.from({ length: 60 }, (_, i) => createKey(i % 2 === 0 ? ctx : theirs, want)));
-    const rows = await lite.sql("select policy_version as version from api_keys order by policy_version");
+    const rows = await fixture.sql("select policy_version as version from api_keys order by policy_version");
     expect(rows.map(({ version }) => version)).toEqual(Array.from({ length: 60 }, (_, i) => i + 2));
   });
 
   it("receive each other's policy changes and notices", async () => {
-    await using lite = await testServices("postgres");
-    await using other = await lite.another();
-    const ctx = await vendorOf(lite.services);
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const ctx = await vendorOf(fixture.services);
     const project = await createProject(ctx, { name: "p", slug: "p" });
     const tenant = await createTenant(ctx, { external_id: "t" });
     const changes = new Promise((resolve) => other.services.store.onPolicyChange(resolve));
     await createKey(ctx, { project_id: project.id, tenant_id: tenant.id, env: "live" });
     expect(await changes).toEqual([{ project_id: project.id, version: 2 }]);
     const notice = new Promise((resolve) => other.services.store.onNotice("credential", resolve));
-    await lite.services.store.notify("credential", "revoked one two");
+    await fixture.services.store.notify("credential", "revoked one two");
     expect(await notice).toBe("revoked one two");
   });
 
   it("receive a resync notice after the listening connection was lost", async () => {
-    await using lite = await testServices("postgres");
-    const resync = new Promise((resolve) => lite.services.store.onNotice("resync", resolve));
-    const [listener] = await lite.sql(
+    await using fixture = await testServices("postgres");
+    const resync = new Promise((resolve) => fixture.services.store.onNotice("resync", resolve));
+    const [listener] = await fixture.sql(
       "select pid from pg_stat_activity where datname = current_database() and query = 'listen keyrack'",
     );
-    await terminateBackend(lite, Number(listener?.pid));
+    await terminateBackend(fixture, Number(listener?.pid));
     expect(await resync).toBe("");
-    const notice = new Promise((resolve) => lite.services.store.onNotice("still", resolve));
-    await lite.sql("select pg_notify('keyrack', 'still here')");
+    const notice = new Promise((resolve) => fixture.services.store.onNotice("still", resolve));
+    await fixture.sql("select pg_notify('keyrack', 'still here')");
     expect(await notice).toBe("here");
   });
 
   it("wait for each other's lock on a chain", async () => {
-    await using lite = await testServices("postgres");
-    if (lite.target.kind !== "postgres") throw new Error("not PostgreSQL");
-    const ctx = await vendorOf(lite.services);
-    const other = await connectPostgres(lite.target.url);
+    await using fixture = await testServices("postgres");
+    if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const ctx = await vendorOf(fixture.services);
+    const other = await connectPostgres(fixture.target.url);
     await other.query("begin");
     await other.query("select * from audit_heads for update");
     const waiting = createTenant(ctx, { external_id: "t" });
     await expect
       .poll(() =>
-        lite.sql("select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"),
+        fixture.sql("select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"),
       )
       .toHaveLength(1);
-    expect(await tenantIds(lite)).toEqual([]);
+    expect(await tenantIds(fixture)).toEqual([]);
     await other.query("rollback");
     await other.end();
     await waiting;
-    expect(await tenantIds(lite)).toEqual(["t"]);
+    expect(await tenantIds(fixture)).toEqual(["t"]);
   });
 
   for (const code of ["40001", "40P01", "55P03"]) {
     it(`retry a group after ${code}, at most three times, and write it once`, async () => {
-      await using lite = await testServices("postgres");
-      const ctx = await vendorOf(lite.services);
+      await using fixture = await testServices("postgres");
+      const ctx = await vendorOf(fixture.services);
       const attempt = (failures: number, external_id: string) => {
         let runs = 0;
         const done = mutate(ctx, { workspace_id: ctx.actor.workspace_id }, async (tx) => {
@@ -102,8 +102,8 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
       expect(await attempt(2, "a")).toBe(3);
       await expect(attempt(3, "b")).rejects.toMatchObject({ failure: "unavailable" });
       expect(await attempt(0, "c")).toBe(1);
-      expect(await tenantIds(lite)).toEqual(["a", "c"]);
-      expect(await verifyChain(lite.services, ctx.actor.workspace_id)).toMatchObject({
+      expect(await tenantIds(fixture)).toEqual(["a", "c"]);
+      expect(await verifyChain(fixture.services, ctx.actor.workspace_id)).toMatchObject({
         verified: true,
         checked: 4,
       });

@@ -234,11 +234,11 @@ describe("the audit log on SQLite", () => {
     ["a replacement", "insert or replace into audit_log select * from audit_log where seq = 1"],
   ] as const) {
     it(`rejects ${what}`, async () => {
-      await using lite = await testServices("sqlite");
-      await vendorOf(lite.services);
-      const before = await lite.sql("select * from audit_log order by seq");
-      await expect(record(lite.services, (tx) => tx.run({ sql, values: [] }))).rejects.toThrow(/append-only/);
-      expect(await lite.sql("select * from audit_log order by seq")).toEqual(before);
+      await using fixture = await testServices("sqlite");
+      await vendorOf(fixture.services);
+      const before = await fixture.sql("select * from audit_log order by seq");
+      await expect(record(fixture.services, (tx) => tx.run({ sql, values: [] }))).rejects.toThrow(/append-only/);
+      expect(await fixture.sql("select * from audit_log order by seq")).toEqual(before);
     });
   }
 });
