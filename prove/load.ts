@@ -7,6 +7,7 @@ import type { Raw, Row } from "../harness/databases/raw-sql.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import type { Call, Reply } from "../harness/instances/local-instance.ts";
 import type { World } from "../harness/instances/world.ts";
+import { telemetryBatch, telemetryEvent } from "../harness/telemetry.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 
@@ -122,22 +123,16 @@ const claim: Op = async (client) => {
 
 const ingest: Op = async ({ call, world, ledger, random, keys, fresh }) => {
   const { project_id, tenant_id, key } = world;
-  const events = Array.from({ length: random.int(1, 20) }, () => ({
-    ts: new Date().toISOString(),
-    project_id,
-    tenant_id,
-    key_id: keys[0] ?? null,
-    env: "live",
-    method: "GET",
-    path: "/",
-    route: null,
-    status: 200,
-    duration_ms: 1,
-    degraded: false,
-    request_id: fresh(),
-  }));
-  const sdk = { name: "prove", version: "1.0.0" };
-  const body = { object: "ingest_batch", protocol_version: 1, node_id: "prove", sdk, events };
+  const events = Array.from({ length: random.int(1, 20) }, () =>
+    telemetryEvent({
+      ts: new Date().toISOString(),
+      project_id,
+      tenant_id,
+      key_id: keys[0] ?? null,
+      request_id: fresh(),
+    }),
+  );
+  const body = telemetryBatch(events);
   ledger.events.sent += events.length;
   const { status, text } = await call(key, "POST /v1/ingest/batch", body);
   if (status >= 500) throw new Error(text);

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Backend } from "../databases/backends.ts";
 import { testInstance, type Json, type Reply, type TestInstance, type Workspace } from "./test-instance.ts";
+import { telemetryBatch } from "../telemetry.ts";
 import { testClock } from "./test-services.ts";
 
 const NOON = Date.UTC(2026, 10, 14, 12);
@@ -41,20 +42,12 @@ export function ingestFixture(back: Backend) {
     request_id: `r${++serial}`,
     ...more,
   });
-  const batch = (events: unknown, more: Json = {}): Json => ({
-    object: "ingest_batch",
-    protocol_version: 1,
-    node_id: "node-1",
-    sdk: { name: "keyrack", version: "1.0.0" },
-    events,
-    ...more,
-  });
   const send = (body: unknown, as: "sk_owner" | "sk_test" = "sk_owner"): Promise<Reply> =>
     w.call(as, "POST /v1/ingest/batch", body);
-  const left = async (): Promise<string | null> => (await send(batch([]))).headers.get("ratelimit");
+  const left = async (): Promise<string | null> => (await send(telemetryBatch([]))).headers.get("ratelimit");
   const usage = async (id = key.id, days = 2): Promise<Json[]> =>
     (await w.call("sk_owner", `GET /v1/keys/${id}/usage?days=${days}`)).body.data as Json[];
   const seconds = (): number => Math.ceil((60_000 - (r.clock.now() % 60_000)) / 1000);
 
-  return { now: () => ({ r, w, key }), event, batch, send, left, usage, seconds };
+  return { now: () => ({ r, w, key }), event, send, left, usage, seconds, batch: telemetryBatch };
 }

@@ -3,7 +3,9 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Reply, TestInstance } from "./test-instance.ts";
+import { afterAll, beforeAll, expect } from "vitest";
+import type { Backend } from "../databases/backends.ts";
+import { testInstance, type Reply, type TestInstance } from "./test-instance.ts";
 
 export const ROUTE = "POST /v1/webhooks/scanner/secret_scanning";
 
@@ -57,4 +59,27 @@ export function scannerKeysFile(): Disposable & { file: string } {
   const file = join(dir, "keys.json");
   writeFileSync(file, keyList());
   return { file, [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }) };
+}
+
+/** Where a finding was made. */
+export const WHERE = { type: "keyrack_api_key", url: "https://github.com/acme/app/blob/main/.env", source: "commit" };
+
+/** An instance that trusts the test scanner. `labels` reports tokens and returns their labels. */
+export function scannerFixture(back: Backend) {
+  const keys = scannerKeysFile();
+  let r: TestInstance;
+  beforeAll(async () => {
+    r = await testInstance(back, { flags: { scanner_keys_file: keys.file } });
+  });
+  afterAll(async () => {
+    await r[Symbol.asyncDispose]();
+    keys[Symbol.dispose]();
+  });
+  const labels = async (...tokens: string[]): Promise<string[]> => {
+    const findings = tokens.map((token) => ({ token, ...WHERE }));
+    const reply = await report(r, findings);
+    expect(reply.status, reply.text).toBe(200);
+    return reply.body.map(({ label }: { label: string }) => label);
+  };
+  return { now: () => r, labels };
 }

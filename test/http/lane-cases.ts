@@ -3,6 +3,7 @@ import { vi } from "vitest";
 import { OverloadGuard } from "../../src/http/overload-guard.ts";
 import type { RawOptions } from "../../harness/processes/raw-http.ts";
 import type { TestInstance, Workspace } from "../../harness/instances/test-instance.ts";
+import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 
 export type World = { r: TestInstance; w: Workspace; keyId: string };
 
@@ -53,24 +54,11 @@ const subject = ({ w }: World) => ({ project_id: w.project_id, env: "live", key_
 const newKey = ({ w }: World) => ({ project_id: w.project_id, tenant_id: w.tenant_id, env: "live", name: "lanes" });
 const claim = { scope_hash: HASH, env: "live", fingerprint: HASH };
 const held = { scope_hash: HASH, env: "live", lock_token: "none-such" };
-const batch = ({ r, w }: World, events = 1) => ({
-  object: "ingest_batch",
-  protocol_version: 1,
-  node_id: "n",
-  sdk: { name: "t", version: "1" },
-  events: Array.from({ length: events }, () => ({
-    ts: new Date(r.clock.now()).toISOString(),
-    project_id: w.project_id,
-    env: "live",
-    method: "GET",
-    path: "/",
-    route: null,
-    status: 200,
-    duration_ms: 1,
-    degraded: false,
-    request_id: "q",
-  })),
-});
+const batch = ({ r, w }: World, events = 1) => {
+  const ts = new Date(r.clock.now()).toISOString();
+  const event = telemetryEvent({ ts, project_id: w.project_id, request_id: "q" });
+  return telemetryBatch(Array.from({ length: events }, () => event));
+};
 const delta = "GET /v1/policy/delta?project_id={project}&since=";
 const snapshot = "GET /v1/policy/snapshot?project_id={project}";
 const keyed = (world: World, key: string, name: string): Sent => ({

@@ -6,6 +6,7 @@ import { postgresUrl } from "../../../harness/databases/backends.ts";
 import { startDurableRedis } from "../../../harness/instances/claim-stores.ts";
 import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { startRedis, until } from "../../../harness/databases/redis.ts";
+import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 const claimOf = (w: Workspace, name: string): Promise<Reply> =>
@@ -164,26 +165,10 @@ describe.runIf(postgresUrl)("two Keyrack processes on one PostgreSQL and one Red
       );
       expect(claims.filter(({ body }) => body.state === "execute")).toHaveLength(1);
 
-      const event = {
-        ts: new Date(one.clock.now()).toISOString(),
-        project_id: w.project_id,
-        env: "live",
-        key_id: key.id,
-        tenant_id: w.tenant_id,
-        method: "GET",
-        path: "/",
-        route: null,
-        status: 200,
-        duration_ms: 1,
-        degraded: false,
-      };
-      const batch = (n: number) => ({
-        object: "ingest_batch",
-        protocol_version: 1,
-        node_id: "n",
-        sdk: { name: "s", version: "1" },
-        events: Array.from({ length: 30 }, (_, i) => ({ ...event, request_id: `${n}-${i}` })),
-      });
+      const ts = new Date(one.clock.now()).toISOString();
+      const where = { ts, project_id: w.project_id, key_id: key.id, tenant_id: w.tenant_id };
+      const batch = (n: number) =>
+        telemetryBatch(Array.from({ length: 30 }, (_, i) => telemetryEvent({ ...where, request_id: `${n}-${i}` })));
       const sent = await Promise.all([0, 1, 2, 3].map((n) => on(n).call(bearer, "POST /v1/ingest/batch", batch(n))));
       expect(sent.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([202, 202, 202, 429]);
       const { body } = await two.call(bearer, `GET /v1/keys/${key.id}/usage?days=1`);

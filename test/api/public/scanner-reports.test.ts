@@ -1,35 +1,22 @@
 // Secret scanner reports that fail half-way, reach SDK nodes, or come too often.
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
-import { report, scannerKeysFile } from "../../../harness/instances/scanner.ts";
+import { report, scannerFixture, scannerKeysFile, WHERE } from "../../../harness/instances/scanner.ts";
 
 const HOUR_MS = 3_600_000;
-const WHERE = { type: "keyrack_api_key", url: "https://github.com/acme/app/blob/main/.env", source: "commit" };
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 for (const back of backends) {
   describe(`scanner reports on ${back}`, () => {
-    const keys = scannerKeysFile();
+    const { now, labels } = scannerFixture(back);
     let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back, { flags: { scanner_keys_file: keys.file } });
+    beforeEach(() => {
+      r = now();
     });
-    afterAll(async () => {
-      await r[Symbol.asyncDispose]();
-      keys[Symbol.dispose]();
-    });
-    const labels = async (...tokens: string[]): Promise<string[]> => {
-      const reply = await report(
-        r,
-        tokens.map((token) => ({ token, ...WHERE })),
-      );
-      expect(reply.status, reply.text).toBe(200);
-      return reply.body.map(({ label }: { label: string }) => label);
-    };
 
     it("responds 5xx when one token fails, keeps the effects of the others, and accepts the report again", async () => {
       const w = await r.workspace();

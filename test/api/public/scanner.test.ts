@@ -1,36 +1,31 @@
 // The secret scanner's webhook: what it verifies, what it stops, whom it notifies, and what it must not change.
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, freshEmail, receivedMail, memberOf, person, team } from "../../../harness/instances/people.ts";
-import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
-import { GITHUB, headersFor, report, ROUTE, scannerKeysFile, signed } from "../../../harness/instances/scanner.ts";
+import { expectRefusal, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import {
+  GITHUB,
+  headersFor,
+  report,
+  ROUTE,
+  scannerFixture,
+  signed,
+  WHERE,
+} from "../../../harness/instances/scanner.ts";
 
 const HOUR_MS = 3_600_000;
-const WHERE = { type: "keyrack_api_key", url: "https://github.com/acme/app/blob/main/.env", source: "commit" };
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 for (const back of backends) {
   describe(`the scanner webhook on ${back}`, () => {
-    const keys = scannerKeysFile();
+    const { now, labels } = scannerFixture(back);
     let r: TestInstance;
-    beforeAll(async () => {
-      r = await testInstance(back, { flags: { scanner_keys_file: keys.file } });
+    beforeEach(() => {
+      r = now();
     });
-    afterAll(async () => {
-      await r[Symbol.asyncDispose]();
-      keys[Symbol.dispose]();
-    });
-    const labels = async (...tokens: string[]): Promise<string[]> => {
-      const reply = await report(
-        r,
-        tokens.map((token) => ({ token, ...WHERE })),
-      );
-      expect(reply.status, reply.text).toBe(200);
-      return reply.body.map(({ label }: { label: string }) => label);
-    };
 
     it("verifies GitHub's own vector and reports its token as unknown", async () => {
       for (const family of ["Github", "Scanner"] as const) {
