@@ -146,7 +146,7 @@ async function doctor(options: OperatorOptions): Promise<void> {
   const failed = findings.filter(({ level }) => level === "fail");
   const lines = findings.flatMap(({ level, what, fix }) => [[level, what], ...(fix ? [["", `→ ${fix}`]] : [])]);
   printResult(options, {
-    // `mend` is the field's name in the JSON output.
+    // The field name is part of the JSON output and does not change.
     json: {
       object: "doctor",
       ok: failed.length === 0,
