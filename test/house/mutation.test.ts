@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { filesIn, root } from "../../harness/repository.ts";
+import { filesIn, readText, root } from "../../harness/repository.ts";
 import { AREAS, sourcesOf } from "../../tools/mutation/areas.ts";
 
 describe("the areas of npm run mutate", () => {
@@ -16,5 +16,11 @@ describe("the areas of npm run mutate", () => {
     const files = filesIn("test", ".test.ts");
     const starts = AREAS.flatMap(({ tests }) => tests);
     expect(starts.filter((start) => !files.some((file) => file.startsWith(`test/${start}`)))).toEqual([]);
+  });
+
+  it("are those of the survivors that docs/mutation.md lists", () => {
+    const sources = AREAS.flatMap(sourcesOf);
+    const listed = [...readText("docs/mutation.md").matchAll(/^\| (src\/\S+?):\d+ /gm)].map(([, file = ""]) => file);
+    expect(listed.filter((file) => !sources.includes(file))).toEqual([]);
   });
 });

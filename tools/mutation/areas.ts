@@ -67,7 +67,11 @@ export const AREAS: Area[] = [
     ["store/engine/policy-versions", "store/engine/group-commit", "store/engine/rollback", "api/machine/policy"],
   ),
   area("feed", ["domain/policy/feed"], ["domain/policy/feed", "api/machine/policy"]),
-  area("feed", ["domain/policy/policy", "domain/policy/cursor"], ["api/machine/policy", "domain/policy/policy"]),
+  area(
+    "feed",
+    ["domain/policy/policy", "domain/policy/build-page", "domain/policy/filter", "domain/policy/cursor"],
+    ["api/machine/policy", "domain/policy/policy"],
+  ),
   kernel("credentials"),
   kernel("audit/canonical", "kernel/audit/chain"),
   kernel("timestamps"),
@@ -75,6 +79,7 @@ export const AREAS: Area[] = [
   kernel("crypto/bytes"),
   kernel("crypto/crc32"),
   kernel("crypto/sha256"),
+  area("kernel", ["kernel/crypto/sha256-block"], ["kernel/crypto/sha256", "kernel/crypto/key-digest"]),
   kernel("policy/tenant-table", "kernel/policy/policy"),
   area(
     "kernel",
@@ -85,6 +90,7 @@ export const AREAS: Area[] = [
       "kernel/policy/interner",
       "kernel/policy/profile-cache",
       "kernel/crypto/key-digest",
+      "kernel/crypto/word-codec",
     ],
     ["kernel/crypto/key-digest", "kernel/policy/", "sdk/verify", "sdk/feed/feed"],
   ),
