@@ -20,6 +20,16 @@ describe("benchmark rows", () => {
     expect(unknown).toEqual([]);
   });
 
+  it("are cited by every comment that declares a fast path", () => {
+    const blocks = (text: string): string[] => text.match(/\/\*\*[\s\S]*?\*\/|(?:^[ \t]*\/\/.*\n)+/gm) ?? [];
+    const without = filesIn("src", ".ts").flatMap((file) =>
+      blocks(readText(file))
+        .filter((block) => /^\W*Fast path\b/.test(block) && !block.includes("bench: "))
+        .map((block) => `${file}: ${block.trim().slice(0, 80)}`),
+    );
+    expect(without).toEqual([]);
+  });
+
   it("belong to a benchmark that npm run bench knows", () => {
     const main = readText("bench/main.ts");
     const benches = new Set(Object.keys(ROWS).map((name) => name.split("/")[0]));

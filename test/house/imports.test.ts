@@ -66,6 +66,17 @@ describe("imports within src", () => {
     for (const file of src) expect([...Object.keys(RULES), ...LOOSE]).toContain(folderOf(file));
   });
 
+  it("have a table that leads down only: no folder reaches itself", () => {
+    const reach = (folder: string, seen: Set<string>): Set<string> => {
+      for (const entry of RULES[folder] ?? []) {
+        const next = entry.replace("types:", "");
+        if (!seen.has(next)) reach(next, seen.add(next));
+      }
+      return seen;
+    };
+    expect(Object.keys(RULES).filter((folder) => reach(folder, new Set()).has(folder))).toEqual([]);
+  });
+
   it("keep to the table", () => {
     const broken: string[] = [];
     for (const each of all.filter(({ target }) => target.startsWith("."))) {

@@ -15,7 +15,7 @@ export type Workspace = {
   sweep: Sweep;
 };
 
-/** The rules of one project that share an id; usually one, and then `last` saves the second lookup. */
+/** The rules of one project that share an id; usually one, and then `last` saves a lookup. bench: limiter/check */
 type RulesWithId = { last: Rule; all: Map<number, Rule> };
 
 export type Rule = Pick<RateLimit, "id" | "algorithm" | "window_ms" | "scope"> & {

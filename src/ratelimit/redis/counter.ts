@@ -180,7 +180,7 @@ export class RedisCounter implements Counter {
     return `${this.#tag(workspace_id)}lease:${digest(lease_id)}`;
   }
 
-  /** A workspace's keys share a hash tag, so that one script may use several of them in a cluster. */
+  /** A workspace's keys share a hash tag, so that one script may use several of them in a cluster. Memoized. */
   #tag(workspace_id: string): string {
     let tag = this.#tags.get(workspace_id);
     if (tag === undefined) {
