@@ -109,7 +109,7 @@ function isJson(type: string | undefined): boolean {
   return type !== undefined && /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim());
 }
 
-/** Closes the connection rather than reading the rest of an oversized body. */
+/** Closes the connection instead of reading an oversized body to its end. */
 function tooLarge() {
   return fail("payload_too_large", { headers: { connection: "close" } });
 }

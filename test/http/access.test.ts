@@ -1,4 +1,4 @@
-// Which refusal each kind of credential is told: the one that says what to do about it.
+// Which refusal each kind of credential gets: the one that names what is missing.
 import { describe, expect, it } from "vitest";
 import type { Actor } from "../../src/domain/core/actor.ts";
 import { access, refusal, type AccessName } from "../../src/http/access.ts";
@@ -12,19 +12,19 @@ const who = {
   "an owner": { ...session, role: "owner" },
   "an admin": { ...session, role: "admin" },
   "a member": { ...session, role: "member" },
-  "somebody without a workspace": { ...session, workspace_id: null, role: null },
+  "a session without a workspace": { ...session, workspace_id: null, role: null },
   "an embed token": { kind: "embed_token" } as unknown as Actor,
   bootstrap: { kind: "bootstrap" },
 } as const satisfies Record<string, Actor>;
 
-describe("the refusal of a row", () => {
-  for (const [row, name, told] of [
+describe("an access row", () => {
+  for (const [row, name, refused] of [
     ["resources.change", "an owner's key", undefined],
     ["resources.change", "a test key", "test_refused"],
     ["resources.change", "an admin", undefined],
     ["resources.change", "a member", "member_is_read_only"],
-    ["resources.change", "somebody without a workspace", "no_active_workspace"],
-    ["resources.read", "somebody without a workspace", "no_active_workspace"],
+    ["resources.change", "a session without a workspace", "no_active_workspace"],
+    ["resources.read", "a session without a workspace", "no_active_workspace"],
     ["resources.read", "an embed token", "needs_vendor"],
     ["resources.read", "bootstrap", "unauthenticated"],
     ["members.write", "an admin's key", "owner_only"],
@@ -33,20 +33,20 @@ describe("the refusal of a row", () => {
     ["members.write", "a test key", "test_refused"],
     ["members.write", "an owner", undefined],
     ["machine.use", "an owner", "needs_secret_key"],
-    ["machine.use", "somebody without a workspace", "needs_secret_key"],
+    ["machine.use", "a session without a workspace", "needs_secret_key"],
     ["machine.use", "an embed token", "needs_secret_key"],
     ["machine.use", "a test key", undefined],
     ["auth.own", "an owner's key", "needs_session"],
     ["auth.own", "a test key", "needs_session"],
-    ["auth.own", "somebody without a workspace", undefined],
+    ["auth.own", "a session without a workspace", undefined],
     ["workspaces.create", "an owner's key", "needs_session_or_bootstrap"],
     ["workspaces.create", "bootstrap", undefined],
     ["embed.use", "an owner", "needs_embed_token"],
     ["embed.use", "an embed token", undefined],
     ["public", "a member", undefined],
   ] as const satisfies readonly (readonly [AccessName, keyof typeof who, string | undefined])[]) {
-    it(`${row} tells ${name}: ${told ?? "go on"}`, () => {
-      expect(refusal(access[row], who[name])?.failure).toBe(told);
+    it(`${row} ${refused === undefined ? "admits" : `responds ${refused} to`} ${name}`, () => {
+      expect(refusal(access[row], who[name])?.failure).toBe(refused);
     });
   }
 });

@@ -1,4 +1,4 @@
-// Whose address counts: the peer's, or behind trusted proxies the right-most one that is none of them.
+// The client's address: the peer's, or behind trusted proxies the right-most one that is not a proxy.
 import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
 import { clientAddress, networkOf } from "../../src/http/address.ts";
@@ -9,11 +9,11 @@ const seen = (trusted: string[], peer: string, forwarded?: string): string =>
     headers: forwarded === undefined ? {} : { "x-forwarded-for": forwarded },
   } as unknown as IncomingMessage);
 
-describe("the caller's address", () => {
+describe("the client's address", () => {
   for (const [why, trusted, peer, forwarded, want] of [
-    ["nobody is trusted", [], "203.0.113.7", "198.51.100.1", "203.0.113.7"],
+    ["no proxy is trusted", [], "203.0.113.7", "198.51.100.1", "203.0.113.7"],
     ["the peer is not the proxy", ["10.0.0.0/8"], "203.0.113.7", "198.51.100.1", "203.0.113.7"],
-    ["the proxy says nothing", ["10.0.0.0/8"], "10.0.0.1", undefined, "10.0.0.1"],
+    ["the proxy sends no header", ["10.0.0.0/8"], "10.0.0.1", undefined, "10.0.0.1"],
     ["the proxy names its peer", ["10.0.0.0/8"], "10.0.0.1", "198.51.100.1", "198.51.100.1"],
     [
       "the caller forged entries before it",
@@ -23,14 +23,14 @@ describe("the caller's address", () => {
       "198.51.100.1",
     ],
     [
-      "two trusted proxies stand in a row",
+      "two trusted proxies are chained",
       ["10.0.0.0/8", "192.0.2.1"],
       "10.0.0.1",
       "198.51.100.1, 192.0.2.1",
       "198.51.100.1",
     ],
     ["all of them are trusted", ["10.0.0.0/8"], "10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.1"],
-    ["the header is garbled", ["10.0.0.0/8"], "10.0.0.1", "198.51.100.1, <script>", "10.0.0.1"],
+    ["the header is malformed", ["10.0.0.0/8"], "10.0.0.1", "198.51.100.1, <script>", "10.0.0.1"],
     ["the header is empty", ["10.0.0.0/8"], "10.0.0.1", "", "10.0.0.1"],
     ["the peer is IPv4 in IPv6", ["10.0.0.0/8"], "::ffff:10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1"],
     ["everything is IPv6", ["fd00::/8"], "fd00::1", "2001:db8::9", "2001:db8::9"],

@@ -1,7 +1,8 @@
-// What every answer has in common: routes, methods, media, sizes, headers, envelope, and the order of the checks.
-import { connect } from "node:net";
+// What all endpoints have in common: routing, methods, media types, size limits, headers, the error envelope and the
+// order of the checks.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
+import { sendRaw } from "../../harness/processes/raw-http.ts";
 import {
   expectRefusal,
   testInstance,
@@ -16,19 +17,6 @@ beforeAll(async () => {
   w = await r.workspace();
 });
 afterAll(() => r[Symbol.asyncDispose]());
-
-/** Sends bytes as they are and answers everything that comes back. */
-function raw(text: string): Promise<string> {
-  const { hostname, port } = new URL(r.url);
-  return new Promise((resolve, reject) => {
-    const socket = connect(Number(port), hostname, () => socket.write(text));
-    let answer = "";
-    socket.on("data", (chunk) => (answer += chunk.toString()));
-    socket.on("close", () => resolve(answer));
-    socket.on("error", reject);
-    socket.setTimeout(5000, () => socket.destroy());
-  });
-}
 
 describe("routes and methods", () => {
   for (const path of ["/v1", "/v1/keyz", "/v1/keys/", "/V1/keys", "/v1//keys", "/v1/keys/a/b/c", "/%00"]) {
@@ -45,7 +33,8 @@ describe("routes and methods", () => {
       expectRefusal(reply, 405, "method_not_allowed");
       expect(reply.headers.get("allow")).toBe("GET, HEAD, OPTIONS, POST");
     }
-    expect(await raw("TRACE /v1/keys HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).toMatch(/^HTTP\/1.1 405 /);
+    const traced = await sendRaw(r.url, "TRACE /v1/keys HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    expect(traced.map(({ status }) => status)).toEqual([405]);
   });
 
   it("HEAD works wherever GET does, without a body", async () => {
@@ -69,7 +58,7 @@ describe("routes and methods", () => {
   });
 });
 
-describe("headers of every answer", () => {
+describe("the headers of every response", () => {
   for (const [what, as, route, body] of [
     ["a success", "sk_owner", "GET /v1/workspace", undefined],
     ["a creation", "sk_owner", "POST /v1/tenants", { external_id: "hdr" }],
@@ -106,7 +95,7 @@ describe("media and size", () => {
     ["another charset", "application/json; charset=latin1", 415],
     ["a json dialect", "application/merge-patch+json", 415],
   ] as const) {
-    it(`a body sent as ${why} is answered ${status}`, async () => {
+    it(`a body sent as ${why} gets ${status}`, async () => {
       const reply = await w.call("sk_owner", "POST /v1/tenants", undefined, {
         raw: body,
         headers: { "content-type": type },
@@ -115,7 +104,7 @@ describe("media and size", () => {
     });
   }
 
-  it("an encoded body is refused and told what is accepted", async () => {
+  it("an encoded body is refused with the accepted encoding", async () => {
     const reply = await w.call(
       "sk_owner",
       "POST /v1/tenants",
@@ -131,9 +120,9 @@ describe("media and size", () => {
     expectRefusal(await w.call("sk_owner", "POST /v1/tenants", undefined, { raw: big }), 413, "payload_too_large");
     const chunk = `${(64 * 1024).toString(16)}\r\n${"x".repeat(64 * 1024)}\r\n`;
     const head = `POST /v1/tenants HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`;
-    const answer = await raw(head + chunk.repeat(6));
-    expect(answer).toMatch(/^HTTP\/1.1 413 /);
-    expect(answer.toLowerCase()).toContain("connection: close");
+    const [response] = await sendRaw(r.url, head + chunk.repeat(6));
+    expect(response?.status).toBe(413);
+    expect(response?.head.toLowerCase()).toContain("connection: close");
   });
 
   it("a body that fits to the byte is read", async () => {
@@ -241,17 +230,15 @@ describe("what is not HTTP", () => {
     ],
   ] as const) {
     it(`${why} gets ${status} with the envelope and a closed connection`, async () => {
-      const answer = await raw(text);
-      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-      expect(JSON.parse(answer.slice(answer.indexOf("\r\n\r\n") + 4))).toMatchObject({
-        error: { code: "invalid_request" },
-      });
+      const [response] = await sendRaw(r.url, text);
+      expect(response?.status).toBe(status);
+      expect(JSON.parse(response?.body ?? "")).toMatchObject({ error: { code: "invalid_request" } });
     });
   }
 });
 
-describe("GET leaves the chain still", () => {
-  it("no GET of any endpoint writes an audit row", async () => {
+describe("GET", () => {
+  it("writes no audit row on any endpoint", async () => {
     const own = await r.workspace();
     const key = await own.mint();
     const before = await own.actions();
@@ -262,14 +249,14 @@ describe("GET leaves the chain still", () => {
   });
 });
 
-it("a refusal that cannot be logged is answered all the same", async () => {
+it("a refusal that cannot be logged is sent as a 500", async () => {
   const log = vi.spyOn(r.app.services.log, "info").mockImplementation(() => {
-    throw new Error("the log is gone");
+    throw new Error("cannot log");
   });
   for (const call of [
-    r.call(null, "GET /v1/keys"), // at once
+    r.call(null, "GET /v1/keys"), // before the credential is resolved
     r.call("krsk_x", "POST /v1/keys", {}),
-    w.call("sk_test", "PATCH /v1/workspace", { name: "x" }), // after the credential
+    w.call("sk_test", "PATCH /v1/workspace", { name: "x" }), // after the credential is resolved
   ])
     expectRefusal(await call, 500, "internal_error");
   log.mockRestore();

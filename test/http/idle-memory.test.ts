@@ -1,4 +1,4 @@
-// A connection that has nothing to say for a while: it holds nothing of the body it brought, read or unread.
+// An idle connection keeps nothing of the body it sent, read or unread.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
@@ -10,31 +10,31 @@ import { testInstance } from "../../harness/instances/test-instance.ts";
 const CONNECTIONS = 80;
 const LENGTH = 60_000;
 
-const unknown = formatCredential("secret_key", "live", new Uint8Array(24).fill(7)); // well formed, and nobody's
+const unknown = formatCredential("secret_key", "live", new Uint8Array(24).fill(7)); // well formed but unknown
 
 const body = `content-length: ${LENGTH}\r\n\r\n${"x".repeat(LENGTH)}`;
 
 for (const back of backends) {
   describe(`an idle connection on ${back}`, () => {
     for (const [path, status] of [
-      ["/v1/tenants", 401], // answered unread
-      ["/v1/auth/sessions", 400], // read, and refused for what it says
+      ["/v1/tenants", 401], // refused unread
+      ["/v1/auth/sessions", 400], // read, then refused
     ] as const) {
-      it(`holds nothing of a body that was answered with ${status}`, async () => {
+      it(`keeps nothing of a body that was answered with ${status}`, async () => {
         await using r = await testInstance(back);
         const head = `host: x\r\nauthorization: Bearer ${unknown}\r\ncontent-type: application/json\r\n`;
         const sockets: Socket[] = [];
-        const bring = async (): Promise<void> => {
+        const sendBody = async (): Promise<void> => {
           const socket = connect(Number(new URL(r.url).port), "127.0.0.1");
           sockets.push(socket);
           socket.write(`POST ${path} HTTP/1.1\r\n${head}${body}`);
           const [answer] = (await once(socket, "data")) as [Buffer];
           expect(answer.toString("latin1", 9, 12)).toBe(String(status));
         };
-        await bring(); // what the first one of its kind leaves behind is code
+        await sendBody(); // the first of its kind also loads code
         const before = await usedMegabytes();
-        for (let i = 0; i < CONNECTIONS; i++) await bring();
-        expect((await usedMegabytes()) - before).toBeLessThan(2); // all that they brought is 4.6
+        for (let i = 0; i < CONNECTIONS; i++) await sendBody();
+        expect((await usedMegabytes()) - before).toBeLessThan(2); // all that they sent is 4.6
         for (const socket of sockets) socket.destroy();
       });
     }

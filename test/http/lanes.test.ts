@@ -140,17 +140,17 @@ for (const lane of LANES) {
       expect(worlds[lane].r.app.services.feed.waiting).toBe(0);
     });
 
-    it("stopping answers what waits and ends idle and silent connections at once", async () => {
+    it("stopping responds to long polls and ends idle and silent connections at once", async () => {
       const [silent, idle, busy] = [await connected(), await connected(), await connected()];
       idle.write(http(worlds[lane], "GET /healthz"));
       await once(idle, "data");
       busy.write(await poll());
       await waiting(1);
       const closed = [silent, idle, busy].map((socket) => once(socket.resume(), "close"));
-      const answer = once(busy, "data");
+      const response = once(busy, "data");
       const start = performance.now();
       await worlds[lane].r.stop();
-      expect(String((await answer)[0])).toMatch(/^HTTP\/1.1 304 /);
+      expect(String((await response)[0])).toMatch(/^HTTP\/1.1 304 /);
       await Promise.all(closed);
       expect(performance.now() - start).toBeLessThan(5_000);
     });

@@ -1,4 +1,5 @@
-// A flood of log-ins at the real cost of hashing: refused early, known and unknown alike, and nobody else notices.
+// A flood of logins at the real cost of hashing: shed early, for known and unknown addresses alike, without affecting
+// other requests.
 import { describe, expect, it } from "vitest";
 import { PASSWORD_COST } from "../../src/domain/auth/password.ts";
 import { backends } from "../../harness/databases/backends.ts";
@@ -8,8 +9,8 @@ import { testInstance, type Reply } from "../../harness/instances/test-instance.
 const FLOOD = 120;
 
 for (const back of backends) {
-  describe(`a flood of log-ins on ${back}`, () => {
-    it("is answered 503 for known and unknown addresses alike while everything else goes on", async () => {
+  describe(`a flood of logins on ${back}`, () => {
+    it("gets 503 for known and unknown addresses alike, while other requests are served", async () => {
       await using r = await testInstance(back, { passwordCost: PASSWORD_COST });
       const email = await account(r);
       const workspace = await r.workspace();
@@ -40,7 +41,7 @@ for (const back of backends) {
       expect(by(503, false)[0]?.text).toBe(refused.text);
       expect(beside.length).toBeGreaterThan(10);
       expect(beside.every(({ status }) => status === 200)).toBe(true);
-      // What was refused counts for nothing, and the door is open again.
+      // Shed logins do not count as failed ones, and logging in works again.
       await logIn(r, email);
     });
   });

@@ -1,5 +1,5 @@
-// /metrics: a scripted load is counted right, whatever the dashboard and the alerts name is exported, and Prometheus's own
-// tool accepts all three.
+// /metrics: counts a scripted load correctly and exports every metric that the dashboard and the alerts use; promtool
+// accepts all three.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -14,7 +14,7 @@ import { testInstance, type TestInstance, type Workspace } from "../../harness/i
 const path = (name: string): string => fileURLToPath(new URL(`../../docs/monitoring/${name}`, import.meta.url));
 const METRIC = /\b(keyrack|process)_[a-z0-9_]+/g;
 
-/** Everything an expression names, but for what Prometheus makes itself. */
+/** Every metric that an expression uses, except those that Prometheus adds itself. */
 function named(): string[] {
   const alerts = readFileSync(path("alerts.yml"), "utf8");
   const expressions = [...alerts.matchAll(/expr: (>\n(?: {10}.*\n)+|.*\n)/g)].map(([, text = ""]) => text);
@@ -37,8 +37,7 @@ function parse(text: string): Samples {
 
 const promtool = (args: string[], input = "") => spawnSync("promtool", args, { input, encoding: "utf8" });
 const hasPromtool = promtool(["--version"]).status === 0;
-if (!hasPromtool)
-  console.warn("SKIPPED LOUDLY: promtool is not installed, so alert rules and metrics were not checked by it");
+if (!hasPromtool) console.warn("SKIPPED: promtool is not installed, so it did not check alert rules and metrics");
 
 for (const back of backends) {
   describe(`/metrics on ${back}`, () => {
@@ -56,7 +55,7 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
     const scrape = async (): Promise<Samples> => parse(await (await fetch(r.app.metricsUrl ?? "")).text());
 
-    it("counts a read by what was told of it, not by what it found before the disk failed", async () => {
+    it("counts a request by the status it was sent, not by that before the disk failed", async () => {
       const name = (status: number) => `keyrack_http_requests_total{method="GET",route="/v1/keys",status="${status}"}`;
       const before = await scrape();
       const lost = vi.spyOn(r.app.services.store, "durable").mockImplementation(() => Promise.reject(new Error("EIO")));
@@ -93,12 +92,12 @@ for (const back of backends) {
       expect(after.get('keyrack_ratelimit_store{store="memory"}')).toBe(1);
     });
 
-    it("exports whatever the dashboard and the alerts name", async () => {
+    it("exports every metric that the dashboard and the alerts use", async () => {
       const exported = new Set([...(await scrape()).keys()].map((name) => name.split("{", 1)[0]));
       expect(named().filter((name) => !exported.has(name))).toEqual([]);
     });
 
-    it("speaks OpenMetrics to whoever asks for it, and tells nobody's name", async () => {
+    it("serves OpenMetrics on request, and reveals no id, name or key", async () => {
       const headers = { accept: "application/openmetrics-text;version=1.0.0,text/plain;q=0.5" };
       const reply = await fetch(r.app.metricsUrl ?? "", { headers });
       const text = await reply.text();
@@ -109,7 +108,7 @@ for (const back of backends) {
         expect(text).not.toContain(secret);
     });
 
-    it("says that the database is away instead of failing with it", async () => {
+    it("reports that the database is unavailable instead of failing", async () => {
       const broken = vi.spyOn(r.app.services.store.read, "first").mockRejectedValue(new Error("gone"));
       const away = await scrape();
       broken.mockRestore();
@@ -140,7 +139,7 @@ describe("monitoring", () => {
     expect(status).toBe(0);
   });
 
-  it("refuses to start where its port is taken, and leaves nothing listening", async () => {
+  it("prevents the start if its port is taken, and leaves nothing listening", async () => {
     using at = tempDir();
     await using r = await testInstance("sqlite", { flags: { metrics: "127.0.0.1:0" } });
     const taken = new URL(r.app.metricsUrl ?? "").host;
@@ -151,7 +150,7 @@ describe("monitoring", () => {
     });
   });
 
-  it("is off unless asked for", async () => {
+  it("is off by default", async () => {
     await using r = await testInstance("sqlite");
     expect(r.app.metricsUrl).toBeNull();
   });

@@ -1,4 +1,4 @@
-// Edges of lists and cascades: paging over deleted rows, what a test key may learn by paging, and very many keys.
+// Paging past deleted rows, what paging reveals to a test key, and deleting a tenant with very many keys.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
@@ -13,7 +13,7 @@ for (const back of backends) {
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
-    it("paging goes on behind a row that was deleted meanwhile", async () => {
+    it("a page may start after a row that was deleted meanwhile", async () => {
       const w = await r.workspace();
       const first = await w.call("sk_owner", "POST /v1/tenants", { external_id: "first" });
       const second = await w.call("sk_owner", "POST /v1/tenants", { external_id: "second" });
@@ -26,7 +26,7 @@ for (const back of backends) {
       expect(projects.body.data.map(({ id }: { id: string }) => id)).toEqual([w.project_id]);
     });
 
-    it("a test key cannot tell a live id from one that never was by paging behind it", async () => {
+    it("paging after a live id reveals nothing to a test key: the refusal is that of an unknown id", async () => {
       const w = await r.workspace();
       const other = await r.workspace();
       const live = await w.mint();
@@ -43,7 +43,7 @@ for (const back of backends) {
       expect((await w.call("sk_owner", `GET /v1/secret_keys?after=${w.keyIds.sk_owner}`)).status).toBe(200);
     });
 
-    it(`deleting a tenant of ${KEYS} keys revokes every one, in statements of bounded length`, async () => {
+    it(`deleting a tenant revokes all of its ${KEYS} keys, in statements of bounded length`, async () => {
       const w = await r.workspace();
       const { id } = await w.mint();
       const values = back === "sqlite" ? "hex(randomblob(16))" : "md5(random()::text || n)";

@@ -1,7 +1,7 @@
-// What comes over a bare socket: forms of a request that no client library sends, and answers in their order.
-import { connect } from "node:net";
+// Requests over a bare socket in forms that no client library sends, and pipelined requests.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { freshEmail, lastMail, PASSWORD } from "../../harness/instances/people.ts";
+import { sendRaw, type RawResponse } from "../../harness/processes/raw-http.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 let r: TestInstance;
@@ -12,32 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => r[Symbol.asyncDispose]());
 
-type Heard = { status: number; head: string; body: string };
-
-/** Sends bytes as they are; answers the responses until the server closes. */
-function raw(text: string): Promise<Heard[]> {
-  const { hostname, port } = new URL(r.url);
-  return new Promise((resolve, reject) => {
-    const socket = connect(Number(port), hostname, () => socket.write(text, "latin1"));
-    let heard = "";
-    socket.on("data", (chunk) => (heard += chunk.toString()));
-    socket.on("close", () => resolve(split(heard)));
-    socket.on("error", reject);
-    socket.setTimeout(5000, () => socket.destroy(new Error(`no end after: ${heard}`)));
-  });
-}
-
-function split(heard: string): Heard[] {
-  const all: Heard[] = [];
-  for (let rest = heard; rest !== ""; ) {
-    const end = rest.indexOf("\r\n\r\n") + 4;
-    const head = rest.slice(0, end);
-    const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
-    all.push({ status: Number(head.slice(9, 12)), head, body: rest.slice(end, end + length) });
-    rest = rest.slice(end + length);
-  }
-  return all;
-}
+const raw = (text: string): Promise<RawResponse[]> => sendRaw(r.url, text);
 
 const auth = (): string => `host: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\n`;
 const get = (target: string, more = ""): string =>
@@ -52,30 +27,31 @@ describe("one request over a socket", () => {
     ["an absolute target", () => get("http://keyrack.example/v1/workspace"), 200],
     ["an absolute target of no route", () => get("http://keyrack.example/v1/workspace/"), 404],
     ["an absolute target without a path", () => get("http://keyrack.example"), 404],
-    ["an expectation nobody knows", () => get("/v1/workspace", "expect: tea\r\n"), 200],
+    ["an unknown expectation", () => get("/v1/workspace", "expect: tea\r\n"), 200],
     ["two Host headers", () => get("/v1/workspace", "host: y\r\n"), 400],
-    ["an escape that is none", () => get("/v1/keys/%zz"), 400],
-    ["an escape that is no UTF-8", () => get("/v1/keys/%ff"), 400],
-    ["an escape that is none on no route", () => get("/%"), 400],
+    ["an escape that is malformed", () => get("/v1/keys/%zz"), 400],
+    ["an escape that is not UTF-8", () => get("/v1/keys/%ff"), 400],
+    ["a malformed escape on no route", () => get("/%"), 400],
     ["a Host that makes no URL", () => get("/v1/keys/%41").replace("host: x", "host: x:99999"), 400],
     ["a target that makes no URL", () => get("http://[%41"), 404],
     ["an unusual method on a route", () => get("/v1/workspace").replace("GET", "PROPFIND"), 405],
     ["a method in lower case", () => get("/healthz").replace("GET", "get"), 400],
     ["HTTP/1.0 without Host", () => "GET /healthz HTTP/1.0\r\n\r\n", 200],
     [
-      "a second credential behind a bad one",
+      "a second credential after a bad one",
       () => get("/v1/workspace").replace("host", "authorization: Bearer krsk_live_x\r\nhost"),
       401,
     ],
     ["a thousand parameters", () => get(`/v1/keys?${"a=1&".repeat(1000)}`), 400],
   ] as const) {
     it(`${why}: ${status}, with our headers and envelope`, async () => {
-      const [answer, ...more] = await raw(text());
+      const [response, ...more] = await raw(text());
       expect(more).toEqual([]);
-      expect(answer?.status, answer?.body).toBe(status);
-      expect(answer?.head).toMatch(/request-id: [0-9a-f-]{36}/);
-      expect(answer?.head).toContain("x-content-type-options: nosniff");
-      if (status >= 400) expect(JSON.parse(answer?.body ?? "")).toMatchObject({ error: { code: expect.any(String) } });
+      expect(response?.status, response?.body).toBe(status);
+      expect(response?.head).toMatch(/request-id: [0-9a-f-]{36}/);
+      expect(response?.head).toContain("x-content-type-options: nosniff");
+      if (status >= 400)
+        expect(JSON.parse(response?.body ?? "")).toMatchObject({ error: { code: expect.any(String) } });
     });
   }
 });
@@ -86,8 +62,8 @@ describe("a forged Host", () => {
     const body = JSON.stringify({ email, password: PASSWORD });
     const head = `content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n`;
     const forged = "host: evil.example\r\nx-forwarded-host: evil.example\r\n";
-    const [answer] = await raw(`POST /v1/auth/users HTTP/1.1\r\n${forged}${head}\r\n${body}`);
-    expect(answer?.status).toBe(202);
+    const [response] = await raw(`POST /v1/auth/users HTTP/1.1\r\n${forged}${head}\r\n${body}`);
+    expect(response?.status).toBe(202);
     const { link, text } = await lastMail(r, email);
     expect(link?.startsWith(`${r.url}/`)).toBe(true);
     expect(text).not.toContain("evil.example");
@@ -95,26 +71,26 @@ describe("a forged Host", () => {
 });
 
 describe("several requests on one connection", () => {
-  it("are answered in their order", async () => {
-    const heard = await raw(`GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n${post("in-order")}${get("/nowhere")}`);
-    expect(heard.map(({ status }) => status)).toEqual([200, 201, 404]);
+  it("get their responses in order", async () => {
+    const responses = await raw(`GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n${post("in-order")}${get("/nowhere")}`);
+    expect(responses.map(({ status }) => status)).toEqual([200, 201, 404]);
   });
 
   for (const [why, second] of [
     ["has no Host", "GET /healthz HTTP/1.1\r\n\r\n"],
     ["is not HTTP", "NONSENSE\r\n\r\n"],
   ] as const) {
-    it(`a mutation is told its own answer when the request behind it ${why}`, async () => {
-      const heard = await raw(post(`before-${second.length}`) + second);
-      expect(heard.map(({ status }) => status)).toEqual([201, 400]);
-      expect(heard[1]?.head).toMatch(/connection: close/i);
+    it(`a mutation gets its own response when the request after it ${why}`, async () => {
+      const responses = await raw(post(`before-${second.length}`) + second);
+      expect(responses.map(({ status }) => status)).toEqual([201, 400]);
+      expect(responses[1]?.head).toMatch(/connection: close/i);
     });
   }
 
-  it("a body that breaks off in nonsense is refused at once", async () => {
-    const heard = await raw(
+  it("a malformed chunked body is refused at once", async () => {
+    const responses = await raw(
       `POST /v1/tenants HTTP/1.1\r\n${auth()}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n`,
     );
-    expect(heard.map(({ status }) => status)).toEqual([400]);
+    expect(responses.map(({ status }) => status)).toEqual([400]);
   });
 });

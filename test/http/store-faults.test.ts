@@ -1,4 +1,4 @@
-// What callers of the machine plane see while Redis or PostgreSQL is hurt under them: limits answer, polls go on.
+// The machine plane while Redis or PostgreSQL fails: rate limits keep responding and long polls keep working.
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Feed } from "../../src/domain/policy/feed.ts";
@@ -26,8 +26,8 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
       key_id: w.project_id,
       limits: limits.map((limit) => ({ ...limit, id: `a${i}` })),
     });
-  /** The breaker looks again every half second of the instance's own clock. */
-  const answersFromRedis = () =>
+  /** The circuit breaker retries every half second of the instance's own clock. */
+  const untilRedisDecides = () =>
     until(async () => {
       r.clock.advance(500);
       return (await check()).body.store === "redis";
@@ -42,9 +42,9 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
     await redis.stop();
   });
 
-  /** Callers that go on asking until the fault has been seen and is over: every answer is a 200 with a decision. */
+  /** Callers that keep checking until the fault has been seen and is over: every response is a 200 with a decision. */
   async function callersDuring(fault: () => Promise<void>, over: () => Promise<void>): Promise<Set<string>> {
-    await answersFromRedis();
+    await untilRedisDecides();
     const stores = new Set<string>();
     const load = { on: true };
     const callers = Array.from({ length: 8 }, async (_none, i) => {
@@ -58,7 +58,7 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
       await fault();
       await until(() => stores.has("memory"));
       await over();
-      await answersFromRedis();
+      await untilRedisDecides();
     } finally {
       load.on = false;
       await Promise.all(callers);
@@ -66,7 +66,7 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
     return stores;
   }
 
-  it("killed: every check is answered, and Redis is used again when it is back", async () => {
+  it("killed: every check gets a decision, and Redis is used again when it is back", async () => {
     expect(
       await callersDuring(
         () => redis.kill(),
@@ -75,7 +75,7 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
     ).toEqual(new Set(["redis", "memory"]));
   });
 
-  it("paused: every check is answered, and Redis is used again when it goes on", async () => {
+  it("paused: every check gets a decision, and Redis is used again when it resumes", async () => {
     expect(
       await callersDuring(
         async () => redis.signal("SIGSTOP"),
@@ -84,8 +84,8 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
     ).toEqual(new Set(["redis", "memory"]));
   });
 
-  it("flushed, its scripts too: every check is answered by Redis, counting anew", async () => {
-    await answersFromRedis();
+  it("flushed, including its scripts: Redis decides every check and counts from zero", async () => {
+    await untilRedisDecides();
     const before = (await check(9)).body.policies[0].remaining;
     await admin(redis, "FLUSHALL");
     await admin(redis, "SCRIPT", "FLUSH");
@@ -95,7 +95,7 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
 });
 
 describe("idempotency on a Redis Cluster", () => {
-  it("gives one execute for each scope, on whichever node it lives", async () => {
+  it("lets one claimant execute per scope, whichever node stores it", async () => {
     const cluster = await startCluster(["--appendonly", "yes", "--appendfsync", "always"]);
     if (!cluster) return;
     const r = await testInstance("sqlite", {
@@ -109,8 +109,8 @@ describe("idempotency on a Redis Cluster", () => {
       };
       await until(async () => (await claim(workspaces[0] as Workspace, 0)).status === 200);
       for (const w of workspaces) {
-        const answers = await Promise.all(Array.from({ length: 20 }, (_none, i) => claim(w, 1 + (i % 5))));
-        const states = answers.map(({ body }) => body.state as string);
+        const replies = await Promise.all(Array.from({ length: 20 }, (_none, i) => claim(w, 1 + (i % 5))));
+        const states = replies.map(({ body }) => body.state as string);
         expect(states.filter((state) => state === "execute")).toHaveLength(5);
         expect(states.filter((state) => state === "in_progress")).toHaveLength(15);
       }
@@ -125,7 +125,7 @@ describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connection
   const CUT =
     "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
 
-  it("hears of what another process changed, whether before or after this one listens again", async () => {
+  it("receives what another process changed, whether before or after it listens again", async () => {
     await using one = await testInstance("postgres");
     await using two = await testInstance("postgres", { beside: one });
     const w = await one.workspace();
@@ -136,21 +136,21 @@ describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connection
       const poll = one.call(w.keys.sk_owner, `GET ${feed}&since=${body.version}&wait_ms=25000`);
       await until(() => one.app.services.feed.waiting === 1);
       await one.sql(CUT);
-      // The other process was cut off too: it may refuse once or twice, and nothing may be half done.
+      // The other process was disconnected too: it may refuse a few times, but must not leave a change half done.
       await until(async () => {
         const { status } = await two.call(w.keys.sk_owner, `POST /v1/keys/${key.id}/revoke`, { reason: "cut" });
         expect([200, 503]).toContain(status);
         return status === 200;
       });
-      const answer = await poll;
-      expect(answer.status).toBe(200);
-      expect(answer.body.changes).toEqual([expect.objectContaining({ key_id: key.id, change: "remove" })]);
+      const reply = await poll;
+      expect(reply.status).toBe(200);
+      expect(reply.body.changes).toEqual([expect.objectContaining({ key_id: key.id, change: "remove" })]);
     }
   });
 });
 
 describe("waiting polls", () => {
-  it("are at most ten thousand a process: the next is told at once not to wait", async () => {
+  it("are at most ten thousand per process: the next one does not wait", async () => {
     await using r = await testInstance("sqlite");
     const feed = new Feed(r.app.services.store);
     const waiters = Array.from({ length: 10_000 }, (_none, i) => feed.subscribe(`p${i % 7}`, 25_000, () => () => {}));

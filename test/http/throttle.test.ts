@@ -1,4 +1,4 @@
-// Doors that anybody may knock at are throttled by network; the cap per credential is off unless set.
+// Unauthenticated endpoints are throttled per network; the cap per credential is off by default.
 import { expect, it } from "vitest";
 import { testInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
@@ -10,12 +10,12 @@ function expectLimited(reply: Reply, policy: string): void {
   expect(reply.headers.get("ratelimit-policy")).toBe(policy);
 }
 
-it("the bootstrap door takes 60 knocks a minute from one network, before the token is looked at", async () => {
+it("creating workspaces by bootstrap token is limited to 60 calls a minute per network, before the token is checked", async () => {
   await using r = await testInstance("sqlite", { flags: { throttle: "on" } });
   r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
-  const knock = () => r.call("krboot_wrong", "POST /v1/workspaces", {});
-  for (let i = 0; i < 60; i++) expect((await knock()).status).toBe(401);
-  expectLimited(await knock(), '"bootstrap";q=60;w=60');
+  const attempt = () => r.call("krboot_wrong", "POST /v1/workspaces", {});
+  for (let i = 0; i < 60; i++) expect((await attempt()).status).toBe(401);
+  expectLimited(await attempt(), '"bootstrap";q=60;w=60');
   expectLimited(
     await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "A", slug: "abc" }),
     '"bootstrap";q=60;w=60',
@@ -24,23 +24,23 @@ it("the bootstrap door takes 60 knocks a minute from one network, before the tok
   expect((await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "A", slug: "abc" })).status).toBe(201);
 });
 
-it("a forwarded address is believed only from a trusted proxy", async () => {
-  await using trusting = await testInstance("sqlite", { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
-  const knock = (address: string) =>
-    trusting.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": `${address}, 127.0.0.9` } });
-  for (let i = 0; i < 61; i++) await knock("203.0.113.7");
-  expect((await knock("203.0.113.99")).status).toBe(429);
-  expect((await knock("198.51.100.1")).status).toBe(401);
-  await using wary = await testInstance("sqlite", { flags: { throttle: "on" } });
+it("X-Forwarded-For counts only from a trusted proxy", async () => {
+  await using behindProxy = await testInstance("sqlite", { flags: { throttle: "on", trust_proxy: "127.0.0.0/8" } });
+  const attempt = (address: string) =>
+    behindProxy.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": `${address}, 127.0.0.9` } });
+  for (let i = 0; i < 61; i++) await attempt("203.0.113.7");
+  expect((await attempt("203.0.113.99")).status).toBe(429);
+  expect((await attempt("198.51.100.1")).status).toBe(401);
+  await using direct = await testInstance("sqlite", { flags: { throttle: "on" } });
   for (let i = 0; i < 61; i++) {
-    await wary.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": `10.0.${i}.1` } });
+    await direct.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": `10.0.${i}.1` } });
   }
   expect(
-    (await wary.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": "10.9.9.9" } })).status,
+    (await direct.call(null, "POST /v1/workspaces", {}, { headers: { "x-forwarded-for": "10.9.9.9" } })).status,
   ).toBe(429);
 });
 
-it("the cap per credential holds for each on its own", async () => {
+it("the cap per credential counts each credential separately", async () => {
   await using r = await testInstance("sqlite", { flags: { throttle: "on", vendor_per_minute: "20" } });
   r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
   const w = await r.workspace();
@@ -50,7 +50,7 @@ it("the cap per credential holds for each on its own", async () => {
   expect((await w.call("sk_test", "GET /v1/workspace")).status).toBe(200);
 });
 
-it("the chain is verified six times a minute and no more", async () => {
+it("the audit chain is verified at most six times a minute", async () => {
   await using r = await testInstance("sqlite", { flags: { throttle: "on" } });
   r.clock.set(Math.ceil(r.clock.now() / 60_000) * 60_000);
   const w = await r.workspace();

@@ -1,4 +1,4 @@
-// Quiet connections on an injected clock, over real sockets: none is ended sooner than every answer promises.
+// Idle connections on an injected clock, over real sockets: none is ended sooner than every response promises.
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
@@ -12,7 +12,7 @@ const REQUEST = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 let now = 0;
 let server: Server;
 let connections: ScannedConnections;
-/** Held back until it is told to go: what a long poll is. */
+/** Responses that the test sends later, as for a long poll. */
 let held: ServerResponse[] = [];
 let clients: Socket[] = [];
 
@@ -37,20 +37,20 @@ afterEach(() => {
 });
 
 /** A connection, and the server's end of it. */
-async function open(): Promise<{ client: Socket; end: Socket; ask: () => Promise<void> }> {
+async function open(): Promise<{ client: Socket; end: Socket; request: () => Promise<void> }> {
   const client = connect({ port: (server.address() as AddressInfo).port, host: "127.0.0.1", allowHalfOpen: true });
   clients.push(client);
   client.on("error", () => {});
   const [end] = (await once(server, "connection")) as [Socket];
-  const ask = async (): Promise<void> => {
+  const request = async (): Promise<void> => {
     client.write(REQUEST);
     await once(client, "data");
     await vi.waitFor(() => expect((end as TrackedSocket)[LAST_EXCHANGE]?.res.writableFinished).toBe(true));
   };
-  return { client, end, ask };
+  return { client, end, request };
 }
 
-/** In looks of the usual distance. */
+/** Scans at the usual interval. */
 function pass(ms: number): void {
   for (const until = now + ms; now < until; ) {
     now += SCAN_MS;
@@ -58,7 +58,7 @@ function pass(ms: number): void {
   }
 }
 
-it("node times none of them itself, and they are looked at for as long as the server lives", async () => {
+it("node sets no idle timers, and connections are scanned until the server closes", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   try {
     const other = createServer();
@@ -76,10 +76,10 @@ it("node times none of them itself, and they are looked at for as long as the se
   }
 });
 
-describe("a quiet connection", () => {
-  it("lasts as long as every answer promises, and not much longer", async () => {
-    const { end, ask } = await open();
-    await ask();
+describe("an idle connection", () => {
+  it("lasts as long as every response promises, and not much longer", async () => {
+    const { end, request } = await open();
+    await request();
     pass(KEEP_ALIVE_MS);
     expect(end.destroyed).toBe(false);
     pass(2 * SCAN_MS);
@@ -87,20 +87,20 @@ describe("a quiet connection", () => {
   });
 
   it("counts from its last request", async () => {
-    const { end, ask } = await open();
+    const { end, request } = await open();
     for (let i = 0; i < 5; i++) {
-      await ask();
+      await request();
       pass(KEEP_ALIVE_MS);
     }
     expect(end.destroyed).toBe(false);
   });
 
-  it("is not one whose answer takes a while, and counts from that answer", async () => {
+  it("is not one whose response is outstanding, and counts from that response", async () => {
     const { client, end } = await open();
     client.write(REQUEST.replace("/", "/held"));
     await vi.waitFor(() => expect(held).toHaveLength(1));
     pass(3 * KEEP_ALIVE_MS);
-    const answeredAt = now + SCAN_MS - 1; // at the latest: right before the next look
+    const answeredAt = now + SCAN_MS - 1; // at the latest: right before the next scan
     held[0]?.end("{}");
     await vi.waitFor(() => expect(held[0]?.writableFinished).toBe(true));
     for (let i = 0; i < 100 && !end.destroyed; i++) pass(SCAN_MS);
@@ -108,9 +108,9 @@ describe("a quiet connection", () => {
     expect(now).toBeGreaterThanOrEqual(answeredAt + KEEP_ALIVE_MS);
   });
 
-  it("is not one that is in the midst of a request", async () => {
-    const { client, end, ask } = await open();
-    await ask();
+  it("is not one that is sending a request", async () => {
+    const { client, end, request } = await open();
+    await request();
     pass(KEEP_ALIVE_MS);
     const before = end.bytesRead;
     client.write(REQUEST.slice(0, 10));
@@ -119,9 +119,9 @@ describe("a quiet connection", () => {
     expect(end.destroyed).toBe(false);
   });
 
-  it("that was refused is ended too, whatever it still sends", async () => {
-    const { client, end, ask } = await open();
-    await ask();
+  it("is also one that was refused, whatever it still sends", async () => {
+    const { client, end, request } = await open();
+    await request();
     end.end("HTTP/1.1 408 Request Timeout\r\n\r\n");
     client.write("GET / HTTP/1.1\r\nx-slow: ");
     for (let i = 0; i < 17; i++) {
@@ -133,7 +133,7 @@ describe("a quiet connection", () => {
     expect(end.destroyed).toBe(true);
   });
 
-  it("that never asked for anything is ended too, should node have left it", async () => {
+  it("is also one that never sent a request", async () => {
     const { end } = await open();
     pass(KEEP_ALIVE_MS);
     expect(end.destroyed).toBe(false);
@@ -141,12 +141,12 @@ describe("a quiet connection", () => {
     expect(end.destroyed).toBe(true);
   });
 
-  it("is ended at once by a server that stops; one that waits for its answer is not", async () => {
-    const [quiet, silent, waiting] = [await open(), await open(), await open()];
-    await quiet.ask();
+  it("is ended at once when the server stops; one whose response is outstanding is not", async () => {
+    const [idle, silent, waiting] = [await open(), await open(), await open()];
+    await idle.request();
     waiting.client.write(REQUEST.replace("/", "/held"));
     await vi.waitFor(() => expect(held).toHaveLength(1));
     connections.endIdle();
-    expect([quiet, silent, waiting].map(({ end }) => end.destroyed)).toEqual([true, true, false]);
+    expect([idle, silent, waiting].map(({ end }) => end.destroyed)).toEqual([true, true, false]);
   });
 });

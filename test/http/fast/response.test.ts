@@ -1,4 +1,4 @@
-// Heads that are written as text, beside what node writes of the same headers: every byte but the date's must be the same.
+// Response heads written as text, compared with what node writes for the same headers: all bytes but the date are equal.
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -13,7 +13,7 @@ const PLAIN = new HeaderTemplate({ "cache-control": "no-store", "content-type": 
 const own = (fields: Record<string, string>) => new HeaderTemplate({ "cache-control": "no-store", ...fields });
 
 type Case = { status: number; shape: HeaderTemplate; body: string | null };
-const ANSWERS: Record<string, Case> = {
+const RESPONSES: Record<string, Case> = {
   "a body": { status: 200, shape: PLAIN, body: '{"object":"x"}' },
   "a body that is not ASCII": { status: 201, shape: PLAIN, body: '{"name":"Łódź"}' },
   "a header set before": { status: 200, shape: PLAIN, body: "{}" },
@@ -31,11 +31,11 @@ type Who = "ours" | "node";
 const servers = {} as Record<Who, Server>;
 const connections = new ScannedConnections();
 
-function answering(who: Who): Server {
+function serverOf(who: Who): Server {
   const made = { IncomingMessage: FastRequest, ServerResponse: FastResponse, optimizeEmptyRequests: true };
   return createServer(who === "ours" ? made : {}, (req, res: ServerResponse) => {
     const name = decodeURIComponent(req.url ?? "").slice(1);
-    const { status, shape, body } = ANSWERS[name] as Case;
+    const { status, shape, body } = RESPONSES[name] as Case;
     const head = new ResponseHead(shape, ID, status === 204 || status === 304 ? null : Buffer.byteLength(body ?? ""));
     if (name === "a header set before") res.setHeader("x-a", "b");
     if (res instanceof FastResponse) res.begin(status, head);
@@ -46,7 +46,7 @@ function answering(who: Who): Server {
 
 beforeAll(async () => {
   for (const who of ["ours", "node"] as const) {
-    const server = answering(who);
+    const server = serverOf(who);
     if (who === "ours") connections.attach(server, "connection");
     else server.keepAliveTimeout = KEEP_ALIVE_MS;
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -60,17 +60,17 @@ afterAll(() => {
   }
 });
 
-/** What comes back for two requests of one connection, so that what became of the connection shows too. */
-function heard(who: Who, name: string, method: string, version: string, headers: string): Promise<string> {
+/** The responses to two requests on one connection, which also shows whether it was kept. */
+function exchange(who: Who, name: string, method: string, version: string, headers: string): Promise<string> {
   const request = `${method} /${encodeURI(name)} HTTP/${version}\r\nhost: x\r\n${headers}\r\n`;
   const { port } = servers[who].address() as AddressInfo;
   return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(request));
     let text = "";
-    let asked = 1;
+    let sent = 1;
     socket.on("data", (chunk) => {
       text += chunk.toString();
-      if (asked++ < 2) socket.write(request);
+      if (sent++ < 2) socket.write(request);
       else socket.end();
     });
     socket.on("close", () => resolve(text));
@@ -81,18 +81,18 @@ function heard(who: Who, name: string, method: string, version: string, headers:
 const DATE = /Date: (\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT)\r\n/g;
 
 describe("a head written as text", () => {
-  for (const name of Object.keys(ANSWERS)) {
+  for (const name of Object.keys(RESPONSES)) {
     for (const [how, method, version, headers] of [
-      ["as nearly everybody asks", "GET", "1.1", ""],
+      ["as usual", "GET", "1.1", ""],
       ["from HTTP/1.0", "GET", "1.0", ""],
-      ["from HTTP/1.0 that would stay", "GET", "1.0", "connection: keep-alive\r\n"],
-      ["for the last time", "GET", "1.1", "connection: close\r\n"],
-      ["for the head alone", "HEAD", "1.1", ""],
+      ["from HTTP/1.0 with keep-alive", "GET", "1.0", "connection: keep-alive\r\n"],
+      ["with connection: close", "GET", "1.1", "connection: close\r\n"],
+      ["by HEAD", "HEAD", "1.1", ""],
       ["with an expectation", "POST", "1.1", "expect: 100-continue\r\ncontent-length: 0\r\n"],
     ] as const) {
       it(`is node's, to the byte: ${name}, ${how}`, async () => {
         const [ours, nodes] = await Promise.all(
-          (["ours", "node"] as const).map((who) => heard(who, name, method, version, headers)),
+          (["ours", "node"] as const).map((who) => exchange(who, name, method, version, headers)),
         );
         expect(ours).toContain(`request-id: ${ID}\r\n`);
         expect(ours?.replace(DATE, "Date: -\r\n")).toBe(nodes?.replace(DATE, "Date: -\r\n"));
@@ -103,13 +103,13 @@ describe("a head written as text", () => {
     }
   }
 
-  it("tells the time as it goes on", async () => {
+  it("has the current date", async () => {
     const now = Date.now();
     const dates: (string | undefined)[] = [];
     for (const later of [0, 2_000, 60_000]) {
       const clock = vi.spyOn(Date, "now").mockReturnValue(now + later);
       try {
-        dates.push(new RegExp(DATE).exec(await heard("ours", "a body", "GET", "1.1", ""))?.[1]);
+        dates.push(new RegExp(DATE).exec(await exchange("ours", "a body", "GET", "1.1", ""))?.[1]);
       } finally {
         clock.mockRestore();
       }
@@ -118,7 +118,7 @@ describe("a head written as text", () => {
     expect(dates.map((date) => Date.parse(date ?? "") - first)).toEqual([0, 2_000, 60_000]);
   });
 
-  it("lets go of a request with its answer", async () => {
+  it("releases a request with its response", async () => {
     const sockets: (Socket & { parser?: { incoming: unknown } })[] = [];
     servers.ours.once("connection", (socket) => sockets.push(socket));
     const { port } = servers.ours.address() as AddressInfo;

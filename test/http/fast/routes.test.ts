@@ -1,4 +1,4 @@
-// The straight way from method and path to an endpoint: one spelling per route, and the same answer as h3 for the rest.
+// The fast lane's route table: one spelling per route; everything else is left to h3.
 import { describe, expect, it } from "vitest";
 import { Routes } from "../../../src/http/fast/routes.ts";
 
@@ -20,7 +20,7 @@ describe("the route table", () => {
     expect(routes.find("POST", "/v1/keys/a/revoke")?.params).toEqual({ id: "a" });
   });
 
-  it("leaves every other spelling, method and path to the router behind it", () => {
+  it("leaves every other spelling, method and path to h3", () => {
     const routes = table();
     for (const path of ["/v1/keys/", "/v1/keys//revoke", "/v1/keys/..", "/v1/keys/.", "/v1/keys/a%2e", "//v1/keys"])
       expect(routes.find("GET", path), path).toBeUndefined();
