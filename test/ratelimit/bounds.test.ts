@@ -96,7 +96,7 @@ describe("small bounds", () => {
     counter.check(ask([sliding(5, 1_000)], { workspace_id: "brief" }));
     fill(counter, "a", 10);
     clock.pass(2_000);
-    counter.check(ask([rule], { workspace_id: "c", cost: 0 })); // a full house frees the first row
+    counter.check(ask([rule], { workspace_id: "c", cost: 0 })); // at the bound the first row is freed
     const newcomers = ["x", "y", "z"].map((key_id) => counter.check(ask([rule], { workspace_id: "a", key_id })));
     expect(newcomers.map(({ policies }) => policies[0]!.remaining)).toEqual([4, 3, 2]);
     expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 1 });

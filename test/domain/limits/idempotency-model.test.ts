@@ -96,7 +96,7 @@ describe("a record that changes between the two reads of a claim", () => {
 
   it("is an error after five attempts, never an execute", async () => {
     const { tx, reads } = returning();
-    await expect(claimRecord(tx, scope, wanted, 0)).rejects.toThrow("keeps changing");
+    await expect(claimRecord(tx, scope, wanted, 0)).rejects.toThrow("changed during every attempt");
     expect(reads()).toBe(10);
   });
 });

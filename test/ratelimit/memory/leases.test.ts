@@ -150,7 +150,7 @@ function plain(answer: unknown): unknown {
 
 /**
  * Eight clients take leases, spend them early, late or at the last millisecond, return some, die with others, and
- * now and then ask without a lease. A client counts its time from before it asked; the answer takes a while.
+ * sometimes check without a lease. A client measures time from before its request; the response is delayed.
  */
 async function eightClients(
   counter: Counter,
