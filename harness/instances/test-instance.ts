@@ -68,7 +68,15 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
   const shared = options.beside && { master_key_file: join(options.beside.dataDir, "master.key") };
   const { fatal, passwordCost } = options;
   const flags = { ...shared, ...options.flags };
-  const { app, logs, call } = await startLocalInstance({ target, dir: dataDir, clock, flags, fatal, passwordCost });
+  const cleanUp = async (): Promise<void> => {
+    rmSync(dataDir, { recursive: true, force: true });
+    await fresh?.dispose();
+  };
+  const starting = startLocalInstance({ target, dir: dataDir, clock, flags, fatal, passwordCost });
+  const { app, logs, call } = await starting.catch(async (refused: unknown) => {
+    await cleanUp();
+    throw refused;
+  });
   return {
     app,
     url: app.url,
@@ -82,8 +90,7 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
     stop: () => app.stop(),
     async [Symbol.asyncDispose]() {
       await app.stop();
-      rmSync(dataDir, { recursive: true, force: true });
-      await fresh?.dispose();
+      await cleanUp();
     },
   };
 }
