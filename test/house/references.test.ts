@@ -16,16 +16,6 @@ const all = [...code, ...documents].filter((file) => file !== self);
 const NUMBERED = /\b(?:decisions?|security|reliability) \d{1,3}(?![,\d])/i;
 const BARE = /\(\d{2,3}(?:(?:,| and| to) \d{1,3})*\)(?=[.;]|\s*(?:\*\/|$))/m;
 
-/** Files that may still refer to numbered rules. Shrink-only, to be emptied. */
-const NUMBERED_LEFT = [
-  "src/api/person/schemas.ts",
-  "src/api/schemas.ts",
-  "src/http/address.ts",
-  "src/http/assets.ts",
-  "src/http/cors.ts",
-  "src/http/endpoint.ts",
-];
-
 const exists = (path: string): boolean => existsSync(join(root, path));
 const named = [...all, ...filesIn("migrations"), ...filesIn("examples"), ...readdirSync(root)];
 const names = new Set(named.map((path) => path.split("/").at(-1)));
@@ -50,7 +40,7 @@ describe("references", () => {
       const comments = file.endsWith(".md") ? "" : commentsIn(text).join("\n");
       return NUMBERED.test(text) || BARE.test(comments);
     });
-    expect(found.filter((file) => !NUMBERED_LEFT.includes(file))).toEqual([]);
+    expect(found).toEqual([]);
   });
 
   it("in comments name files that exist", () => {
