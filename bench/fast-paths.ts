@@ -20,7 +20,9 @@ export async function fastPaths(): Promise<string> {
       const share = 1 - on / slower;
       const verdict = share >= WORTH ? "" : "under 5 %";
       const figures = `${on.toFixed(1)} µs | ${slower.toFixed(1)} µs | ${(100 * share).toFixed(0)} %`;
-      lines.push(`| ${name} | ${row} | ${figures} | ${verdict} |`);
+      const line = `| ${name} | ${row} | ${figures} | ${verdict} |`;
+      console.error(line);
+      lines.push(line);
     }
   }
   return lines.join("\n");

@@ -7,10 +7,11 @@ import { CASES } from "./parts.ts";
 import { median } from "./report.ts";
 import { worldOf } from "./vendor.ts";
 
-const ROUNDS = 3;
-const TURNS = 6;
-const WARM_MS = 3_000;
-const TURN_MS = 800;
+/** Fresh processes differ more than turns do. */
+const ROUNDS = 6;
+const TURNS = 3;
+const WARM_MS = 2_500;
+const TURN_MS = 600;
 
 /** How a variant is started. */
 export type Variant = { env?: Record<string, string>; bin?: string };
