@@ -77,29 +77,14 @@ export const SWITCHES: readonly Switch[] = [
     edits: [edit("src/api/machine/ratelimit.ts", "fastParseCheck)", "() => undefined)")],
   },
   {
-    name: "writer of a check's response (`api/machine/fast-check.ts`)",
-    rows: ["parts/check"],
-    edits: [edit("src/api/machine/ratelimit.ts", "write: writeResult", "write: (value) => JSON.stringify(value)")],
-  },
-  {
     name: "validator of a new key's body (`api/vendor/fast-new-key.ts`)",
     rows: ["parts/mint"],
     edits: [edit("src/api/vendor/keys.ts", "  fastParseNewKey,\n", "  () => undefined,\n")],
   },
   {
-    name: "validator of `{id}` in a path (`api/schemas.ts`)",
-    rows: ["parts/get-by-id"],
-    edits: [edit("src/http/input.ts", "return tryFastPath(schema, params) ?? validate", "return validate")],
-  },
-  {
     name: "own SHA-256 of credentials (`platform/crypto.ts`)",
     rows: ["parts/get-by-id", "parts/mint"],
     edits: [edit("src/platform/crypto.ts", "digestSingleBlock(input)", "false")],
-  },
-  {
-    name: "random bytes drawn for 32 secrets at a time (`domain/auth/new-credentials.ts`)",
-    rows: ["parts/mint"],
-    edits: [edit("src/domain/auth/new-credentials.ts", "const POOL_SECRETS = 32;", "const POOL_SECRETS = 1;")],
   },
   {
     name: "reads memoized in a batch (`store/engine/query-memo.ts`)",
@@ -127,14 +112,6 @@ export const SWITCHES: readonly Switch[] = [
         "if (this.#batch) this.#batch.insertDeferred(query);\n    else await",
         "await",
       ),
-    ],
-  },
-  {
-    name: "ASCII read and written as latin1 (`http/body.ts`, `http/fast/response.ts`)",
-    rows: ["parts/check"],
-    edits: [
-      edit("src/http/body.ts", "if (isAscii(bytes)) return", "if (false) return"),
-      edit("src/http/fast/response.ts", 'length === body.length ? "latin1" : "utf8"', '"utf8"'),
     ],
   },
 ];

@@ -1,9 +1,8 @@
 // Wire schemas shared by several planes. They contain no transforms, because the same schema validates and documents.
 import { z } from "zod";
-import { hasOnly, isObject, withFastPath } from "../http/fast/fast-path.ts";
 import type { Json } from "../kernel/audit/canonical.ts";
 import { ENVS } from "../kernel/credentials.ts";
-import { isUuid, parseUuid } from "../kernel/ids.ts";
+import { parseUuid } from "../kernel/ids.ts";
 import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/ratelimit/rule.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
 
@@ -124,11 +123,7 @@ export const Sha256Hex = z
   .toLowerCase()
   .regex(/^[0-9a-f]{64}$/, { error: "must be 64 hex digits" });
 export const EmptyBody = z.strictObject({});
-export const ById = withFastPath(z.strictObject({ id: Uuid }), (value) => {
-  if (!isObject(value)) return undefined;
-  const { id } = value;
-  return isUuid(id) && hasOnly(value, id) ? { id } : undefined;
-});
+export const ById = z.strictObject({ id: Uuid });
 export const AfterQuery = z.strictObject({ after: Uuid.optional() });
 
 /** `{object: 'list', data: [...]}`, with has_more only if there are more rows. */

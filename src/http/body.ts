@@ -1,6 +1,5 @@
 // Reads a request body within its limit, and parses JSON strictly: no NUL, no lone surrogate, no number that loses
 // precision, at most 32 levels, and objects without a prototype.
-import { isAscii } from "node:buffer";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { fail, failField, type Failure } from "../kernel/errors.ts";
 
@@ -165,8 +164,6 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** The text of a body. An empty one reads as `{}`, so that the schema names what is missing. */
 export function textOf(bytes: Uint8Array): string {
   if (bytes.length === 0) return "{}";
-  // Node decodes ASCII fastest as latin1; anything else must be valid UTF-8.
-  if (isAscii(bytes)) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
   try {
     return decoder.decode(bytes);
   } catch {

@@ -31,8 +31,6 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   query?: Q;
   body?: B;
   output: O;
-  /** A fast path: writes what JSON.stringify would. */
-  write?: (value: z.output<O>) => string;
   status?: number;
   /** Refusals besides the common ones (validation, credentials, limits), for the documentation. */
   failures?: readonly FailureName[];
@@ -78,7 +76,6 @@ export type Endpoint = {
   readonly query: z.ZodObject | undefined;
   readonly body: Schema | undefined;
   readonly output: Schema;
-  readonly write: ((value: never) => string) | undefined;
   readonly status: number;
   readonly failures: readonly FailureName[];
   readonly emits: readonly Action[];
@@ -127,7 +124,6 @@ export function endpoint<
     query: declared.query,
     body: declared.body,
     output: declared.output,
-    write: declared.write,
     status: declared.status ?? 200,
     failures: declared.failures ?? [],
     emits: declared.emits ?? [],

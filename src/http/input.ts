@@ -17,7 +17,7 @@ export function validate<S extends Schema>(schema: S, value: unknown, failure: F
 }
 
 export function paramsOf(schema: Schema, params: HttpRequest["params"]): unknown {
-  return tryFastPath(schema, params) ?? validate(schema, params, "invalid_path");
+  return validate(schema, params, "invalid_path");
 }
 
 export function bodyOf({ body }: Endpoint, bytes: Uint8Array): unknown {

@@ -144,9 +144,9 @@ class Run {
 
   #toResponse(value: unknown): HttpResponse {
     if (value instanceof HttpResponse) return value;
-    const { output, write, headers, status } = this.#endpoint;
+    const { output, headers, status } = this.#endpoint;
     if (this.#options.checkOutput) output.parse(value);
-    const text = write ? write(value as never) : JSON.stringify(value);
+    const text = JSON.stringify(value);
     const replayed = this.#replay?.replayed ? { ...headers, "idempotent-replayed": "true" } : headers;
     return jsonTextResponse(status, text, replayed);
   }

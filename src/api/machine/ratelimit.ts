@@ -4,7 +4,7 @@ import { checkLimits, leaseLimits, returnLease } from "../../domain/limits/ratel
 import { endpoint } from "../../http/endpoint.ts";
 import { withFastPath } from "../../http/fast/fast-path.ts";
 import { Env, RateLimits, Uuid } from "../schemas.ts";
-import { fastParseCheck, UNITS_MAX, writeResult } from "./fast-check.ts";
+import { fastParseCheck, UNITS_MAX } from "./fast-check.ts";
 
 const Subject = {
   project_id: Uuid,
@@ -39,7 +39,6 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
     store: Store,
     policies: Policies,
   }),
-  write: writeResult,
   failures: ["test_cannot_live"],
   handle: (ctx, { body }) => checkLimits(ctx, body),
 });

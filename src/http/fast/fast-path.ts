@@ -1,5 +1,5 @@
 // Hand-written validators in front of zod schemas. A fast path accepts the usual spelling of a valid value and leaves
-// everything else to the schema, which also names what is wrong. bench: ratelimit/check, vendor/mint, vendor/get-by-id
+// everything else to the schema, which also names what is wrong. bench: ratelimit/check, vendor/mint
 import type { z } from "zod";
 import type { Schema } from "../endpoint.ts";
 

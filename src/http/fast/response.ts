@@ -90,7 +90,5 @@ export function sendFast(res: FastResponse, response: HttpResponse, requestId: s
     res.end();
     return;
   }
-  // As many bytes as characters means ASCII, which node writes fastest as latin1.
-  if (typeof body === "string") res.end(body, length === body.length ? "latin1" : "utf8");
-  else res.end(body as Uint8Array | null);
+  res.end(body as string | Uint8Array | null);
 }
