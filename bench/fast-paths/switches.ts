@@ -87,6 +87,18 @@ export const SWITCHES: readonly Switch[] = [
     edits: [edit("src/platform/crypto.ts", "digestSingleBlock(input)", "false")],
   },
   {
+    name: "random bytes drawn for 32 secrets at a time (`domain/auth/new-credentials.ts`)",
+    rows: ["parts/mint"],
+    edits: [
+      edit("src/domain/auth/new-credentials.ts", "import { randomFillSync }", "import { randomBytes, randomFillSync }"),
+      edit(
+        "src/domain/auth/new-credentials.ts",
+        "createRandomPool((bytes) => randomFillSync(bytes))",
+        "() => randomBytes(RANDOM_BYTES)",
+      ),
+    ],
+  },
+  {
     name: "reads memoized in a batch (`store/engine/query-memo.ts`)",
     rows: ["parts/mint"],
     edits: [

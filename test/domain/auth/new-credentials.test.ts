@@ -1,6 +1,6 @@
 // New credentials: random bytes come from a pool and are never used twice.
 import { expect, it } from "vitest";
-import { mint, mintInvite } from "../../../src/domain/auth/new-credentials.ts";
+import { createRandomPool, mint, mintInvite } from "../../../src/domain/auth/new-credentials.ts";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
 
@@ -28,4 +28,19 @@ it("only the hash and the display prefix of a credential are stored", () => {
   const { text, stored } = mint("secret_key", "test");
   expect(stored).toEqual({ lookup_hash: sha256Hex(text), display_prefix: parseCredential(text)?.displayPrefix });
   expect(text.length - stored.display_prefix.length).toBeGreaterThan(30);
+});
+
+it("random bytes are wiped from the pool as they are taken", () => {
+  let pool = new Uint8Array();
+  let times = 0;
+  const take = createRandomPool((bytes) => {
+    pool = bytes as Uint8Array<ArrayBuffer>;
+    bytes.fill(++times);
+  });
+  expect(take()).toEqual(new Uint8Array(24).fill(1));
+  expect(pool.subarray(0, 24)).toEqual(new Uint8Array(24));
+  expect(pool.subarray(24)).toEqual(new Uint8Array(31 * 24).fill(1));
+  for (let i = 1; i < 32; i++) expect(take()).toEqual(new Uint8Array(24).fill(1));
+  expect(pool).toEqual(new Uint8Array(32 * 24));
+  expect(take()).toEqual(new Uint8Array(24).fill(2));
 });
