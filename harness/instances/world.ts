@@ -4,6 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { readMailbox } from "./mailbox.ts";
 import type { Call, Reply } from "./local-instance.ts";
 
+/** The master key of every fixture. */
+export const FIXTURE_MASTER_KEY = "07".repeat(32);
 export const PASSWORD = "correct horse battery staple";
 const MAIL_WITHIN_MS = 10_000;
 

@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { beforeAll, describe, expect, it, afterAll } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
-import { FIXTURE_MASTER_KEY } from "../../tools/fixtures.ts";
+import { FIXTURE_MASTER_KEY } from "../../harness/instances/world.ts";
 import { freshDatabase, postgresUrl } from "../../harness/databases/backends.ts";
 import { keyrack, tempDir, type Ran } from "../../harness/processes/cli.ts";
 import { deployment } from "../../harness/instances/deployment.ts";

@@ -102,6 +102,9 @@ function bind(compiled: Compiled, params: Record<string, Value | undefined>): Qu
   return { sql, values };
 }
 
+/** Every statement declared so far: a release lists its SQL, which the next schema must still accept. */
+export const declaredStatements: Pick<Statement<never, never>, "sql">[] = [];
+
 /** Declares a statement: `statement<{ id: string }>()((db, p) => db.selectFrom("tenants").selectAll().where("id", "=", p.id))`. */
 export function statement<P extends Record<string, unknown>>() {
   return <R>(build: (db: Builder, p: Params<P>, dialect: Dialect) => Compilable<R>): Statement<P, R> => {
@@ -110,7 +113,7 @@ export function statement<P extends Record<string, unknown>>() {
       (cache[dialect] ??= compile(build(builders[dialect], namedParams as Params<P>, dialect)));
     const query = (dialect: Dialect, params: P): Query =>
       bind(compiledFor(dialect), params as Record<string, Value | undefined>);
-    return {
+    const declared: Statement<P, R> = {
       all: (on, params) => on.all<R>(query(on.dialect, params)),
       first: (on, params) => on.first<R>(query(on.dialect, params)),
       firstMemoized: (on, params) => on.firstMemoized<R>(query(on.dialect, params)),
@@ -122,6 +125,8 @@ export function statement<P extends Record<string, unknown>>() {
       insertDeferred: (on, params) => on.insertDeferred(query(on.dialect, params)),
       sql: (dialect) => compiledFor(dialect).sql,
     };
+    declaredStatements.push(declared);
+    return declared;
   };
 }
 

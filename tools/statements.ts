@@ -1,0 +1,150 @@
+// Every SQL statement that this version runs on its tables, for test/fixtures/statements-V.json: while a deployment is
+// upgraded, processes of this version run them on the schema of the next one. Statements declared with `statement()` list
+// themselves. A function that builds its SQL from its arguments has a line in `built`, with arguments for each shape.
+import { readdirSync } from "node:fs";
+import * as auditChains from "../src/store/offline/audit-chains.ts";
+import { expectedCheckpoints, listTables, readContents } from "../src/store/offline/contents.ts";
+import type { Source } from "../src/store/offline/source.ts";
+import { verifyStoredChain } from "../src/store/offline/verify.ts";
+import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
+import { listAuditRows } from "../src/store/queries/audit.ts";
+import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
+import { listInvites } from "../src/store/queries/invites.ts";
+import { listKeys } from "../src/store/queries/keys.ts";
+import { listMail } from "../src/store/queries/outbox.ts";
+import { listLive } from "../src/store/queries/page.ts";
+import { changesSince, snapshotChunk } from "../src/store/queries/policy.ts";
+import { saveCounters } from "../src/store/queries/rate-counters.ts";
+import { findLostStops, readReplacedState, type StoppedKey } from "../src/store/queries/restore.ts";
+import { sealedTables } from "../src/store/queries/sealed-values.ts";
+import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
+import { tenantMonths, tenantMonthUpsert, usageDayUpsert } from "../src/store/queries/usage.ts";
+import { listUsers, usersByIds } from "../src/store/queries/users.ts";
+import "../src/store/engine/group-commit.ts";
+
+export type StatementList = Record<Dialect, string[]>;
+
+const QUERIES = new URL("../src/store/queries/", import.meta.url);
+const workspace_id = "w";
+const after = { created_at: 1, id: "i" };
+const selections = [
+  { project_id: "p", env: null, tenants: [], defaults: "[]", limit: 1 },
+  { project_id: "p", env: "live", tenants: ["t", "u"], defaults: "[]", limit: 1 },
+] as const;
+const day = { workspace_id, key_id: "k", day: 1, requests: 1, errors: 0 };
+const month = { workspace_id, month: 1, env: "live", tenant_id: "t", project_id: "p", requests: 1 } as const;
+const stopped: StoppedKey[] = [
+  { id: "k", kind: "api_keys" },
+  { id: "s", kind: "secret_keys" },
+];
+
+/** Functions that build SQL, by name. */
+const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
+  listAuditRows: (on) =>
+    ([null, "live"] as const).map((env) => listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 })),
+  findKeyOwners: (on) => [findKeyOwners(on, workspace_id, ["k"])],
+  findOwnedIds: (on) => [
+    findOwnedIds(on, "projects", workspace_id, ["p"]),
+    findOwnedIds(on, "tenants", workspace_id, ["t"]),
+  ],
+  listInvites: (on) => [listInvites(on, workspace_id, null), listInvites(on, workspace_id, after)],
+  listKeys: (on) => [
+    listKeys(on, { workspace_id, include_revoked: true, limit: 1, after: null }),
+    listKeys(on, {
+      workspace_id,
+      project_id: "p",
+      tenant_id: "t",
+      env: "live",
+      include_revoked: false,
+      limit: 1,
+      after,
+    }),
+  ],
+  listMail: (on) => [listMail(on, null), listMail(on, "queued")],
+  listLive: (on) => [listLive(on, "projects", workspace_id, null), listLive(on, "tenants", workspace_id, after)],
+  snapshotChunk: (on) => selections.map((each) => snapshotChunk(on, { ...each, after: "k", expiredBefore: 1 })),
+  changesSince: (on) => selections.map((each) => changesSince(on, { ...each, since: 1, upTo: 2 })),
+  saveCounters: (on) => [saveCounters(on, [{ key: "k", lapses_at: 1, windows: "[]" }])],
+  sealedTables: (on) => sealedTables.map(({ page }) => page(on, "", 1)),
+  listSecretKeys: (on) => [
+    listSecretKeys(on, { workspace_id, env: null, after: null }),
+    listSecretKeys(on, { workspace_id, env: "live", after }),
+  ],
+  usageDayUpsert: (on) => [usageDayUpsert.write(on, [day])],
+  tenantMonthUpsert: (on) => [tenantMonthUpsert.write(on, [{ ...month, first_seen_at: 1, last_seen_at: 1 }])],
+  tenantMonths: (on) =>
+    ([undefined, "live"] as const).map((env) => tenantMonths(on, { workspace_id, env, from: 1, to: 2 })),
+  usersByIds: (on) => [usersByIds(on, ["u"])],
+  listUsers: (on) => [listUsers(on, null), listUsers(on, after)],
+  readReplacedState: (_on, source) => [readReplacedState(source, 1)],
+  findLostStops: (_on, source) => [
+    findLostStops(source, stopped, "revoked_at"),
+    findLostStops(source, stopped, "quarantined_at"),
+  ],
+  // Of the offline tools: a running server verifies chains and makes backups with them.
+  offline: (_on, source) => [
+    auditChains.listChains(source),
+    auditChains.newestCheckpoint(source, workspace_id),
+    auditChains.readCheckpointKey(source),
+    auditChains.readChainRows(source, workspace_id, 0, 1),
+    auditChains.readAppliedMigrations(source),
+    expectedCheckpoints(source, workspace_id),
+    listTables(source),
+    readContents(source),
+    verifyStoredChain(source, workspace_id, []),
+  ],
+};
+
+/** Exports that only run declared statements or the functions above. */
+const COMPOSED = new Set(
+  `claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
+   listProjects listTenants pageAfter chunkQuery changesQuery`.split(/\s+/),
+);
+
+/** Exported functions and tables of src/store/queries that this file does not know. */
+export async function unlistedQueries(): Promise<string[]> {
+  const unlisted: string[] = [];
+  for (const file of readdirSync(QUERIES)) {
+    const module = (await import(new URL(file, QUERIES).href)) as Record<string, unknown>;
+    for (const [name, value] of Object.entries(module)) {
+      const runsSql = typeof value === "function" || (typeof value === "object" && !isDeclared(value));
+      if (runsSql && !(name in built) && !COMPOSED.has(name)) unlisted.push(`${name} of src/store/queries/${file}`);
+    }
+  }
+  return unlisted;
+}
+
+const isDeclared = (value: object | null): boolean => declaredStatements.includes(value as never);
+
+export async function listStatements(): Promise<StatementList> {
+  await unlistedQueries(); // loads every file, so that its statements are declared
+  const list: StatementList = { sqlite: [], postgres: [] };
+  for (const dialect of ["sqlite", "postgres"] as const) {
+    const texts = new Set(declaredStatements.map((each) => each.sql(dialect)));
+    const { on, source } = recorder(dialect, (text) => texts.add(text));
+    for (const build of Object.values(built)) await Promise.all(build(on, source));
+    list[dialect] = [...texts].map((text) => text.replace(/\s+/g, " ").trim()).toSorted();
+  }
+  return list;
+}
+
+/** A transaction and an offline source that record what they are asked to run, and find nothing. */
+function recorder(dialect: Dialect, record: (sql: string) => void): { on: Tx; source: Source } {
+  const all = async (query: Query): Promise<never[]> => {
+    record(query.sql);
+    return [];
+  };
+  const first = async (query: Query): Promise<undefined> => record(query.sql) as undefined;
+  const run = async (query: Query): Promise<number> => {
+    record(query.sql);
+    return 0;
+  };
+  const source: Source = {
+    kind: dialect,
+    begin: async () => {},
+    commit: async () => {},
+    all: (sql) => all({ sql: dialect === "sqlite" ? sql.replace(/\$\d/g, "?") : sql, values: [] }),
+    close: async () => {},
+  };
+  return { on: { dialect, all, first, firstMemoized: first, run } as Partial<Tx> as Tx, source };
+}
