@@ -1,0 +1,127 @@
+// Expand, then contract: a process of an earlier release works on today's schema, as it must while a deployment is upgraded
+// one process at a time. Every statement that it runs can be prepared, and nothing that it leaves out is required.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { openStore } from "../../../src/store/database.ts";
+import { readyDatabase, backends, type Backend } from "../../../harness/databases/backends.ts";
+import { rawSql, type Row } from "../../../harness/databases/raw-sql.ts";
+import { openRelease, RELEASE_FIXTURES, releases } from "../../../harness/instances/release-data.ts";
+import { withPostgres } from "../../../src/store/postgres/client.ts";
+import type { DatabaseTarget } from "../../../src/store/target.ts";
+import { listStatements, unlistedQueries, type StatementList } from "../../../tools/statements.ts";
+
+const EVENTS = { now: Date.now, fatal: () => {} };
+
+const statementsOf = (version: string): StatementList =>
+  JSON.parse(readFileSync(join(RELEASE_FIXTURES, `statements-${version}.json`), "utf8")) as StatementList;
+
+/** A database of today's schema. */
+async function migrated(back: Backend): Promise<AsyncDisposable & { target: DatabaseTarget }> {
+  const { target, dispose } = await readyDatabase(back);
+  await (await openStore(target, EVENTS)).close();
+  return { target, [Symbol.asyncDispose]: dispose };
+}
+
+/** The statements that the database refuses to prepare, each with the reason. */
+async function refusedBy(target: DatabaseTarget, statements: readonly string[]): Promise<string[]> {
+  const refused: string[] = [];
+  const attempt = async (sql: string, prepare: () => unknown): Promise<void> => {
+    try {
+      await prepare();
+    } catch (error) {
+      refused.push(`${(error as Error).message}: ${sql}`);
+    }
+  };
+  if (target.kind === "sqlite") {
+    const db = new Database(target.file);
+    for (const sql of statements) await attempt(sql, () => db.prepare(sql));
+    db.close();
+  } else
+    await withPostgres(target.url, async (client) => {
+      for (const [i, sql] of statements.entries()) await attempt(sql, () => client.query(`prepare s${i} as ${sql}`));
+    });
+  return refused;
+}
+
+/** Column by "table.column": whether a row must name it. */
+async function columnsOf(target: DatabaseTarget): Promise<Map<string, boolean>> {
+  const sql =
+    target.kind === "sqlite"
+      ? `select m.name || '.' || c.name as name, c."notnull" = 1 and c.dflt_value is null as required
+           from sqlite_schema m, pragma_table_info(m.name) c where m.type = 'table' and m.name not like 'sqlite_%'`
+      : `select table_name || '.' || column_name as name, is_nullable = 'NO' and column_default is null as required
+           from information_schema.columns where table_schema = 'public'`;
+  const rows: Row[] = await rawSql(target, sql);
+  return new Map(rows.map(({ name, required }) => [String(name), Boolean(required)]));
+}
+
+/** What a process of the earlier schema would trip over. */
+async function breaksOf(before: Map<string, boolean>, target: DatabaseTarget): Promise<string[]> {
+  const after = await columnsOf(target);
+  const tables = new Set([...before.keys()].map((name) => name.split(".")[0]));
+  const gone = [...before.keys()].filter((name) => !after.has(name)).map((name) => `${name} is gone`);
+  const demanded = [...after]
+    .filter(([name, required]) => required && tables.has(name.split(".")[0]) && before.get(name) !== true)
+    .map(([name]) => `${name} is required`);
+  return [...gone, ...demanded];
+}
+
+describe("the list of statements", () => {
+  it("knows every function of src/store/queries (tools/statements.ts)", async () => {
+    expect(await unlistedQueries()).toEqual([]);
+  });
+
+  it("exists for every release", () => {
+    const listed = readdirSync(RELEASE_FIXTURES).flatMap((name) => /^statements-(.+)\.json$/.exec(name)?.[1] ?? []);
+    expect(listed).toEqual([...releases]);
+  });
+});
+
+for (const back of backends) {
+  describe(`today's schema on ${back}`, () => {
+    it("accepts every statement of today", async () => {
+      await using database = await migrated(back);
+      const statements = (await listStatements())[back];
+      expect(statements.length).toBeGreaterThan(150);
+      expect(await refusedBy(database.target, statements)).toEqual([]);
+    });
+
+    for (const version of releases) {
+      it(`accepts every statement of ${version}`, async () => {
+        await using database = await migrated(back);
+        const statements = statementsOf(version)[back];
+        expect(statements.length).toBeGreaterThan(150);
+        expect(await refusedBy(database.target, statements)).toEqual([]);
+      });
+
+      it(`has every column of ${version}, and requires no other`, async () => {
+        await using old = await openRelease(version, back);
+        const before = await columnsOf(old.target);
+        expect(before.size).toBeGreaterThan(100);
+        await (await openStore(old.target, EVENTS)).close();
+        expect(await breaksOf(before, old.target)).toEqual([]);
+      });
+    }
+
+    it("is found to break an earlier release by a renamed column, a dropped table and a column without a default", async () => {
+      await using database = await migrated(back);
+      const { target } = database;
+      const before = await columnsOf(target);
+      const statements = (await listStatements())[back];
+      await rawSql(target, "alter table api_keys rename column tenant_id to customer_id");
+      await rawSql(target, "drop table rate_counters");
+      await rawSql(target, "create table added (id integer not null)");
+      const refused = await refusedBy(target, statements);
+      expect(refused.some((text) => /tenant_id/.test(text) && /api_keys/.test(text))).toBe(true);
+      expect(refused.filter((text) => /rate_counters/.test(text)).length).toBeGreaterThan(2);
+      expect(refused.length).toBeLessThan(statements.length / 2);
+      const broken = await breaksOf(before, target);
+      expect(broken).toContain("api_keys.tenant_id is gone");
+      expect(broken).toContain("api_keys.customer_id is required");
+      expect(broken).toContain("rate_counters.key is gone");
+      expect(broken.some((text) => text.startsWith("added."))).toBe(false);
+    });
+  });
+}
