@@ -48,6 +48,7 @@ binary=$prefix/bin/keyrack
 unit_dir=${KEYRACK_UNIT_DIR:-/etc/systemd/system}
 unit=$unit_dir/keyrack.service
 state=${KEYRACK_STATE_DIR:-/var/lib/keyrack}
+template=$root/deploy/keyrack.service.in
 
 [ "$start" = no ] || [ "$systemd" = yes ] || fail "--start requires --systemd" 2
 
@@ -84,6 +85,7 @@ command -v npm >/dev/null 2>&1 || fail "npm is not installed. Install Node 20 or
 command -v tar >/dev/null 2>&1 || fail "tar is not installed. Install it, then run this again."
 if [ "$systemd" = yes ]; then
   [ "$(id -u)" = 0 ] || fail "--systemd writes to $unit_dir: run it as root."
+  [ -f "$template" ] || fail "$template is missing."
   [ -d "$unit_dir" ] || fail "$unit_dir does not exist: this machine does not seem to use systemd."
   # systemd interprets spaces, quotes and percent signs in a unit.
   case $binary$state in *[!A-Za-z0-9/._+-]*) fail "with --systemd, $binary and $state may contain only letters, digits and / . _ + -" 2 ;; esac
@@ -131,61 +133,9 @@ if [ "$systemd" = yes ]; then
       ;;
   esac
   umask 022
-  cat >"$unit.new" <<UNIT
-[Unit]
-Description=Keyrack, the control plane for API keys
-Documentation=file://$root/docs/operate.md
-After=network-online.target
-Wants=network-online.target
-
-[Service]
-Type=simple
-User=keyrack
-Group=keyrack
-ExecStart=$binary serve
-Environment=KEYRACK_DATA_DIR=$state
-EnvironmentFile=-/etc/keyrack.env
-WorkingDirectory=$state
-$state_directory
-StateDirectoryMode=0700
-UMask=0077
-Restart=on-failure
-# Exit 2 is bad settings, which a restart does not fix. Exit 70 is a storage failure, which needs a person first.
-RestartPreventExitStatus=2 70
-RestartSec=2
-TimeoutStopSec=20
-MemoryMax=2G
-TasksMax=256
-LimitNOFILE=65536
-
-NoNewPrivileges=yes
-ProtectSystem=strict
-ReadWritePaths=$state
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectKernelLogs=yes
-ProtectControlGroups=yes
-ProtectClock=yes
-ProtectHostname=yes
-ProtectProc=invisible
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-RemoveIPC=yes
-LockPersonality=yes
-CapabilityBoundingSet=
-AmbientCapabilities=
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallFilter=~@privileged @resources
-
-[Install]
-WantedBy=multi-user.target
-UNIT
+  # By line, not by placeholder: the unit of a release tarball is filled in already, for the default prefix.
+  sed -e "s|^ExecStart=.*|ExecStart=$binary serve|" -e "s|/var/lib/keyrack|$state|g" \
+    -e "s|^StateDirectory=.*|$state_directory|" "$template" >"$unit.new"
   mv -f "$unit.new" "$unit"
   echo "Wrote $unit"
   quiet_systemctl daemon-reload

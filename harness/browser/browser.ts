@@ -2,6 +2,7 @@
 // when KEYRACK_TEST_REQUIRE names chromium.
 import { execFileSync } from "node:child_process";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+import { skipOrFail } from "../processes/tools.ts";
 
 function findChromium(): string | null {
   try {
@@ -20,9 +21,7 @@ export const hasBrowser: boolean = available();
 
 function available(): boolean {
   if (executablePath) return true;
-  if ((process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).includes("chromium"))
-    throw new Error("KEYRACK_TEST_REQUIRE names chromium, and none is installed");
-  console.error("!!! SKIPPED: no chromium is installed; every test in a browser is left out.");
+  skipOrFail("chromium", "pages in a browser");
   return false;
 }
 

@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
+import { systemdUnit } from "../../tools/release/unit.ts";
 
-const SCRIPT = fileURLToPath(new URL("../../install.sh", import.meta.url));
+const repository = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 
 function program(file: string, text: string): void {
   writeFileSync(file, `#!/bin/sh\n${text}\n`);
@@ -17,8 +18,9 @@ function program(file: string, text: string): void {
 function checkout() {
   const temp = tempDir();
   const at = (...parts: string[]): string => join(temp.dir, ...parts);
-  for (const folder of ["node_modules/.bin", "bin", "units", "dist"]) mkdirSync(at(folder), { recursive: true });
-  copyFileSync(SCRIPT, at("install.sh"));
+  for (const folder of ["node_modules/.bin", "bin", "units", "dist", "deploy"])
+    mkdirSync(at(folder), { recursive: true });
+  for (const file of ["install.sh", "deploy/keyrack.service.in"]) copyFileSync(repository(file), at(file));
   writeFileSync(at("package-lock.json"), "{}");
   writeFileSync(at("node_modules/.package-lock.json"), "{}");
   program(at("node_modules/.bin/node"), "");
@@ -69,6 +71,12 @@ it("uninstalls one prefix without touching another's unit or any data", () => {
   expect(readFileSync(c.at("a/state/keyrack.db"), "utf8")).toBe("data");
 });
 
+it("writes the unit of a release, with its own binary", () => {
+  using c = checkout();
+  expect(c.run(["--prefix", c.at("a"), "--systemd"]).code).toBe(0);
+  expect(readFileSync(c.unit, "utf8") === systemdUnit(c.at("a/bin/keyrack"))).toBe(true);
+});
+
 it("sets StateDirectory only below /var/lib, where systemd creates it", () => {
   using c = checkout();
   expect(c.run(["--prefix", c.at("a"), "--systemd"]).code).toBe(0);
@@ -77,6 +85,7 @@ it("sets StateDirectory only below /var/lib, where systemd creates it", () => {
   const unit = readFileSync(c.unit, "utf8");
   expect(unit).not.toMatch(/^StateDirectory=/m);
   expect(unit).toMatch(/^ReadWritePaths=\/srv\/keyrack$/m);
+  expect(unit.includes("/var/lib")).toBe(false);
 });
 
 for (const [why, args, more] of [
