@@ -1,5 +1,8 @@
 // What commands print: --json, --quiet, text from others, and the report of a bulk run.
+import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
@@ -43,6 +46,26 @@ describe("output", { timeout: CLI_TIMEOUT_MS }, () => {
     const { stdout } = await cli.run(["tenant", "list"]);
     expect(stdout).not.toContain("\u001b");
     expect(stdout).toContain("\\u001b[2J\\u202egnp");
+  });
+
+  it("status --ready prints nothing: 0 when ready, 3 when not, whatever the reason", async () => {
+    const asked: (string | undefined)[] = [];
+    const notReady = createServer((request, response) => {
+      asked.push(request.url);
+      response.writeHead(503).end("{}");
+    }).listen(0, "127.0.0.1");
+    await once(notReady, "listening");
+    const unready = `http://127.0.0.1:${(notReady.address() as AddressInfo).port}`;
+    const silent = (code: number) => ({ code, stdout: "", stderr: "" });
+    expect(await cli.run(["status", "--ready"])).toEqual(silent(0));
+    expect(await cli.run(["status", "--ready", "--json"])).toEqual(silent(0));
+    expect(await cli.run(["status", "--ready", "--url", unready])).toEqual(silent(3));
+    expect(await cli.run(["status", "--ready", "--url", UNREACHABLE])).toEqual(silent(3));
+    expect(asked).toEqual(["/readyz"]);
+    notReady.close();
+    const misused = await cli.run(["status", "--ready", "--url", "keys.example.com"]);
+    expect(misused).toMatchObject({ code: 2, stdout: "" });
+    expect(misused.stderr).toContain("is not an http:// or https:// URL");
   });
 
   it("a bulk run resumes after an interruption and creates nothing twice", async () => {

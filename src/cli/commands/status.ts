@@ -11,18 +11,35 @@ type Status = {
   restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
 };
 
+type StatusOptions = OutputOptions & { url?: string; profile?: string; ready?: true };
+
+const TIMEOUT_MS = 10_000;
+
 export function addStatusCommand(program: Command): void {
   outputFlags(program.command("status"), "print only the overall status")
     .description("Show the health of the server and its components. Exit 1 if it is not ok, 3 if unreachable.")
+    .option("--ready", "print nothing: exit 0 if the server is ready, 3 if it is not")
     .option("--url <url>", "server URL (KEYRACK_URL)")
     .option("--profile <name>", "profile to use (KEYRACK_PROFILE)")
-    .addHelpText("after", examples(["keyrack status", "keyrack status --url https://keys.example.com --json"]))
-    .action((options: OutputOptions & { url?: string; profile?: string }) => status(options));
+    .addHelpText("after", examples(["keyrack status --ready", "keyrack status --url https://keys.example.com --json"]))
+    .action((options: StatusOptions) => (options.ready ? probe(options) : status(options)));
 }
 
-async function status(options: OutputOptions & { url?: string; profile?: string }): Promise<void> {
+/** A health check for containers, which have no curl. */
+async function probe(options: StatusOptions): Promise<void> {
   const { url } = resolveTarget(options);
-  const { text } = await request({ url, bearer: null }, { method: "GET", path: "/status", timeoutMs: 10_000 });
+  try {
+    const { status } = await request({ url, bearer: null }, { method: "GET", path: "/readyz", timeoutMs: TIMEOUT_MS });
+    if (status !== 200) process.exitCode = 3;
+  } catch (error) {
+    if ((error as ExitError).exitCode !== 3) throw error; // a URL that cannot be used
+    process.exitCode = 3;
+  }
+}
+
+async function status(options: StatusOptions): Promise<void> {
+  const { url } = resolveTarget(options);
+  const { text } = await request({ url, bearer: null }, { method: "GET", path: "/status", timeoutMs: TIMEOUT_MS });
   const body = parseStatus(text);
   if (!body) throw new ExitError(`The server at ${url} is not a Keyrack server. Check --url.`, 1);
   if (options.json) print(text);
