@@ -26,11 +26,15 @@ function restrictMode(path: string, mode: number): void {
   if (found && found.uid === process.getuid?.() && (found.mode & 0o777) !== mode) chmodSync(path, mode);
 }
 
-/** Reads a file that holds a secret. One that other users can read is refused: it may have leaked already. */
+/**
+ * Reads a file that holds a secret. One that other users can read is refused: it may have leaked already. A file of root's
+ * may be readable by a group: a secret mounted into a container is, and its user could not read it otherwise.
+ */
 export function readPrivateFile(file: string): string {
   try {
-    if ((statSync(file).mode & 0o077) !== 0)
-      throw new BadSetting(`${file} is readable by others. Run: chmod 600 ${file}`);
+    const { uid, mode } = statSync(file);
+    const forOthers = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
+    if ((mode & forOthers) !== 0) throw new BadSetting(`${file} is readable by others. Run: chmod 600 ${file}`);
     return readFileSync(file, "latin1");
   } catch (error) {
     if (error instanceof BadSetting) throw error;
