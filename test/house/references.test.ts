@@ -6,8 +6,10 @@ import { describe, expect, it } from "vitest";
 import { CODE_FOLDERS, commentsIn, filesIn, readText, root } from "../../harness/repository.ts";
 
 const code = CODE_FOLDERS.flatMap((folder) => filesIn(folder, ".ts", ".tsx", ".mjs", ".c"));
-const pages = [...filesIn("docs", ".md"), ...filesIn("examples", ".md"), "README.md", "CONTRIBUTING.md", "SECURITY.md"];
-const readmes = ["bench", "harness", "prove", "tools"].flatMap((folder) => filesIn(folder, ".md"));
+const pages = [...filesIn("docs", ".md"), "README.md", "CONTRIBUTING.md", "SECURITY.md"];
+const readmes = ["bench", "deploy", "examples", "harness", "prove", "tools"].flatMap((folder) =>
+  filesIn(folder, ".md"),
+);
 const documents = [...pages, ...readmes];
 const self = "test/house/references.test.ts";
 const all = [...code, ...documents].filter((file) => file !== self);
@@ -19,7 +21,7 @@ const BARE = /\(\d{2,3}(?:(?:,| and| to) \d{1,3})*\)(?=[.;]|\s*(?:\*\/|$))/m;
 const exists = (path: string): boolean => existsSync(join(root, path));
 const named = [...all, ...filesIn("migrations"), ...filesIn("examples"), ...readdirSync(root)];
 const names = new Set(named.map((path) => path.split("/").at(-1)));
-const FOLDERS = "src|test|harness|prove|bench|tools|docs|examples|migrations";
+const FOLDERS = "src|test|harness|prove|bench|tools|docs|deploy|examples|migrations";
 
 /** Paths a text names: from the root, from src, from the file itself; a name alone may be any file's. */
 function missingIn(file: string, text: string): string[] {

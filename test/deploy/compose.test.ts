@@ -1,7 +1,5 @@
-// The compose example, as far as it can be tested without Docker: its settings exist, its probe works, and two
+// The compose files, as far as it can be tested without Docker: its settings exist, its probe works, and two
 // processes configured as it says are one service.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -10,12 +8,13 @@ import { settingsTable } from "../../src/config/settings.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { findRedis } from "../../harness/databases/redis.ts";
+import { keyrack } from "../../harness/processes/cli.ts";
 
 const read = (name: string): string =>
-  readFileSync(fileURLToPath(new URL(`../../examples/compose/${name}`, import.meta.url)), "utf8");
+  readFileSync(fileURLToPath(new URL(`../../deploy/compose/${name}`, import.meta.url)), "utf8");
 const compose = read("compose.yaml");
 
-describe("examples/compose", () => {
+describe("deploy/compose", () => {
   it("sets only existing settings, to valid values", () => {
     const filled = compose.replace(/\$\{(\w+):[?-]([^}]*)\}/g, (_all, name: string, or: string) =>
       name === "POSTGRES_PASSWORD" ? "secret" : name === "PUBLIC_HOST" ? "keys.example.com" : or,
@@ -64,16 +63,11 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
   });
   const onTwo = (route: string, body?: unknown) => two.call(w.keys.sk_owner, route, body);
 
-  it("respond to the probe of the example", async () => {
-    const probe = /- (exec 3<>.*)$/m.exec(compose)?.[1] ?? "";
-    const ask = async (url: string): Promise<unknown> => {
-      const child = spawn("bash", ["-c", probe.replace("4747", new URL(url).port)], {
-        stdio: "ignore",
-        timeout: 10_000,
-      });
-      return ((await once(child, "exit")) as unknown[])[0];
-    };
-    expect([await ask(one.url), await ask(two.url), await ask("http://127.0.0.1:1")]).toEqual([0, 0, 1]);
+  it("respond to the health check", async () => {
+    const command = /^ +test: \[CMD, keyrack, (.*)\]$/m.exec(compose)?.[1]?.split(", ") ?? [];
+    const check = (url: string) => keyrack(command, { env: { KEYRACK_URL: url } });
+    const codes = (await Promise.all([one.url, two.url, "http://127.0.0.1:1"].map(check))).map(({ code }) => code);
+    expect(codes).toEqual([0, 0, 3]);
   });
 
   it("show each other's changes at once, a secret key's revocation included", async () => {
