@@ -11,6 +11,8 @@ const SKIPPED = new Set(["node_modules", "dist"]);
 
 export const readText = (path: string): string => readFileSync(join(root, path), "utf8");
 
+export const readJson = (path: string): unknown => JSON.parse(readText(path));
+
 /** Every file below a folder whose name ends with one of the endings, in a stable order. */
 export function filesIn(folder: string, ...endings: string[]): string[] {
   const walk = (dir: string): string[] =>

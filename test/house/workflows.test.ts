@@ -1,0 +1,100 @@
+// The rules that keep a workflow from running code, or leaking secrets, that no maintainer has seen.
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { filesIn, readText } from "../../harness/repository.ts";
+
+type Step = { uses?: string; run?: string };
+type Job = {
+  "timeout-minutes"?: number;
+  environment?: string;
+  permissions?: Record<string, string>;
+  steps: Step[];
+};
+type Workflow = { on: unknown; permissions?: unknown; jobs: Record<string, Job> };
+
+const PINNED = /^[\w.-]+\/[\w./-]+@[0-9a-f]{40}$/;
+const TAGGED = /^\s*(?:- )?uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/;
+
+function problemsIn(text: string): string[] {
+  const { on, permissions, jobs } = parse(text) as Workflow;
+  const problems: string[] = [];
+  if (JSON.stringify(on).includes("pull_request_target")) problems.push("runs on pull_request_target");
+  if (JSON.stringify(permissions) !== '{"contents":"read"}') problems.push("has other permissions than contents: read");
+  for (const line of text.split("\n"))
+    if (/^\s*(?:- )?uses:/.test(line) && !TAGGED.test(line))
+      problems.push(`lacks a commit and its tag: ${line.trim()}`);
+  for (const [name, job] of Object.entries(jobs)) {
+    if (!job["timeout-minutes"]) problems.push(`${name} has no timeout-minutes`);
+    for (const { uses, run } of job.steps) {
+      if (uses && !PINNED.test(uses)) problems.push(`${name} uses ${uses}`);
+      if (run?.includes("${{")) problems.push(`${name} puts an expression into a script`);
+    }
+    if (/\bsecrets\b/.test(JSON.stringify(job)) && !job.environment)
+      problems.push(`${name} reads secrets outside a protected environment`);
+    if (Object.values(job.permissions ?? {}).includes("write") && !job.environment)
+      problems.push(`${name} may write outside a protected environment`);
+  }
+  if (/\bsecrets\b/.test(text.split(/^jobs:/m)[0]?.replace(/^\s*#.*$/gm, "") ?? ""))
+    problems.push("gives secrets to every job");
+  return problems;
+}
+
+describe("workflows", () => {
+  const files = filesIn(".github/workflows");
+
+  it("are ci, nightly and release", () => {
+    expect(files).toEqual(["ci", "nightly", "release"].map((name) => `.github/workflows/${name}.yml`));
+  });
+
+  it.each(files)("%s keeps the rules", (file) => {
+    expect(problemsIn(readText(file))).toEqual([]);
+  });
+
+  it("run the repository's own scripts: ci nothing but .ci/run", () => {
+    const scripts = (name: string): (string | undefined)[] => {
+      const { jobs } = parse(readText(`.github/workflows/${name}.yml`)) as Workflow;
+      return Object.values(jobs).flatMap(({ steps }) => steps.filter(({ run }) => run).map(({ run }) => run));
+    };
+    expect(scripts("ci")).toEqual(['sudo env "PATH=$PATH" .ci/run']);
+    expect(scripts("nightly").some((run) => run?.includes(".ci/nightly"))).toBe(true);
+    expect(scripts("release").slice(1, 4)).toEqual([
+      'sudo env "PATH=$PATH" .ci/run',
+      "npm ci",
+      "npm run release -- --check",
+    ]);
+  });
+
+  const release = readText(".github/workflows/release.yml");
+  it.each<[string, (text: string) => string, string]>([
+    ["an action by its tag", (text) => text.replace(/@[0-9a-f]{40} # (v\S+)/, "@$1"), "uses actions/checkout@v"],
+    ["a commit without its tag", (text) => text.replace(/ # v7\.0\.1/, ""), "lacks a commit and its tag"],
+    ["a container action", (text) => text.replace(/actions\/checkout@\w{40}/, "docker://alpine"), "uses docker://"],
+    ["no timeout", (text) => text.replace(/ +timeout-minutes: 30\n/, ""), "publish has no timeout-minutes"],
+    ["write access for all", (text) => text.replace("contents: read", "contents: write"), "other permissions"],
+    ["no permissions", (text) => text.replace(/^permissions:\n.*\n/m, ""), "other permissions"],
+    ["no protected environment", (text) => text.replace(/ +environment: release\n/, ""), "reads secrets outside"],
+    [
+      "an expression in a script",
+      (text) => text.replace("npm ci", "echo ${{ github.event.head_commit.message }}"),
+      "puts",
+    ],
+    ["pull_request_target", (text) => text.replace("push:", "pull_request_target:"), "pull_request_target"],
+    ["secrets for all jobs", (text) => text.replace("jobs:", "env:\n  A: ${{ secrets.A }}\njobs:"), "every job"],
+  ])("would be refused with %s", (_why, change, problem) => {
+    const changed = change(release);
+    expect(changed === release).toBe(false);
+    expect(problemsIn(changed).join("\n")).toContain(problem);
+  });
+});
+
+describe("issue forms", () => {
+  type Form = { body: { type: string; id?: string; attributes: { value?: string } }[] };
+
+  it.each(["bug", "feature"])("%s: asks for version, database, what happened and what was expected", (name) => {
+    const { body } = parse(readText(`.github/ISSUE_TEMPLATE/${name}.yml`)) as Form;
+    const ids = body.map(({ id }) => id);
+    for (const id of ["version", "database", "happened", "expected"]) expect(ids).toContain(id);
+    const note = body.find(({ type }) => type === "markdown")?.attributes.value ?? "";
+    expect(note.includes("Do not paste keys") && note.includes("/security/advisories/new")).toBe(true);
+  });
+});
