@@ -6,7 +6,8 @@ type Word = { word: string; about: string };
 /** A command and the words that may follow it. */
 type Completion = { command: string; words: Word[] };
 
-const SHELLS: Record<string, (all: Completion[]) => string> = { bash, zsh, fish };
+const SHELLS = { bash, zsh, fish } as const satisfies Record<string, (all: Completion[]) => string>;
+export type Shell = keyof typeof SHELLS;
 
 /** `buildFullProgram` is an argument because the command table, which has it, loads this file. */
 export function addCompletionCommand(program: Command, buildFullProgram: () => Promise<Command>): void {
@@ -23,12 +24,15 @@ export function addCompletionCommand(program: Command, buildFullProgram: () => P
       ]),
     )
     .action(async (shell: string, options: { json?: true }) => {
-      const all = listCompletions(await buildFullProgram());
-      if (options.json) return print(JSON.stringify({ object: "list", data: all }));
-      const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
-      if (!script) throw new ExitError("The shell must be bash, zsh or fish.", 2);
-      print(script(all));
+      const program = await buildFullProgram();
+      if (options.json) return print(JSON.stringify({ object: "list", data: listCompletions(program) }));
+      if (!Object.hasOwn(SHELLS, shell)) throw new ExitError("The shell must be bash, zsh or fish.", 2);
+      print(completionScript(shell as Shell, program));
     });
+}
+
+export function completionScript(shell: Shell, program: Command): string {
+  return SHELLS[shell](listCompletions(program));
 }
 
 /** Every command of a program with the words that may follow it. */
@@ -82,7 +86,8 @@ ${cases.join("\n")}
   esac
   if (( \${#list} )); then _describe command list; else _files; fi
 }
-compdef _keyrack keyrack`;
+# Read from a folder of completions, this file is the body of _keyrack itself.
+if [[ \${funcstack[1]} == _keyrack ]]; then _keyrack; else compdef _keyrack keyrack; fi`;
 }
 
 function fish(all: Completion[]): string {
