@@ -1,11 +1,11 @@
 // node tools/build-sdk.ts [OUT]   Builds the package @keyrack/sdk into OUT (dist/sdk): the verifier library alone, as
 // ES modules and as CommonJS, with types for both. Each format has a folder with a package.json that declares it, so
 // that one set of type files serves both.
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, type BuildOptions } from "esbuild";
+import { build, type BuildOptions, type Metafile } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const ADAPTERS = ["express", "fastify", "hono", "h3", "node", "fetch"] as const;
@@ -15,21 +15,30 @@ const ENTRIES: Record<string, string> = {
   ...Object.fromEntries(ADAPTERS.map((name) => [name, `src/sdk/adapters/${name}.ts`])),
 };
 
-export async function buildSdk(out: string): Promise<void> {
+/** The scripts without types and manifest. */
+export function bundleSdk(out: string): Promise<Metafile[]> {
+  return Promise.all([
+    script(join(out, "esm"), { format: "esm", splitting: true, chunkNames: "chunks/[name]-[hash]" }),
+    script(join(out, "cjs"), { format: "cjs" }),
+  ]);
+}
+
+export async function buildSdk(out: string): Promise<Metafile[]> {
   rmSync(out, { recursive: true, force: true });
-  await script(join(out, "esm"), { format: "esm", splitting: true, chunkNames: "chunks/[name]-[hash]" });
-  await script(join(out, "cjs"), { format: "cjs" });
+  const metafiles = await bundleSdk(out);
   writeFileSync(join(out, "esm/package.json"), '{ "type": "module" }\n');
   writeFileSync(join(out, "cjs/package.json"), '{ "type": "commonjs" }\n');
   types(join(out, "esm/types"));
   cpSync(join(out, "esm/types"), join(out, "cjs/types"), { recursive: true });
   writeFileSync(join(out, "package.json"), `${JSON.stringify(manifest(), null, 2)}\n`);
   cpSync(join(root, "docs/sdk.md"), join(out, "README.md"));
-  if (existsSync(join(root, "LICENSE"))) cpSync(join(root, "LICENSE"), join(out, "LICENSE"));
+  cpSync(join(root, "LICENSE"), join(out, "LICENSE"));
+  return metafiles;
 }
 
-async function script(outdir: string, form: BuildOptions): Promise<void> {
-  const result = await build({
+async function script(outdir: string, form: BuildOptions): Promise<Metafile> {
+  const { metafile } = await build({
+    ...form,
     absWorkingDir: root,
     entryPoints: ENTRIES,
     outdir,
@@ -38,13 +47,11 @@ async function script(outdir: string, form: BuildOptions): Promise<void> {
     target: "es2022",
     metafile: true,
     logLevel: "warning",
-    ...form,
   });
   // Anything not bundled would be a dependency, and there are none.
-  const outside = Object.values(result.metafile?.outputs ?? {}).flatMap(({ imports }) =>
-    imports.filter(({ external }) => external),
-  );
+  const outside = Object.values(metafile.outputs).flatMap(({ imports }) => imports.filter(({ external }) => external));
   if (outside.length > 0) throw new Error(`the library imports ${outside.map(({ path }) => path).join(", ")}`);
+  return metafile;
 }
 
 function types(outDir: string): void {
@@ -83,7 +90,8 @@ function tscPath(): string {
 }
 
 function manifest(): object {
-  const { version, license } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<string, string>;
+  const own = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<string, unknown>;
+  const { version, license, homepage, repository, bugs } = own;
   const entry = (name: string) => {
     const typed = (form: string) => `./${form}/types/sdk/${name === "index" ? name : `adapters/${name}`}.d.ts`;
     return {
@@ -95,7 +103,11 @@ function manifest(): object {
     name: "@keyrack/sdk",
     version,
     description: "Verifies Keyrack API keys in your own process: no network on the request path, no dependencies.",
+    keywords: ["api-keys", "authentication", "rate-limiting", "idempotency", "middleware", "keyrack"],
     license,
+    homepage,
+    repository,
+    bugs,
     type: "module",
     sideEffects: false,
     engines: { node: ">=20" },
@@ -106,6 +118,7 @@ function manifest(): object {
     main: "./cjs/index.js",
     types: "./esm/types/sdk/index.d.ts",
     files: ["esm", "cjs"],
+    publishConfig: { access: "public", provenance: true },
   };
 }
 

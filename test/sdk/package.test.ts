@@ -1,10 +1,22 @@
-// The package @keyrack/sdk: built, packed, installed offline into an empty folder, and run on every available Node.
+// The package @keyrack/sdk as a release has it: installed offline into an empty folder, and run on every available Node.
 
-import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { execFile, spawnSync } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { publint } from "publint";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { nodes } from "../../harness/sdk/nodes.ts";
 import { installSdk, packSdk } from "../../harness/sdk/package.ts";
@@ -14,8 +26,19 @@ const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), "keyrack-sdk-"));
 const built = join(folder, "built");
 const app = join(folder, "app");
+const root = join(import.meta.dirname, "../..");
+const TOOL_TIMEOUT_MS = 120_000;
 const ENTRY_POINTS = ["express", "fastify", "hono", "h3", "node", "fetch"];
 let tarball = "";
+
+/** Imports every entry point, and does not compile if one has no types. */
+function everyEntry(from: (path: string) => string): string {
+  const lines = ENTRY_POINTS.map(
+    (name) => `import * as ${name} ${from(`@keyrack/sdk/${name}`)};
+export const ${name}Typed: 0 extends 1 & typeof ${name}.protect ? never : true = true;`,
+  );
+  return lines.join("\n");
+}
 
 beforeAll(async () => {
   tarball = packSdk(folder);
@@ -23,27 +46,67 @@ beforeAll(async () => {
   const source = join(import.meta.dirname, "../../harness/sdk/installed");
   // Files for the compiler end in .txt here, because this repository's compiler would read them without the package.
   for (const name of readdirSync(source)) cpSync(join(source, name), join(app, name.replace(/\.txt$/, "")));
-}, 120_000);
+  // The types of these adapters name the framework's own, which an app has installed.
+  mkdirSync(join(folder, "node_modules"));
+  for (const name of ["fastify", "hono"])
+    symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));
+  writeFileSync(
+    join(app, "every.mts"),
+    everyEntry((path) => `from "${path}"`),
+  );
+  writeFileSync(join(app, "every.cts"), everyEntry((path) => `= require("${path}")`).replaceAll("* as ", ""));
+}, TOOL_TIMEOUT_MS);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+const manifest = () => JSON.parse(readFileSync(join(built, "package.json"), "utf8")) as Record<string, unknown>;
+
 describe("the package", () => {
-  it("has no dependency and no server code, and is under 100 kB", () => {
-    const manifest = JSON.parse(readFileSync(join(built, "package.json"), "utf8")) as Record<string, unknown>;
+  it("has exactly its manifest, README, LICENSE and both formats, without source maps or paths of this machine", () => {
+    expect(readdirSync(built).toSorted()).toEqual(["LICENSE", "README.md", "cjs", "esm", "package.json"]);
+    const files = readdirSync(built, { recursive: true, encoding: "utf8" });
+    expect(files.filter((name) => name.endsWith(".map"))).toEqual([]);
+    const texts = files
+      .filter((name) => /\.(js|ts|json)$/.test(name))
+      .map((name) => readFileSync(join(built, name), "utf8"));
+    expect(texts.some((text) => text.includes(root) || text.includes("sourceMappingURL"))).toBe(false);
+    expect(statSync(tarball).size).toBeLessThan(130_000);
+  });
+
+  it("has no dependency, no script and no server code", () => {
     for (const kind of ["dependencies", "peerDependencies", "optionalDependencies", "scripts"])
-      expect(manifest).not.toHaveProperty(kind);
+      expect(manifest()).not.toHaveProperty(kind);
     expect(readdirSync(join(app, "node_modules")).filter((name) => !name.startsWith("."))).toEqual(["@keyrack"]);
     expect(readdirSync(join(app, "node_modules/@keyrack"))).toEqual(["sdk"]);
-    expect(statSync(tarball).size).toBeLessThan(100_000);
     for (const file of ["esm/index.js", "cjs/index.js"]) {
-      expect(readFileSync(join(built, file), "utf8")).not.toMatch(/require\("(?!\.)|from "(?!\.)|kysely|sqlite/);
+      expect(/require\("(?!\.)|from "(?!\.)|kysely|sqlite/.test(readFileSync(join(built, file), "utf8"))).toBe(false);
     }
   });
 
+  it("says where it comes from, and is published for everyone with provenance", () => {
+    expect(manifest()).toMatchObject({
+      name: "@keyrack/sdk",
+      license: "Apache-2.0",
+      repository: { type: "git", url: expect.stringMatching(/^git\+https:/) as string },
+      homepage: expect.stringMatching(/^https:/) as string,
+      bugs: expect.stringMatching(/^https:/) as string,
+      keywords: expect.arrayContaining(["api-keys"]) as string[],
+      publishConfig: { access: "public", provenance: true },
+    });
+    expect(JSON.parse(readFileSync(join(root, "package.json"), "utf8"))).toMatchObject({ private: true });
+  });
+
+  it("has no fault that publint or attw finds", { timeout: TOOL_TIMEOUT_MS }, async () => {
+    expect((await publint({ pkgDir: built, strict: true, pack: false })).messages).toEqual([]);
+    const attw = join(root, "node_modules/@arethetypeswrong/cli/dist/index.js");
+    const { status, stdout } = spawnSync(process.execPath, [attw, "--profile", "node16", tarball], {
+      encoding: "utf8",
+    });
+    expect(status === 0 ? "" : stdout).toBe("");
+  });
+
   it("has an entry point for every framework in both module formats, with types", () => {
-    const { exports } = JSON.parse(readFileSync(join(built, "package.json"), "utf8")) as {
-      exports: Record<string, object>;
-    };
+    const exports = manifest().exports as Record<string, object>;
     expect(Object.keys(exports).toSorted()).toEqual(
       [".", "./package.json", ...ENTRY_POINTS.map((name) => `./${name}`)].toSorted(),
     );
@@ -73,22 +136,25 @@ describe("the package", () => {
     });
   }
 
-  it("type-checks in a module and in CommonJS", async () => {
-    const root = join(import.meta.dirname, "../..");
-    const options = [
-      "--noEmit",
-      "--strict",
-      "--module",
-      "nodenext",
-      "--target",
-      "es2024",
-      "--types",
-      "node",
-      "--typeRoots",
-    ];
-    const tsc = join(root, "node_modules/typescript/bin/tsc");
-    await run(process.execPath, [tsc, ...options, join(root, "node_modules/@types"), "typed.mts", "typed.cts"], {
-      cwd: app,
-    }).catch(({ stdout }: { stdout: string }) => expect(stdout).toBe(""));
-  });
+  for (const [module, moduleResolution] of [
+    ["node16", "node16"],
+    ["preserve", "bundler"],
+  ] as const) {
+    it(`type-checks with moduleResolution ${moduleResolution}, in modules and in CommonJS`, {
+      timeout: TOOL_TIMEOUT_MS,
+    }, async () => {
+      const options = ["--noEmit", "--strict", "--target", "es2024", "--types", "node"];
+      const resolution = ["--module", module, "--moduleResolution", moduleResolution];
+      const types = ["--typeRoots", join(root, "node_modules/@types")];
+      const tsc = join(root, "node_modules/typescript/bin/tsc");
+      // One format at a time: an app compiles against one of them.
+      for (const files of [
+        ["typed.mts", "every.mts"],
+        ["typed.cts", "every.cts"],
+      ])
+        await run(process.execPath, [tsc, ...options, ...resolution, ...types, ...files], { cwd: app }).catch(
+          ({ stdout }: { stdout: string }) => expect(stdout).toBe(""),
+        );
+    });
+  }
 });

@@ -56,6 +56,11 @@ export function loadMigrations(dialect: Dialect): Migration[] {
   });
 }
 
+/** The schema that this build knows: the number of its newest migration. */
+export function schemaVersion(): number {
+  return Math.max(...loadMigrations("sqlite").map(({ version }) => version));
+}
+
 type Applied = { version: number; name: string; checksum: string };
 
 const HISTORY = `create table if not exists schema_migrations (

@@ -1,0 +1,79 @@
+// Builds the binaries and every package of a release. What can run at the same time does: the targets beside each other,
+// and the packages of a binary as soon as it is there.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Metafile } from "esbuild";
+import { VERSION } from "../../src/platform/version.ts";
+import { buildSdk } from "../build-sdk.ts";
+import { bundledPackages, type Component } from "../inventory/components.ts";
+import { makeBinary } from "../sea/binary.ts";
+import { prepareProgram } from "../sea/program.ts";
+import { root, type Target } from "../sea/targets.ts";
+import { packFolder } from "./archive.ts";
+import type { Options, PackageKind } from "./options.ts";
+import { loadDeb, loadOci } from "./parts.ts";
+import type { Source } from "./source.ts";
+import { buildTarball } from "./tarball.ts";
+
+export const DEBIAN_ARCHITECTURES: Record<Target, string> = { "linux-x64": "amd64", "linux-arm64": "arm64" };
+
+export type Job = {
+  options: Options;
+  source: Source;
+  /** Takes the packages. */
+  folder: string;
+  /** Takes everything else, and is removed afterwards. */
+  work: string;
+  /** The tarball's install.sh and keyrack.service. */
+  installation: Record<string, string>;
+};
+
+export type Built = {
+  codeCaches: Partial<Record<Target, boolean>>;
+  components: Component[];
+};
+
+export async function buildPackages(job: Job): Promise<Built> {
+  const { kinds } = job.options;
+  const [fromBinaries, sdk] = await Promise.all([
+    kinds.some((kind) => kind !== "npm") ? buildBinaries(job) : null,
+    kinds.includes("npm") ? packSdk(job) : [],
+  ]);
+  return fromBinaries ?? { codeCaches: {}, components: bundledPackages(root, sdk) };
+}
+
+/** Its own archive and not npm's, which depends on the npm that is installed. */
+async function packSdk({ work, folder, source }: Job): Promise<Metafile[]> {
+  const metafiles = await buildSdk(join(work, "sdk/package"));
+  await packFolder(join(work, "sdk"), "package", join(folder, `keyrack-sdk-${VERSION}.tgz`), source.epoch);
+  return metafiles;
+}
+
+async function buildBinaries(job: Job): Promise<Built> {
+  const { options, source, folder, work } = job;
+  const facts = { commit: source.commit, release: true };
+  const program = await prepareProgram(join(work, "program"), facts, options.keysFile);
+  const wants = (kind: PackageKind): boolean => options.kinds.includes(kind);
+  const binaries: Partial<Record<Target, string>> = {};
+  const codeCaches: Partial<Record<Target, boolean>> = {};
+  const buildTarget = async (target: Target): Promise<Promise<unknown>[]> => {
+    const { path, codeCache } = await makeBinary(program, target, join(work, `keyrack-${target}`));
+    binaries[target] = path;
+    codeCaches[target] = codeCache;
+    const common = { binary: path, target, version: VERSION, epoch: source.epoch };
+    const tar = { ...common, out: folder, work, notices: program.notices, installation: job.installation };
+    return [...(wants("tar") ? [buildTarball(tar)] : []), ...(wants("deb") ? [buildDeb(common)] : [])];
+  };
+  const buildDeb = async (common: { binary: string; target: Target; version: string; epoch: number }) => {
+    const out = join(folder, `keyrack_${VERSION}_${DEBIAN_ARCHITECTURES[common.target]}.deb`);
+    await (await loadDeb())?.buildDeb({ ...common, out, notices: readFileSync(program.notices, "utf8") });
+  };
+  const packages = (await Promise.all(options.targets.map(buildTarget))).flat();
+  if (wants("oci")) {
+    const out = join(folder, `keyrack-${VERSION}-oci.tar`);
+    const oci = { binaries, version: VERSION, commit: source.commit, out, epoch: source.epoch };
+    packages.push((async () => (await loadOci())?.buildOci(oci))());
+  }
+  await Promise.all(packages);
+  return { codeCaches, components: program.components };
+}

@@ -1,0 +1,104 @@
+// Makes a release: the packages, the documents, and the lists that cover them.
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ExitError } from "../../src/cli/ui/output.ts";
+import { VERSION } from "../../src/platform/version.ts";
+import { schemaVersion } from "../../src/store/schema/migrate.ts";
+import { lockedSha512 } from "../inventory/lock.ts";
+import { sbomText } from "../inventory/sbom.ts";
+import { root, targets, type Target } from "../sea/targets.ts";
+import { securityTxt } from "../security-txt.ts";
+import { releaseNotes } from "../version/changelog.ts";
+import { writeManifest, writeSums } from "./manifest.ts";
+import type { Options } from "./options.ts";
+import { replaceFolder, type Fill } from "./output.ts";
+import { buildPackages, type Built } from "./packages.ts";
+import { loadInstaller, loadSign, loadUnit } from "./parts.ts";
+import { assertTools } from "./required-tools.ts";
+import { commitOf, epochOf, type Source } from "./source.ts";
+
+/** Where install.sh puts the binary for root. */
+const INSTALLED_BINARY = "/usr/local/bin/keyrack";
+
+export async function makeRelease(options: Options): Promise<void> {
+  assertTools(options);
+  const source = { commit: commitOf(root), epoch: epochOf(root) };
+  if (source.commit === null) console.error("the files differ from the last commit: this release names no commit");
+  await finishRelease(options, async (folder, work) => {
+    const installation = await installationFiles(options.keysFile);
+    const built = await buildPackages({ options, source, folder, work, installation });
+    for (const [name, text] of Object.entries(documents(options, source, built, installation)))
+      writeFileSync(join(folder, name), text);
+    chmodSync(join(folder, "install.sh"), 0o755);
+    writeManifest(folder, manifest(source, built));
+    writeSums(folder);
+  });
+}
+
+/** Signs what `fill` made, if there is a key, and puts it in place. */
+export async function finishRelease(options: Options, fill: Fill): Promise<void> {
+  const { signKey, keysFile, out } = options;
+  const sign = signKey ? await loadSign() : null;
+  if (signKey) sign?.checkSignKey(signKey, keysFile);
+  let last = "unsigned: --sign-key FILE signs SHA256SUMS";
+  await replaceFolder(out, async (folder, work) => {
+    await fill(folder, work);
+    if (signKey) last = `signed by ${sign?.signSums(folder, signKey, keysFile)}`;
+  });
+  for (const name of readdirSync(out)) console.log(`${name}  ${statSync(join(out, name)).size} bytes`);
+  console.log(last);
+}
+
+const keysText = (file: string): string => (existsSync(file) ? readFileSync(file, "utf8") : "");
+
+async function installationFiles(keysFile: string): Promise<Record<string, string>> {
+  const script = readFileSync(join(root, "install.sh"), "utf8");
+  const unit = (await loadUnit())?.systemdUnit(INSTALLED_BINARY);
+  return {
+    "install.sh": (await loadInstaller())?.releasedInstallScript(script, keysText(keysFile)) ?? script,
+    ...(unit === undefined ? {} : { "keyrack.service": unit }),
+  };
+}
+
+function documents(options: Options, source: Source, built: Built, installation: Record<string, string>) {
+  const { epoch } = source;
+  const contact = process.env.KEYRACK_SECURITY_CONTACT;
+  const archives = (Object.keys(built.codeCaches) as Target[]).map((target): [string, string] => [
+    target,
+    lockedSha512(root, `node_modules/node-${target}`),
+  ]);
+  const { components } = built;
+  return {
+    [`keyrack-${VERSION}.cdx.json`]: sbomText({
+      version: VERSION,
+      epoch,
+      components,
+      nodeArchives: Object.fromEntries(archives),
+    }),
+    "install.sh": installation["install.sh"] ?? "",
+    "release-keys": keysText(options.keysFile),
+    "NOTES.md": releaseNotes(readFileSync(join(root, "CHANGELOG.md"), "utf8"), VERSION),
+    ...(contact ? { "security.txt": securityTxt(contact, epoch * 1000) } : {}),
+  };
+}
+
+function manifest({ commit, epoch }: Source, { codeCaches }: Built) {
+  const built = Object.entries(codeCaches) as [Target, boolean][];
+  const versions = new Set(built.map(([target]) => binutilsVersion(targets[target].strip.name)));
+  return {
+    version: VERSION,
+    commit,
+    source_date_epoch: epoch,
+    node: process.versions.node,
+    schema: schemaVersion(),
+    binutils: built.length === 0 ? null : [...versions].join(", "),
+    targets: Object.fromEntries(built.toSorted().map(([target, codeCache]) => [target, { code_cache: codeCache }])),
+  };
+}
+
+function binutilsVersion(strip: string): string {
+  const version = /(\d[\d.]*)$/m.exec(execFileSync(strip, ["--version"]).toString())?.[1];
+  if (version === undefined) throw new ExitError(`${strip} --version names no version`, 2);
+  return version;
+}

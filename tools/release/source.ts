@@ -1,0 +1,34 @@
+// What is built: the commit, and the time that stands for it in every file.
+import { execFileSync } from "node:child_process";
+import { realpathSync } from "node:fs";
+import { ExitError } from "../../src/cli/ui/output.ts";
+
+export type Source = { commit: string | null; epoch: number };
+
+/** git's output, or null where it fails or the folder is not a repository of its own. */
+function git(root: string, ...args: string[]): string | null {
+  const run = (words: string[]): string =>
+    execFileSync("git", words, { cwd: root, stdio: ["ignore", "pipe", "ignore"] })
+      .toString()
+      .trim();
+  try {
+    // An unpacked archive may be inside another project's repository.
+    if (realpathSync(run(["rev-parse", "--show-toplevel"])) !== realpathSync(root)) return null;
+    return run(args);
+  } catch {
+    return null;
+  }
+}
+
+/** The commit that the files equal; null outside a repository and with changes that are not committed. */
+export function commitOf(root: string): string | null {
+  return git(root, "status", "--porcelain") === "" ? git(root, "rev-parse", "HEAD") : null;
+}
+
+/** SOURCE_DATE_EPOCH, else the commit's time: seconds since 1970. */
+export function epochOf(root: string, given = process.env.SOURCE_DATE_EPOCH): number {
+  const text = given ?? git(root, "log", "-1", "--format=%ct");
+  if (text === null) throw new ExitError("this is not a git repository: set SOURCE_DATE_EPOCH to the source's time", 2);
+  if (!/^\d{1,11}$/.test(text)) throw new ExitError("SOURCE_DATE_EPOCH must be a number of seconds since 1970", 2);
+  return Number(text);
+}

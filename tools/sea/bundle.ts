@@ -1,0 +1,59 @@
+// Bundles the program and its worker threads with esbuild: one CommonJS script each, the same bytes in any folder.
+import { readdirSync, readFileSync } from "node:fs";
+import { isAbsolute, join, relative, resolve } from "node:path";
+import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
+import { root } from "./targets.ts";
+
+/** The object `z` pulls in all of zod with its fifty locales; the namespace import only what is used. */
+const shakeableZod: Plugin = {
+  name: "shakeable-zod",
+  setup(plugin) {
+    plugin.onLoad({ filter: /\/src\/(?:api|http)\/.*\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, "utf8").replace(/^import \{ z \} from "zod";/m, 'import * as z from "zod";'),
+      loader: "ts",
+    }));
+  },
+};
+
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  platform: "node",
+  format: "cjs",
+  target: "node24",
+  logLevel: "warning",
+  external: ["pg-native"],
+  alias: { "node-gyp-build": join(root, "tools/sea/node-gyp-build.cjs") },
+  // CJS has no import.meta; no code in the binary resolves files against it.
+  define: { "import.meta.url": "keyrackUrl" },
+  // Minified for a faster start. Lines stay short, because an uncaught error prints its line.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  lineLimit: 160,
+  metafile: true,
+  plugins: [shakeableZod],
+  banner: { js: 'const keyrackUrl = require("node:url").pathToFileURL(process.execPath).href;' },
+} satisfies BuildOptions;
+
+export type Bundle = { workers: Record<string, string>; metafiles: Metafile[] };
+
+/** Paths of the files below a folder, in the order of their names. A relative folder is one of the repository. */
+export function filesUnder(folder: string): string[] {
+  const entries = readdirSync(resolve(root, folder), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+  return files.map((path) => (isAbsolute(folder) ? path : relative(root, path))).toSorted();
+}
+
+/** Writes `main.js` and the workers into a folder. The workers' keys are the names they are loaded by. */
+export async function bundleProgram(folder: string): Promise<Bundle> {
+  const bundle = async (entry: string, outfile: string): Promise<Metafile> =>
+    (await build({ ...common, entryPoints: [entry], outfile })).metafile;
+  const sources = filesUnder("src").filter((path) => path.endsWith(".worker.ts"));
+  const assetOf = (source: string): string => `workers/${relative("src", source).replace(/\.ts$/, ".js")}`;
+  const metafiles = await Promise.all([
+    bundle("src/cli/main.ts", join(folder, "main.js")),
+    ...sources.map((source) => bundle(source, join(folder, assetOf(source)))),
+  ]);
+  const workers = Object.fromEntries(sources.map((source) => [assetOf(source), join(folder, assetOf(source))]));
+  return { workers, metafiles };
+}

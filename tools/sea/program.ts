@@ -1,0 +1,60 @@
+// Everything inside a binary that is the same on every platform: the bundled scripts, the files that are read at run
+// time, and what the binary knows about its own build.
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import type { Metafile } from "esbuild";
+import { bundleSdk } from "../build-sdk.ts";
+import { buildWeb } from "../build-web.ts";
+import { binaryComponents, type Component } from "../inventory/components.ts";
+import { noticesText } from "../inventory/notices.ts";
+import { bundleProgram, filesUnder } from "./bundle.ts";
+import { root } from "./targets.ts";
+
+/** What a binary knows about its build. `release` is true only for the binaries of `npm run release`. */
+export type BuildFacts = { commit: string | null; release: boolean };
+
+export type Program = {
+  /** Holds `main.js`. */
+  folder: string;
+  /** The name that a file is read by at run time → its path. */
+  assets: Record<string, string>;
+  components: Component[];
+  /** The path of THIRD_PARTY_NOTICES.txt. */
+  notices: string;
+};
+
+/** `keysFile` lists the keys whose release signatures the binary accepts. */
+export async function prepareProgram(folder: string, facts: BuildFacts, keysFile: string): Promise<Program> {
+  mkdirSync(folder, { recursive: true });
+  // Built here and not read from dist, which may be older than the sources.
+  const web = join(folder, "web");
+  const [bundle, builtWeb, sdk] = await Promise.all([
+    bundleProgram(folder),
+    buildWeb(web),
+    bundleSdk(join(folder, "sdk")),
+  ]);
+  const metafiles: Metafile[] = [...bundle.metafiles, ...builtWeb.metafiles, ...sdk];
+  const components = binaryComponents(root, metafiles);
+  const made = (name: string, text: string): string => {
+    const path = join(folder, name);
+    writeFileSync(path, text);
+    return path;
+  };
+  const notices = made("THIRD_PARTY_NOTICES.txt", noticesText(components));
+  const files = Object.fromEntries([
+    ...[...filesUnder("migrations"), ...filesUnder("data"), "src/cli/api/commands.gen.json"].map((path) => [
+      path,
+      join(root, path),
+    ]),
+    ...filesUnder(web).map((path) => [`dist/web/${relative(web, path)}`, path]),
+  ]) as Record<string, string>;
+  const assets = {
+    ...files,
+    ...bundle.workers,
+    ...(existsSync(keysFile) ? { "release-keys": keysFile } : {}),
+    "index.json": made("index.json", JSON.stringify(Object.keys(files))),
+    "build.json": made("build.json", JSON.stringify(facts)),
+    "THIRD_PARTY_NOTICES.txt": notices,
+  };
+  return { folder, assets, components, notices };
+}

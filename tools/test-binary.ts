@@ -1,0 +1,68 @@
+// npm run test:binary [-- --target linux-x64|linux-arm64] [--binary FILE]: tests a binary as users run it. Without
+// --target it is dist/keyrack (npm run build). With --target the binary is built first, and one for another platform
+// runs under qemu.
+import { spawnSync } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { ExitError } from "../src/cli/ui/output.ts";
+import { parseFlags, runScript } from "./script.ts";
+import { allTargets, commandFor, here, isTarget, root, targets, type Target } from "./sea/targets.ts";
+
+const SMOKE = "test/cli/binary-smoke.test.ts";
+const NATIVE = ["sweep", "exit-codes", "output", "binary"].map((name) => `test/cli/${name}.test.ts`);
+
+function run(command: string, args: string[], env: Record<string, string> = {}): void {
+  const { status } = spawnSync(command, args, { cwd: root, stdio: "inherit", env: { ...process.env, ...env } });
+  if (status !== 0) throw new ExitError(`${[command, ...args].join(" ")} failed`, 1);
+}
+
+function build(target: Target): string {
+  const out = join(root, `dist/${target}/keyrack`);
+  run(process.execPath, ["tools/build.ts", "--target", target, "--out", out]);
+  return out;
+}
+
+/** What keeps another platform's binary from running here, or null. */
+function obstacle(target: Target, binary: string): string | null {
+  const [command, ...args] = commandFor(target, binary);
+  const { status, stderr } = spawnSync(command, [...args, "version"], { encoding: "utf8" });
+  return status === 0 ? null : (stderr ?? "").trim() || `${command} is not installed`;
+}
+
+function test(bin: string, files: string[]): void {
+  run(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...files], { KEYRACK_TEST_BIN: bin });
+}
+
+function testForeign(target: Target, binary: string): void {
+  const why = obstacle(target, binary);
+  if (why !== null) {
+    const packages = targets[target].qemu.debianPackages.join(" ");
+    const required = (process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).includes("qemu");
+    if (required) throw new ExitError(`KEYRACK_TEST_REQUIRE names qemu, but ${target} does not run here: ${why}`, 1);
+    console.error(
+      `!!! SKIPPED: the ${target} binary does not run here (${why}). It takes: apt-get install ${packages}`,
+    );
+    return;
+  }
+  const folder = mkdtempSync(join(tmpdir(), "keyrack-qemu-"));
+  try {
+    const launcher = join(folder, "keyrack");
+    const command = commandFor(target, binary).map((word) => `'${word}'`);
+    writeFileSync(launcher, `#!/bin/sh\nexec ${command.join(" ")} "$@"\n`); // exec: signals reach the program
+    chmodSync(launcher, 0o755);
+    test(launcher, [SMOKE]);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+await runScript(() => {
+  const { values } = parseFlags({ options: { target: { type: "string" }, binary: { type: "string" } } });
+  const { target = here } = values;
+  if (!isTarget(target)) throw new ExitError(`--target is one of ${allTargets.join(", ")}`, 2);
+  const standard = values.target ? () => build(target) : () => join(root, "dist/keyrack");
+  const binary = values.binary ? resolve(values.binary) : standard();
+  if (target === here) test(binary, [...NATIVE, SMOKE]);
+  else testForeign(target, binary);
+});
