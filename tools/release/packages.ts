@@ -11,11 +11,11 @@ import { prepareProgram } from "../sea/program.ts";
 import { root, type Target } from "../sea/targets.ts";
 import { packFolder } from "./archive.ts";
 import type { Options, PackageKind } from "./options.ts";
-import { loadDeb, loadOci } from "./parts.ts";
+import { loadDeb, loadOci, type Deb, type Oci } from "./parts.ts";
 import type { Source } from "./source.ts";
 import { buildTarball } from "./tarball.ts";
 
-export const DEBIAN_ARCHITECTURES: Record<Target, string> = { "linux-x64": "amd64", "linux-arm64": "arm64" };
+const DEBIAN_ARCHITECTURES: Record<Target, string> = { "linux-x64": "amd64", "linux-arm64": "arm64" };
 
 export type Job = {
   options: Options;
@@ -54,26 +54,32 @@ async function buildBinaries(job: Job): Promise<Built> {
   const facts = { commit: source.commit, release: true };
   const program = await prepareProgram(join(work, "program"), facts, options.keysFile);
   const wants = (kind: PackageKind): boolean => options.kinds.includes(kind);
-  const binaries: Partial<Record<Target, string>> = {};
-  const codeCaches: Partial<Record<Target, boolean>> = {};
-  const buildTarget = async (target: Target): Promise<Promise<unknown>[]> => {
-    const { path, codeCache } = await makeBinary(program, target, join(work, `keyrack-${target}`));
-    binaries[target] = path;
-    codeCaches[target] = codeCache;
-    const common = { binary: path, target, version: VERSION, epoch: source.epoch };
+  const buildTarget = async (target: Target) => {
+    const binary = await makeBinary(program, target, join(work, `keyrack-${target}`));
+    const common = { binary: binary.path, target, version: VERSION, epoch: source.epoch };
     const tar = { ...common, out: folder, work, notices: program.notices, installation: job.installation };
-    return [...(wants("tar") ? [buildTarball(tar)] : []), ...(wants("deb") ? [buildDeb(common)] : [])];
+    const packages = [
+      ...(wants("tar") ? [buildTarball(tar)] : []),
+      ...(wants("deb") ? [packDeb(folder, { ...common, notices: readFileSync(program.notices, "utf8") })] : []),
+    ];
+    return { target, binary, packages };
   };
-  const buildDeb = async (common: { binary: string; target: Target; version: string; epoch: number }) => {
-    const out = join(folder, `keyrack_${VERSION}_${DEBIAN_ARCHITECTURES[common.target]}.deb`);
-    await (await loadDeb())?.buildDeb({ ...common, out, notices: readFileSync(program.notices, "utf8") });
-  };
-  const packages = (await Promise.all(options.targets.map(buildTarget))).flat();
-  if (wants("oci")) {
-    const out = join(folder, `keyrack-${VERSION}-oci.tar`);
-    const oci = { binaries, version: VERSION, commit: source.commit, out, epoch: source.epoch };
-    packages.push((async () => (await loadOci())?.buildOci(oci))());
-  }
-  await Promise.all(packages);
-  return { codeCaches, components: program.components };
+  const built = await Promise.all(options.targets.map(buildTarget));
+  const of = <T>(value: (each: (typeof built)[number]) => T): Partial<Record<Target, T>> =>
+    Object.fromEntries(built.map((each) => [each.target, value(each)]));
+  const binaries = of(({ binary }) => binary.path);
+  await Promise.all([
+    ...built.flatMap(({ packages }) => packages),
+    ...(wants("oci") ? [packOci(folder, { binaries, version: VERSION, ...source })] : []),
+  ]);
+  return { codeCaches: of(({ binary }) => binary.codeCache), components: program.components };
+}
+
+async function packDeb(folder: string, input: Omit<Deb, "out">): Promise<void> {
+  const out = join(folder, `keyrack_${VERSION}_${DEBIAN_ARCHITECTURES[input.target]}.deb`);
+  await (await loadDeb())?.buildDeb({ ...input, out });
+}
+
+async function packOci(folder: string, input: Omit<Oci, "out">): Promise<void> {
+  await (await loadOci())?.buildOci({ ...input, out: join(folder, `keyrack-${VERSION}-oci.tar`) });
 }

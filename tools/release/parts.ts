@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import type { Target } from "../sea/targets.ts";
 
-type Deb = { binary: string; target: Target; version: string; out: string; epoch: number; notices: string };
-type Oci = {
+export type Deb = { binary: string; target: Target; version: string; out: string; epoch: number; notices: string };
+export type Oci = {
   binaries: Partial<Record<Target, string>>;
   version: string;
   commit: string | null;

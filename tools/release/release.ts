@@ -93,7 +93,7 @@ function manifest({ commit, epoch }: Source, { codeCaches }: Built) {
     node: process.versions.node,
     schema: schemaVersion(),
     binutils: built.length === 0 ? null : [...versions].join(", "),
-    targets: Object.fromEntries(built.toSorted().map(([target, codeCache]) => [target, { code_cache: codeCache }])),
+    targets: Object.fromEntries(built.map(([target, codeCache]) => [target, { code_cache: codeCache }])),
   };
 }
 
