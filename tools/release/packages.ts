@@ -10,12 +10,12 @@ import { makeBinary } from "../sea/binary.ts";
 import { prepareProgram } from "../sea/program.ts";
 import { root, type Target } from "../sea/targets.ts";
 import { packFolder } from "./archive.ts";
+import { architectures } from "./architectures.ts";
+import { buildDeb } from "./deb.ts";
+import { buildOci } from "./oci.ts";
 import type { Options, PackageKind } from "./options.ts";
-import { loadDeb, loadOci, type Deb, type Oci } from "./parts.ts";
 import type { Source } from "./source.ts";
 import { buildTarball } from "./tarball.ts";
-
-const DEBIAN_ARCHITECTURES: Record<Target, string> = { "linux-x64": "amd64", "linux-arm64": "arm64" };
 
 export type Job = {
   options: Options;
@@ -54,32 +54,20 @@ async function buildBinaries(job: Job): Promise<Built> {
   const facts = { commit: source.commit, release: true };
   const program = await prepareProgram(join(work, "program"), facts, options.keysFile);
   const wants = (kind: PackageKind): boolean => options.kinds.includes(kind);
+  const notices = readFileSync(program.notices, "utf8");
   const buildTarget = async (target: Target) => {
     const binary = await makeBinary(program, target, join(work, `keyrack-${target}`));
     const common = { binary: binary.path, target, version: VERSION, epoch: source.epoch };
     const tar = { ...common, out: folder, work, notices: program.notices, installation: job.installation };
-    const packages = [
-      ...(wants("tar") ? [buildTarball(tar)] : []),
-      ...(wants("deb") ? [packDeb(folder, { ...common, notices: readFileSync(program.notices, "utf8") })] : []),
-    ];
+    const deb = { ...common, out: join(folder, `keyrack_${VERSION}_${architectures[target]}.deb`), notices };
+    const packages = [...(wants("tar") ? [buildTarball(tar)] : []), ...(wants("deb") ? [buildDeb(deb)] : [])];
     return { target, binary, packages };
   };
   const built = await Promise.all(options.targets.map(buildTarget));
   const of = <T>(value: (each: (typeof built)[number]) => T): Partial<Record<Target, T>> =>
     Object.fromEntries(built.map((each) => [each.target, value(each)]));
   const binaries = of(({ binary }) => binary.path);
-  await Promise.all([
-    ...built.flatMap(({ packages }) => packages),
-    ...(wants("oci") ? [packOci(folder, { binaries, version: VERSION, ...source })] : []),
-  ]);
+  const oci = { binaries, version: VERSION, ...source, out: join(folder, `keyrack-${VERSION}-oci.tar`) };
+  await Promise.all([...built.flatMap(({ packages }) => packages), ...(wants("oci") ? [buildOci(oci)] : [])]);
   return { codeCaches: of(({ binary }) => binary.codeCache), components: program.components };
-}
-
-async function packDeb(folder: string, input: Omit<Deb, "out">): Promise<void> {
-  const out = join(folder, `keyrack_${VERSION}_${DEBIAN_ARCHITECTURES[input.target]}.deb`);
-  await (await loadDeb())?.buildDeb({ ...input, out });
-}
-
-async function packOci(folder: string, input: Omit<Oci, "out">): Promise<void> {
-  await (await loadOci())?.buildOci({ ...input, out: join(folder, `keyrack-${VERSION}-oci.tar`) });
 }

@@ -14,9 +14,10 @@ import { writeManifest, writeSums } from "./manifest.ts";
 import type { Options } from "./options.ts";
 import { replaceFolder, type Fill } from "./output.ts";
 import { buildPackages, type Built } from "./packages.ts";
-import { loadInstaller, loadSign, loadUnit } from "./parts.ts";
+import { loadInstaller, loadSign } from "./parts.ts";
 import { assertTools } from "./required-tools.ts";
 import { commitOf, epochOf, type Source } from "./source.ts";
+import { systemdUnit } from "./unit.ts";
 
 /** Where install.sh puts the binary for root. */
 const INSTALLED_BINARY = "/usr/local/bin/keyrack";
@@ -54,10 +55,9 @@ const keysText = (file: string): string => (existsSync(file) ? readFileSync(file
 
 async function installationFiles(keysFile: string): Promise<Record<string, string>> {
   const script = readFileSync(join(root, "install.sh"), "utf8");
-  const unit = (await loadUnit())?.systemdUnit(INSTALLED_BINARY);
   return {
     "install.sh": (await loadInstaller())?.releasedInstallScript(script, keysText(keysFile)) ?? script,
-    ...(unit === undefined ? {} : { "keyrack.service": unit }),
+    "keyrack.service": systemdUnit(INSTALLED_BINARY),
   };
 }
 
