@@ -50,7 +50,7 @@ mount -o remount,bind,ro "$1"
 user=$3
 root=$1
 shift 3
-exec chroot --userspec="$user" --groups="" "$root" "$@"`;
+exec /usr/sbin/chroot --userspec="$user" --groups="" "$root" "$@"`;
 
 export type Container = { root: string; volume: string; user: string; env: Record<string, string> };
 

@@ -98,7 +98,7 @@ describe.runIf(binary && canChroot("the image in a chroot"))("a container", { ti
     await expectService(container({ owner: [4747, 4747], mode: 0o700 }));
   });
 
-  it("serves with the volume, the secret and the temporary folder of a Kubernetes pod", async () => {
+  it("serves with the volume and the secret of a Kubernetes pod", async () => {
     const pod = { KEYRACK_DATA_DIR: "/data/keyrack", KEYRACK_MASTER_KEY_FILE: "/etc/master.key" };
     const box = container({ owner: [0, 4747], mode: 0o2775 }, pod);
     const secret = join(box.root, "etc/master.key");

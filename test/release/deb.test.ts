@@ -12,7 +12,7 @@ import { VERSION } from "../../src/platform/version.ts";
 import { buildDeb, GLIBC_MIN } from "../../tools/release/deb.ts";
 
 const EPOCH = 1_700_000_000;
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 600_000;
 const builtBinary = process.env.KEYRACK_TEST_BIN;
 const target = process.arch === "x64" ? "linux-x64" : "linux-arm64";
 

@@ -6,9 +6,17 @@ import { withFolders, writeTar, type Entry } from "./tar.ts";
 
 export const USER = 4747;
 
-/** What no program in the image reads, except the licences. Programs of packages are shell scripts here. */
-const LEFT_OUT =
-  /^usr\/share\/(?:doc\/[^/]+\/(?!copyright$)|man|locale|lintian|bug|gcc|gdb|ca-certificates)|^(?:usr\/)?s?bin\/|^etc\/ca-certificates/;
+/**
+ * What no program in the image reads: documents except licences, translations, converters of character sets (Node has its
+ * own), certificates one by one. Programs of these packages are shell scripts.
+ */
+const LEFT_OUT = [
+  /^usr\/share\/doc\/[^/]+\/(?!copyright$)/,
+  /^usr\/share\/(?:man|locale|lintian|bug|gcc|gdb|ca-certificates)\//,
+  /^usr\/lib\/[^/]+\/gconv\//,
+  /^etc\/ca-certificates/,
+  /^(?:usr\/)?s?bin\//,
+];
 const CERTIFICATE = /^usr\/share\/ca-certificates\/mozilla\/.*\.crt$/;
 
 export async function baseLayer(architecture: Architecture): Promise<Buffer> {
@@ -16,7 +24,7 @@ export async function baseLayer(architecture: Architecture): Promise<Buffer> {
   const locked = packages.filter((each) => each.architecture === architecture || each.architecture === "all");
   const opened = await Promise.all(locked.map(openPackage));
   const files = opened.flatMap(({ entries }) => entries).filter(({ kind }) => kind !== "folder");
-  const kept = files.filter(({ path }) => !LEFT_OUT.test(path));
+  const kept = files.filter(({ path }) => !LEFT_OUT.some((pattern) => pattern.test(path)));
   const made = [...systemFiles(debian), certificateBundle(files), ...opened.map(packageRecord)];
   // Time 0: the layer is the same in every release that has the same packages, and need not be fetched again.
   return writeTar(withFolders([...kept.map((entry) => ({ ...entry, owner: 0 })), ...made]), 0);
