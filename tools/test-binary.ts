@@ -10,7 +10,10 @@ import { parseFlags, runScript } from "./script.ts";
 import { allTargets, commandFor, here, isTarget, root, targets, type Target } from "./sea/targets.ts";
 
 const SMOKE = "test/cli/binary-smoke.test.ts";
-const NATIVE = ["sweep", "exit-codes", "output", "binary"].map((name) => `test/cli/${name}.test.ts`);
+const NATIVE = [
+  ...["sweep", "exit-codes", "output", "binary"].map((name) => `test/cli/${name}.test.ts`),
+  ...["binary", "deb", "container"].map((name) => `test/release/${name}.test.ts`),
+];
 
 function run(command: string, args: string[], env: Record<string, string> = {}): void {
   const { status } = spawnSync(command, args, { cwd: root, stdio: "inherit", env: { ...process.env, ...env } });

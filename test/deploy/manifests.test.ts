@@ -123,7 +123,7 @@ describe("deploy/compose", () => {
   });
 
   it.each<[string, string, string, string]>([
-    ["latest", `keyrack-compose:${VERSION}`, "keyrack-compose:latest", "image"],
+    ["latest", `local/keyrack:${VERSION}`, "local/keyrack:latest", "image"],
     ["a version that moves", "redis:7.4.2", "redis:7", "image"],
     ["root", 'user: "4747:4747"', 'user: "0:0"', "user"],
     ["a writable root", "read_only: true", "read_only: false", "read_only"],

@@ -9,8 +9,9 @@ import { readImage, unpackRoot, type Platform } from "../../harness/oci-image.ts
 import { canChroot, startInContainer, type Container } from "../../harness/processes/chroot.ts";
 import { tempDir, type Ran } from "../../harness/processes/cli.ts";
 import { VERSION } from "../../src/platform/version.ts";
-import { architectures, type Target } from "../../tools/release/architectures.ts";
+import { architectures } from "../../tools/release/architectures.ts";
 import { buildOci } from "../../tools/release/oci.ts";
+import type { Target } from "../../tools/sea/targets.ts";
 
 const binary = process.env.KEYRACK_TEST_BIN ?? "";
 const here: Target = process.arch === "x64" ? "linux-x64" : "linux-arm64";

@@ -6,14 +6,14 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { listLayer, readImage, readLayerFile, sha256, type Image, type LayerEntry } from "../../harness/oci-image.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { hasTool, skipOrFail } from "../../harness/processes/tools.ts";
-import { architectures, type Target } from "../../tools/release/architectures.ts";
+import { architectures } from "../../tools/release/architectures.ts";
 import { fetchPackage, readLock } from "../../tools/release/debian.ts";
 import { buildOci } from "../../tools/release/oci.ts";
+import { allTargets } from "../../tools/sea/targets.ts";
 
 const EPOCH = 1_700_000_000;
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 const TIMEOUT_MS = 300_000;
-const targets = Object.keys(architectures) as Target[];
 
 async function packagesCanBeHad(): Promise<boolean> {
   if (!hasTool("dpkg-deb", "the image")) return false;
@@ -32,7 +32,7 @@ afterAll(() => temp[Symbol.dispose]());
 
 async function build(out: string): Promise<void> {
   writeFileSync(at("stand-in"), "not a program");
-  const binaries = Object.fromEntries(targets.map((target) => [target, at("stand-in")]));
+  const binaries = Object.fromEntries(allTargets.map((target) => [target, at("stand-in")]));
   await buildOci({ binaries, version: "1.2.3", commit: COMMIT, out, epoch: EPOCH });
 }
 
@@ -86,7 +86,7 @@ describe.runIf(await packagesCanBeHad())("the image", { timeout: TIMEOUT_MS }, (
       });
   });
 
-  describe.each(targets.map((target) => [architectures[target]]))("on %s", (architecture) => {
+  describe.each(allTargets.map((target) => [architectures[target]]))("on %s", (architecture) => {
     let base: LayerEntry[];
     let program: LayerEntry[];
     const readBase = (path: string): string =>

@@ -1,5 +1,6 @@
-// The targets of a release and what Debian and OCI call them.
-export const architectures = { "linux-x64": "amd64", "linux-arm64": "arm64" } as const;
+// What Debian and OCI call the targets.
+import type { Target } from "../sea/targets.ts";
 
-export type Target = keyof typeof architectures;
+export const architectures = { "linux-x64": "amd64", "linux-arm64": "arm64" } as const satisfies Record<Target, string>;
+
 export type Architecture = (typeof architectures)[Target];

@@ -22,7 +22,8 @@ import { gzipSync } from "node:zlib";
 import { buildFullProgram } from "../../src/cli/command-table.ts";
 import { completionScript } from "../../src/cli/commands/completion.ts";
 import { settingsTable } from "../../src/config/settings.ts";
-import { architectures, type Target } from "./architectures.ts";
+import type { Target } from "../sea/targets.ts";
+import { architectures } from "./architectures.ts";
 import { systemdUnit } from "./unit.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));

@@ -5,7 +5,8 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { architectures, type Architecture, type Target } from "./architectures.ts";
+import type { Target } from "../sea/targets.ts";
+import { architectures, type Architecture } from "./architectures.ts";
 import { baseLayer, USER } from "./oci-base.ts";
 import { withFolders, writeTar, type Entry } from "./tar.ts";
 
