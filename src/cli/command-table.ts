@@ -110,6 +110,10 @@ export const commandTable: Record<string, CommandEntry> = {
     description: "Find risks in settings, files and connections, and how to fix them.",
     load: async () => (await import("./commands/setup/doctor.ts")).addDoctorCommand,
   },
+  release: {
+    description: "Check a downloaded release, offline.",
+    load: async () => (await import("./commands/release/release.ts")).addReleaseCommands,
+  },
   status: {
     description: "Show server health.",
     load: async () => (await import("./commands/status.ts")).addStatusCommand,

@@ -12,6 +12,7 @@ import {
   type Created,
   type SeededServer,
 } from "../../harness/processes/seeded-server.ts";
+import { writeSmallRelease } from "../../harness/release/small-release.ts";
 import { leafCommands } from "../../tools/help.ts";
 
 const CONCURRENCY = 4;
@@ -54,6 +55,7 @@ beforeAll(async () => {
   ids.backup = (await cli.run(["backup", "create", "--quiet", ...cli.dataDir])).stdout.trim();
   writeFileSync(join(cli.dir, "tenants.csv"), "external_id,name\nc1,One\nc2,Two\n");
   mkdirSync(join(cli.dir, "clean"));
+  writeSmallRelease(join(cli.dir, "release"));
 }, CLI_TIMEOUT_MS);
 
 afterAll(() => cli?.[Symbol.asyncDispose]());
@@ -141,6 +143,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "backup test": () => ({ args: [ids.backup ?? "", ...cli.dataDir] }),
   "db check": () => ({ args: cli.dataDir }),
   doctor: () => ({ args: cli.dataDir }),
+  "release verify": () => ({ args: ["release", "--unsigned"] }),
   status: () => ({}),
   "config show": () => ({}),
   "config check": () => ({}),
