@@ -1,35 +1,61 @@
 #!/bin/sh
-# Builds Keyrack from this checkout and installs the binary. Safe to run again: it replaces what it installed.
+# Installs Keyrack from a release, or builds it from this checkout. Safe to run again: it replaces what it installed.
 set -eu
 
 usage() {
   cat <<'USAGE'
-usage: ./install.sh [--prefix DIR] [--systemd] [--start] [--uninstall]
+usage: ./install.sh [--from SOURCE [--version X.Y.Z] [--require-signature | --unsigned]] [--prefix DIR] [--systemd [--start]]
+       ./install.sh --rollback [--force] [--prefix DIR]
+       ./install.sh --uninstall [--prefix DIR]
 
-  --prefix DIR   install the binary in DIR/bin (default: /usr/local for root, ~/.local for others)
-  --systemd      also write a hardened unit, keyrack.service, without starting it
-  --start        with --systemd: enable and start the unit
-  --uninstall    remove the binary and the unit; keep all data
+  --from SOURCE        install a release: a folder, a release tarball or an https:// URL that holds its files
+                       (default: build from this checkout)
+  --version X.Y.Z      the release must be this version
+  --require-signature  fail if the signature cannot be checked
+  --unsigned           accept a release that has no signature
+  --prefix DIR         install the binary in DIR/bin (default: /usr/local for root, ~/.local for others)
+  --systemd            also write a hardened unit, keyrack.service, without starting it
+  --start              with --systemd: enable and start the unit
+  --rollback           swap the binary with the one before it, keyrack.previous
+  --force              with --rollback: even if the older binary cannot open the present data
+  --uninstall          remove the binaries and the unit; keep all data
 
 Environment: KEYRACK_UNIT_DIR sets the folder of the unit, KEYRACK_STATE_DIR the data dir (/var/lib/keyrack).
+Exit codes: 1 failed, 2 wrong usage, 4 the release is not what was signed.
 USAGE
 }
+
+# Keys that may sign a release. In a released install.sh this line is replaced by the keys themselves.
+release_keys() { cat "$root/release-keys"; }
 
 fail() {
   echo "install.sh: $1" >&2
   exit "${2:-1}"
 }
 
+from=
+version=
+require_signature=no
+unsigned=no
 prefix=
 systemd=no
 start=no
+rollback=no
+force=no
 uninstall=no
 while [ $# -gt 0 ]; do
+  case $1 in --*=*) arg=$1; shift; set -- "${arg%%=*}" "${arg#*=}" "$@" ;; esac
+  case $1 in --from | --version | --prefix) [ -n "${2:-}" ] || fail "$1 requires a value" 2 ;; esac
   case $1 in
-    --prefix) [ $# -ge 2 ] || fail "--prefix requires a folder" 2; prefix=$2; shift ;;
-    --prefix=*) prefix=${1#--prefix=} ;;
+    --from) from=$2; shift ;;
+    --version) version=$2; shift ;;
+    --require-signature) require_signature=yes ;;
+    --unsigned) unsigned=yes ;;
+    --prefix) prefix=$2; shift ;;
     --systemd) systemd=yes ;;
     --start) start=yes ;;
+    --rollback) rollback=yes ;;
+    --force) force=yes ;;
     --uninstall) uninstall=yes ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail "unknown argument $1" 2 ;;
@@ -51,6 +77,14 @@ state=${KEYRACK_STATE_DIR:-/var/lib/keyrack}
 template=$root/deploy/keyrack.service.in
 
 [ "$start" = no ] || [ "$systemd" = yes ] || fail "--start requires --systemd" 2
+[ "$force" = no ] || [ "$rollback" = yes ] || fail "--force requires --rollback" 2
+[ "$require_signature$unsigned" != yesyes ] || fail "--require-signature and --unsigned exclude each other" 2
+if [ -z "$from" ]; then
+  [ "$version$require_signature$unsigned" = nono ] || fail "--version, --require-signature and --unsigned require --from" 2
+else
+  [ "$rollback$uninstall" = nono ] || fail "--from excludes --rollback and --uninstall" 2
+fi
+case $version in *[!0-9A-Za-z.+-]*) fail "--version must be a version such as 1.2.3" 2 ;; esac
 
 quiet_systemctl() {
   if command -v systemctl >/dev/null 2>&1; then systemctl "$@" >/dev/null 2>&1 || true; fi
@@ -71,51 +105,188 @@ if [ "$uninstall" = yes ]; then
     echo "Kept $unit: it runs another binary"
   fi
   if [ -f "$binary" ]; then remove "$binary"; fi
+  if [ -f "$binary.previous" ]; then remove "$binary.previous"; fi
   echo "Data was not touched: $state and every other data dir are unchanged."
   exit 0
 fi
 
-[ "$(uname -s)" = Linux ] || fail "the binary can be built on Linux only; this is $(uname -s)."
+# Everything is prepared in one folder, which is removed however this script ends. It is beside the binary, because a
+# rename is atomic only within a file system, and because /tmp may forbid running programs.
+work=
+new_unit=
+trap 'rm -rf ${work:+"$work"} ${new_unit:+"$new_unit"}' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+open_work() {
+  dir=$prefix/bin
+  while [ ! -d "$dir" ]; do dir=$(dirname "$dir"); done
+  work=$(mktemp -d "$dir/.keyrack-install.XXXXXX" 2>/dev/null) || fail "$dir is not writable. Choose another folder with --prefix."
+}
+
+# replace NEW: puts a binary in place and keeps the old one as keyrack.previous. The path names a complete binary at every
+# moment, and a running server keeps its file.
+replace() {
+  mkdir -p "$prefix/bin" 2>/dev/null || fail "cannot create $prefix/bin. Choose another folder with --prefix."
+  if [ ! -e "$binary" ]; then
+    mv -f "$1" "$binary" || fail "cannot write $binary."
+  elif ! cmp -s "$1" "$binary"; then
+    ln "$binary" "$work/old" 2>/dev/null || cp -p "$binary" "$work/old" || fail "cannot keep the old binary."
+    mv -f "$1" "$binary" || fail "cannot write $binary."
+    if ! mv -f "$work/old" "$binary.previous"; then
+      mv -f "$binary" "$1"
+      mv -f "$work/old" "$binary"
+      fail "cannot write $binary.previous."
+    fi
+  fi
+}
+
+# number NAME: the number of that name in JSON on standard input.
+number() { sed -n "s/.*$1:\([0-9][0-9]*\).*/\1/p"; }
+
+# A schema only goes up: a binary refuses data that a newer one has migrated.
+check_schema() {
+  data=${KEYRACK_DATA_DIR:-$state}
+  [ -d "$data" ] || data=keyrack-data
+  [ -n "${KEYRACK_DATABASE_URL:-}" ] || [ -e "$data/keyrack.db" ] || return 0
+  reads=$("$binary.previous" version --json | number '"schema"')
+  # The cache is in the data dir by default; as root it would get files there that the server cannot replace.
+  has=$(KEYRACK_CACHE_DIR=$work "$binary" db check --json --data-dir "$data" 2>/dev/null | number '"schema":{"database"')
+  [ -n "$reads" ] && [ -n "$has" ] || fail "cannot compare the schema of keyrack $version with that of $data. --force goes back without."
+  [ "$reads" -ge "$has" ] || fail "keyrack $version reads schema $reads, but $data has schema $has. Restore the backup from before the upgrade with it (keyrack restore); --force swaps the binaries anyway."
+}
+
+if [ "$rollback" = yes ]; then
+  [ -x "$binary.previous" ] || fail "there is no $binary.previous to go back to."
+  version=$("$binary.previous" version) || fail "$binary.previous does not run on this machine; nothing was changed."
+  open_work
+  [ "$force" = yes ] || check_schema
+  replace "$binary.previous"
+  echo "Rolled back to keyrack $version as $binary. Restart the server to use it."
+  exit 0
+fi
+
+[ "$(uname -s)" = Linux ] || fail "Keyrack runs on Linux only; this is $(uname -s)."
 case $(uname -m) in
-  x86_64 | aarch64) ;;
+  x86_64) arch=x64 ;;
+  aarch64) arch=arm64 ;;
   *) fail "unsupported architecture $(uname -m): Keyrack runs on x86_64 and aarch64." ;;
 esac
 if ldd --version 2>&1 | grep -qi musl; then fail "Keyrack requires glibc; this system has musl."; fi
-command -v npm >/dev/null 2>&1 || fail "npm is not installed. Install Node 20 or newer (for example: apt-get install nodejs npm), then run this again."
 command -v tar >/dev/null 2>&1 || fail "tar is not installed. Install it, then run this again."
 if [ "$systemd" = yes ]; then
   [ "$(id -u)" = 0 ] || fail "--systemd writes to $unit_dir: run it as root."
-  [ -f "$template" ] || fail "$template is missing."
+  [ -n "$from" ] || [ -f "$template" ] || fail "$template is missing."
   [ -d "$unit_dir" ] || fail "$unit_dir does not exist: this machine does not seem to use systemd."
   # systemd interprets spaces, quotes and percent signs in a unit.
   case $binary$state in *[!A-Za-z0-9/._+-]*) fail "with --systemd, $binary and $state may contain only letters, digits and / . _ + -" 2 ;; esac
   case $state in /*/*) ;; *) fail "KEYRACK_STATE_DIR must be an absolute path such as /var/lib/keyrack" 2 ;; esac
 fi
 
-mkdir -p "$prefix/bin" 2>/dev/null || fail "cannot create $prefix/bin. Choose another folder with --prefix."
-[ -w "$prefix/bin" ] || fail "$prefix/bin is not writable. Choose another folder with --prefix."
+build() {
+  [ -f "$root/package-lock.json" ] || fail "$root is no checkout to build from. To install a release, add --from." 2
+  command -v npm >/dev/null 2>&1 || fail "npm is not installed. Install Node 20 or newer (for example: apt-get install nodejs npm), then run this again."
+  cd "$root"
+  # npm ci empties node_modules first, even through a link: it would delete the contents of another folder.
+  [ ! -L node_modules ] || [ -x node_modules/.bin/node ] || fail "node_modules is a link to another folder. Remove the link, then run this again."
+  if [ ! -L node_modules ] && { [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; }; then
+    echo "Installing build dependencies (npm ci) …"
+    npm ci --no-audit --no-fund >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail "npm ci failed; see its last lines above."; }
+  fi
+  echo "Building the binary …"
+  npm run -s build >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail "the build failed; see its last lines above."; }
+  cp dist/keyrack "$work/keyrack" || fail "cannot write $binary. Choose another folder with --prefix."
+}
 
-cd "$root"
-# npm ci empties node_modules first, even through a link: it would delete the contents of another folder.
-[ ! -L node_modules ] || [ -x node_modules/.bin/node ] || fail "node_modules is a link to another folder. Remove the link, then run this again."
-log=$(mktemp)
-trap 'rm -f "$log" "$binary.new"' EXIT
-if [ ! -L node_modules ] && { [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; }; then
-  echo "Installing build dependencies (npm ci) …"
-  npm ci --no-audit --no-fund >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "npm ci failed; see its last lines above."; }
-fi
-echo "Building the binary …"
-npm run -s build >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "the build failed; see its last lines above."; }
+# download URL FILE. curl itself refuses to leave https. wget cannot, so its redirects are followed here.
+download() {
+  if command -v curl >/dev/null 2>&1; then
+    curl -fsSL --proto '=https' --proto-redir '=https' -o "$2" "$1" 2>"$work/log"
+    return
+  fi
+  command -v wget >/dev/null 2>&1 || fail "neither curl nor wget is installed. Install one, then run this again."
+  url=$1
+  for _ in 1 2 3 4 5; do
+    if wget -S --max-redirect=0 -O "$2" "$url" >"$work/log" 2>&1; then return; fi
+    url=$(sed -n 's/^ *[Ll]ocation: \(https:[^ ]*\).*/\1/p' "$work/log" | tail -n 1)
+    [ -n "$url" ] || return 1
+  done
+  return 1
+}
 
-# Copy next to the old binary, try it there, then rename over it: a running server keeps its file, and the path never
-# names an incomplete or broken binary.
-cp dist/keyrack "$binary.new" || fail "cannot write $binary. Choose another folder with --prefix."
-chmod 755 "$binary.new"
-version=$("$binary.new" version) || fail "the new binary does not run on this machine; the installed one is untouched."
-mv -f "$binary.new" "$binary"
-echo "Installed keyrack $version as $binary"
+# get NAME: copies a file of the release into the work folder; what is checked there cannot change before it is used.
+get() {
+  case $from in
+    https://*) download "$from/$1" "$work/$1" ;;
+    *) [ -f "$from/$1" ] && cp "$from/$1" "$work/$1" ;;
+  esac
+}
 
-if [ "$systemd" = yes ]; then
+# need NAME: the same for a file that must be there.
+need() {
+  get "$1" && return
+  [ ! -f "$work/log" ] || sed -n '/^curl:/p; /ERROR/p' "$work/log" >&2
+  fail "$1: missing from $from. Nothing was changed." 4
+}
+
+check_signature() {
+  release_keys >"$work/keys"
+  if ! get SHA256SUMS.sig; then
+    # Where there are keys, releases are signed: a missing signature may have been removed.
+    if [ "$require_signature" = yes ] || { [ "$unsigned" = no ] && grep -q '^[^#]' "$work/keys"; }; then
+      fail "SHA256SUMS.sig: missing from $from. Nothing was changed; --unsigned accepts a release without a signature." 4
+    fi
+    echo "The release is not signed: only its checksum is checked." >&2
+  # ssh-keygen of OpenSSH before 8.1 has no -Y.
+  elif ! ssh-keygen -Y 2>&1 | grep -q 'requires an argument'; then
+    [ "$require_signature" = no ] || fail "ssh-keygen is not installed, so the signature cannot be checked (apt-get install openssh-client). Nothing was changed." 4
+    echo "ssh-keygen is not installed: the signature is not checked, only the checksum." >&2
+  elif ! ssh-keygen -Y verify -f "$work/keys" -I release@keyrack -n keyrack-release -s "$work/SHA256SUMS.sig" <"$work/SHA256SUMS" >"$work/log" 2>&1; then
+    fail "SHA256SUMS.sig: not a signature of SHA256SUMS by a release key. Nothing was changed." 4
+  else
+    echo "The signature is good."
+  fi
+}
+
+unpack_release() {
+  tarball=
+  case $from in *.tar.gz) tarball=${from##*/} ;; esac
+  case $from in
+    https://*) from=${from%"$tarball"}; from=${from%/} ;;
+    *://*) fail "--from accepts https://, a folder or a release tarball." 2 ;;
+    *)
+      [ -e "$from" ] || fail "$from does not exist." 2
+      [ -z "$tarball" ] || from=$(dirname "$from")
+      from=$(cd "$from" 2>/dev/null && pwd) || fail "--from accepts https://, a folder or a release tarball." 2
+      ;;
+  esac
+  need SHA256SUMS
+  check_signature
+  pattern="^\([0-9a-f]\{64\}\)  \(keyrack-${version:-[0-9][0-9A-Za-z.+-]*}-linux-$arch\.tar\.gz\)\$"
+  name=$(sed -n "s/$pattern/\2/p" "$work/SHA256SUMS")
+  sum=$(sed -n "s/$pattern/\1/p" "$work/SHA256SUMS")
+  case $name in
+    "") fail "SHA256SUMS lists no keyrack${version:+ $version} for linux-$arch. Nothing was changed." 4 ;;
+    *[!0-9A-Za-z.+-]*) fail "SHA256SUMS lists more than one release for linux-$arch. Choose one with --version." 4 ;;
+  esac
+  [ -z "$tarball" ] || [ "$tarball" = "$name" ] || fail "$tarball is not the release for this machine, which is $name." 2
+  need "$name"
+  got=$(sha256sum <"$work/$name")
+  [ "${got%% *}" = "$sum" ] || fail "$name: its hash differs from SHA256SUMS. Nothing was changed." 4
+  folder=${name%.tar.gz}
+  # Only what is needed, and as this user.
+  members=$folder/keyrack
+  if [ "$systemd" = yes ]; then members="$members $folder/keyrack.service"; fi
+  # shellcheck disable=SC2086 # two names
+  (cd "$work" && gzip -dc "$name" | tar -xof - $members) || fail "cannot unpack $name. Nothing was changed."
+  template=$work/$folder/keyrack.service
+  mv "$work/$folder/keyrack" "$work/keyrack"
+  version=${folder#keyrack-}
+  version=${version%-linux-*}
+}
+
+# The unit beside its final place, and the user it runs as.
+prepare_unit() {
   if [ -n "${KEYRACK_UNIT_DIR:-}" ]; then
     echo "KEYRACK_UNIT_DIR is set: the system user keyrack was not created"
   elif ! id keyrack >/dev/null 2>&1; then
@@ -132,11 +303,24 @@ if [ "$systemd" = yes ]; then
       fi
       ;;
   esac
-  umask 022
+  new_unit=$unit.new
   # By line, not by placeholder: the unit of a release tarball is filled in already, for the default prefix.
   sed -e "s|^ExecStart=.*|ExecStart=$binary serve|" -e "s|/var/lib/keyrack|$state|g" \
-    -e "s|^StateDirectory=.*|$state_directory|" "$template" >"$unit.new"
-  mv -f "$unit.new" "$unit"
+    -e "s|^StateDirectory=.*|$state_directory|" "$template" >"$new_unit" || fail "cannot write $new_unit."
+  chmod 644 "$new_unit"
+}
+
+open_work
+if [ -n "$from" ]; then unpack_release; else build; fi
+chmod 755 "$work/keyrack"
+reported=$("$work/keyrack" version) || fail "the new binary does not run on this machine; the installed one is untouched."
+[ -z "$from" ] || [ "$reported" = "$version" ] || fail "the binary in $name is version $reported; the installed one is untouched." 4
+if [ "$systemd" = yes ]; then prepare_unit; fi
+replace "$work/keyrack"
+echo "Installed keyrack $reported as $binary"
+
+if [ "$systemd" = yes ]; then
+  mv -f "$new_unit" "$unit" || fail "cannot write $unit."
   echo "Wrote $unit"
   quiet_systemctl daemon-reload
   if [ "$start" = yes ]; then
