@@ -4,11 +4,10 @@ import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../processes/cli.ts";
 
-/** Everything install.sh may call, beside curl or wget. Those in the first line are not POSIX. */
-export const PROGRAMS = [
-  ...["tar", "gzip", "sha256sum", "mktemp", "ldd", "ssh-keygen"],
-  ...["cat", "chmod", "cmp", "cp", "dirname", "grep", "id", "ln", "mkdir", "mv", "rm", "sed", "tail", "uname"],
-];
+const BEYOND_POSIX = ["tar", "gzip", "sha256sum", "mktemp", "ldd", "ssh-keygen"];
+const POSIX = "cat chmod cmp cp dirname grep id ln mkdir mv rm sed tail uname";
+/** Everything install.sh may call, beside curl or wget. */
+export const PROGRAMS = [...BEYOND_POSIX, ...POSIX.split(" ")];
 
 /** The path of a program of the real machine; empty if it is not installed. */
 export const which = (name: string): string =>
