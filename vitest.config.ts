@@ -19,7 +19,7 @@ const others = `test/!(${SHARED.join("|")})/**/*.test.ts`;
 export default defineConfig({
   test: {
     maxWorkers: 3, // two cores, and some files mostly wait
-    globalSetup: ["harness/setup/servers.ts", "harness/setup/web-assets.ts"],
+    globalSetup: ["harness/setup/servers.ts", "harness/setup/web-assets.ts", "harness/setup/program.ts"],
     projects: [
       { test: { name: "shared", ...limits, isolate: false, include: [shared], exclude: ISOLATED } },
       { test: { name: "isolated", ...limits, include: [others, ...ISOLATED] } },

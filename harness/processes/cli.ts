@@ -1,4 +1,4 @@
-// Runs bin/keyrack as a user would, with a clean environment.
+// Runs keyrack as a user would, with a clean environment.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,10 +1,13 @@
-// A real Keyrack process for campaigns and CLI tests: started from the checkout, stopped by its process id.
+// A real Keyrack process for campaigns and CLI tests, stopped by its process id.
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-/** The checkout's launcher, or the binary that `npm run test:binary` names. */
-export const BIN = process.env.KEYRACK_TEST_BIN ?? fileURLToPath(new URL("../../bin/keyrack", import.meta.url));
+/** The checkout's launcher. */
+export const CHECKOUT = fileURLToPath(new URL("../../bin/keyrack", import.meta.url));
+const { KEYRACK_TEST_BIN, KEYRACK_TEST_PROGRAM } = process.env;
+/** The binary that `npm run test:binary` names, else the program bundled for the test run (harness/setup/program.ts). */
+export const BIN = KEYRACK_TEST_BIN ?? KEYRACK_TEST_PROGRAM ?? CHECKOUT;
 
 export type Ready = { url: string; pid: number; data_dir: string; bootstrap_token_file: string | null } & Record<
   string,

@@ -1,6 +1,8 @@
-// Bundles the program and its worker threads with esbuild: one CommonJS script each, the same bytes in any folder.
-import { readdirSync, readFileSync } from "node:fs";
+// Bundles the program and its worker threads with esbuild: one CommonJS script each, for a binary the same bytes in any
+// folder.
+import { readdirSync, readFileSync, renameSync } from "node:fs";
 import { isAbsolute, join, relative, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
 import { root } from "./targets.ts";
 
@@ -35,6 +37,13 @@ const common = {
   banner: { js: 'const keyrackUrl = require("node:url").pathToFileURL(process.execPath).href;' },
 } satisfies BuildOptions;
 
+/** The program of a checkout: finds its files and worker threads from src/platform, its native addons in node_modules. */
+const inCheckout = {
+  ...common,
+  external: [...common.external, "better-sqlite3", "argon2"],
+  banner: { js: `const keyrackUrl = ${JSON.stringify(pathToFileURL(join(root, "src/platform/program.js")).href)};` },
+} satisfies BuildOptions;
+
 export type Bundle = { workers: Record<string, string>; metafiles: Metafile[] };
 
 /** Paths of the files below a folder, in the order of their names. A relative folder is one of the repository. */
@@ -56,4 +65,11 @@ export async function bundleProgram(folder: string): Promise<Bundle> {
   ]);
   const workers = Object.fromEntries(sources.map((source) => [assetOf(source), join(folder, assetOf(source))]));
   return { workers, metafiles };
+}
+
+/** Writes the program of this checkout. The file appears at once: another process may be looking for it. */
+export async function bundleCheckout(file: string): Promise<void> {
+  const fresh = `${file}.${process.pid}`;
+  await build({ ...inCheckout, entryPoints: ["src/cli/main.ts"], outfile: fresh });
+  renameSync(fresh, file);
 }

@@ -1,0 +1,73 @@
+// Bundles the program that tests start as processes (harness/processes), before any of them runs: one script with a
+// compile cache starts with half the CPU time that the files of a checkout need. Its folder is named after a hash of the
+// sources, so that a program made from other sources is never started.
+import { execFileSync, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const programs = join(root, "dist/program");
+const SOURCES = ["src", "tools/sea/bundle.ts", "package-lock.json"];
+const UNUSED_MS = 24 * 3_600_000;
+
+export async function setup(): Promise<void> {
+  if (process.env.KEYRACK_TEST_BIN) return;
+  const folder = join(programs, sourceHash());
+  const launcher = join(folder, "keyrack");
+  if (!existsSync(launcher)) await makeProgram(folder, launcher);
+  process.env.KEYRACK_TEST_PROGRAM = launcher; // inherited by the test processes
+}
+
+/** The launcher gets its name last: another run may look for it at any time. */
+async function makeProgram(folder: string, launcher: string): Promise<void> {
+  removeUnused();
+  mkdirSync(folder, { recursive: true });
+  const script = join(folder, "keyrack.cjs");
+  execFileSync(process.execPath, [join(root, "tools/test-program.ts"), script], { stdio: ["ignore", "ignore", "inherit"] });
+  const fresh = `${launcher}.${process.pid}`;
+  const node = `NODE_COMPILE_CACHE=${quote(join(folder, "cache"))} exec ${quote(process.execPath)}`;
+  writeFileSync(fresh, `#!/bin/sh\n${node} --disable-warning=ExperimentalWarning ${quote(script)} "$@"\n`, {
+    mode: 0o755,
+  });
+  await fillCache(fresh);
+  renameSync(fresh, launcher);
+}
+
+const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** Node writes the cache when a process ends, with every function that it has compiled by then, and not again. */
+async function fillCache(launcher: string): Promise<void> {
+  const { PATH = "" } = process.env;
+  const args = ["serve", "--ephemeral", "--seed", "--json", "--port", "0"];
+  const server = spawn(launcher, args, { env: { PATH }, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(server, "exit");
+  await Promise.race([once(server.stdout, "data"), ended]);
+  server.kill("SIGTERM");
+  const [code] = (await ended) as [number | null];
+  if (code !== 0) throw new Error(`the bundled program ended with ${code}`);
+}
+
+function sourceHash(): string {
+  const hash = createHash("sha256").update(process.version);
+  for (const path of SOURCES.flatMap(filesUnder)) hash.update(`${path}\0`).update(readFileSync(join(root, path)));
+  return hash.digest("hex").slice(0, 16);
+}
+
+function filesUnder(path: string): string[] {
+  if (statSync(join(root, path)).isFile()) return [path];
+  const entries = readdirSync(join(root, path), { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name).slice(root.length))
+    .toSorted();
+}
+
+function removeUnused(): void {
+  for (const name of existsSync(programs) ? readdirSync(programs) : []) {
+    const folder = join(programs, name);
+    if (statSync(folder).mtimeMs < Date.now() - UNUSED_MS) rmSync(folder, { recursive: true, force: true });
+  }
+}

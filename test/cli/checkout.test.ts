@@ -1,0 +1,23 @@
+// bin/keyrack runs the files of a checkout. Other tests run the same program bundled (harness/setup/program.ts).
+import { execFileSync } from "node:child_process";
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { tempDir } from "../../harness/processes/cli.ts";
+import { CHECKOUT, cleanEnv, startServer } from "../../harness/processes/server.ts";
+import { VERSION } from "../../src/platform/version.ts";
+
+it("serves from a checkout and stops with its launcher's process id", async () => {
+  const server = await startServer(["--ephemeral"], {}, CHECKOUT);
+  expect(server.ready.pid).toBe(server.child.pid);
+  expect((await fetch(`${server.ready.url}/healthz`)).status).toBe(200);
+  expect(await server.end("SIGTERM")).toBe(0);
+});
+
+it("runs through symbolic links, from any folder", () => {
+  using temp = tempDir();
+  symlinkSync(CHECKOUT, join(temp.dir, "first"));
+  symlinkSync("first", join(temp.dir, "second"));
+  const ran = execFileSync(join(temp.dir, "second"), ["version"], { cwd: "/", env: cleanEnv(), encoding: "utf8" });
+  expect(ran).toBe(`${VERSION}\n`);
+});
