@@ -9,7 +9,7 @@ import { createTenant } from "../src/domain/workspaces/tenants.ts";
 import { auditPreimage, GENESIS_HASH, type AuditRow } from "../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../src/kernel/timestamps.ts";
 import { openSource } from "../src/store/offline/source.ts";
-import type { ExpectedCheckpoint } from "../src/store/offline/verify-pool.ts";
+import type { ExpectedCheckpoint } from "../src/store/offline/verify.ts";
 import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { rounds, type Campaign } from "./campaign.ts";
 import { openTestServices, testClock, vendorOf } from "../harness/instances/services.ts";

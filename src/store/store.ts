@@ -3,7 +3,7 @@ import type { Histogram } from "../kernel/exposition.ts";
 import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
-import type { ChainCheck, ExpectedCheckpoint } from "./offline/verify-pool.ts";
+import type { ChainCheck, ExpectedCheckpoint } from "./offline/verify.ts";
 import type { OnProgress } from "./progress.ts";
 import type { DatabaseTarget } from "./target.ts";
 

@@ -5,7 +5,7 @@ import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/sig
 import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 import { newestCheckpoint, readAppliedMigrations, readCheckpointKey, type StoredCheckpoint } from "./audit-chains.ts";
 import type { Source } from "./source.ts";
-import type { ExpectedCheckpoint } from "./verify-pool.ts";
+import type { ExpectedCheckpoint } from "./verify.ts";
 
 export type ChainHeadAt = { workspace_id: string; seq: number; hash: string };
 

@@ -6,6 +6,7 @@ import { fromHex, toBase64 } from "../../kernel/crypto/bytes.ts";
 import {
   createChainVerifier,
   GENESIS_HASH,
+  type BreakReason,
   type ChainHead,
   type ChainVerifier,
   type HashedRow,
@@ -14,10 +15,20 @@ import { MerkleTree } from "../../kernel/crypto/merkle.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Source } from "./source.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
-import type { ChainCheck, ExpectedCheckpoint } from "./verify-pool.ts";
 import { sha256Bytes } from "../../platform/crypto.ts";
 
 const PAGE_ROWS = 1_000;
+
+/** The Merkle root (base64) over the first `size` rows. A null root never matches. */
+export type ExpectedCheckpoint = { size: number; root: string | null };
+
+export type ChainCheck = {
+  checked: number;
+  head_seq: number;
+  head_hash: string;
+  broken_seq: number | null;
+  reason: BreakReason | null;
+};
 
 /** Reads the head and the last row in one transaction: a writer may append in between. */
 async function readEnd(source: Source, workspace_id: string): Promise<{ head: ChainHead | null; last: number }> {

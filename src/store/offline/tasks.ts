@@ -1,13 +1,42 @@
-// The tasks of the inspect worker: copying a SQLite file, checking a database, verifying every audit chain.
+// The tasks of the worker threads: verifying an audit chain, copying a SQLite file, checking a whole database.
 import { fsyncFile } from "../../platform/fsync.ts";
 import { checkIntegrity, listChains } from "./audit-chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
-import { expectedCheckpoints, readContents } from "./contents.ts";
+import { expectedCheckpoints, readContents, type Contents } from "./contents.ts";
 import type { DatabaseTarget } from "../target.ts";
-import type { InspectTask, Inspection } from "./inspect.ts";
 import type { Step } from "../progress.ts";
 import { openSource } from "./source.ts";
-import { verifyStoredChain } from "./verify.ts";
+import { verifyStoredChain, type ChainCheck, type ExpectedCheckpoint } from "./verify.ts";
+
+export type Inspection = {
+  contents: Contents;
+  /** Descriptions of everything wrong; empty if nothing is. */
+  findings: string[];
+  chains: number;
+  audit_rows: number;
+};
+
+export type Task =
+  | { op: "verify"; target: DatabaseTarget; workspace_id: string; expected: ExpectedCheckpoint[] }
+  | { op: "copy"; file: string; to: string }
+  | { op: "inspect"; target: DatabaseTarget }
+  | { op: "quick"; file: string };
+
+/** Any number of progress reports, then one value or error. */
+export type TaskReply = {
+  progress?: Step;
+  value?: unknown;
+  error?: { message: string; code?: string | undefined };
+};
+
+async function verify({ target, workspace_id, expected }: Task & { op: "verify" }): Promise<ChainCheck> {
+  const source = await openSource(target);
+  try {
+    return await verifyStoredChain(source, workspace_id, expected);
+  } finally {
+    await source.close();
+  }
+}
 
 /** A consistent copy without deleted content. VACUUM INTO does not sync, so this does. */
 function copy(file: string, to: string): void {
@@ -53,7 +82,8 @@ function quickCheck(file: string): string[] {
   }
 }
 
-export async function runTask(task: InspectTask, onProgress: (step: Step) => void): Promise<unknown> {
+export async function runTask(task: Task, onProgress: (step: Step) => void): Promise<unknown> {
+  if (task.op === "verify") return verify(task);
   if (task.op === "quick") return quickCheck(task.file);
   if (task.op === "copy") return copy(task.file, task.to);
   return inspect(task.target, onProgress);

@@ -1,0 +1,92 @@
+// Worker threads for verification, copies and checks, main-thread side. The stores of a process share them, and a thread
+// is kept for a while after its task: starting one takes about 100 ms of CPU.
+import { Worker } from "node:worker_threads";
+import { fail } from "../../kernel/errors.ts";
+import { workerSource } from "../../platform/packaged-files.ts";
+import type { OnProgress } from "../progress.ts";
+import type { Task, TaskReply } from "./tasks.ts";
+
+const KEPT_MS = 30_000;
+
+export class ThreadPool {
+  readonly #lowPriority: boolean;
+  readonly #keptMs: number;
+  /** Threads without a task, each with the timer that ends it. */
+  readonly #idle = new Map<Worker, NodeJS.Timeout>();
+  #size = 0;
+
+  constructor({ lowPriority, keptMs = KEPT_MS }: { lowPriority: boolean; keptMs?: number }) {
+    this.#lowPriority = lowPriority;
+    this.#keptMs = keptMs;
+  }
+
+  /** Threads that are running, with a task or without. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Aborting the signal of `onProgress` ends the thread and rejects with the signal's reason. */
+  async run(task: Task, onProgress: OnProgress = () => {}): Promise<unknown> {
+    const { signal } = onProgress;
+    signal?.throwIfAborted();
+    const worker = this.#take();
+    return new Promise((resolve, reject) => {
+      const abort = (): void => void worker.terminate();
+      const onExit = (): void => done(() => reject(signal?.reason ?? fail("unavailable", { retryAfterSeconds: 1 })));
+      const onError = (error: unknown): void => done(() => reject(error));
+      const onMessage = ({ progress, value, error }: TaskReply): void => {
+        if (signal?.aborted) return; // the thread is ending
+        if (progress) return onProgress(progress);
+        done(() => (error ? reject(Object.assign(new Error(error.message), { code: error.code })) : resolve(value)));
+        this.#keep(worker);
+      };
+      const done = (settle: () => void): void => {
+        signal?.removeEventListener("abort", abort);
+        worker.off("message", onMessage).off("error", onError).off("exit", onExit);
+        settle();
+      };
+      signal?.addEventListener("abort", abort);
+      worker.on("message", onMessage).on("error", onError).on("exit", onExit);
+      worker.postMessage(task, []);
+    });
+  }
+
+  #take(): Worker {
+    const [worker] = this.#idle.keys();
+    if (!worker) return this.#start();
+    this.#removeIdle(worker);
+    worker.ref();
+    return worker;
+  }
+
+  #start(): Worker {
+    const { code, eval: isCode, data } = workerSource("store/offline/task.worker.ts");
+    const worker = new Worker(code, { eval: isCode, workerData: { lowPriority: this.#lowPriority, ...data } });
+    this.#size++;
+    worker.on("error", () => {}); // without a task there is no caller to reject; it exits
+    worker.on("exit", () => {
+      this.#size--;
+      this.#removeIdle(worker);
+    });
+    return worker;
+  }
+
+  #keep(worker: Worker): void {
+    const end = (): void => {
+      this.#removeIdle(worker);
+      void worker.terminate();
+    };
+    worker.unref();
+    this.#idle.set(worker, setTimeout(end, this.#keptMs).unref());
+  }
+
+  #removeIdle(worker: Worker): void {
+    clearTimeout(this.#idle.get(worker));
+    this.#idle.delete(worker);
+  }
+}
+
+/** For what a request or the start of a server waits for. */
+export const threads = new ThreadPool({ lowPriority: false });
+/** For copies and complete checks: requests go first. */
+export const backgroundThreads = new ThreadPool({ lowPriority: true });
