@@ -31,11 +31,12 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     } else console.error(`!!! SKIPPED: no ${name} was found or could be started; every test on ${name} is left out.`);
     project.provide(name, found?.url ?? null);
   }
+  const { postgres } = project.getProvidedContext();
+  if (postgres) process.env.KEYRACK_TEST_POSTGRES_URL = postgres; // for campaigns (harness/databases/scratch.ts)
   const template = newName();
   project.provide("template", template);
   return async () => {
-    const server = project.getProvidedContext().postgres;
-    if (server) await dropDatabase(server, template);
+    if (postgres) await dropDatabase(postgres, template);
     await stopAll();
   };
 }

@@ -1,0 +1,101 @@
+// The run's own PostgreSQL: a new cluster, in memory where there is a file system for it, removed when the run ends.
+// Its keeper (a shell) stops the server and removes the folder when its input ends, so nothing stays behind after Ctrl-C
+// or a killed run either.
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chownSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { withPostgres } from "../../src/store/postgres/client.ts";
+import { freePort } from "../processes/free-port.ts";
+
+const run = promisify(execFile);
+const START_MAX_MS = 60_000;
+const MEMORY = "/dev/shm";
+const TMPFS = 0x01021994;
+const MEMORY_MIN_BYTES = 2 ** 31;
+
+/** $1: the folder, $2…: the server. Arguments of the background job: POSIX gives it /dev/null as input, hence <&3. */
+const KEEPER = `
+  dir=$1; shift
+  exec 3<&0
+  "$@" >"$dir/log" 2>&1 & server=$!
+  (cat <&3 >/dev/null; kill -QUIT $server) & # an immediate shutdown: nothing is kept
+  wait $server
+  rm -rf "$dir"`;
+
+/** Keyrack refuses a server without fsync; in memory a sync costs nothing. */
+const SETTINGS = {
+  listen_addresses: "127.0.0.1",
+  unix_socket_directories: "",
+  max_connections: "300",
+  autovacuum: "off",
+  jit: "off",
+  wal_level: "minimal",
+  max_wal_senders: "0",
+};
+
+export type Cluster = { url: string; stop(): Promise<void> };
+
+/** `bin` contains `initdb` and `postgres`. */
+export async function startCluster(bin: string): Promise<Cluster> {
+  const user = await serverUser();
+  const dir = mkdtempSync(join(folder(), "keyrack-test-postgres-"));
+  if (user) chownSync(dir, user.uid, user.gid);
+  const options = { ...user, cwd: dir };
+  try {
+    const auth = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums"];
+    await run(join(bin, "initdb"), [...auth, "--no-sync", "-D", join(dir, "data")], options);
+  } catch (error) {
+    rmSync(dir, { recursive: true, force: true });
+    throw error;
+  }
+  const port = await freePort();
+  const settings = Object.entries({ ...SETTINGS, port }).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const server = [join(bin, "postgres"), "-D", join(dir, "data"), ...settings];
+  // A session of its own: Ctrl-C at the terminal must not reach the keeper before it has cleaned up.
+  const keeper = spawn("sh", ["-c", KEEPER, "keeper", dir, ...server], {
+    ...options,
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"],
+  });
+  const ended = once(keeper, "exit");
+  const stop = async (): Promise<void> => {
+    keeper.stdin.end();
+    await ended;
+  };
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  for (const end = Date.now() + START_MAX_MS; Date.now() < end && keeper.exitCode === null; ) {
+    if (await responds(url)) return { url, stop };
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  await stop();
+  throw new Error("the server did not start");
+}
+
+function responds(url: string): Promise<boolean> {
+  return withPostgres(url, (client) => client.query("select 1")).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A memory file system with room, or the temporary folder. */
+function folder(): string {
+  try {
+    const { type, bavail, bsize } = statfsSync(MEMORY);
+    if (type === TMPFS && bavail * bsize >= MEMORY_MIN_BYTES) return MEMORY;
+  } catch {
+    // There is none.
+  }
+  return tmpdir();
+}
+
+/** PostgreSQL refuses to run as root: then it runs as `postgres`, or as `nobody`. */
+async function serverUser(): Promise<{ uid: number; gid: number } | undefined> {
+  if (process.getuid?.() !== 0) return undefined;
+  const id = async (flag: string, name: string): Promise<number> => Number((await run("id", [flag, name])).stdout);
+  const idsOf = async (name: string) => ({ uid: await id("-u", name), gid: await id("-g", name) });
+  return idsOf("postgres").catch(() => idsOf("nobody"));
+}
