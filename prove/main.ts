@@ -1,6 +1,6 @@
 // npm run prove -- <campaign> [--rounds N] [--seed S] [--backend B] [--minutes M] [--write]
 // Runs a campaign against a promise: JSON on stdout, a table on stderr, exit 4 when the promise broke.
-// --write puts the figures into docs/reliability.md.
+// --write puts the figures into docs/reliability.md. --list prints every campaign with each of its backends.
 import { parseArgs } from "node:util";
 import { runCampaign } from "./campaign.ts";
 import { campaigns } from "./campaigns.ts";
@@ -15,6 +15,7 @@ const { values, positionals } = parseArgs({
     backend: { type: "string" },
     minutes: { type: "string", default: "120" },
     write: { type: "boolean", default: false },
+    list: { type: "boolean", default: false },
   },
 });
 
@@ -28,6 +29,10 @@ function usage(why: string): void {
 }
 
 async function main(): Promise<void> {
+  if (values.list) {
+    for (const { name, backends } of campaigns) for (const backend of backends) console.log(`${name} ${backend}`);
+    return;
+  }
   const campaign = campaigns.find(({ name }) => name === positionals[0]);
   if (!campaign) return usage("Name a campaign.");
   const backend = campaign.backends.find((name) => name === (values.backend ?? campaign.backends[0]));
