@@ -42,7 +42,10 @@ const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 async function fillCache(launcher: string): Promise<void> {
   const { PATH = "" } = process.env;
   const args = ["serve", "--ephemeral", "--seed", "--json", "--port", "0"];
-  const server = spawn(launcher, args, { env: { PATH }, stdio: ["ignore", "pipe", "inherit"] });
+  const server = spawn(launcher, args, {
+    env: { PATH, KEYRACK_LOG_LEVEL: "error" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const ended = once(server, "exit");
   await Promise.race([once(server.stdout, "data"), ended]);
   server.kill("SIGTERM");
