@@ -12,7 +12,7 @@ const onProgress = (progress: Step): void => reply({ progress });
 /** Linux has a priority per thread. Does nothing elsewhere. */
 function lowerPriority(): void {
   try {
-    setPriority(Number(basename(readlinkSync("/proc/thread-self"))), constants.priority.PRIORITY_LOW);
+    setPriority(Number(basename(readlinkSync("/proc/thread-self"))), constants.priority.PRIORITY_BELOW_NORMAL);
   } catch {
     // Not supported: run at normal priority.
   }
