@@ -26,7 +26,9 @@ async function makeProgram(folder: string, launcher: string): Promise<void> {
   removeUnused();
   mkdirSync(folder, { recursive: true });
   const script = join(folder, "keyrack.cjs");
-  execFileSync(process.execPath, [join(root, "tools/test-program.ts"), script], { stdio: ["ignore", "ignore", "inherit"] });
+  execFileSync(process.execPath, [join(root, "tools/test-program.ts"), script], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   const fresh = `${launcher}.${process.pid}`;
   const node = `NODE_COMPILE_CACHE=${quote(join(folder, "cache"))} exec ${quote(process.execPath)}`;
   writeFileSync(fresh, `#!/bin/sh\n${node} --disable-warning=ExperimentalWarning ${quote(script)} "$@"\n`, {
