@@ -70,7 +70,7 @@ function flagOf(name: string, place: FlagSpec["in"], described: JsonSchema, requ
   const parts = [
     field.description,
     field.format === "date-time" && "date and time, ISO 8601",
-    field.format === "uuid" && "id",
+    field.format === "uuid" && !field.description && "id",
     field.format === "email" && "email address",
     kind === "list" && "repeatable",
     kind === "json" && !field.description && "JSON",

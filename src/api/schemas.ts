@@ -123,8 +123,9 @@ export const Sha256Hex = z
   .toLowerCase()
   .regex(/^[0-9a-f]{64}$/, { error: "must be 64 hex digits" });
 export const EmptyBody = z.strictObject({});
-export const ById = z.strictObject({ id: Uuid });
-export const AfterQuery = z.strictObject({ after: Uuid.optional() });
+export const ById = z.strictObject({ id: Uuid.describe("id of the record") });
+export const After = Uuid.optional().describe("last id of the page before");
+export const AfterQuery = z.strictObject({ after: After });
 
 /** `{object: 'list', data: [...]}`, with has_more only if there are more rows. */
 export function listOf<S extends z.ZodType>(item: S) {
@@ -141,4 +142,4 @@ export const Usage = z.strictObject({
   data: z.array(z.strictObject({ day: Day, requests: z.int(), errors: z.int() })),
 });
 
-export const UsageDays = z.strictObject({ days: z.int().min(1).max(90).default(30) });
+export const UsageDays = z.strictObject({ days: z.int().min(1).max(90).default(30).describe("UTC days, up to today") });

@@ -79,16 +79,64 @@ function parameters(endpoint: Endpoint): Json[] {
       required?: string[];
     };
     for (const [name, described] of Object.entries(properties)) {
-      list.push({ name, in: place, required: place === "path" || required.includes(name), schema: described });
+      const { description, ...shape } = described as Json;
+      // A list is sent as a repeated parameter.
+      const style = shape.type === "array" ? { style: "form", explode: true } : {};
+      const isRequired = place === "path" || required.includes(name);
+      list.push({ name, in: place, description, required: isRequired, ...style, schema: shape });
     }
   };
   add("path", endpoint.params);
   add("query", endpoint.query);
   if (endpoint.idempotent) {
-    list.push({ name: "Idempotency-Key", in: "header", required: false, schema: { type: "string", maxLength: 255 } });
+    list.push({
+      name: "Idempotency-Key",
+      in: "header",
+      description: "makes the request safe to repeat: the same key gets the same response",
+      required: false,
+      schema: { type: "string", maxLength: 255 },
+    });
   }
   return list;
 }
+
+/** First segment of a path after /v1 → what is found below it. */
+const TAGS: Record<string, string> = {
+  audit_logs: "The hash-chained audit log of the workspace.",
+  auth: "People: accounts, sessions, email addresses and passwords.",
+  embed: "The tenant's own keys, for the portal in a vendor's page.",
+  embed_tokens: "Tokens for the portal.",
+  environments: "Live and test.",
+  idempotency: "Claims that make the requests to a vendor's API safe to repeat.",
+  ingest: "Reports of the requests that nodes served.",
+  invites: "Invitations to the workspace.",
+  keys: "The API keys of tenants.",
+  members: "The people in the workspace.",
+  policy: "The feed from which nodes verify keys in memory.",
+  projects: "The APIs that keys belong to.",
+  public: "Health, pages and this document.",
+  ratelimit: "Rate limits that all nodes share.",
+  secret_keys: "The credentials of the vendor's own backend.",
+  tenants: "The vendor's customers.",
+  usage: "Traffic and billing figures.",
+  webhooks: "Reports of leaked keys by secret scanners.",
+  workspace: "The vendor's account.",
+};
+
+/** The order in which readers and linters expect them. */
+const METHODS = ["GET", "POST", "PATCH", "DELETE"];
+
+const CALLERS: Record<(typeof COLUMNS)[number], string> = {
+  sk_owner: "live secret keys with owner scope",
+  sk_admin: "other live secret keys",
+  sk_test: "test secret keys",
+  ses_owner: "sessions of owners",
+  ses_admin: "sessions of admins",
+  ses_member: "sessions of members",
+  embed: "embed tokens",
+  bootstrap: "the bootstrap token",
+  none: "requests without a credential",
+};
 
 const SCHEMES: Record<(typeof COLUMNS)[number], string | null> = {
   sk_owner: "secretKey",
@@ -110,17 +158,42 @@ function security(name: AccessName): Json[] {
   return [...schemes].map((scheme) => ({ [scheme]: [] }));
 }
 
+/** The credentials of a row as a sentence. */
+function callers(name: AccessName): string {
+  const { open, cells } = access[name];
+  if (open) return "Needs no credential.";
+  const allowed = COLUMNS.filter((column) => cells[column] === "Y" || cells[column] === "T");
+  return `Allowed: ${allowed.map((column) => CALLERS[column] + (cells[column] === "T" ? " (test environment only)" : "")).join(", ")}.`;
+}
+
+function description({ access: name, emits }: Endpoint): string {
+  const audit = emits.length > 0 ? [`Audit: ${emits.map((action) => `\`${action}\``).join(", ")}.`] : [];
+  return [callers(name), ...audit].join(" ");
+}
+
+function tagOf({ path }: Endpoint): string {
+  const [, noun] = /^\/v1\/(\w+)/.exec(path) ?? [];
+  const tag = noun === "workspaces" ? "workspace" : (noun ?? "public");
+  if (!(tag in TAGS)) throw new Error(`${path} has no tag in src/http/openapi.ts`);
+  return tag;
+}
+
 export function operationId({ method, path }: Endpoint): string {
   return `${method.toLowerCase()}${path.replace(/[^A-Za-z0-9]+(\w)?/g, (_all, c: string | undefined) => c?.toUpperCase() ?? "")}`;
 }
 
 export function openApiDocument(endpoints: readonly Endpoint[]): Json {
   const paths: Record<string, Json> = {};
-  for (const endpoint of endpoints) {
+  // Sorted by method only: the paths keep the order in which they were declared.
+  const rank = ({ method }: Endpoint): number => METHODS.indexOf(method);
+  for (const { path } of endpoints) paths[path] = {};
+  for (const endpoint of endpoints.toSorted((a, b) => rank(a) - rank(b))) {
     const { method, path, body } = endpoint;
     (paths[path] ??= {})[method.toLowerCase()] = {
       operationId: operationId(endpoint),
+      tags: [tagOf(endpoint)],
       summary: endpoint.summary,
+      description: description(endpoint),
       security: security(endpoint.access),
       parameters: parameters(endpoint),
       ...(body && { requestBody: { content: { "application/json": { schema: jsonSchema(body, "input") } } } }),
@@ -130,7 +203,14 @@ export function openApiDocument(endpoints: readonly Endpoint[]): Json {
   const bearer = (bearerFormat: string): Json => ({ type: "http", scheme: "bearer", bearerFormat });
   return {
     openapi: "3.1.2",
-    info: { title: "Keyrack", version: VERSION, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
+    info: {
+      title: "Keyrack",
+      version: VERSION,
+      contact: { name: "Keyrack", url: "https://github.com/keyrack/keyrack/issues" },
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "http://127.0.0.1:4747", description: "keyrack serve without settings" }],
+    tags: Object.entries(TAGS).map(([name, text]) => ({ name, description: text })),
     paths,
     components: {
       schemas: { Error: errorBody },

@@ -2,6 +2,7 @@
 // After an intended change: npm run docs
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { describe, expect, it } from "vitest";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { endpoints } from "../../src/api/index.ts";
@@ -49,5 +50,31 @@ describe("the OpenAPI document", () => {
     const text = JSON.stringify(openApiDocument(endpoints));
     const ids = [...text.matchAll(/"operationId":"([^"]+)"/g)].map(([, id]) => id);
     expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it("passes every rule of the linter, but for those that contradict this API", async () => {
+    const config = await createConfig({
+      extends: ["all"],
+      rules: {
+        // The error envelope and the paths are part of /v1, which only grows.
+        "operation-4xx-problem-details-rfc7807": "off",
+        "paths-kebab-case": "off",
+        "path-segment-plural": "off",
+        // Formats and patterns say more than hundreds of invented values.
+        "scalar-property-missing-example": "off",
+        // Minimum lengths are declared where they are checked: on input.
+        "required-string-property-missing-min-length": "off",
+        // The pages, their scripts and the checkpoint are not JSON.
+        "response-mime-type": {
+          severity: "error",
+          allowedValues: ["application/json", "text/html", "text/javascript", "text/plain"],
+        },
+      },
+    });
+    const source = JSON.stringify(openApiDocument(endpoints));
+    const found = await lintFromString({ source, config });
+    expect(found.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`)).toEqual([]);
+    const without = await lintFromString({ source: source.replace('"servers"', '"x-servers"'), config });
+    expect(without.map(({ ruleId }) => ruleId)).toEqual(["no-empty-servers"]);
   });
 });

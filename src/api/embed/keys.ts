@@ -47,7 +47,10 @@ export const embedKeysList = endpoint("GET /v1/embed/keys", {
   access: "embed.use",
   scope: "keys:read",
   cors: "embed",
-  query: z.strictObject({ include_revoked: Flag.default("false"), limit: z.int().min(1).max(100).default(50) }),
+  query: z.strictObject({
+    include_revoked: Flag.default("false").describe("also list revoked keys"),
+    limit: z.int().min(1).max(100).default(50).describe("keys to list"),
+  }),
   output: listOf(ApiKey),
   handle: (ctx, { query }) => listEmbedKeys(ctx, { ...query, include_revoked: query.include_revoked === "true" }),
 });

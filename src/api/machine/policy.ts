@@ -16,18 +16,18 @@ const WAIT_MS_MAX = 25_000;
 const TENANTS_MAX = 50;
 
 const filter = {
-  project_id: Uuid,
-  env: Env.optional(),
-  tenant_id: z.array(Uuid).min(1).max(TENANTS_MAX).optional(),
-  node: NodeId.optional(),
-  max_keys: z.int().min(1).optional(),
+  project_id: Uuid.describe("project whose policy is read"),
+  env: Env.optional().describe("only keys of this environment"),
+  tenant_id: z.array(Uuid).min(1).max(TENANTS_MAX).optional().describe("only keys of these tenants"),
+  node: NodeId.optional().describe("id of the node that polls; its polls are acknowledgements"),
+  max_keys: z.int().min(1).optional().describe("keys on a page"),
 };
 
 export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
   summary: "The complete policy of a project, in pages if max_keys is given.",
   access: "machine.use",
   hot: "lanes/snapshot",
-  query: z.strictObject({ ...filter, cursor: text(1, 512).optional() }),
+  query: z.strictObject({ ...filter, cursor: text(1, 512).optional().describe("next_cursor of the page before") }),
   output: PolicySnapshot,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: async (ctx, { query, request }) =>
@@ -40,9 +40,9 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
   hot: "lanes/delta",
   query: z.strictObject({
     ...filter,
-    since: z.int().min(0),
-    wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0),
-    leaving: Flag.default("false"),
+    since: z.int().min(0).describe("policy version that the node holds"),
+    wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0).describe("how long to wait for a change, in milliseconds"),
+    leaving: Flag.default("false").describe("the node stops: revocations no longer wait for it"),
   }),
   output: z.union([PolicyDelta, PolicySnapshot]),
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],

@@ -19,7 +19,7 @@ export const pagesIndex = endpoint("GET /", {
 export const pagesAsset = endpoint("GET /assets/{file}", {
   summary: "A script or style sheet of the web pages. Its name contains a hash of its content.",
   access: "public",
-  params: z.strictObject({ file: z.string() }),
+  params: z.strictObject({ file: z.string().describe("name of the file") }),
   looseQuery: true,
   produces: "text/javascript",
   output: z.string(),

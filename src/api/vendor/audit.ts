@@ -29,8 +29,8 @@ export const auditLogsList = endpoint("GET /v1/audit_logs", {
   summary: "List the workspace's audit log, oldest first.",
   access: "audit.read",
   query: z.strictObject({
-    after_seq: z.int().min(0).optional(),
-    limit: z.int().min(1).max(200).default(50),
+    after_seq: z.int().min(0).optional().describe("only rows after this sequence number"),
+    limit: z.int().min(1).max(200).default(50).describe("rows on a page"),
   }),
   output: listOf(AuditLog),
   handle: (ctx, { query }) => listAudit(ctx, query),

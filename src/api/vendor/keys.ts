@@ -5,6 +5,7 @@ import { awaitPropagation } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { withFastPath } from "../../http/fast/fast-path.ts";
 import {
+  After,
   ById,
   Env,
   Flag,
@@ -53,12 +54,12 @@ export const keysList = endpoint("GET /v1/keys", {
   summary: "List API keys, newest first.",
   access: "keys.read",
   query: z.strictObject({
-    project_id: Uuid.optional(),
-    tenant_id: Uuid.optional(),
-    env: Env.optional(),
-    include_revoked: Flag.default("false"),
-    limit: z.int().min(1).max(200).default(50),
-    after: Uuid.optional(),
+    project_id: Uuid.optional().describe("only keys of this project"),
+    tenant_id: Uuid.optional().describe("only keys of this tenant"),
+    env: Env.optional().describe("only keys of this environment"),
+    include_revoked: Flag.default("false").describe("also list revoked keys"),
+    limit: z.int().min(1).max(200).default(50).describe("keys on a page"),
+    after: After,
   }),
   output: listOf(ApiKey),
   failures: ["test_cannot_live"],
@@ -108,7 +109,9 @@ export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
   summary: "Revoke an API key. With wait=true the response comes once every live node has acknowledged the revocation.",
   access: "keys.write",
   params: ById,
-  query: z.strictObject({ wait: Flag.default("false") }),
+  query: z.strictObject({
+    wait: Flag.default("false").describe("respond once every live node has acknowledged the revocation"),
+  }),
   body: z.strictObject({ reason: Reason.optional() }),
   output: RevokedApiKey,
   idempotent: true,

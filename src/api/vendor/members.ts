@@ -15,7 +15,7 @@ const Member = z.strictObject({
   created_at: Timestamp,
   updated_at: Timestamp,
 });
-const ByUser = z.strictObject({ userId: Uuid });
+const ByUser = z.strictObject({ userId: Uuid.describe("id of the member's user") });
 
 export const membersList = endpoint("GET /v1/members", {
   summary: "List members, oldest first.",
