@@ -18,6 +18,7 @@ import { newMutationCounts } from "../../src/domain/health/mutation-counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
+import { Shares } from "../../src/fairness/shares.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
 import type { Log } from "../../src/platform/log.ts";
 import { openStore } from "../../src/store/database.ts";
@@ -72,12 +73,14 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   const [logged, fatal]: [Logged[], unknown[]] = [[], []];
   const log = recordingLog(logged);
   const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
+  const shares = new Shares(settings);
   const services = {
     store,
     clock,
     settings,
     vault: createVault(MASTER),
     log,
+    shares,
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     throttles: new Throttles(clock, false),
@@ -87,7 +90,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     touched: createTouched(),
     inFlight: new Set<string>(),
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
-    feed: new Feed(store),
+    feed: new Feed(store, shares.of("polls")),
     nodes: new NodeRegistry(store, clock, log),
     counters: await openCounters({ now: () => clock.now(), redisUrls: null, onRedisFailure: "local" }),
     claims: databaseClaims({ store, clock }),

@@ -1,6 +1,7 @@
 // The client's address: the socket's peer, or behind trusted proxies the right-most X-Forwarded-For entry that is not one
 // of them. The header is ignored when it comes from any other peer.
 import { BlockList, isIP, isIPv6 } from "node:net";
+import { prefixOf } from "../fairness/owners.ts";
 import type { HttpRequest } from "./request.ts";
 
 function toBlockList(cidrs: readonly string[]): BlockList {
@@ -41,13 +42,5 @@ export function clientAddress(
 
 /** What throttles count: the /24 of an IPv4 address, the /64 of an IPv6 address. */
 export function networkOf(address: string): string {
-  if (isIPv6(address)) {
-    const [head = "", tail] = address.split("::");
-    const left = head.split(":").filter(Boolean);
-    const right = (tail ?? "").split(":").filter(Boolean);
-    const gap = tail === undefined ? 0 : 8 - left.length - right.length;
-    const groups = [...left, ...Array.from({ length: Math.max(0, gap) }, () => "0"), ...right];
-    return `${groups.slice(0, 4).join(":")}::/64`;
-  }
-  return address.replace(/\.\d+$/, ".0/24");
+  return prefixOf(address, 64);
 }

@@ -10,6 +10,7 @@ import { StartRefused } from "./start-refused.ts";
 import { backupStateOf } from "../backup/schedule.ts";
 import { createClock, systemSources, type Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
+import { Shares } from "../fairness/shares.ts";
 import { createRecordIdGenerator } from "../domain/core/record-ids.ts";
 import { createTouched } from "../domain/auth/credentials.ts";
 import { Passwords, type PasswordCost } from "../domain/auth/password.ts";
@@ -77,8 +78,9 @@ export async function openInstance(
   const bootstrap = withBootstrap ? await openBootstrap(store, settings, dir) : noBootstrap;
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.push(() => transport.close());
+  const shares = new Shares(settings);
   const machineServices = await openMachineServices(
-    { store, clock, settings, log, clockIsInjected: options.clock !== undefined },
+    { store, clock, settings, shares, log, clockIsInjected: options.clock !== undefined },
     opened,
   );
   const services: Services = {
@@ -87,6 +89,7 @@ export async function openInstance(
     settings: { ...settings, data_dir: dir },
     vault,
     log,
+    shares,
     publicUrl: settings.public_url ?? "",
     throttles: new Throttles(clock, settings.throttle),
     passwords: new Passwords(options.passwordCost),

@@ -9,6 +9,7 @@ import { KnownIds } from "../domain/usage/known-ids.ts";
 import { NodeRegistry } from "../domain/policy/node-registry.ts";
 import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
+import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
 import type { Store } from "../store/store.ts";
@@ -17,13 +18,20 @@ export type MachineServices = Pick<
   Services,
   "credentialCache" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys"
 >;
-type Base = { store: Store; clock: Clock; settings: Settings; log: Log; clockIsInjected: boolean };
+type Base = {
+  store: Store;
+  clock: Clock;
+  settings: Settings;
+  shares: Shares;
+  log: Log;
+  clockIsInjected: boolean;
+};
 
 export async function openMachineServices(
   base: Base,
   opened: (() => Promise<void> | void)[],
 ): Promise<MachineServices> {
-  const { store, clock, settings, log } = base;
+  const { store, clock, settings, shares, log } = base;
   const counters = await openCounters({
     now: () => clock.now(),
     redisUrls: settings.redis_url,
@@ -35,7 +43,7 @@ export async function openMachineServices(
   opened.push(() => claims.close());
   return {
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
-    feed: new Feed(store),
+    feed: new Feed(store, shares.of("polls")),
     nodes: new NodeRegistry(store, clock, log),
     counters,
     claims,

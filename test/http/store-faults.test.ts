@@ -1,6 +1,7 @@
 // The machine plane while Redis or PostgreSQL fails: rate limits keep responding and long polls keep working.
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { cellOwner } from "../../src/fairness/owners.ts";
 import { Feed } from "../../src/domain/policy/feed.ts";
 import { postgresUrl } from "../../harness/databases/backends.ts";
 import { testInstance, type Reply, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
@@ -152,13 +153,16 @@ describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connection
 describe("waiting polls", () => {
   it("are at most ten thousand per process: the next one does not wait", async () => {
     await using r = await testInstance("sqlite");
-    const feed = new Feed(r.app.services.store);
-    const waiters = Array.from({ length: 10_000 }, (_none, i) => feed.subscribe(`p${i % 7}`, 25_000, () => () => {}));
+    const feed = new Feed(r.app.services.store, r.app.services.shares.of("polls"));
+    const owner = cellOwner("w", "live");
+    const waiters = Array.from({ length: 10_000 }, (_none, i) =>
+      feed.subscribe(owner, `p${i % 7}`, 25_000, () => () => {}),
+    );
     expect(waiters.every((subscription) => subscription !== undefined)).toBe(true);
-    expect(feed.subscribe("p0", 25_000, () => () => {})).toBeUndefined();
+    expect(feed.subscribe(owner, "p0", 25_000, () => () => {})).toBeUndefined();
     expect(feed.waiting).toBe(10_000);
     feed.stop();
     await Promise.resolve();
-    expect(feed.subscribe("p0", 25_000, () => () => {})).toBeUndefined();
+    expect(feed.subscribe(owner, "p0", 25_000, () => () => {})).toBeUndefined();
   });
 });

@@ -1,4 +1,5 @@
 // The authenticated caller as a value: always an argument of an operation, never ambient.
+import { cellOwner, soleOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 
 export const ROLES = ["owner", "admin", "member"] as const;
@@ -74,6 +75,14 @@ type AuditActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "sca
 /** The environment an actor is confined to, or null when it may use both. */
 export function confinedTo(actor: Actor): Env | null {
   return actor.kind === "secret_key" && actor.env === "test" ? "test" : null;
+}
+
+/** Who is charged for what the actor holds of a shared resource. A session acts in the live environment. */
+export function ownerOf(actor: Actor): Owner {
+  if (actor.kind === "secret_key" || actor.kind === "embed_token") return cellOwner(actor.workspace_id, actor.env);
+  if (actor.kind === "session" && actor.workspace_id !== null) return cellOwner(actor.workspace_id, "live");
+  if (actor.kind === "session" || actor.kind === "user") return soleOwner("person", actor.user_id);
+  return soleOwner("account", actor.kind);
 }
 
 /** Whether secret keys minted by this actor get an owner's authority. */

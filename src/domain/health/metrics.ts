@@ -16,6 +16,7 @@ export async function collectMetrics(services: Services): Promise<Family[]> {
     ...writeFamilies(services),
     ...limiterFamilies(services),
     ...cacheFamilies(services),
+    ...services.shares.families(),
     ...workerFamilies(services),
     ...(await backupFamilies(services)),
     up,

@@ -1,6 +1,9 @@
 // In-process state of the policy feed: project heads, cached pages and long polls. Caution: heads are cached only on SQLite,
 // where every change passes through this process. On PostgreSQL another process may have changed the policy, and a poll
 // after a revocation must see it, so the head is always read. bench: feed/unchanged-poll
+import { FairSet } from "../../fairness/fair-set.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import type { Owner } from "../../fairness/owners.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { Store } from "../../store/store.ts";
@@ -18,7 +21,6 @@ export type Head = {
 };
 
 const HEADS_MAX = 10_000;
-const SUBSCRIPTIONS_MAX = 10_000;
 
 export class Feed {
   readonly pages = new PageCache();
@@ -27,15 +29,17 @@ export class Feed {
   readonly #store: Store;
   readonly #heads = new BoundedMap<string, Head>({ max: HEADS_MAX });
   readonly #subscriptions = new Map<string, Set<Subscription>>();
+  readonly #waiting: FairSet<Subscription>;
   /** One read per project and change, shared by all polls that the change has woken. */
   readonly #rereads = new Map<string, Promise<Head>>();
   /** Raised by every change: a head read before one must not be cached after it. */
   #epoch = 0;
-  #waiting = 0;
   #stopped = false;
 
-  constructor(store: Store) {
+  /** `polls` bounds the subscriptions; one that is displaced ends early. */
+  constructor(store: Store, polls: Ledger) {
     this.#store = store;
+    this.#waiting = new FairSet(polls, (subscription) => subscription.end());
     store.onPolicyChange((bumped) => {
       this.#epoch++;
       for (const { project_id } of bumped) {
@@ -52,7 +56,7 @@ export class Feed {
 
   /** Open subscriptions, for /metrics. */
   get waiting(): number {
-    return this.#waiting;
+    return this.#waiting.size;
   }
 
   head(workspace_id: string, project_id: string): Head | Promise<Head> {
@@ -94,18 +98,20 @@ export class Feed {
     return requireOwner(head, workspace_id);
   }
 
-  /** Undefined when there are too many subscriptions, or the service is stopping. */
-  subscribe(project_id: string, waitMs: number, onDisconnect: OnDisconnect): Subscription | undefined {
-    if (this.#stopped || this.#waiting >= SUBSCRIPTIONS_MAX) return undefined;
+  /** Undefined when the owner is at its bound, or the service is stopping. */
+  subscribe(owner: Owner, project_id: string, waitMs: number, onDisconnect: OnDisconnect): Subscription | undefined {
+    if (this.#stopped) return undefined;
     const set = this.#subscriptions.get(project_id) ?? new Set();
-    this.#subscriptions.set(project_id, set);
     const subscription = new Subscription(waitMs, onDisconnect, () => {
+      this.#waiting.delete(subscription);
       if (!set.delete(subscription)) return;
-      this.#waiting--;
       if (set.size === 0 && this.#subscriptions.get(project_id) === set) this.#subscriptions.delete(project_id);
     });
-    set.add(subscription);
-    this.#waiting++;
+    if (!this.#waiting.add(owner, subscription)) {
+      subscription.close();
+      return undefined;
+    }
+    this.#subscriptions.set(project_id, set.add(subscription));
     return subscription;
   }
 

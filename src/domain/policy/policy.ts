@@ -3,7 +3,7 @@
 // them, so nodes converge.
 import { fail } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import type { SecretKeyActor } from "../core/actor.ts";
+import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Head } from "./feed.ts";
 import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
@@ -112,7 +112,7 @@ async function awaitChange(
   onDisconnect: OnDisconnect,
 ): Promise<Head> {
   const { feed } = ctx.services;
-  const subscription = feed.subscribe(head.project_id, query.wait_ms, onDisconnect);
+  const subscription = feed.subscribe(ownerOf(ctx.actor), head.project_id, query.wait_ms, onDisconnect);
   if (!subscription) return head;
   try {
     // Read again after subscribing: a change in between was not notified.

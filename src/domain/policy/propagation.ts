@@ -2,6 +2,7 @@
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { liveNodes } from "../../store/queries/nodes.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
+import { ownerOf } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { NEVER_DISCONNECTS } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
@@ -28,7 +29,12 @@ export type Propagation = {
 export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Propagation> {
   const { clock, settings, nodes, feed, store } = ctx.services;
   const start = clock.now();
-  const subscription = feed.subscribe(revoked.project_id, settings.revoke_wait_ms, NEVER_DISCONNECTS);
+  const subscription = feed.subscribe(
+    ownerOf(ctx.actor),
+    revoked.project_id,
+    settings.revoke_wait_ms,
+    NEVER_DISCONNECTS,
+  );
   const unsubscribe = nodes.onWritten(() => subscription?.notify());
   const rereading = store.dialect === "postgres" ? setInterval(() => subscription?.notify(), REREAD_MS) : undefined;
   try {

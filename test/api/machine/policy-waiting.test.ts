@@ -1,5 +1,6 @@
 // Long polls of the policy feed, acknowledging nodes, and revocations that wait for them.
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { cellOwner } from "../../../src/fairness/owners.ts";
 import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts";
@@ -214,6 +215,24 @@ for (const back of backends) {
       expect(body.revoked_at).not.toBeNull();
     });
 
+    it("answers a neighbour's poll early where another workspace needs its place", async () => {
+      await using r = await testInstance(back);
+      const [neighbour, w] = [await r.workspace(), await r.workspace()];
+      const { feed, shares } = r.app.services;
+      const poll = (v: typeof w) =>
+        v.call("sk_owner", `GET /v1/policy/delta?project_id=${v.project_id}&since=1&wait_ms=25000`);
+      const early = poll(neighbour);
+      while (feed.waiting < 1) await new Promise((resolve) => setImmediate(resolve));
+      shares.of("polls").take(cellOwner(neighbour.id, "live"), 9_999);
+      const waiting = poll(w);
+      expect((await early).status).toBe(304);
+      await w.mint();
+      const { status, body } = await waiting;
+      expect([status, body.changes.length]).toEqual([200, 1]);
+      const { body: again } = await poll(w);
+      expect(again.version).toBe(2);
+    });
+
     it("responds to waiting polls when it stops, and accepts no new ones", async () => {
       const r = await testInstance(back);
       const w = await r.workspace();
@@ -221,7 +240,9 @@ for (const back of backends) {
       while (r.app.services.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
       const disposed = r[Symbol.asyncDispose]();
       expect((await poll).status).toBe(304);
-      expect(r.app.services.feed.subscribe(w.project_id, 1_000, () => () => {})).toBeUndefined();
+      expect(
+        r.app.services.feed.subscribe(cellOwner(w.id, "live"), w.project_id, 1_000, () => () => {}),
+      ).toBeUndefined();
       await disposed;
     });
   });

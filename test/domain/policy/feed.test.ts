@@ -1,5 +1,7 @@
 // The feed's in-process state alone, on a fake store: which heads it caches, and its subscriptions.
 import { describe, expect, it } from "vitest";
+import { Ledger } from "../../../src/fairness/ledger.ts";
+import { cellOwner } from "../../../src/fairness/owners.ts";
 import { Feed } from "../../../src/domain/policy/feed.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -13,6 +15,8 @@ const head = {
   default_rate_limits: "[]",
   deleted: false,
 };
+
+const OWNER = cellOwner("w", "live");
 
 function feedOn(dialect: "sqlite" | "postgres") {
   const listeners: { bump?: (bumped: { project_id: string; version: number }[]) => void; resync?: () => void } = {};
@@ -30,7 +34,8 @@ function feedOn(dialect: "sqlite" | "postgres") {
     onPolicyChange: (listener: NonNullable<typeof listeners.bump>) => void (listeners.bump = listener),
     onNotice: (_: "resync", listener: () => void) => void (listeners.resync = listener),
   };
-  const feed = new Feed(store as unknown as Store);
+  const polls = new Ledger({ bound: 10_000, share: Number.POSITIVE_INFINITY });
+  const feed = new Feed(store as unknown as Store, polls);
   const bump = (project_id: string): void => listeners.bump?.([{ project_id, version: 4 }]);
   return { feed, fake, bump, resync: () => listeners.resync?.() };
 }
@@ -97,7 +102,7 @@ describe("a subscription", () => {
 
   it("is notified by changes of its own project and by a resync, and by nothing else", async () => {
     const { feed, bump, resync } = feedOn("sqlite");
-    const subscription = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
+    const subscription = feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!;
     let wakes = 0;
     const wait = (): void => void subscription.changed().then(() => (wakes++, wait()));
     wait();
@@ -119,7 +124,10 @@ describe("a subscription", () => {
 
   it("is counted until it is closed, closes once, and does not affect others", async () => {
     const { feed, bump } = feedOn("sqlite");
-    const [a, b] = [feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!, feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!];
+    const [a, b] = [
+      feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!,
+      feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!,
+    ];
     expect(feed.waiting).toBe(2);
     a.close();
     a.close();
@@ -127,7 +135,7 @@ describe("a subscription", () => {
     bump("p");
     await b.changed();
     b.close();
-    const again = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
+    const again = feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!;
     b.close(); // closed before: must not close another
     expect(feed.waiting).toBe(1);
     bump("p");
@@ -138,19 +146,31 @@ describe("a subscription", () => {
 
   it("is rejected beyond ten thousand", () => {
     const { feed } = feedOn("sqlite");
-    const all = Array.from({ length: 10_000 }, (_, i) => feed.subscribe(`p${i % 7}`, HOUR, NEVER_DISCONNECTS));
+    const all = Array.from({ length: 10_000 }, (_, i) => feed.subscribe(OWNER, `p${i % 7}`, HOUR, NEVER_DISCONNECTS));
     expect(all.includes(undefined)).toBe(false);
-    expect(feed.subscribe("p", HOUR, NEVER_DISCONNECTS)).toBeUndefined();
+    expect(feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)).toBeUndefined();
     all[0]?.close();
-    expect(feed.subscribe("p", HOUR, NEVER_DISCONNECTS)).toBeDefined();
+    expect(feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)).toBeDefined();
+    feed.stop();
+  });
+
+  it("of the largest owner ends early where another owner needs its place", async () => {
+    const { feed } = feedOn("sqlite");
+    const all = Array.from({ length: 10_000 }, () => feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!);
+    const neighbour = feed.subscribe(cellOwner("v", "live"), "q", HOUR, NEVER_DISCONNECTS);
+    await all[0]?.changed();
+    expect([neighbour?.ended, all[0]?.ended, all[1]?.ended, feed.waiting]).toEqual([false, true, false, 10_000]);
+    all[0]?.close();
+    expect(feed.waiting).toBe(10_000);
+    expect(feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)).toBeUndefined();
     feed.stop();
   });
 
   it("ends when the service stops, and new ones are rejected", () => {
     const { feed } = feedOn("sqlite");
-    const subscription = feed.subscribe("p", HOUR, NEVER_DISCONNECTS)!;
+    const subscription = feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!;
     feed.stop();
-    expect([subscription.ended, feed.subscribe("p", HOUR, NEVER_DISCONNECTS)]).toEqual([true, undefined]);
+    expect([subscription.ended, feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)]).toEqual([true, undefined]);
     subscription.close();
   });
 });

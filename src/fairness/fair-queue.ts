@@ -1,0 +1,55 @@
+// A queue that serves its owners in turn, one item each, and each owner's items in order: a long queue of one owner delays
+// another by at most one item. With one owner it is an ordinary queue.
+import type { Owner } from "./owners.ts";
+
+type Lane<T> = { readonly owner: Owner; items: T[]; head: number };
+
+export class FairQueue<T> {
+  /** In the order of their turns: a Map iterates in insertion order. */
+  readonly #lanes = new Map<string, Lane<T>>();
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  lengthOf({ id }: Owner): number {
+    const lane = this.#lanes.get(id);
+    return lane ? lane.items.length - lane.head : 0;
+  }
+
+  push(owner: Owner, item: T): void {
+    this.#length++;
+    const lane = this.#lanes.get(owner.id);
+    if (lane) lane.items.push(item);
+    else this.#lanes.set(owner.id, { owner, items: [item], head: 0 });
+  }
+
+  /** The next item; its owner's turn comes again after every other owner's. */
+  shift(): T | undefined {
+    const [lane] = this.#lanes.values();
+    if (!lane) return undefined;
+    const item = this.#take(lane);
+    // With one owner the order of turns does not change.
+    if (this.#lanes.size > 1 && this.#lanes.delete(lane.owner.id)) this.#lanes.set(lane.owner.id, lane);
+    return item;
+  }
+
+  /** The owner's oldest item, out of turn: for one that is displaced. */
+  shiftOf({ id }: Owner): T | undefined {
+    const lane = this.#lanes.get(id);
+    return lane && this.#take(lane);
+  }
+
+  #take(lane: Lane<T>): T {
+    const item = lane.items[lane.head] as T;
+    lane.items[lane.head++] = undefined as T; // so that it can be collected
+    this.#length--;
+    if (lane.head === lane.items.length) this.#lanes.delete(lane.owner.id);
+    else if (lane.head >= 1_024 && lane.head * 2 >= lane.items.length) {
+      lane.items = lane.items.slice(lane.head);
+      lane.head = 0;
+    }
+    return item;
+  }
+}

@@ -1,0 +1,115 @@
+// How much of one shared resource each owner holds, and who must give way at the bound (max-min fairness): below the bound
+// only an owner's own share limits it; at the bound an owner that holds less than the largest takes a place from the largest.
+import { MaxHeap, type HeapEntry } from "./max-heap.ts";
+import type { Owner, OwnerKind } from "./owners.ts";
+
+export type Limits = {
+  /** Of all owners together. */
+  readonly bound: number;
+  /** Of one owner; Infinity where the table states none. */
+  readonly share: number;
+  /** Whether the share is of each owner (the default) or of all cells of an account together. */
+  readonly shareOf?: "owner" | "account";
+};
+
+type Holder = HeapEntry & { readonly owner: Owner; readonly group: Group };
+type Group = HeapEntry & { readonly id: string; readonly holders: MaxHeap<Holder>; members: number };
+
+export class Ledger {
+  readonly limits: Limits;
+  /** Refusals by kind of owner, for /metrics. */
+  readonly refused = new Map<OwnerKind, number>();
+  readonly #holders = new Map<string, Holder>();
+  readonly #groups = new Map<string, Group>();
+  readonly #largest = new MaxHeap<Group>();
+  #used = 0;
+
+  constructor(limits: Limits) {
+    this.limits = limits;
+  }
+
+  /** Held by all owners. */
+  get used(): number {
+    return this.#used;
+  }
+
+  usedBy({ id }: Owner): number {
+    return this.#holders.get(id)?.used ?? 0;
+  }
+
+  /** The largest holding as a part of its share, or of the bound where there is no share. */
+  get largestPart(): number {
+    const { bound, share } = this.limits;
+    const whole = Math.min(bound, share);
+    let most = 0;
+    const holdings = this.limits.shareOf === "account" ? this.#groups : this.#holders;
+    for (const { used } of holdings.values()) most = Math.max(most, used);
+    return Number.isFinite(whole) ? most / whole : 0;
+  }
+
+  /** Whether the owner may take this much without displacing anything. */
+  hasRoom(owner: Owner, amount = 1): boolean {
+    return this.#used + amount <= this.limits.bound && this.withinShare(owner, amount);
+  }
+
+  withinShare(owner: Owner, amount = 1): boolean {
+    const { share, shareOf } = this.limits;
+    const held = shareOf === "account" ? this.#groups.get(owner.group)?.used : this.#holders.get(owner.id)?.used;
+    return (held ?? 0) + amount <= share;
+  }
+
+  /** The owner that must give up a place for this one; undefined where this one must be refused. */
+  victimFor(owner: Owner, amount = 1): Owner | undefined {
+    const largest = this.#largest.top;
+    const victim = largest?.holders.top;
+    if (!victim || !this.withinShare(owner, amount)) return undefined;
+    const group = this.#groups.get(owner.group);
+    if (group !== largest) return (group?.used ?? 0) < largest.used ? victim.owner : undefined;
+    if (victim.displacedFirst !== owner.displacedFirst) return victim.displacedFirst ? victim.owner : undefined;
+    return this.usedBy(owner) < victim.used ? victim.owner : undefined;
+  }
+
+  /** Takes without a check: for what exists already, and after one. */
+  take(owner: Owner, amount = 1): void {
+    this.#change(this.#holders.get(owner.id) ?? this.#admit(owner), amount);
+  }
+
+  release({ id }: Owner, amount = 1): void {
+    const holder = this.#holders.get(id);
+    if (holder) this.#change(holder, -Math.min(amount, holder.used));
+  }
+
+  countRefusal({ kind }: Owner): void {
+    this.refused.set(kind, (this.refused.get(kind) ?? 0) + 1);
+  }
+
+  #admit(owner: Owner): Holder {
+    let group = this.#groups.get(owner.group);
+    if (!group) {
+      group = { id: owner.group, used: 0, displacedFirst: false, place: 0, holders: new MaxHeap(), members: 0 };
+      this.#groups.set(owner.group, group);
+      this.#largest.add(group);
+    }
+    const holder = { owner, group, used: 0, displacedFirst: owner.displacedFirst, place: 0 };
+    this.#holders.set(owner.id, holder);
+    group.holders.add(holder);
+    group.members++;
+    return holder;
+  }
+
+  #change(holder: Holder, by: number): void {
+    const { group, owner } = holder;
+    this.#used += by;
+    holder.used += by;
+    group.used += by;
+    if (holder.used > 0) group.holders.moved(holder);
+    else {
+      group.holders.delete(holder);
+      this.#holders.delete(owner.id);
+      group.members--;
+    }
+    if (group.members > 0) return this.#largest.moved(group);
+    this.#largest.delete(group);
+    this.#groups.delete(group.id);
+  }
+}

@@ -1,0 +1,69 @@
+// A max-heap whose entries know their place, so that one that grows or shrinks is moved in O(log n).
+
+export type HeapEntry = {
+  /** What entries are ordered by. */
+  used: number;
+  /** Entries that are displaced first come before all others. */
+  readonly displacedFirst: boolean;
+  /** Index in its heap; kept by the heap. */
+  place: number;
+};
+
+export class MaxHeap<E extends HeapEntry> {
+  readonly #entries: E[] = [];
+
+  get top(): E | undefined {
+    return this.#entries[0];
+  }
+
+  add(entry: E): void {
+    this.#put(entry, this.#entries.length);
+    this.#rise(entry);
+  }
+
+  /** Restores the order after `entry.used` has changed. */
+  moved(entry: E): void {
+    this.#rise(entry);
+    this.#sink(entry);
+  }
+
+  delete(entry: E): void {
+    const last = this.#entries.pop();
+    if (!last || last === entry) return;
+    this.#put(last, entry.place);
+    this.moved(last);
+  }
+
+  #put(entry: E, place: number): void {
+    this.#entries[place] = entry;
+    entry.place = place;
+  }
+
+  #rise(entry: E): void {
+    while (entry.place > 0) {
+      const parent = this.#entries[(entry.place - 1) >> 1] as E;
+      if (!isAbove(entry, parent)) return;
+      this.#swap(entry, parent);
+    }
+  }
+
+  #sink(entry: E): void {
+    for (;;) {
+      const left = this.#entries[2 * entry.place + 1];
+      const right = this.#entries[2 * entry.place + 2];
+      const child = right && left && isAbove(right, left) ? right : left;
+      if (!child || !isAbove(child, entry)) return;
+      this.#swap(child, entry);
+    }
+  }
+
+  #swap(a: E, b: E): void {
+    const { place } = a;
+    this.#put(a, b.place);
+    this.#put(b, place);
+  }
+}
+
+function isAbove(a: HeapEntry, b: HeapEntry): boolean {
+  return a.displacedFirst === b.displacedFirst ? a.used > b.used : a.displacedFirst;
+}

@@ -1,0 +1,46 @@
+// Who a shared resource is charged to. A cell is one environment of a workspace; the account that created the workspace owns
+// its cells. A request without a valid credential is charged to the client's network.
+import type { Env } from "../kernel/credentials.ts";
+
+export type OwnerKind = "cell" | "account" | "network" | "person" | "address" | "connection";
+
+export type Owner = {
+  readonly kind: OwnerKind;
+  /** Names the owner among all kinds. */
+  readonly id: string;
+  /** The account of a cell; any other owner is a group of its own. Groups are compared before their members. */
+  readonly group: string;
+  /** Within its group it is displaced before any other: a test cell must never cost a live one its place. */
+  readonly displacedFirst: boolean;
+};
+
+/** `account` is the person who created the workspace; without one the workspace is its own account. */
+export function cellOwner(workspaceId: string, env: Env, account: string | null = null): Owner {
+  return {
+    kind: "cell",
+    id: `${workspaceId}/${env}`,
+    group: account ?? workspaceId,
+    displacedFirst: env === "test",
+  };
+}
+
+/** An owner without cells. `id` must differ from the ids of other kinds. */
+export function soleOwner(kind: Exclude<OwnerKind, "cell">, id: string): Owner {
+  return { kind, id, group: id, displacedFirst: false };
+}
+
+/** The network of a client's address: an IPv4 /24 or an IPv6 /48, which is what one customer of a provider gets. */
+export function networkOwner(address: string): Owner {
+  return soleOwner("network", prefixOf(address, 48));
+}
+
+/** The /24 of an IPv4 address, or the first `bits` (a multiple of 16) of an IPv6 address. */
+export function prefixOf(address: string, bits: number): string {
+  if (!address.includes(":")) return address.replace(/\.\d+$/, ".0/24");
+  const [head = "", tail] = address.split("::");
+  const left = head.split(":").filter(Boolean);
+  const right = (tail ?? "").split(":").filter(Boolean);
+  const gap = tail === undefined ? 0 : 8 - left.length - right.length;
+  const groups = [...left, ...Array.from({ length: Math.max(0, gap) }, () => "0"), ...right];
+  return `${groups.slice(0, bits / 16).join(":")}::/${bits}`;
+}

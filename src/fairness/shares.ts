@@ -1,0 +1,66 @@
+// The shares table: everything that two owners share and that can grow, with its bound and what an owner at its bound meets.
+// The ledgers and their metrics are made from it; test/house/shares.test.ts finds structures that it does not name.
+import type { Settings } from "../config/settings.ts";
+import { counter, gauge, type Family, type Sample } from "../kernel/exposition.ts";
+import { Ledger, type Limits } from "./ledger.ts";
+import type { OwnerKind } from "./owners.ts";
+
+export type Share = {
+  readonly what: string;
+  readonly owners: readonly OwnerKind[];
+  readonly limits: (settings: Settings) => Limits;
+  /** What the largest owner meets at the bound, and any owner at its share. */
+  readonly atBound: string;
+  /** The environment variable of the bound, where there is one. */
+  readonly setting?: string;
+  /** The files that hold it. */
+  readonly files: readonly string[];
+};
+
+export const sharesTable = {
+  polls: {
+    what: "Long polls of the policy feed",
+    owners: ["cell"],
+    limits: () => ({ bound: 10_000, share: Number.POSITIVE_INFINITY }),
+    atBound: "its oldest poll is answered early, as if nothing had changed",
+    files: ["src/domain/policy/feed.ts"],
+  },
+} as const satisfies Record<string, Share>;
+
+export type Resource = keyof typeof sharesTable;
+
+export class Shares {
+  readonly #ledgers = new Map<Resource, Ledger>();
+
+  constructor(settings: Settings) {
+    for (const [name, { limits }] of entries()) this.#ledgers.set(name, new Ledger(limits(settings)));
+  }
+
+  of(resource: Resource): Ledger {
+    return this.#ledgers.get(resource) as Ledger;
+  }
+
+  /** Without any id, name or address: only the kind of owner is a label. */
+  families(): Family[] {
+    const [used, largest, refused]: Sample[][] = [[], [], []];
+    for (const [resource, { owners }] of entries()) {
+      const ledger = this.of(resource);
+      used?.push({ labels: { resource }, value: ledger.used });
+      largest?.push({ labels: { resource }, value: ledger.largestPart });
+      for (const owner of owners) refused?.push({ labels: { resource, owner }, value: ledger.refused.get(owner) ?? 0 });
+    }
+    return [
+      gauge("keyrack_share_used", "In use by all owners, by resource.", used ?? []),
+      gauge("keyrack_share_largest", "The largest owner's use divided by its share.", largest ?? []),
+      counter(
+        "keyrack_share_refused",
+        "Refused or displaced at a bound, by resource and kind of owner.",
+        refused ?? [],
+      ),
+    ];
+  }
+}
+
+function entries(): [Resource, Share][] {
+  return Object.entries(sharesTable) as [Resource, Share][];
+}

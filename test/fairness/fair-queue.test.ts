@@ -1,0 +1,50 @@
+// Turns between owners: one item each, in order within an owner.
+import { describe, expect, it } from "vitest";
+import { FairQueue } from "../../src/fairness/fair-queue.ts";
+import { cellOwner } from "../../src/fairness/owners.ts";
+
+const [a, b, c] = ["a", "b", "c"].map((id) => cellOwner(id, "live"));
+
+const drain = (queue: FairQueue<string>): string[] => {
+  const taken: string[] = [];
+  for (let next = queue.shift(); next !== undefined; next = queue.shift()) taken.push(next);
+  return taken;
+};
+
+describe("a fair queue", () => {
+  it("serves a quiet owner after at most one item of each other", () => {
+    const queue = new FairQueue<string>();
+    for (let i = 0; i < 5; i++) queue.push(a!, `a${i}`);
+    queue.push(b!, "b0");
+    queue.push(c!, "c0");
+    queue.push(b!, "b1");
+    expect([queue.length, queue.lengthOf(a!), queue.lengthOf(b!)]).toEqual([8, 5, 2]);
+    expect(drain(queue)).toEqual(["a0", "b0", "c0", "a1", "b1", "a2", "a3", "a4"]);
+    expect([queue.length, queue.lengthOf(a!)]).toEqual([0, 0]);
+  });
+
+  it("gives an owner that comes back its turn after the others", () => {
+    const queue = new FairQueue<string>();
+    queue.push(a!, "a0");
+    queue.push(b!, "b0");
+    queue.push(b!, "b1");
+    expect(queue.shift()).toBe("a0");
+    queue.push(a!, "a1");
+    expect(drain(queue)).toEqual(["b0", "a1", "b1"]);
+  });
+
+  it("gives up an owner's oldest item out of turn", () => {
+    const queue = new FairQueue<string>();
+    for (const item of ["a0", "a1"]) queue.push(a!, item);
+    queue.push(b!, "b0");
+    expect([queue.shiftOf(a!), queue.shiftOf(c!), queue.length]).toEqual(["a0", undefined, 2]);
+    expect(drain(queue)).toEqual(["a1", "b0"]);
+  });
+
+  it("keeps the order of a long queue", () => {
+    const queue = new FairQueue<string>();
+    const items = Array.from({ length: 5_000 }, (_, i) => String(i));
+    for (const item of items) queue.push(a!, item);
+    expect(drain(queue).join()).toBe(items.join());
+  });
+});

@@ -1,0 +1,40 @@
+// Items within a bound: the largest owner's oldest makes room for a smaller owner's newest.
+import { describe, expect, it } from "vitest";
+import { FairSet } from "../../src/fairness/fair-set.ts";
+import { Ledger } from "../../src/fairness/ledger.ts";
+import { cellOwner } from "../../src/fairness/owners.ts";
+
+const [big, small, other] = ["big", "small", "other"].map((id) => cellOwner(id, "live"));
+
+function fairSet(bound: number) {
+  const displaced: string[] = [];
+  const ledger = new Ledger({ bound, share: Number.POSITIVE_INFINITY });
+  return { set: new FairSet<string>(ledger, (item) => displaced.push(item)), ledger, displaced };
+}
+
+describe("a fair set", () => {
+  it("displaces the oldest of the largest owner, and counts it", () => {
+    const { set, ledger, displaced } = fairSet(4);
+    for (const item of ["b1", "b2", "b3"]) set.add(big!, item);
+    set.add(small!, "s1");
+    expect(set.add(other!, "o1")).toBe(true);
+    expect([displaced, set.size, ledger.used, ledger.refused.get("cell")]).toEqual([["b1"], 4, 4, 1]);
+    expect([set.delete("b1"), set.delete("b2"), set.delete("b2")]).toEqual([false, true, false]);
+    expect(ledger.usedBy(big!)).toBe(1);
+  });
+
+  it("refuses the largest owner, and displaces nothing of others", () => {
+    const { set, ledger, displaced } = fairSet(3);
+    for (const item of ["b1", "b2"]) set.add(big!, item);
+    set.add(small!, "s1");
+    expect([set.add(big!, "b3"), displaced, set.size, ledger.refused.get("cell")]).toEqual([false, [], 3, 1]);
+  });
+
+  it("takes the item that was not touched for longest", () => {
+    const { set, displaced } = fairSet(2);
+    for (const item of ["b1", "b2"]) set.add(big!, item);
+    set.touch("b1");
+    set.add(small!, "s1");
+    expect(displaced).toEqual(["b2"]);
+  });
+});

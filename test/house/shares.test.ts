@@ -1,0 +1,108 @@
+// Everything that grows across requests has a bound and an owner: a file that keeps a Map, Set, queue or growing array is
+// named by the shares table, or listed here with the reason why no caller can make it grow.
+import { describe, expect, it } from "vitest";
+import { filesIn, readText } from "../../harness/repository.ts";
+import { settingsTable } from "../../src/config/settings.ts";
+import { sharesTable, type Share } from "../../src/fairness/shares.ts";
+
+/** Grows with the code, the configuration or the operator's own actions. */
+const FIXED: Record<string, string> = {
+  "src/fairness/shares.ts": "one ledger per row of the table",
+  "src/http/fast/routes.ts": "the declared endpoints",
+  "src/http/metrics.ts": "the declared endpoints",
+  "src/http/request-log.ts": "constants",
+  "src/http/response.ts": "constants",
+  "src/platform/native-addons.ts": "the native addons",
+  "src/ratelimit/redis/circuit-breaker.ts": "recent failures of Redis, at most a fixed number",
+  "src/domain/core/events.ts": "constants",
+  "src/domain/limits/idempotency.ts": "constants",
+  "src/server/scheduler.ts": "the declared jobs",
+  "src/store/database.ts": "topics of notices, named in the code",
+  "src/store/engine/statement.ts": "the declared statements",
+  "src/store/postgres/multi-row.ts": "statement texts by number of rows, which is bounded",
+  "src/store/postgres/query.ts": "statement names",
+  "src/store/postgres/reader.ts": "the connections of the pool",
+  "src/store/sqlite/lock.ts": "constants",
+  "src/store/sqlite/reader.ts": "prepared statements, at most a fixed number",
+};
+
+/** Holds the items of one resource for its owner; the resource is in the table. */
+const CONTAINERS = [
+  "src/fairness/fair-queue.ts",
+  "src/fairness/fair-set.ts",
+  "src/fairness/ledger.ts",
+  "src/fairness/max-heap.ts",
+];
+
+/** Lives for one transaction, one batch of one turn, or one request. */
+const SHORT_LIVED = [
+  "src/domain/usage/ingest-events.ts",
+  "src/http/body.ts",
+  "src/ratelimit/memory/counter.ts",
+  "src/ratelimit/redis/batch.ts",
+  "src/store/engine/additive-upsert.ts",
+  "src/store/engine/query-memo.ts",
+  "src/store/engine/transaction.ts",
+];
+
+/** Bounded today, but not by owner yet. This list only shrinks. */
+const WITHOUT_OWNER = [
+  "src/api/machine/policy.ts",
+  "src/domain/auth/credential-cache.ts",
+  "src/domain/auth/credentials.ts",
+  "src/domain/auth/password.ts",
+  "src/domain/auth/throttle.ts",
+  "src/domain/policy/node-registry.ts",
+  "src/domain/policy/page-cache.ts",
+  "src/domain/usage/known-ids.ts",
+  "src/http/connections.ts",
+  "src/ratelimit/memory/dirty-rows.ts",
+  "src/ratelimit/memory/leases.ts",
+  "src/ratelimit/memory/row-index.ts",
+  "src/ratelimit/memory/rows.ts",
+  "src/ratelimit/redis/counter.ts",
+  "src/server/instance.ts",
+  "src/store/engine/group-commit.ts",
+  "src/store/engine/policy-versions.ts",
+  "src/store/offline/verify-pool.ts",
+  "src/store/sqlite/wal-sync.ts",
+];
+
+const FOLDERS = ["api", "domain", "fairness", "http", "platform", "ratelimit", "server", "store"];
+const GROWS = String.raw`(new (Map|Set|BoundedMap|FairSet|FairQueue)\b|\[\];)`;
+/** A constant of a module, a field of a class (also one that its constructor sets), and what a function makes for one. */
+const KEPT = [
+  new RegExp(`^(export )?(const|let) .*= ${GROWS}`, "m"),
+  new RegExp(`^  (readonly |static )*#?\\w+(: [^=\n]+)? = ${GROWS}`, "m"),
+  new RegExp(`^    (this\\.#?\\w+ =|\\w+:) ${GROWS}`, "m"),
+  /^  return new BoundedMap/m,
+];
+
+const rows = Object.entries(sharesTable) as [string, Share][];
+const listed = new Set(rows.flatMap(([, { files }]) => files));
+const keeping = FOLDERS.flatMap((folder) => filesIn(`src/${folder}`, ".ts")).filter((file) =>
+  KEPT.some((pattern) => pattern.test(readText(file))),
+);
+
+describe("the shares table", () => {
+  it("names every file that keeps something across requests", () => {
+    const known = new Set([...listed, ...Object.keys(FIXED), ...CONTAINERS, ...SHORT_LIVED, ...WITHOUT_OWNER]);
+    expect(keeping.filter((file) => !known.has(file))).toEqual([]);
+  });
+
+  it("and the lists beside it name only such files, each once", () => {
+    const lists = [...listed, ...Object.keys(FIXED), ...CONTAINERS, ...SHORT_LIVED, ...WITHOUT_OWNER];
+    const files = new Set(filesIn("src", ".ts"));
+    expect(lists.filter((file) => !files.has(file))).toEqual([]);
+    expect(lists.filter((file, i) => lists.indexOf(file) !== i)).toEqual([]);
+    expect([...Object.keys(FIXED), ...SHORT_LIVED, ...WITHOUT_OWNER].filter((file) => !keeping.includes(file))).toEqual(
+      [],
+    );
+  });
+
+  it("names settings that exist", () => {
+    const settings = new Set<string>(Object.values(settingsTable).map(({ env }) => env));
+    const named = rows.flatMap(([, { setting }]) => setting ?? []);
+    expect(named.filter((setting) => !settings.has(setting))).toEqual([]);
+  });
+});
