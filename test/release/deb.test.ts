@@ -205,7 +205,7 @@ describe.runIf(hasTool("dpkg-deb", "the Debian package"))("the Debian package", 
           --tenant-id $KEYRACK_TENANT_ID --env live --quiet'
 END
         chmod 755 /serve.sh
-        runuser -u keyrack -- sh /serve.sh`);
+        runuser -u keyrack -- sh /serve.sh 2>/dev/null`);
       expect(output).toEqual([expect.stringMatching(/^kr_live_[\w-]{40}$/)]);
     });
   });
