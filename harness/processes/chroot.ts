@@ -16,7 +16,7 @@ export function canChroot(tests: string): boolean {
   return false;
 }
 
-/** This machine's files with a writable layer of memory above them; its services are not visible. `$1`: a folder. */
+/** This machine's files with a writable layer of memory above them; its services are not visible. `$2`: as /mnt. */
 const DEBIAN = `
 mount -t tmpfs tmpfs "$1/root"
 mkdir "$1/root/upper" "$1/root/work" "$1/root/merged"
@@ -25,15 +25,15 @@ cd "$1/root/merged"
 rm -rf run/systemd
 mount -t proc proc proc
 mount --bind /dev dev
-mount --bind "$1" mnt
-exec chroot . /bin/sh -ec "$2"`;
+mount --bind "$2" mnt
+exec chroot . /bin/sh -ec "$3"`;
 
 export type ScriptResult = { status: number | null; output: string };
 
-/** Runs a script as root on a copy of this Debian that is gone afterwards. `dir` is mounted as /mnt. */
-export function runInDebian(dir: string, script: string): ScriptResult {
+/** Runs a script as root on a copy of this Debian that is gone afterwards. `files` is mounted as /mnt. */
+export function runInDebian(dir: string, script: string, files = dir): ScriptResult {
   mkdirSync(join(dir, "root"), { recursive: true });
-  const args = [...NAMESPACE, "sh", "-ec", DEBIAN, "sh", dir, script];
+  const args = [...NAMESPACE, "sh", "-ec", DEBIAN, "sh", dir, files, script];
   const env = { PATH, LC_ALL: "C.UTF-8", DEBIAN_FRONTEND: "noninteractive" };
   const ran = spawnSync("unshare", args, { env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   return { status: ran.status, output: ran.stdout + ran.stderr };
@@ -52,10 +52,10 @@ root=$1
 shift 3
 exec /usr/sbin/chroot --userspec="$user" --groups="" "$root" "$@"`;
 
-export type Container = { root: string; volume: string; user: string; env: Record<string, string> };
+export type Root = { dir: string; volume: string; user: string; env: Record<string, string> };
 
-/** Starts a program of an unpacked image. */
-export function startInContainer({ root, volume, user, env }: Container, command: string[]): ChildProcess {
-  const args = [...NAMESPACE, "/bin/sh", "-ec", CONTAINER, "sh", root, volume, user, ...command];
+/** Starts a program in another root. Its process id is the program's own. */
+export function startInRoot({ dir, volume, user, env }: Root, command: string[]): ChildProcess {
+  const args = [...NAMESPACE, "/bin/sh", "-ec", CONTAINER, "sh", dir, volume, user, ...command];
   return spawn("unshare", args, { env, stdio: ["ignore", "pipe", "pipe"] });
 }
