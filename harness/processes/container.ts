@@ -66,9 +66,9 @@ async function listening(child: ChildProcess): Promise<string> {
 }
 
 /** Mints a key in a new workspace. Throws when a command fails. */
-export async function mintKey({ cli }: Service): Promise<string> {
+export async function mintKey(service: Service): Promise<string> {
   const call = async (args: string[], env?: Record<string, string>): Promise<Record<string, unknown>> => {
-    const { code, stdout, stderr } = await cli([...args, "--json"], env);
+    const { code, stdout, stderr } = await service.cli([...args, "--json"], env);
     if (code !== 0) throw new Error(`${args.join(" ")}: ${code} ${stderr}`);
     return JSON.parse(stdout) as Record<string, unknown>;
   };

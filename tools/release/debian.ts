@@ -1,6 +1,6 @@
 // Debian packages that the image is made of: fetched from apt's own mirrors, accepted by their SHA-256, cached by it.
 import { execFile } from "node:child_process";
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -43,7 +43,8 @@ export async function fetchPackage(locked: LockedPackage): Promise<string> {
   const file = join(folder, `${locked.sha256}.deb`);
   if (sha256Of(file) === locked.sha256) return file;
   mkdirSync(folder, { recursive: true });
-  const partial = `${file}.${process.pid}`;
+  // Of its own: both platforms may be fetching the same package.
+  const partial = `${file}.${randomUUID()}`;
   try {
     for (const mirror of await mirrors()) {
       // Fails on a mirror that does not have it, and on other bytes than those named.
@@ -55,7 +56,7 @@ export async function fetchPackage(locked: LockedPackage): Promise<string> {
       return file;
     }
   } finally {
-    rmSync(partial, { force: true });
+    for (const left of [partial, `${partial}.FAILED`]) rmSync(left, { force: true }); // apt keeps what it refuses
   }
   throw new Error(
     `${locked.package} ${locked.version} (${locked.architecture}) is on none of apt's mirrors. If Debian has replaced it: npm run oci:lock`,
@@ -66,8 +67,9 @@ let found: Promise<string[]> | undefined;
 
 /** Addresses of the archives in apt's configuration, each with a slash at its end. */
 function mirrors(): Promise<string[]> {
-  found ??= run("apt-get", ["indextargets", "--format", "$(REPO_URI)"]).then(({ stdout }) =>
-    [...new Set(stdout.trim().split("\n"))].map((uri) => uri.replace(/\/*$/, "/")),
+  found ??= run("apt-get", ["indextargets", "--format", "$(REPO_URI)"]).then(
+    ({ stdout }) => [...new Set(stdout.trim().split("\n"))].map((uri) => uri.replace(/\/*$/, "/")),
+    () => [], // no apt on this machine
   );
   return found;
 }
