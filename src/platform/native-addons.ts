@@ -73,7 +73,8 @@ function unpack(name: NativeName): { addon: unknown; path: string } {
   );
 }
 
-function reasonOf({ code, message }: NodeJS.ErrnoException): string {
+/** Why an addon cannot be used from a folder, for the operator. */
+export function reasonOf({ code, message }: NodeJS.ErrnoException): string {
   const version = /version `(\w+_[\d.]+)' not found/.exec(message)?.[1];
   if (version) return `this system has no ${version}: its C library is too old`;
   if (/Operation not permitted|failed to map segment/i.test(message)) return "mounted noexec";
