@@ -1,4 +1,5 @@
-// Backups on disk: one folder each, `<utc time>-<short id>/`, with the database copy and manifest.json. The manifest has one
+// Backups on disk: one folder each, `<utc time>-<short id>/` (and `-pre-<schema>` when it was made before the database was
+// migrated to that schema), with the database copy and manifest.json. The manifest has one
 // exact serialization with a digest over itself, so that a change of any byte in either file is detected.
 // A folder whose name begins with a dot is incomplete. A crash leaves it behind; a later backup removes it after a day.
 import { createHash, hash, randomBytes } from "node:crypto";
@@ -50,7 +51,7 @@ export type TestResult = { at: string; pass: boolean; findings: string[] };
 export type Backup = { id: string; folder: string; manifest: Manifest; test: TestResult | null };
 export type BrokenBackup = { id: string; folder: string; manifest: null; problem: string };
 
-const ID = /^\d{8}T\d{6}Z-[0-9a-f]{6}$/;
+const ID = /^\d{8}T\d{6}Z-[0-9a-f]{6}(-pre-\d+)?$/;
 const MANIFEST = "manifest.json";
 const TEST_RESULT = "tested.json";
 const DAY_MS = 24 * 3_600_000;
@@ -61,9 +62,14 @@ export function backupDir({ backup_dir, data_dir }: BackupSettings): string {
   return backup_dir ? resolve(backup_dir) : join(resolve(data_dir), "backups");
 }
 
-export function newBackupId(now: number): string {
-  return `${formatTimestamp(now).replace(/[-:]|\.\d+/g, "")}-${randomBytes(3).toString("hex")}`;
+/** `before`: the schema that the database is migrated to next. */
+export function newBackupId(now: number, before?: number): string {
+  const suffix = before === undefined ? "" : `-pre-${before}`;
+  return `${formatTimestamp(now).replace(/[-:]|\.\d+/g, "")}-${randomBytes(3).toString("hex")}${suffix}`;
 }
+
+/** Whether the backup was made before a migration. */
+export const isPreMigration = (id: string): boolean => id.includes("-pre-");
 
 function serializeManifest(manifest: Manifest): string {
   const digest = hash("sha256", JSON.stringify(manifest));

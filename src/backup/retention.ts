@@ -1,11 +1,13 @@
 // Which backups are kept: the newest of each of the last 7 days, 4 weeks and 12 months (UTC) that have one, and always the
-// newest of all. Periods without a backup do not count, so a month without backups does not remove older ones.
+// newest of all. Periods without a backup do not count, so a month without backups does not remove older ones. A backup
+// from before a migration is the way back from an upgrade: it is kept for 30 days beside these, and then counts as any other.
 import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { backupDir, listBackups, type BackupSettings } from "./files.ts";
+import { backupDir, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
 import { conditionOf } from "./list.ts";
 
 const DAY_MS = 24 * 3_600_000;
+const PRE_MIGRATION_MS = 30 * DAY_MS;
 
 const PERIODS: readonly [count: number, periodOf: (ms: number) => string][] = [
   [7, (ms) => new Date(ms).toISOString().slice(0, 10)],
@@ -16,11 +18,14 @@ const PERIODS: readonly [count: number, periodOf: (ms: number) => string][] = [
 export type DatedBackup = { id: string; created_at: string };
 
 /** The ids to keep. */
-export function selectKept(backups: readonly DatedBackup[]): Set<string> {
+export function selectKept(backups: readonly DatedBackup[], now = Date.now()): Set<string> {
+  const wayBack = ({ id, created_at }: DatedBackup): boolean =>
+    isPreMigration(id) && now - Date.parse(created_at) < PRE_MIGRATION_MS;
   const newestFirst = backups
+    .filter((each) => !wayBack(each))
     .map(({ id, created_at }) => ({ id, ms: Date.parse(created_at) }))
     .toSorted((a, b) => b.ms - a.ms || (a.id < b.id ? 1 : -1));
-  const ids = new Set<string>();
+  const ids = new Set(backups.filter(wayBack).map(({ id }) => id));
   for (const [count, periodOf] of PERIODS) {
     const periods = new Set<string>();
     for (const { id, ms } of newestFirst) {
@@ -37,12 +42,12 @@ export function selectKept(backups: readonly DatedBackup[]): Set<string> {
 export type Pruned = { object: "backup_prune"; kept: string[]; removed: string[]; dry_run: boolean };
 
 /** Removes backups that are past retention. Damaged and failed ones stay as evidence, and do not count as backups. */
-export function pruneBackups(settings: BackupSettings, { dryRun = false } = {}): Pruned {
+export function pruneBackups(settings: BackupSettings, { dryRun = false, now = Date.now() } = {}): Pruned {
   const dir = backupDir(settings);
   const usable = listBackups(dir).flatMap((each) =>
     each.manifest !== null && ["good", "unproven"].includes(conditionOf(each)) ? [each.manifest] : [],
   );
-  const kept = selectKept(usable);
+  const kept = selectKept(usable, now);
   const removed = usable.filter(({ id }) => !kept.has(id)).map(({ id }) => id);
   if (!dryRun) for (const id of removed) removeBackup(dir, id);
   return { object: "backup_prune", kept: [...kept], removed, dry_run: dryRun };

@@ -74,7 +74,7 @@ export async function runDueBackup(services: Services): Promise<boolean> {
   const now = services.clock.now();
   if (age(now, lastBackupAt) < every || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
   await createBackup(services);
-  const { removed } = pruneBackups(services.settings);
+  const { removed } = pruneBackups(services.settings, { now });
   if (removed.length > 0) services.log.info("old backups removed", { backup_ids: removed.join(" ") });
   return true;
 }

@@ -112,6 +112,7 @@ export const parsers = {
   level: oneOf("debug", "info", "warn", "error"),
   idempotency: oneOf("database", "redis", "redis-forced"),
   redis_failure: oneOf("local", "error"),
+  migrate: oneOf("auto", "refuse"),
   region,
   database,
   redis,

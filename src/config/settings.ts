@@ -169,6 +169,18 @@ export const settingsTable = {
     "",
     "Command to run after each backup, with the backup's folder as its argument.",
   ),
+  backup_before_migrate: setting(
+    "KEYRACK_BACKUP_BEFORE_MIGRATE",
+    "switch",
+    "on",
+    "Before a SQLite database is migrated: make a backup of it, and do not migrate if that fails. off = no backup.",
+  ),
+  migrate: setting(
+    "KEYRACK_MIGRATE",
+    "migrate",
+    "auto",
+    "When the database has an older schema: auto (migrate it) or refuse (exit 2; keyrack db migrate does it).",
+  ),
   cache_dir: setting(
     "KEYRACK_CACHE_DIR",
     "path",

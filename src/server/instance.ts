@@ -6,7 +6,10 @@ import type { Settings } from "../config/settings.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir } from "./data-dir.ts";
 import { openVault } from "./master-key.ts";
+import { openDeploymentStore } from "./migration.ts";
 import { StartRefused } from "./start-refused.ts";
+import { recordMigrationBackup } from "../backup/before-migration.ts";
+import type { Manifest } from "../backup/files.ts";
 import { backupStateOf } from "../backup/schedule.ts";
 import { createClock, systemSources, type Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -20,7 +23,6 @@ import type { Log } from "../platform/log.ts";
 import { openMachineServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
-import { openReadOnly, openStore } from "../store/database.ts";
 import { quickCheck } from "../store/offline/inspect.ts";
 import type { DataDirLock } from "../store/sqlite/lock.ts";
 
@@ -44,6 +46,8 @@ export type Instance = {
   dir: string;
   lock: DataDirLock | undefined;
   bootstrap: Bootstrap;
+  /** Made because this start migrated the database. */
+  migrationBackup: Manifest | undefined;
 };
 
 export type Closers = (() => Promise<void> | void)[];
@@ -66,10 +70,11 @@ export async function openInstance(
   if (lock) opened.push(() => lock.release());
   const fatal = options.fatal ?? exitOnFatal(log);
   const listenerFailed = (error: unknown): void => log.error("a listener failed", { error: String(error) });
-  const events = { now: () => clock.now(), fatal, listenerFailed };
+  const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
-  const readOnly = options.forceReadOnly && target.kind === "sqlite";
-  const store = readOnly ? await openReadOnly(target, events) : await openStore(target, events);
+  const deployment = { settings: { ...settings, data_dir: dir }, target, log, now };
+  const events = { now, fatal, listenerFailed };
+  const { store, migrationBackup } = await openDeploymentStore(deployment, events, options.forceReadOnly ?? false);
   opened.push(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
   const { vault, created } = await openVault(store, settings, dir);
@@ -86,7 +91,7 @@ export async function openInstance(
   const services: Services = {
     store,
     clock,
-    settings: { ...settings, data_dir: dir },
+    settings: deployment.settings,
     vault,
     log,
     shares,
@@ -105,7 +110,8 @@ export async function openInstance(
     ...machineServices,
   };
   services.backups = () => backupStateOf(services);
-  return { services, dir, lock, bootstrap };
+  if (migrationBackup) await recordMigrationBackup(services, migrationBackup);
+  return { services, dir, lock, bootstrap, migrationBackup };
 }
 
 /** A clean stop leaves no -wal. After a crash, SQLite's quick check runs before the first write. */

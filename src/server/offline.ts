@@ -18,7 +18,12 @@ import { openInstance, type Closers, type InstanceOptions } from "./instance.ts"
 import { createNextMasterKey, findVault } from "./master-key.ts";
 import { toStartRefused } from "./start-refused.ts";
 
-export type OfflineInstance = { readonly services: Services; close(): Promise<void> };
+export type OfflineInstance = {
+  readonly services: Services;
+  /** The id of the backup that was made because opening it migrated the database. */
+  readonly migrationBackup: string | null;
+  close(): Promise<void>;
+};
 
 /** An instance without a listener. Refused while a server holds the data dir. */
 export async function openOffline(options: InstanceOptions): Promise<OfflineInstance> {
@@ -39,8 +44,8 @@ async function openUnlistened(options: InstanceOptions): Promise<OfflineInstance
     for (const each of opened.toReversed()) await each();
   };
   try {
-    const { services } = await openInstance(options, opened, { bootstrap: false });
-    return { services, close };
+    const { services, migrationBackup } = await openInstance(options, opened, { bootstrap: false });
+    return { services, migrationBackup: migrationBackup?.id ?? null, close };
   } catch (error) {
     await close();
     throw error;
@@ -63,8 +68,8 @@ export function restoreOffline({ settings, log, ...request }: RestoreRequest): P
     preferNativeFolders([settings.cache_dir, dir]);
     const target = databaseTarget(settings, dir);
     const lock = target.kind === "sqlite" ? lockSqlite(dir, target.file, false) : undefined;
-    // Finishing a restore writes to the database alone: Redis may still be in use, or gone.
-    const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database" };
+    // Finishing a restore writes to the database alone: Redis may still be in use, or gone. It also migrates an older backup.
+    const alone: Settings = { ...settings, redis_url: null, idempotency_store: "database", migrate: "auto" };
     const open = (database_url: DatabaseTarget) =>
       openUnlistened({ settings: { ...alone, database_url }, log, locked: true });
     try {

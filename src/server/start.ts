@@ -76,7 +76,7 @@ async function start(options: StartOptions, opened: Closers): Promise<RunningIns
     dataDir: dir,
     bootstrap,
     services,
-    firstStart: services.store.applied.length > 0,
+    firstStart: services.store.created,
     reload: tls_cert ? () => reloadCertificate(server, tls_cert, tls_key, services.log) : null,
     idle: () => scheduler.idle(),
     stop: stopOnce({ server, connections, metrics, scheduler, socket, services, lock }),

@@ -12,7 +12,7 @@ import { VerifyPool } from "./offline/verify-pool.ts";
 import type { ChainCheck, ExpectedCheckpoint } from "./offline/verify.ts";
 import type { PostgresDriver } from "./postgres/driver.ts";
 import type { OnProgress } from "./progress.ts";
-import { assertMigrated, migrate } from "./schema/migrate.ts";
+import { assertMigrated, loadMigrations, migrate, planMigrations } from "./schema/migrate.ts";
 import { SqliteDriver } from "./sqlite/driver.ts";
 import { ReadOnlyDriver } from "./sqlite/readonly.ts";
 import type { Store, StoreEvents } from "./store.ts";
@@ -110,6 +110,10 @@ class OpenStore implements Store {
     return this.#driver.ping(timeoutMs);
   }
 
+  get created(): boolean {
+    return this.applied.length > 0 && this.applied.length === loadMigrations(this.dialect).length;
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -179,6 +183,10 @@ export async function openStore(target: DatabaseTarget, events: StoreEvents): Pr
     const warnings = await driver.open();
     const store = new OpenStore(target, driver, events);
     store.warnings = warnings;
+    if (events.beforeMigrate) {
+      const plan = await planMigrations(driver);
+      if (plan.pending.length > 0) await events.beforeMigrate(plan);
+    }
     store.applied = await migrate(driver, (sql) => driver.execScript(sql), events.now());
     await driver.sync();
     return store;

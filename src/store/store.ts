@@ -5,6 +5,7 @@ import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
 import type { ChainCheck, ExpectedCheckpoint } from "./offline/verify.ts";
 import type { OnProgress } from "./progress.ts";
+import type { MigrationPlan } from "./schema/migrate.ts";
 import type { DatabaseTarget } from "./target.ts";
 
 export type StoreEvents = {
@@ -12,6 +13,8 @@ export type StoreEvents = {
   fatal: (error: unknown) => void;
   /** A listener threw. The write that it was notified of is committed. */
   listenerFailed?: (error: unknown) => void;
+  /** Called before pending migrations are applied. If it throws, none is. */
+  beforeMigrate?: (plan: MigrationPlan) => Promise<void>;
 };
 
 export interface Store {
@@ -43,5 +46,7 @@ export interface Store {
   close(): Promise<void>;
   /** Migrations that were applied when the store was opened. */
   readonly applied: string[];
+  /** Whether opening it created the schema, in an empty database. */
+  readonly created: boolean;
   readonly warnings: string[];
 }

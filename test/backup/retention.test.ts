@@ -51,4 +51,17 @@ describe("retention", () => {
     const years = Array.from({ length: 3 }, (_, i) => at(NOW - i * 400 * DAY_MS));
     expect(selectKept(years).size).toBe(3);
   });
+
+  it("keeps every backup from before a migration for 30 days beside the others, and then treats it as any other", () => {
+    const before = (days: number): DatedBackup => {
+      const { id, created_at } = at(NOW - days * DAY_MS - 3_600_000);
+      return { id: `${id}-pre-7`, created_at };
+    };
+    const ordinary = daily(60);
+    const without = selectKept(ordinary, NOW);
+    const recent = [before(0), before(9), before(9.5), before(29.9)];
+    const kept = selectKept([...ordinary, ...recent, before(30), before(47)], NOW);
+    expect([...kept].toSorted()).toEqual([...without, ...recent.map(({ id }) => id)].toSorted());
+    expect(selectKept([before(400)], NOW).size).toBe(1);
+  });
 });

@@ -3,13 +3,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { CopiedDatabase } from "../../backup/database-copy.ts";
 import { parsers, type DatabaseSetting } from "../../config/parsers.ts";
-import {
-  operatorFlags,
-  operatorSettings,
-  refuseWhileRunning,
-  withServices,
-  type OperatorOptions,
-} from "../operator.ts";
+import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptions } from "../operator.ts";
 import { ExitError, plural, printResult, table } from "../ui/output.ts";
 import { withProgress } from "../ui/progress.ts";
 
@@ -86,9 +80,18 @@ function copyReport({ from, to, dry_run, tables, rows, chains, audit_rows, took_
 }
 
 async function migrate(options: OperatorOptions): Promise<void> {
-  const applied = await withServices(options, async (services) => services.store.applied);
-  const human = applied.length > 0 ? `Applied ${applied.join(", ")}.` : "The schema is up to date.";
-  printResult(options, { json: { object: "migration", applied }, quiet: applied.join("\n"), human });
+  const [{ openOffline }, { createLog }] = await Promise.all([
+    import("../../server/offline.ts"),
+    import("../../platform/log.ts"),
+  ]);
+  const log = createLog({ level: "warn", pretty: process.stderr.isTTY });
+  const offline = await openOffline({ settings: { ...operatorSettings(options), migrate: "auto" }, log });
+  const { applied } = offline.services.store;
+  const { migrationBackup: backup } = offline;
+  await offline.close();
+  const done = applied.length > 0 ? `Applied ${applied.join(", ")}.` : "The schema is up to date.";
+  const human = backup ? `${done}\nThe database from before is kept as backup ${backup}.` : done;
+  printResult(options, { json: { object: "migration", applied, backup }, quiet: applied.join("\n"), human });
 }
 
 async function check(options: OperatorOptions): Promise<void> {
@@ -99,17 +102,21 @@ async function check(options: OperatorOptions): Promise<void> {
   ]);
   const target = await databaseOf(options);
   const known = loadMigrations(target.kind);
-  const findings = await withSource(target, async (source) => {
+  const { findings, schema, pending } = await withSource(target, async (source) => {
     const applied = await chains.readAppliedMigrations(source);
     const unknown = applied.filter(
       ({ version, checksum }) => known.find((one) => one.version === version)?.checksum !== checksum,
     );
     const pending = known.filter(({ version }) => !applied.some((one) => one.version === version));
-    return [
-      ...unknown.map(({ name }) => `migration ${name} is unknown to this version`),
-      ...pending.map(({ name }) => `migration ${name} is pending: run keyrack db migrate, or start the server`),
-      ...(await chains.checkIntegrity(source, target.kind === "sqlite")),
-    ];
+    return {
+      schema: { database: applied.at(-1)?.version ?? 0, binary: known.at(-1)?.version ?? 0 },
+      pending: pending.map(({ name }) => name),
+      findings: [
+        ...unknown.map(({ name }) => `migration ${name} is unknown to this version`),
+        ...pending.map(({ name }) => `migration ${name} is pending: run keyrack db migrate, or start the server`),
+        ...(await chains.checkIntegrity(source, target.kind === "sqlite")),
+      ],
+    };
   });
   const verdicts = await verifyOffline(options, async () => undefined);
   for (const { workspace_id, verified, broken_seq, reason } of verdicts)
@@ -119,7 +126,7 @@ async function check(options: OperatorOptions): Promise<void> {
     ? `No problems found: the schema is up to date, ${plural(verdicts.length, "audit chain")} verified.`
     : findings.join("\n");
   printResult(options, {
-    json: { object: "database_check", ok, findings, chains: verdicts.length },
+    json: { object: "database_check", ok, schema, pending, findings, chains: verdicts.length },
     quiet: findings.join("\n"),
     human,
   });

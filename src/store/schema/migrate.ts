@@ -10,6 +10,20 @@ export type Migration = { version: number; name: string; checksum: string; sql: 
 /** This build must not use the database. The message says what to do. */
 export class SchemaRefused extends Error {}
 
+/** The database was migrated by a newer version of Keyrack. */
+export class SchemaTooNew extends SchemaRefused {
+  /** What is wrong, without what to do. */
+  readonly problem: string;
+  /** The newest schema that this build knows. */
+  readonly known: number;
+  constructor({ version, name }: Applied, known: number) {
+    const problem = `The database has schema ${version} (${name}), which is newer than this version of Keyrack (schema ${known}).`;
+    super(`${problem} Use a newer Keyrack, or restore a backup made before the upgrade.`);
+    this.problem = problem;
+    this.known = known;
+  }
+}
+
 const PLACEHOLDERS: Record<Dialect, Record<string, string>> = {
   sqlite: {
     id: "text",
@@ -67,6 +81,32 @@ const HISTORY = `create table if not exists schema_migrations (
   version bigint not null primary key, name text not null, checksum text not null, applied_at bigint not null)`;
 
 const READ_APPLIED = { sql: "select version, name, checksum from schema_migrations order by version", values: [] };
+const FIND_HISTORY: Record<Dialect, string> = {
+  sqlite: "select 1 as found from sqlite_schema where name = 'schema_migrations'",
+  postgres: "select 1 as found where to_regclass('schema_migrations') is not null",
+};
+const FIND_WORKSPACE = { sql: "select 1 as found from workspaces limit 1", values: [] };
+
+/** What opening a database would change. */
+export type MigrationPlan = {
+  /** The schema of the database; 0 = it is empty. */
+  from: number;
+  /** The newest schema of this build. */
+  to: number;
+  pending: string[];
+  /** Whether it holds a workspace. */
+  inUse: boolean;
+};
+
+export async function planMigrations({ dialect, reader }: Driver): Promise<MigrationPlan> {
+  const known = loadMigrations(dialect);
+  const to = known.at(-1)?.version ?? 0;
+  const history = await reader.first({ sql: FIND_HISTORY[dialect], values: [] });
+  const applied = history ? await reader.all<Applied>(READ_APPLIED) : [];
+  const pending = pendingMigrations(applied, known).map(({ name }) => name);
+  const inUse = applied.length > 0 && (await reader.first(FIND_WORKSPACE)) !== undefined;
+  return { from: applied.at(-1)?.version ?? 0, to, pending, inUse };
+}
 
 /** Throws if a migration is pending: for a database opened read-only. */
 export async function assertMigrated(driver: Driver): Promise<void> {
@@ -103,11 +143,7 @@ export async function migrate(
 function pendingMigrations(applied: Applied[], known: Migration[]): Migration[] {
   for (const done of applied) {
     const ours = known.find(({ version }) => version === done.version);
-    if (!ours) {
-      throw new SchemaRefused(
-        `The database has schema ${done.version} (${done.name}), which is newer than this version of Keyrack. Use a newer Keyrack, or restore a backup.`,
-      );
-    }
+    if (!ours) throw new SchemaTooNew(applied.at(-1) ?? done, known.at(-1)?.version ?? 0);
     if (ours.checksum !== done.checksum) {
       throw new SchemaRefused(`Migration ${done.name} differs from the one that was applied to this database.`);
     }

@@ -1,0 +1,46 @@
+// The backup made before a SQLite database is migrated: the way back from an upgrade, because an older binary refuses the
+// new schema. It is taken before anything of this version has touched the database, so nothing is recorded in it until the
+// migration is done; the operator's hook does not run for it.
+import { SYSTEM } from "../domain/core/actor.ts";
+import type { Services } from "../domain/core/context.ts";
+import { mutate } from "../domain/core/mutate.ts";
+import type { Dialect } from "../store/engine/statement.ts";
+import { copySqlite } from "../store/offline/inspect.ts";
+import { backupDir, listBackups, newBackupId, type Backup, type BackupSettings, type Manifest } from "./files.ts";
+import { conditionOf } from "./list.ts";
+import { copySqliteDatabase, createdEvent, writeBackup } from "./write.ts";
+
+const quiet = (): void => {};
+
+/** `to`: the schema that the database is migrated to next. */
+export async function backUpBeforeMigration(
+  settings: BackupSettings,
+  { file, to, now }: { file: string; to: number; now: number },
+): Promise<Manifest> {
+  const { manifest } = await writeBackup({
+    dir: backupDir(settings),
+    id: newBackupId(now, to),
+    now,
+    dialect: "sqlite",
+    copy: (partial) => copySqliteDatabase(file, partial, (copy) => copySqlite(file, copy, quiet), quiet),
+    onProgress: quiet,
+  });
+  return manifest;
+}
+
+/** Records it in the deployment's audit chain, after the migration. */
+export function recordMigrationBackup(services: Services, manifest: Manifest): Promise<null> {
+  return mutate({ services, actor: SYSTEM }, { workspace_id: null }, async () => ({
+    value: null,
+    events: [createdEvent(manifest)],
+  }));
+}
+
+/** The newest usable backup that a binary of this schema can restore. */
+export function findWayBack(settings: BackupSettings, dialect: Dialect, schema: number): Backup | undefined {
+  const fits = (backup: Backup): boolean =>
+    backup.manifest.dialect === dialect &&
+    backup.manifest.schema_version <= schema &&
+    ["good", "unproven"].includes(conditionOf(backup));
+  return listBackups(backupDir(settings)).find((each): each is Backup => each.manifest !== null && fits(each));
+}

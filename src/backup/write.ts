@@ -1,0 +1,85 @@
+// Writes one backup: assembles it in a folder with a temporary name, which gets its final name only when the copy is
+// complete, durable and checked, with its contents and checksum in the manifest.
+import { chmodSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Event } from "../domain/core/events.ts";
+import { formatTimestamp } from "../kernel/timestamps.ts";
+import { fsyncDir } from "../platform/fsync.ts";
+import { VERSION } from "../platform/version.ts";
+import type { Dialect } from "../store/engine/statement.ts";
+import type { Contents } from "../store/offline/contents.ts";
+import { inspect } from "../store/offline/inspect.ts";
+import type { OnProgress } from "../store/progress.ts";
+import { BackupRefused, createPartialDir, sha256File, writeManifest, type Manifest } from "./files.ts";
+
+/** A copy of the database in the folder of an unfinished backup. */
+export type Copy = { file: string; tool: string | null; contents: Contents };
+
+export type BackupJob = {
+  /** The folder of all backups. */
+  dir: string;
+  id: string;
+  now: number;
+  dialect: Dialect;
+  copy: (partial: string) => Promise<Copy>;
+  onProgress: OnProgress;
+};
+
+export type WrittenBackup = { manifest: Manifest; folder: string };
+
+export async function writeBackup({ dir, id, now, dialect, copy, onProgress }: BackupJob): Promise<WrittenBackup> {
+  const partial = createPartialDir(dir, id);
+  try {
+    const { file, tool, contents } = await copy(partial);
+    const path = join(partial, file);
+    chmodSync(path, 0o600);
+    const manifest: Manifest = {
+      object: "backup",
+      format: 1,
+      id,
+      created_at: formatTimestamp(now),
+      keyrack: VERSION,
+      dialect,
+      tool,
+      file,
+      bytes: statSync(path).size,
+      sha256: await sha256File(path, onProgress),
+      ...contents,
+    };
+    writeManifest(partial, manifest);
+    const folder = join(dir, id);
+    renameSync(partial, folder);
+    fsyncDir(dir);
+    fsyncDir(dirname(dir));
+    return { manifest, folder };
+  } catch (error) {
+    rmSync(partial, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** Copies a SQLite database with `copyTo` and checks the copy as a database. */
+export async function copySqliteDatabase(
+  database: string,
+  partial: string,
+  copyTo: (file: string) => Promise<void>,
+  onProgress: OnProgress,
+): Promise<Copy> {
+  const file = "keyrack.db";
+  assertRoom(partial, statSync(database).size);
+  await copyTo(join(partial, file));
+  const { contents, findings } = await inspect({ kind: "sqlite", file: join(partial, file) }, onProgress);
+  if (findings.length > 0)
+    throw new BackupRefused(`The backup is not sound, so it was not kept: ${findings[0]}. Run keyrack db check.`, 4);
+  return { file, tool: null, contents };
+}
+
+export function createdEvent({ id, bytes, sha256 }: Pick<Manifest, "id" | "bytes" | "sha256">): Event {
+  return { action: "backup.created", target_id: null, payload: { backup_id: id, bytes, sha256 } };
+}
+
+function assertRoom(dir: string, bytes: number): void {
+  const { bavail, bsize } = statfsSync(dir);
+  if (bavail * bsize < bytes)
+    throw new BackupRefused(`There is no room for a backup in ${dir}: it needs ${Math.ceil(bytes / 1e6)} MB.`);
+}

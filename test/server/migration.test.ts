@@ -1,0 +1,180 @@
+// What surrounds a migration at start: a backup as the way back, permission, and a refusal that names the way back.
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { listBackups } from "../../src/backup/files.ts";
+import { verifyBackup } from "../../src/backup/verify.ts";
+import { loadMigrations, migrate } from "../../src/store/schema/migrate.ts";
+import { SqliteDriver } from "../../src/store/sqlite/driver.ts";
+import { checksumRows, type TableChecksums } from "../../src/store/offline/copy.ts";
+import { openCopySource } from "../../src/store/offline/copy-source.ts";
+import { openStore } from "../../src/store/database.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
+import { backends, freshDatabase } from "../../harness/databases/backends.ts";
+import { dropAppendOnly, rawSql } from "../../harness/databases/raw-sql.ts";
+import { openSchemaFixture, type SchemaFixture } from "../../harness/databases/schema-fixture.ts";
+import { startLocalInstance, type LocalInstance } from "../../harness/instances/local-instance.ts";
+import type { Flags } from "../../harness/instances/services.ts";
+
+const newest = loadMigrations("sqlite").length;
+const older = newest - 1;
+
+const start = (old: Pick<SchemaFixture, "target" | "dir">, flags: Flags = {}): Promise<LocalInstance> =>
+  startLocalInstance({ target: old.target, dir: old.dir, flags });
+
+const backupsIn = (dir: string): string[] =>
+  existsSync(join(dir, "backups")) ? readdirSync(join(dir, "backups")) : [];
+
+async function contentOf(target: DatabaseTarget): Promise<TableChecksums> {
+  const source = await openCopySource(target);
+  try {
+    return await checksumRows(source, () => {});
+  } finally {
+    await source.close();
+  }
+}
+
+const schemaOf = async (target: DatabaseTarget): Promise<number> =>
+  Number((await rawSql(target, "select max(version) as version from schema_migrations"))[0]?.version);
+
+/** Starting is refused with this exit code, and neither the database nor the backups have changed. */
+async function expectRefused(old: SchemaFixture, flags: Flags, exitCode: number, message: RegExp): Promise<void> {
+  const [content, backups] = [await contentOf(old.target), backupsIn(old.dir)];
+  const refused = await start(old, flags).then(
+    () => null,
+    (error: Error & { exitCode?: number }) => error,
+  );
+  expect(refused?.message).toMatch(message);
+  expect(refused?.exitCode).toBe(exitCode);
+  expect(await contentOf(old.target)).toEqual(content);
+  expect(backupsIn(old.dir)).toEqual(backups);
+}
+
+for (const back of backends) {
+  describe(`a migration on ${back}`, () => {
+    it("is refused with KEYRACK_MIGRATE=refuse, which names the command that does it", async () => {
+      await using old = await openSchemaFixture(back, older);
+      await expectRefused(old, { migrate: "refuse" }, 2, /has schema 5, .* needs 6, .*keyrack db migrate/);
+      await (await start(old)).app.stop();
+      await (await start(old, { migrate: "refuse" })).app.stop(); // nothing is pending any more
+    });
+
+    it("is not what creates an empty database: KEYRACK_MIGRATE=refuse lets it, and no backup is made", async () => {
+      const { target, dispose } = await freshDatabase(back);
+      const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+      const { app } = await start({ target, dir }, { migrate: "refuse" });
+      expect(app.firstStart).toBe(true);
+      expect(await schemaOf(target)).toBe(newest);
+      await app.stop();
+      expect(backupsIn(dir)).toEqual([]);
+      await dispose();
+      rmSync(dir, { recursive: true, force: true });
+    });
+
+    it("is not a first start, and the next start finds nothing to do", async () => {
+      await using old = await openSchemaFixture(back, older);
+      const first = await start(old);
+      expect(first.app.firstStart).toBe(false);
+      expect(first.app.services.store.applied).toHaveLength(1);
+      await first.app.stop();
+      const backups = backupsIn(old.dir);
+      const second = await start(old);
+      expect(second.app.services.store.applied).toEqual([]);
+      await second.app.stop();
+      expect(backupsIn(old.dir)).toEqual(backups);
+    });
+  });
+}
+
+describe("before a migration of SQLite", () => {
+  it("a verified backup of the old schema is made, named after the new one and recorded", async () => {
+    await using old = await openSchemaFixture("sqlite", older);
+    const before = await contentOf(old.target);
+    const { app, logs } = await start(old);
+    const [id = "", ...others] = backupsIn(old.dir);
+    expect(others).toEqual([]);
+    expect(id).toMatch(new RegExp(`^\\d{8}T\\d{6}Z-[0-9a-f]{6}-pre-${newest}$`));
+    const [backup] = listBackups(join(old.dir, "backups"));
+    expect(backup?.manifest).toMatchObject({ id, schema_version: older });
+    expect(await verifyBackup(app.services.settings, id, () => {})).toMatchObject({ ok: true, findings: [] });
+    expect(await contentOf({ kind: "sqlite", file: join(old.dir, "backups", id, "keyrack.db") })).toEqual(before);
+    expect(logs.some((line) => line.includes(id))).toBe(true);
+    const [row] = await rawSql(
+      old.target,
+      "select action, payload from audit_log where workspace_id like '00000000-%' order by seq desc limit 1",
+    );
+    expect(row).toMatchObject({ action: "backup.created" });
+    expect(JSON.parse(String(row?.payload))).toMatchObject({ backup_id: id });
+    await app.stop();
+  });
+
+  it("nothing is changed if the backup cannot be written", async () => {
+    await using old = await openSchemaFixture("sqlite", older);
+    const file = join(old.dir, "not-a-folder");
+    writeFileSync(file, "");
+    await expectRefused(old, { backup_dir: file }, 1, /not migrated, .*cannot be written.* Nothing was changed/);
+    expect(await schemaOf(old.target)).toBe(older);
+  });
+
+  it("nothing is changed if the database is not sound", async () => {
+    await using old = await openSchemaFixture("sqlite", older);
+    await dropAppendOnly(old.target);
+    await rawSql(old.target, "update audit_log set payload = '{}' where seq = 3");
+    await expectRefused(old, {}, 1, /not migrated, .*not sound.*audit chain/);
+    expect(await schemaOf(old.target)).toBe(older);
+  });
+
+  it("none is made with KEYRACK_BACKUP_BEFORE_MIGRATE=off", async () => {
+    await using old = await openSchemaFixture("sqlite", older);
+    const { app } = await start(old, { backup_before_migrate: "off" });
+    expect(await schemaOf(old.target)).toBe(newest);
+    await app.stop();
+    expect(backupsIn(old.dir)).toEqual([]);
+  });
+
+  it("none is made of a database without a workspace", async () => {
+    const { target, dispose } = await freshDatabase("sqlite");
+    if (target.kind !== "sqlite") throw new Error("not SQLite");
+    const driver = new SqliteDriver(target.file);
+    await migrate(driver, (sql) => driver.execScript(sql), 1, loadMigrations("sqlite").slice(0, older));
+    await driver.close();
+    const dir = dirname(target.file);
+    const { app } = await start({ target, dir });
+    expect(app.services.store.applied).toHaveLength(1);
+    await app.stop();
+    expect(backupsIn(dir)).toEqual([]);
+    await dispose();
+  });
+});
+
+describe.skipIf(!backends.includes("postgres"))("before a migration of PostgreSQL", () => {
+  it("no backup is made, and the log says that the operator's own counts", async () => {
+    await using old = await openSchemaFixture("postgres", older);
+    const { app, logs } = await start(old);
+    expect(await schemaOf(old.target)).toBe(newest);
+    await app.stop();
+    expect(backupsIn(old.dir)).toEqual([]);
+    expect(logs.filter((line) => line.includes("your own backup"))).toHaveLength(1);
+  });
+});
+
+describe("a database of a newer schema", () => {
+  const migrateFurther = (target: DatabaseTarget): Promise<unknown> =>
+    rawSql(target, "insert into schema_migrations values (9001, '9001_later', 'x', 1)");
+
+  it("is refused with the command that restores the backup from before the upgrade", async () => {
+    await using old = await openSchemaFixture("sqlite", older);
+    await (await start(old)).app.stop();
+    const [id = ""] = backupsIn(old.dir);
+    await migrateFurther(old.target);
+    await expectRefused(old, {}, 2, new RegExp(`schema 9001 .*newer than .*keyrack restore ${id} --force`));
+  });
+
+  it("is refused without naming a backup where none fits", async () => {
+    await using old = await openSchemaFixture("sqlite", newest);
+    await migrateFurther(old.target);
+    await expectRefused(old, {}, 2, /newer than this version .*restore a backup made before the upgrade/);
+    await expect(openStore(old.target, { now: Date.now, fatal: () => {} })).rejects.toThrow(/newer than/);
+  });
+});
