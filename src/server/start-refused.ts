@@ -25,6 +25,11 @@ export function toStartRefused(error: unknown): unknown {
   if (/^SQLITE_(CANTOPEN|NOTADB|READONLY|PERM|AUTH)/.test(code))
     return new StartRefused(`The database cannot be opened: ${message}`, 2);
   if (/^SQLite |^PostgreSQL /.test(message)) return new StartRefused(message, 2);
+  if (code === "55P03")
+    return new StartRefused(
+      "The migration could not lock a table that another session, such as a backup, is using. Nothing was changed; try again.",
+      3,
+    );
   if (isUnreachable(code, message)) return new StartRefused(`The database cannot be reached: ${message || code}`, 3);
   if (code === "3D000" || code.startsWith("28"))
     return new StartRefused(`The database refused the connection: ${message}`, 3);

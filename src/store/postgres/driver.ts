@@ -1,6 +1,6 @@
 // PostgreSQL: one pipelined write connection for the group commit, a few for reads, one that listens for notices.
 // Caution: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit row id.
-import type { Client } from "pg";
+import type { Client, QueryResult } from "pg";
 import { chunkRows } from "../engine/bulk-insert.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/statement.ts";
@@ -8,7 +8,7 @@ import { connectPostgres, type ConnectOptions } from "./client.ts";
 import { isConnectionLost } from "./connection-lost.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
 import { toMultiRow } from "./multi-row.ts";
-import { isOverloaded, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
+import { isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 import { PostgresReader } from "./reader.ts";
 
 const VERSION_MIN = 150_000;
@@ -21,14 +21,25 @@ const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transacti
 /** Pipelined: statements are sent without waiting for earlier responses. bench: vendor/mint-postgres */
 class PostgresWriter implements Writer {
   client: Client | undefined;
+  /** The connection holds a prepared statement that no longer works. */
+  stale = false;
 
   get #connected(): Client {
     if (!this.client) throw Object.assign(new Error("not connected"), { code: "08003" });
     return this.client;
   }
 
+  async #query(query: Query): Promise<QueryResult> {
+    try {
+      return await this.#connected.query(toConfig(query));
+    } catch (error) {
+      this.stale ||= isStalePlan(error);
+      throw error;
+    }
+  }
+
   async all<R>(query: Query): Promise<R[]> {
-    return (await this.#connected.query(toConfig(query))).rows as R[];
+    return (await this.#query(query)).rows as R[];
   }
 
   async first<R>(query: Query): Promise<R | undefined> {
@@ -36,7 +47,7 @@ class PostgresWriter implements Writer {
   }
 
   async run(query: Query): Promise<number> {
-    return (await this.#connected.query(toConfig(query))).rowCount ?? 0;
+    return (await this.#query(query)).rowCount ?? 0;
   }
 
   /** Multi-row inserts: a statement costs the server more than the row it inserts. */
@@ -118,6 +129,7 @@ export class PostgresDriver implements Driver {
       if (this.writer.client === client) this.writer.client = undefined;
     };
     this.writer.client = await connectPostgres(this.#url, { ...this.#options, pipeline: true, onLost });
+    this.writer.stale = false;
   }
 
   async #listen(): Promise<void> {
@@ -144,6 +156,7 @@ export class PostgresDriver implements Driver {
 
   /** Reconnects if the connection broke while idle: no transaction was open, so no outcome is in doubt. */
   async begin(): Promise<void> {
+    if (this.writer.stale) await this.reconnect();
     try {
       await this.writer.exec("begin");
     } catch (error) {
@@ -181,7 +194,7 @@ export class PostgresDriver implements Driver {
   classifyError(error: unknown): ErrorClass {
     const code = (error as { code?: string }).code ?? "";
     if (isUniqueError(error)) return "unique";
-    if (code === "40001" || code === "40P01" || code === "55P03") return "busy";
+    if (code === "40001" || code === "40P01" || code === "55P03" || isStalePlan(error)) return "busy";
     if (code === "53100") return "full";
     if (isConnectionLost(error)) return "lost";
     return isOverloaded(error) ? "slow" : "other";

@@ -34,3 +34,12 @@ export function toConfig(query: Query): TimedQuery {
 export function isOverloaded(error: unknown): boolean {
   return /^(57014|53[0-4]00)$/.test((error as { code?: string }).code ?? "");
 }
+
+/**
+ * A newer version of Keyrack has added a column to a table of this prepared statement, which selects every column. It must
+ * be prepared again, on another connection.
+ */
+export function isStalePlan(error: unknown): boolean {
+  const { code, routine } = error as { code?: string; routine?: string };
+  return code === "0A000" && routine === "RevalidateCachedQuery";
+}

@@ -5,12 +5,13 @@ import { fail } from "../../kernel/errors.ts";
 import type { Query, Reader } from "../engine/statement.ts";
 import { connectPostgres, type ConnectOptions } from "./client.ts";
 import { isConnectionLost } from "./connection-lost.ts";
-import { isOverloaded, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
+import { isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 
 /** Queries in flight per connection before another is opened: a slow query delays those behind it. */
 const IN_FLIGHT_MAX = 12;
 
-type Connection = { client: Promise<Client>; inFlight: number };
+/** `retired`: takes no more queries, and is closed when those in flight are answered. */
+type Connection = { client: Promise<Client>; inFlight: number; retired: boolean };
 
 export class PostgresReader implements Reader {
   readonly dialect = "postgres";
@@ -27,8 +28,13 @@ export class PostgresReader implements Reader {
   }
 
   async all<R>(query: Query): Promise<R[]> {
+    const config = toConfig(query);
     try {
-      return await this.#send<R>(toConfig(query));
+      return await this.#send<R>(config).catch((error: unknown) => {
+        if (!isStalePlan(error)) throw error;
+        this.#retireAll();
+        return this.#send<R>(config);
+      });
     } catch (error) {
       throw isConnectionLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
     }
@@ -61,6 +67,14 @@ export class PostgresReader implements Reader {
       return (await client.query(query)).rows as R[];
     } finally {
       connection.inFlight--;
+      if (connection.retired) endIfIdle(connection);
+    }
+  }
+
+  #retireAll(): void {
+    for (const connection of this.#connections.splice(0)) {
+      connection.retired = true;
+      endIfIdle(connection);
     }
   }
 
@@ -78,9 +92,13 @@ export class PostgresReader implements Reader {
       if (at >= 0) this.#connections.splice(at, 1);
     };
     const client = connectPostgres(this.#url, { ...this.#options, onLost: remove });
-    const connection: Connection = { client, inFlight: 0 };
+    const connection: Connection = { client, inFlight: 0, retired: false };
     client.catch(remove);
     this.#connections.push(connection);
     return connection;
   }
+}
+
+function endIfIdle({ client, inFlight }: Connection): void {
+  if (inFlight === 0) client.then((connected) => connected.end()).catch(() => {});
 }

@@ -114,6 +114,14 @@ export async function assertMigrated(driver: Driver): Promise<void> {
   if (pending) throw new SchemaRefused(`Migration ${pending.name} is pending, and a read-only start cannot apply it.`);
 }
 
+// Running processes use the tables meanwhile. A migration that waits for a table lock makes them wait behind it, so it gives
+// up soon and tries again; a backup holds its locks for as long as it takes.
+const LOCK_TABLES = "set local lock_timeout = '1s'";
+const LOCK_MIGRATIONS = `set local statement_timeout = 0; set local lock_timeout = 0;
+  select pg_advisory_xact_lock(1263682379); ${LOCK_TABLES}`;
+const ATTEMPTS_MAX = 60;
+const RETRY_MS = 500;
+
 /** Applies pending migrations and returns their names. `execScript` runs several statements at once. */
 export async function migrate(
   driver: Driver,
@@ -121,23 +129,31 @@ export async function migrate(
   now: number,
   known: Migration[] = loadMigrations(driver.dialect),
 ): Promise<string[]> {
-  await driver.begin();
-  try {
-    if (driver.dialect === "postgres") {
-      await execScript(
-        "set local statement_timeout = 0; set local lock_timeout = 0; select pg_advisory_xact_lock(1263682379)",
-      );
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await migrateOnce(driver, execScript, now, known);
+    } catch (error) {
+      await driver.writer.exec("rollback").catch(() => {});
+      if (driver.classifyError(error) !== "busy" || attempt === ATTEMPTS_MAX) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
-    await execScript(driver.dialect === "sqlite" ? HISTORY.replaceAll("bigint", "integer") : HISTORY);
-    const applied = await driver.writer.all<Applied>(READ_APPLIED);
-    const pending = pendingMigrations(applied, known);
-    for (const migration of pending) await apply(driver, execScript, migration, now);
-    await driver.writer.exec("commit");
-    return pending.map(({ name }) => name);
-  } catch (error) {
-    await driver.writer.exec("rollback").catch(() => {});
-    throw error;
   }
+}
+
+async function migrateOnce(
+  driver: Driver,
+  execScript: (sql: string) => Promise<void>,
+  now: number,
+  known: Migration[],
+): Promise<string[]> {
+  await driver.begin();
+  if (driver.dialect === "postgres") await execScript(LOCK_MIGRATIONS);
+  await execScript(driver.dialect === "sqlite" ? HISTORY.replaceAll("bigint", "integer") : HISTORY);
+  const applied = await driver.writer.all<Applied>(READ_APPLIED);
+  const pending = pendingMigrations(applied, known);
+  for (const migration of pending) await apply(driver, execScript, migration, now);
+  await driver.writer.exec("commit");
+  return pending.map(({ name }) => name);
 }
 
 function pendingMigrations(applied: Applied[], known: Migration[]): Migration[] {
