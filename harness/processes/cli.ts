@@ -9,10 +9,11 @@ export type Ran = { code: number | null; stdout: string; stderr: string };
 
 export function keyrack(
   args: string[],
-  options: { env?: Record<string, string>; cwd?: string; input?: string } = {},
+  options: { env?: Record<string, string>; cwd?: string; input?: string; bin?: string } = {},
 ): Promise<Ran> {
   return new Promise((resolve) => {
-    const child = spawn(BIN, args, { env: cleanEnv(options.env), cwd: options.cwd, stdio: ["pipe", "pipe", "pipe"] });
+    const { bin = BIN, cwd } = options;
+    const child = spawn(bin, args, { env: cleanEnv(options.env), cwd, stdio: ["pipe", "pipe", "pipe"] });
     const ran: Ran = { code: null, stdout: "", stderr: "" };
     child.stdout.on("data", (chunk: Buffer) => (ran.stdout += chunk.toString()));
     child.stderr.on("data", (chunk: Buffer) => (ran.stderr += chunk.toString()));

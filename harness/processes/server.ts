@@ -30,17 +30,29 @@ export function cleanEnv(more: Record<string, string> = {}): Record<string, stri
   return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp", XDG_CONFIG_HOME: NO_PROFILES, ...more };
 }
 
-export function startServer(args: string[], env: Record<string, string> = {}, bin = BIN): Promise<Running> {
-  return startProcess(["serve", "--json", "--port", "0", ...args], env, bin);
+/** `spawned` gets the process before it is ready. */
+export function startServer(
+  args: string[],
+  env: Record<string, string> = {},
+  bin = BIN,
+  spawned: (child: ChildProcess) => void = () => {},
+): Promise<Running> {
+  return startProcess(["serve", "--json", "--port", "0", ...args], env, bin, spawned);
 }
 
 /** Any command that prints one JSON line when it is ready and runs until it gets a signal. */
-export async function startProcess(args: string[], env: Record<string, string> = {}, bin = BIN): Promise<Running> {
+export async function startProcess(
+  args: string[],
+  env: Record<string, string> = {},
+  bin = BIN,
+  spawned: (child: ChildProcess) => void = () => {},
+): Promise<Running> {
   const started = performance.now();
   const child = spawn(bin, args, {
     env: cleanEnv(env),
     stdio: ["ignore", "pipe", "pipe"],
   });
+  spawned(child);
   let stderr = "";
   child.stderr.on("data", (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-20_000)));
   const exited = new Promise<number | NodeJS.Signals>((resolve) => {

@@ -89,6 +89,7 @@ export const failures = {
   mail_not_retryable: [409, "conflict", "That message has already been sent."],
   quota_reached: [409, "conflict", "This workspace has reached its limit for this kind of record."],
   embed_keys_cap: [409, "conflict", "This tenant has reached its limit of active keys."],
+  older_process: [409, "conflict", "An older Keyrack process is still connected. Finish the upgrade first."],
   idempotency_in_flight: [409, "conflict", "A request with this Idempotency-Key is still in progress."],
   // 413, 415, 422
   payload_too_large: [413, "payload_too_large", "The request body is too large."],

@@ -2,6 +2,7 @@
 import { statSync } from "node:fs";
 import { fail } from "../kernel/errors.ts";
 import { Histogram } from "../kernel/exposition.ts";
+import { VERSION } from "../platform/version.ts";
 import type { Driver } from "./engine/driver.ts";
 import { GroupCommit } from "./engine/group-commit.ts";
 import type { Job } from "./engine/job.ts";
@@ -10,6 +11,7 @@ import type { Dialect, Reader } from "./engine/statement.ts";
 import { copySqlite } from "./offline/inspect.ts";
 import { VerifyPool } from "./offline/verify-pool.ts";
 import type { ChainCheck, ExpectedCheckpoint } from "./offline/verify.ts";
+import { READ_CONNECTED, toVersions } from "./postgres/connected-versions.ts";
 import type { PostgresDriver } from "./postgres/driver.ts";
 import type { OnProgress } from "./progress.ts";
 import { assertMigrated, loadMigrations, migrate, planMigrations } from "./schema/migrate.ts";
@@ -104,6 +106,12 @@ class OpenStore implements Store {
 
   checkpointIfIdle(): Promise<void> {
     return this.#group.checkpointIfIdle();
+  }
+
+  /** One process owns a SQLite database. */
+  async connectedVersions(): Promise<string[]> {
+    if (this.dialect === "sqlite") return [VERSION];
+    return toVersions(await this.read.all<{ name: string }>({ sql: READ_CONNECTED, values: [] }));
   }
 
   ping(timeoutMs: number): Promise<void> {

@@ -42,6 +42,8 @@ export interface Store {
   tryBecomeLeader(): Promise<boolean>;
   /** Moves SQLite's write-ahead log into the database if no write is queued. */
   checkpointIfIdle(): Promise<void>;
+  /** The versions of Keyrack that are connected to the database, this one included, ascending. */
+  connectedVersions(): Promise<string[]>;
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
   /** Migrations that were applied when the store was opened. */

@@ -54,7 +54,8 @@ export const readyz = endpoint("GET /readyz", {
 const Component = z.enum(HEALTHS);
 
 export const status = endpoint("GET /status", {
-  summary: "Health of each component, and the last restore test. Always 200; cached for five seconds.",
+  summary:
+    "Health of each component, the last restore test, and the versions on this database. Always 200; cached for five seconds.",
   access: "public",
   looseQuery: true,
   output: z.strictObject({
@@ -71,6 +72,7 @@ export const status = endpoint("GET /status", {
       pass: z.boolean().nullable(),
       backupId: z.string().nullable(),
     }),
+    versions: z.array(z.string()),
   }),
   handle: ({ services }) => showStatus(services),
 });

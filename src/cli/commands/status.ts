@@ -9,6 +9,8 @@ type Status = {
   status: string;
   components: Record<string, string>;
   restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
+  /** Absent in the answer of an older server. */
+  versions?: string[];
 };
 
 type StatusOptions = OutputOptions & { url?: string; profile?: string; ready?: true };
@@ -47,7 +49,8 @@ async function status(options: StatusOptions): Promise<void> {
   else {
     const components = Object.entries(body.components).map(([name, health]) => [name, cell(health)]);
     const restoreTest = ["restore test", formatRestoreTest(body.restoreTest)];
-    print(table([["server", url], ["status", cell(body.status)], ...components, restoreTest]));
+    const versions = body.versions ? [["versions", body.versions.map((version) => cell(version)).join(", ")]] : [];
+    print(table([["server", url], ["status", cell(body.status)], ...components, restoreTest, ...versions]));
   }
   if (body.status !== "ok") throw new ExitError(`The server's status is ${body.status}.`, 1);
 }

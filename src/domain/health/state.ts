@@ -24,6 +24,8 @@ export type Status = {
   status: "ok" | "degraded" | "down";
   components: { api: Health; database: Health; redis: Health; worker: Health; backup: Health };
   restoreTest: { lastRunAt: string | null; pass: boolean | null; backupId: string | null };
+  /** Of the processes on this database: more than one only during an upgrade. */
+  versions: string[];
 };
 
 /** The last computed status. */

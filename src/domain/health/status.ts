@@ -1,6 +1,7 @@
 // The health of each component and the worst of them, for /status. Never fails, and reads the database at most once in
 // five seconds, at any request rate.
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { VERSION } from "../../platform/version.ts";
 import type { Services } from "../core/context.ts";
 import { mailState } from "../mail/outbox.ts";
 import { NO_BACKUPS, type BackupState, type Health, type Status } from "./state.ts";
@@ -31,7 +32,16 @@ async function computeStatus(services: Services): Promise<Status> {
   } as const;
   const { lastRunAt, pass, backupId } = (backups ?? NO_BACKUPS).restoreTest;
   const restoreTest = { lastRunAt: lastRunAt === null ? null : formatTimestamp(lastRunAt), pass, backupId };
-  return { status: worstOf(Object.values(components)), components, restoreTest };
+  const versions = database === "ok" ? await connectedVersions(services) : [VERSION];
+  return { status: worstOf(Object.values(components)), components, restoreTest, versions };
+}
+
+async function connectedVersions({ store }: Services): Promise<string[]> {
+  try {
+    return await store.connectedVersions();
+  } catch {
+    return [VERSION];
+  }
 }
 
 function worstOf(all: readonly Health[]): Status["status"] {

@@ -15,11 +15,20 @@ export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & 
 
 export async function connectPostgres(url: string, options: ConnectOptions = {}): Promise<Client> {
   const { onLost = () => {}, ...config } = options;
-  const client = new Client({ connectionString: url, types, connectionTimeoutMillis: CONNECT_MAX_MS, ...config });
+  const connectionString = config.application_name ? withoutApplicationName(url) : url;
+  const client = new Client({ connectionString, types, connectionTimeoutMillis: CONNECT_MAX_MS, ...config });
   client.on("error", () => onLost(client)); // without a listener Node would throw; the next query fails by itself
   client.on("end", () => onLost(client));
   await client.connect();
   return client;
+}
+
+/** A name in the URL would take precedence, and other processes recognise this one by its name. */
+function withoutApplicationName(url: string): string {
+  if (!url.includes("application_name=")) return url;
+  const address = new URL(url);
+  for (const name of ["application_name", "fallback_application_name"]) address.searchParams.delete(name);
+  return address.href;
 }
 
 /** Runs `work` on a connection of its own. */

@@ -5,6 +5,7 @@ import { chunkRows } from "../engine/bulk-insert.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/statement.ts";
 import { connectPostgres, type ConnectOptions } from "./client.ts";
+import { APPLICATION_NAME } from "./connected-versions.ts";
 import { isConnectionLost } from "./connection-lost.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
 import { toMultiRow } from "./multi-row.ts";
@@ -82,7 +83,7 @@ export class PostgresDriver implements Driver {
   readonly reader: PostgresReader;
   readonly writer: PostgresWriter = new PostgresWriter();
   readonly #url: string;
-  readonly #options: ConnectOptions = { application_name: "keyrack", keepAlive: true, options: SESSION };
+  readonly #options: ConnectOptions = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION };
   #listener: Client | undefined;
   #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};

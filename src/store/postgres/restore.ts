@@ -7,6 +7,7 @@ import { openSource } from "../offline/source.ts";
 import type { OnProgress } from "../progress.ts";
 import type { PostgresTarget } from "../target.ts";
 import { withPostgres } from "./client.ts";
+import { IS_KEYRACK } from "./connected-versions.ts";
 import { LEADER_LOCK } from "./driver.ts";
 import { assertPublicSchema, toolConnection, toolFailed, toolMissing, ToolRefused } from "./tools.ts";
 
@@ -26,11 +27,11 @@ export async function assertNotInUse(target: PostgresTarget): Promise<void> {
   const source = await openSource(target);
   try {
     const [row] = await source.all<{ n: number }>(
-      `select (select count(*) from pg_stat_activity where datname = current_database() and application_name = $1)
+      `select (select count(*) from pg_stat_activity where ${IS_KEYRACK})
             + (select count(*) from pg_locks l join pg_database d on d.oid = l.database
                 where d.datname = current_database() and l.locktype = 'advisory' and l.granted
-                  and l.classid = $2 and l.objid = $3 and l.objsubid = 2) as n`,
-      ["keyrack", ...LEADER_LOCK],
+                  and l.classid = $1 and l.objid = $2 and l.objsubid = 2) as n`,
+      [...LEADER_LOCK],
     );
     if ((row?.n ?? 0) > 0)
       throw Object.assign(new ToolRefused("A Keyrack server is using this database. Stop it first."), { exitCode: 2 });

@@ -1,6 +1,7 @@
 // /status: one state per component and the worst overall, always 200, and cached.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { BackupState } from "../../../src/domain/health/state.ts";
+import { VERSION } from "../../../src/platform/version.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
@@ -25,7 +26,7 @@ for (const back of backends) {
     };
 
     it("is ok from the start, and reports no backups where none are scheduled", async () => {
-      expect(await ask()).toEqual({ status: "ok", components: FINE, restoreTest: NEVER });
+      expect(await ask()).toEqual({ status: "ok", components: FINE, restoreTest: NEVER, versions: [VERSION] });
     });
 
     it("reads the database at most once in five seconds", async () => {

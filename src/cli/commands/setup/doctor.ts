@@ -3,6 +3,7 @@ import { existsSync, statfsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { Settings } from "../../../config/settings.ts";
+import type { Source } from "../../../store/offline/source.ts";
 import { operatorFlags, operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError, printResult, table } from "../../ui/output.ts";
 
@@ -97,25 +98,41 @@ function checkBackups(dir: string, settings: Settings): Finding[] {
   return found.length > 0 ? found : [ok("Backups are scheduled, stored elsewhere and tested.")];
 }
 
-async function checkDatabase(options: OperatorOptions): Promise<Finding> {
+async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
   const { databaseOf, withSource } = await import("../audit/offline.ts");
   try {
     const target = await databaseOf(options);
     const { readAppliedMigrations } = await import("../../../store/offline/audit-chains.ts");
-    const applied = await withSource(target, readAppliedMigrations);
-    return ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
+    return await withSource(target, async (source) => {
+      const applied = await readAppliedMigrations(source);
+      const reached = ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
+      return target.kind === "postgres" ? [reached, await checkVersions(source)] : [reached];
+    });
   } catch (error) {
-    return fail((error as Error).message, "Check KEYRACK_DATABASE_URL and that the database is running.");
+    return [fail((error as Error).message, "Check KEYRACK_DATABASE_URL and that the database is running.")];
   }
+}
+
+async function checkVersions(source: Source): Promise<Finding> {
+  const { READ_CONNECTED, toVersions } = await import("../../../store/postgres/connected-versions.ts");
+  const versions = toVersions(await source.all<{ name: string }>(READ_CONNECTED, []));
+  if (versions.length === 0) return ok("No process is connected to the database.");
+  if (versions.length === 1) return ok(`Every connected process has version ${versions[0]}.`);
+  return risk(
+    `Processes of versions ${versions.join(", ")} are connected.`,
+    "Finish the upgrade: replace the older ones.",
+  );
 }
 
 async function checkInstance(dir: string): Promise<Finding> {
   const { callInstance } = await import("../../../server/operator-socket/client.ts");
   try {
     const reply = await callInstance(dir, "instance.show", {});
-    const { pid } = (reply?.value ?? {}) as { pid?: number };
+    const { pid, version } = (reply?.value ?? {}) as { pid?: number; version?: string };
     return ok(
-      reply ? `An instance is running on this data dir (pid ${pid}).` : "No instance is running on this data dir.",
+      reply
+        ? `An instance is running on this data dir (version ${version}, pid ${pid}).`
+        : "No instance is running on this data dir.",
     );
   } catch (error) {
     return risk((error as Error).message, "Run this command as the user that runs the server.");
@@ -139,7 +156,7 @@ async function doctor(options: OperatorOptions): Promise<void> {
     ...checkFiles(dir, settings),
     ...checkExposure(settings),
     ...checkBackups(dir, settings),
-    existsSync(dir) ? await checkDatabase(options) : ok("The database was not checked."),
+    ...(existsSync(dir) ? await checkDatabase(options) : [ok("The database was not checked.")]),
     ...(await checkConnections(settings)),
     await checkInstance(dir),
   ];

@@ -1,0 +1,52 @@
+// Mixed versions during an upgrade: several processes share a PostgreSQL database, and one of an earlier release does not know
+// a restriction that a later one stores, so it would admit what is forbidden. Until every earlier process is gone, storing
+// such a restriction is refused; everything else works. An earlier release cannot start once the database is migrated, so
+// the gate opens once and stays open.
+import { fail } from "../../kernel/errors.ts";
+import type { Store } from "../../store/store.ts";
+import type { Services } from "./context.ts";
+
+/** The first release of a minor version. */
+export type Release = `${number}.${number}.0`;
+
+const LOOK_EVERY_MS = 1_000;
+
+export class VersionGate<F extends string> {
+  readonly #features: Readonly<Record<F, Release>>;
+  readonly #looks = new WeakMap<Store, { at: number; versions: Promise<string[]> }>();
+
+  /** Features that narrow access, each with the release that brought it. */
+  constructor(features: Readonly<Record<F, Release>>) {
+    this.#features = features;
+  }
+
+  /** Call it before storing what narrows access by `feature`. */
+  async assertKnownEverywhere({ store, clock }: Pick<Services, "store" | "clock">, feature: F): Promise<void> {
+    const since = minorOf(this.#features[feature]);
+    const versions = await this.#connected(store, clock.now());
+    if (versions.some((version) => isBefore(minorOf(version), since))) throw fail("older_process");
+  }
+
+  /** Reads the database at most once a second, however many callers there are. */
+  #connected(store: Store, now: number): Promise<string[]> {
+    const last = this.#looks.get(store);
+    if (last && now - last.at < LOOK_EVERY_MS) return last.versions;
+    const versions = store.connectedVersions();
+    versions.catch(() => this.#looks.delete(store));
+    this.#looks.set(store, { at: now, versions });
+    return versions;
+  }
+}
+
+/** The one table of such features: a feature that narrows access adds its line. */
+export const versionGate = new VersionGate({});
+
+type Minor = readonly [major: number, minor: number];
+
+/** A name that is no version counts as the oldest: what it understands is not known. */
+function minorOf(version: string): Minor {
+  const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? [];
+  return [Number(major ?? 0), Number(minor ?? 0)];
+}
+
+const isBefore = (a: Minor, b: Minor): boolean => a[0] < b[0] || (a[0] === b[0] && a[1] < b[1]);
