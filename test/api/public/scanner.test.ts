@@ -5,15 +5,8 @@ import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, freshEmail, receivedMail, memberOf, person, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, type TestInstance } from "../../../harness/instances/test-instance.ts";
-import {
-  GITHUB,
-  headersFor,
-  report,
-  ROUTE,
-  scannerFixture,
-  signed,
-  WHERE,
-} from "../../../harness/instances/scanner.ts";
+import { report, ROUTE, scannerFixture, WHERE } from "../../../harness/instances/scanner.ts";
+import { GITHUB, headersFor, signed } from "../../../harness/instances/scanner-keys.ts";
 
 const HOUR_MS = 3_600_000;
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");

@@ -9,7 +9,7 @@ import { silentLog } from "../../../src/platform/log.ts";
 import { startInstance } from "../../../src/server/start.ts";
 import { tempDir } from "../../../harness/processes/cli.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
-import { IDENTIFIER, keyList, signed } from "../../../harness/instances/scanner.ts";
+import { IDENTIFIER, keyList, signed } from "../../../harness/instances/scanner-keys.ts";
 
 const BODY = Buffer.from("[]");
 const MINUTE = 60_000;
