@@ -1,6 +1,7 @@
 // A campaign tries to break one promise. Round n of a run with seed S uses seed S + n - 1, so a failed round is
 // repeated alone with its own seed, and a stopped run continues with the seed after the last one done.
 import type { Scratch } from "../harness/databases/scratch.ts";
+import { BIN } from "../harness/processes/server.ts";
 
 /** What a campaign runs on; counters and claims may be outside a database. */
 export type Backend = "sqlite" | "postgres" | "memory" | "redis";
@@ -12,6 +13,8 @@ export type RunOptions = {
   scratch: Scratch;
   /** Only for campaigns that run for a time rather than a number of rounds. */
   minutes?: number;
+  /** The launcher or binary of an older version, for campaigns about upgrades; this checkout's if not given. */
+  from?: string;
   print?: (line: string) => void;
   /** Ends the run after the current round; the report covers what was done. */
   stop?: AbortSignal;
@@ -92,13 +95,13 @@ export function* rounds(
 }
 
 export async function runCampaign(campaign: Campaign, options: RunOptions): Promise<Report> {
-  const { print = () => {}, minutes = 1, stop = new AbortController().signal } = options;
+  const { print = () => {}, minutes = 1, from = BIN, stop = new AbortController().signal } = options;
   const tally = new Tally(print);
   const started = performance.now();
   const { name, promise } = campaign;
   const date = new Date().toISOString().slice(0, 10);
   try {
-    await campaign.run({ ...options, print, minutes, stop }, tally);
+    await campaign.run({ ...options, print, minutes, from, stop }, tally);
   } catch (error) {
     tally.failed(options.seed + tally.rounds, `the campaign itself failed: ${(error as Error).stack}`);
   }

@@ -16,6 +16,7 @@ import { powercut } from "./powercut.ts";
 import { races } from "./races.ts";
 import { soak } from "./soak.ts";
 import { tamper } from "./tamper.ts";
+import { upgrade } from "./upgrade.ts";
 
 export const campaigns: readonly Campaign[] = [
   crash,
@@ -34,4 +35,5 @@ export const campaigns: readonly Campaign[] = [
   copyCampaign,
   clock,
   soak,
+  upgrade,
 ];

@@ -1,6 +1,7 @@
-// npm run prove -- <campaign> [--rounds N] [--seed S] [--backend B] [--minutes M] [--write]
+// npm run prove -- <campaign> [--rounds N] [--seed S] [--backend B] [--minutes M] [--from BINARY] [--write]
 // Runs a campaign against a promise: JSON on stdout, a table on stderr, exit 4 when the promise broke.
 // --write puts the figures into docs/reliability.md. --list prints every campaign with each of its backends.
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { runCampaign } from "./campaign.ts";
 import { campaigns } from "./campaigns.ts";
@@ -14,6 +15,7 @@ const { values, positionals } = parseArgs({
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     backend: { type: "string" },
     minutes: { type: "string", default: "120" },
+    from: { type: "string" },
     write: { type: "boolean", default: false },
     list: { type: "boolean", default: false },
   },
@@ -23,7 +25,7 @@ function usage(why: string): void {
   const lines = campaigns.map(
     ({ name, rounds, round, claim }) => `  ${name.padEnd(12)}${claim} (${rounds} × ${round})`,
   );
-  const options = "[--rounds N] [--seed S] [--backend B] [--minutes M] [--write]";
+  const options = "[--rounds N] [--seed S] [--backend B] [--minutes M] [--from BINARY] [--write]";
   console.error(`${why}\nusage: npm run prove -- <campaign> ${options}\n${lines.join("\n")}`);
   process.exitCode = 2;
 }
@@ -49,6 +51,7 @@ async function main(): Promise<void> {
     rounds: rounds ?? 1,
     seed: seed ?? 1,
     minutes: minutes ?? 1,
+    ...(values.from && { from: resolve(values.from) }),
     print: (line: string) => console.error(line),
   };
   const report = await withScratch(backend, (scratch) => runCampaign(campaign, { ...run, backend, scratch }));
