@@ -12,7 +12,7 @@ import { allTargets, commandFor, here, isTarget, root, targets, type Target } fr
 const SMOKE = "test/cli/binary-smoke.test.ts";
 const NATIVE = [
   ...["sweep", "exit-codes", "output", "binary"].map((name) => `test/cli/${name}.test.ts`),
-  ...["binary", "deb", "container"].map((name) => `test/release/${name}.test.ts`),
+  ...["binary", "deb", "container", "readme"].map((name) => `test/release/${name}.test.ts`),
 ];
 
 function run(command: string, args: string[], env: Record<string, string> = {}): void {

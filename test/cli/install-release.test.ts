@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { hasTool } from "../../harness/processes/tools.ts";
-import { machine as emptyMachine, PROGRAMS, which } from "../../harness/release/machine.ts";
+import { machine as emptyMachine, PROGRAMS } from "../../harness/release/machine.ts";
 import { root } from "../../harness/repository.ts";
 import { smallBinary, writeSmallRelease } from "../../harness/release/small-release.ts";
 import { snapshot } from "../../harness/release/snapshot.ts";
@@ -22,7 +22,9 @@ import { SshKey } from "../../harness/release/ssh-key.ts";
 import { flipBit, tamperings } from "../../harness/release/tampering.ts";
 import { releasedInstallScript } from "../../tools/release/install-script.ts";
 
-const SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]].filter(([name = ""]) => which(name) !== "");
+const SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]].filter(([name = ""]) =>
+  hasTool(name, `install.sh in ${name}`),
+);
 const sshKeygen = hasTool("ssh-keygen", "installing signed releases");
 const arch = process.arch === "arm64" ? "arm64" : "x64";
 const tarball = (version: string, machine = arch): string => `keyrack-${version}-linux-${machine}.tar.gz`;

@@ -13,6 +13,7 @@ const COPIED = [
   "package-lock.json",
   "src/platform/version.ts",
   "src/sdk/version.ts",
+  "README.md",
   "test/golden/openapi.json",
   "examples/hono-app/package.json",
 ];
@@ -36,6 +37,7 @@ function checkout() {
   const read = (file: string): string => readFileSync(at(file), "utf8");
   for (const { file, version } of versionsIn(temp.dir)) write(file, read(file).replaceAll(`"${version}"`, '"0.1.0"'));
   write("examples/hono-app/package.json", read("examples/hono-app/package.json").replace(/\^\d+\.\d+\.\d+/, "^0.1.0"));
+  write("README.md", "VERSION=0.1.0\n");
   write("CHANGELOG.md", CHANGELOG);
   write("deploy/kubernetes/app.yaml", MANIFEST);
   return { dir: temp.dir, read, write, [Symbol.dispose]: () => temp[Symbol.dispose]() };

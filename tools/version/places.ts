@@ -10,6 +10,7 @@ const FIXED: Place[] = [
   { file: "package-lock.json", pattern: /(?<="name": "keyrack",\n\s*"version": ")[^"]+/g },
   { file: "src/platform/version.ts", pattern: /(?<=\bVERSION = ")[^"]+/g },
   { file: "src/sdk/version.ts", pattern: /(?<=\bSDK_VERSION = ")[^"]+/g },
+  { file: "README.md", pattern: /(?<=^VERSION=).+/gm },
   { file: "test/golden/openapi.json", pattern: /(?<="title": "Keyrack",\n\s*"version": ")[^"]+/g },
 ];
 

@@ -1,0 +1,155 @@
+// The ways to install that the README shows, run as written, with a signed release made here. Without a binary the program
+// in it is a script that starts the checkout, and the image is left out; `npm run test:binary` runs all with the built one.
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readImage, type Platform } from "../../harness/oci-image.ts";
+import { makeCertificate } from "../../harness/processes/certificate.ts";
+import { canChroot, runInDebian } from "../../harness/processes/chroot.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
+import { Container, mintKey, NEW_VOLUME } from "../../harness/processes/container.ts";
+import { hasTool } from "../../harness/processes/tools.ts";
+import { serveFiles, type FileServer } from "../../harness/release/file-server.ts";
+import { writeSums } from "../../harness/release/small-release.ts";
+import { SshKey } from "../../harness/release/ssh-key.ts";
+import { readText, root } from "../../harness/repository.ts";
+import { VERSION } from "../../src/platform/version.ts";
+import { architectures } from "../../tools/release/architectures.ts";
+import { buildDeb } from "../../tools/release/deb.ts";
+import { releasedInstallScript } from "../../tools/release/install-script.ts";
+import { buildOci } from "../../tools/release/oci.ts";
+import { buildTarball } from "../../tools/release/tarball.ts";
+import { systemdUnit } from "../../tools/release/unit.ts";
+import type { Target } from "../../tools/sea/targets.ts";
+
+const here: Target = process.arch === "x64" ? "linux-x64" : "linux-arm64";
+const TIMEOUT_MS = 600_000;
+const EPOCH = 1_700_000_000;
+const PUBLISHED = "https://github.com/keyrack/keyrack/releases/download";
+const builtBinary = process.env.KEYRACK_TEST_BIN;
+const IMAGE = `keyrack-${VERSION}-oci.tar`;
+
+const section = /^## Install\n([\s\S]*?)^## /m.exec(readText("README.md"))?.[1] ?? "";
+const blocks = [...section.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = ""]) => block);
+const [release = "", debian = "", image = "", source = ""] = blocks;
+/** The variables that the later blocks use. */
+const variables = release.match(/^[A-Z]+=.*\n/gm)?.join("") ?? "";
+
+const temp = tempDir();
+const at = (...parts: string[]): string => join(temp.dir, ...parts);
+const key = new SshKey();
+let server: FileServer | undefined;
+
+async function makeRelease(): Promise<void> {
+  mkdirSync(at("release"));
+  mkdirSync(at("work"));
+  writeFileSync(at("keyrack"), `#!/bin/sh\nexec ${join(root, "bin/keyrack")} "$@"\n`);
+  writeFileSync(at("notices"), "Notices.\n");
+  const common = { binary: builtBinary ?? at("keyrack"), target: here, version: VERSION, epoch: EPOCH };
+  const script = releasedInstallScript(readText("install.sh"), key.line);
+  const installation = { "install.sh": script, "keyrack.service": systemdUnit("/usr/local/bin/keyrack") };
+  await buildTarball({ ...common, out: at("release"), work: at("work"), notices: at("notices"), installation });
+  await buildDeb({
+    ...common,
+    out: at("release", `keyrack_${VERSION}_${architectures[here]}.deb`),
+    notices: "Notices.\n",
+  });
+  writeFileSync(at("release/install.sh"), script);
+  if (builtBinary) {
+    const binaries = { [here]: builtBinary };
+    await buildOci({ binaries, version: VERSION, commit: null, out: at("release", IMAGE), epoch: EPOCH });
+  }
+  writeSums(at("release"), key);
+}
+
+/** What a server has beside the README's own programs: sudo, and a systemd that only logs what it is asked to do. */
+const SERVER = `
+exec 2>&1
+export CURL_CA_BUNDLE=/mnt/server.crt HOME=/root
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+printf '#!/bin/sh\\nexec "$@"\\n' > /usr/local/sbin/sudo
+printf '#!/bin/sh\\necho "systemctl $*"\\n' > /usr/local/sbin/systemctl
+chmod 755 /usr/local/sbin/sudo /usr/local/sbin/systemctl
+mkdir -p /root/downloads && cd /root/downloads
+`;
+
+/** Runs a block on a Debian that is thrown away, then `after`, and returns the output of that. */
+function run(block: string, after: string): { before: string; after: string } {
+  const script = block.replaceAll(PUBLISHED, server?.url ?? "");
+  const { status, output } = runInDebian(temp.dir, `${SERVER}${script}\necho ---\n${after}`);
+  expect(status, output).toBe(0);
+  const [before = "", rest = ""] = output.split("---\n");
+  return { before, after: rest.trim() };
+}
+
+const SERVES = "keyrack version; keyrack ephemeral --seed -- keyrack project list --quiet 2>/dev/null";
+const SERVED = new RegExp(`^${VERSION.replaceAll(".", "\\.")}\\n[0-9a-f-]{36}$`);
+
+describe("README.md", { timeout: TIMEOUT_MS }, () => {
+  it("shows a release, the Debian package, the image, and then the source, of this version", () => {
+    expect(blocks.length).toBe(4);
+    expect(variables).toBe(`VERSION=${VERSION}\nRELEASE=${PUBLISHED}/v$VERSION\n`);
+    expect(source.match(/^\S+(?: \w+)?/gm)).toEqual(["./install.sh", "keyrack serve"]);
+  });
+
+  const canRun = canChroot("the README's installations") && hasTool("curl", "the README's installations");
+  describe.runIf(canRun)("installs", () => {
+    beforeAll(async () => {
+      await makeRelease();
+      const certificate = makeCertificate(temp.dir, "server", "localhost");
+      server = await serveFiles(at("release"), certificate);
+    }, TIMEOUT_MS);
+    afterAll(async () => {
+      await server?.[Symbol.asyncDispose]();
+      temp[Symbol.dispose]();
+    });
+
+    it.runIf(hasTool("ssh-keygen", "the README's signed release"))("a release, after looking at install.sh", () => {
+      const { before, after } = run(release, SERVES);
+      expect(before).toContain("# Installs Keyrack from a release");
+      expect(before).toContain("The signature is good.\n");
+      expect(before).toContain(`Installed keyrack ${VERSION} as /usr/local/bin/keyrack\n`);
+      expect(after).toMatch(SERVED);
+    });
+
+    it.runIf(hasTool("apt-get", "the README's Debian package"))("the Debian package", () => {
+      const { before, after } = run(variables + debian, `command -v keyrack; ${SERVES}`);
+      expect(before).toContain("systemctl enable --now keyrack\n");
+      const [path, ...served] = after.split("\n");
+      expect(path).toBe("/usr/bin/keyrack");
+      expect(served.join("\n")).toMatch(SERVED);
+    });
+
+    it.runIf(builtBinary)("the image", async () => {
+      // No engine runs in most test environments: the image is started as one would start it.
+      const words = [...image.matchAll(/^podman (\w+) (.*)$/gm)].map(([, verb = "", rest = ""]) => [verb, rest]);
+      expect(words).toEqual([
+        ["load", "-i keyrack-$VERSION-oci.tar"],
+        ["run", "-d --name keyrack -p 127.0.0.1:4747:4747 -v keyrack:/data keyrack:$VERSION"],
+      ]);
+      const fetched = image.replace(/^podman.*\n/gm, "");
+      expect(run(variables + fetched, "cat keyrack-*-oci.tar | sha256sum").after).toBe(
+        execFileSync("sha256sum", { input: readFileSync(at("release", IMAGE)), encoding: "utf8" }).trim(),
+      );
+      const index = execFileSync("tar", ["-xOf", at("release", IMAGE), "index.json"], { encoding: "utf8" });
+      expect(index).toContain(`"io.containerd.image.name":"docker.io/library/keyrack:${VERSION}"`);
+      const { platforms } = readImage(at("release", IMAGE), temp.dir);
+      const platform = platforms.get(architectures[here]) as Platform;
+      expect(platform.config.config).toMatchObject({ ExposedPorts: { "4747/tcp": {} }, Volumes: { "/data": {} } });
+      const service = await new Container(platform, temp.dir, NEW_VOLUME).serve();
+      try {
+        expect(await mintKey(service)).toMatch(/^kr_live_/);
+      } finally {
+        expect(await service.stop()).toBe(0);
+      }
+    });
+
+    it.runIf(builtBinary)("from source", () => {
+      const [install = ""] = source.split("\n");
+      const { before, after } = run(`cd ${root}\n${install}`, SERVES);
+      expect(before).toContain(`Installed keyrack ${VERSION} as /usr/local/bin/keyrack\n`);
+      expect(after).toMatch(SERVED);
+    });
+  });
+});
