@@ -48,6 +48,61 @@ export function sendRaw(
   });
 }
 
+/** Status and error code. */
+export function codeOf({ status, body }: RawResponse): [number, string | undefined] {
+  return [status, (JSON.parse(body) as { error?: { code: string } }).error?.code];
+}
+
+/** A request whose last byte is still missing. */
+export type HeldRequest = { finish(): Promise<RawResponse> };
+
+/**
+ * Sends a request but for the last byte of its body. Resolves when the server has begun to serve it: it asks for the body
+ * (100 Continue) in the turn of the event loop in which it looks at the credential.
+ */
+export async function holdLastByte(
+  url: string,
+  bearer: string,
+  route: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Promise<HeldRequest> {
+  const { hostname, port, host } = new URL(url);
+  const text = JSON.stringify(body);
+  const fields = {
+    host,
+    authorization: `Bearer ${bearer}`,
+    "content-type": "application/json",
+    "content-length": String(Buffer.byteLength(text)),
+    expect: "100-continue",
+    ...headers,
+  };
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+  const socket = connect(Number(port), hostname);
+  socket.setEncoding("latin1").setTimeout(TIMEOUT_MS, () => socket.destroy(new Error("no answer")));
+  let received = "";
+  const until = <T>(found: () => T | undefined): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        const value = found();
+        if (value !== undefined) resolve(value);
+      };
+      socket.on("data", look).on("close", look).on("error", reject);
+      socket.on("close", () => reject(new Error(`closed after: ${received}`)));
+    });
+  socket.on("data", (more: string) => (received += more));
+  socket.write(`${route} HTTP/1.1\r\n${lines.join("")}\r\n${text.slice(0, -1)}`);
+  await until(() => (received.startsWith("HTTP/1.1 100 ") ? true : undefined));
+  return {
+    finish: async () => {
+      socket.write(text.slice(-1));
+      const response = await until(() => split(received, false).responses[0]);
+      socket.destroy();
+      return response;
+    },
+  };
+}
+
 /** Complete final responses, and what is left behind the last of them. */
 function split(received: string, head: boolean): { responses: RawResponse[]; rest: string } {
   const responses: RawResponse[] = [];

@@ -1,6 +1,7 @@
 // Request metrics, and /metrics on a listener of its own: it reveals how busy the vendor is, so it is never public.
 import { createServer, type Server } from "node:http";
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { Actor } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { collectMetrics } from "../domain/health/metrics.ts";
 import {
@@ -20,6 +21,7 @@ const NANO = 1e9;
 const LAG_RESOLUTION_MS = 10;
 
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30];
+const CREDENTIALS = ["secret_key", "session", "embed_token", "bootstrap"] as const;
 const STATUS_MIN = 100;
 const STATUS_CLASSES = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
 
@@ -36,6 +38,7 @@ class RouteMetrics {
 /** Counts requests by endpoint and status and measures them. Requests that reach no endpoint are not counted. */
 export class RequestMetrics {
   readonly #routes: ReadonlyMap<Endpoint, RouteMetrics>;
+  readonly #lateRefusals = new Map<Actor["kind"], number>(CREDENTIALS.map((kind) => [kind, 0]));
 
   constructor(endpoints: readonly Endpoint[]) {
     this.#routes = new Map(endpoints.map((endpoint) => [endpoint, new RouteMetrics(endpoint)]));
@@ -48,6 +51,11 @@ export class RequestMetrics {
     const at = status - STATUS_MIN;
     route.statuses[at] = (route.statuses[at] as number) + 1;
     route.seconds[Math.trunc(at / 100)]?.observe((performance.now() - startedAt) / 1_000);
+  }
+
+  /** A request was refused because its credential, of this kind, ended or lost rights after it began. */
+  countLateRefusal(kind: Actor["kind"]): void {
+    this.#lateRefusals.set(kind, (this.#lateRefusals.get(kind) ?? 0) + 1);
   }
 
   families(): Family[] {
@@ -70,6 +78,11 @@ export class RequestMetrics {
         help: "From the request's head to its response; long polls included.",
         samples: seconds,
       },
+      counter(
+        "keyrack_late_refusals",
+        "Requests refused because their credential ended after they began, by its kind.",
+        [...this.#lateRefusals].map(([kind, value]) => ({ labels: { kind }, value })),
+      ),
     ];
   }
 }

@@ -1,29 +1,27 @@
 // The request pipeline behind both lanes: credential, role, origin and scope, throttles, size and media type, validation,
 // handler, durability, response. The order is part of the contract (docs/design/0014-request-pipeline-order.md).
 import { ANONYMOUS, type Actor } from "../domain/core/actor.ts";
-import type { Ctx, RequestSource, Services } from "../domain/core/context.ts";
+import type { RequestSource, Services } from "../domain/core/context.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { requireOrigin, requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
-import { fail, type Failure } from "../kernel/errors.ts";
+import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, refusal } from "./access.ts";
-import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";
 import { withCors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import { bearerOf, type HttpRequest } from "./request.ts";
+import { bearerOf, originOf, RequestContext, type AddressOf, type HttpRequest } from "./request.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
 import { failureResponse, HttpResponse, jsonTextResponse, respondLater, type Respond } from "./response.ts";
 
 export type RunOptions = {
   /** Checks every response against its schema: on in tests, off in production. */
   checkOutput: boolean;
-  /** The client's address; X-Forwarded-For counts only from trusted proxies. */
-  addressOf: (request: Pick<HttpRequest, "socket" | "headers">) => string;
+  addressOf: AddressOf;
   /** Counts requests for /metrics, where that is on. */
   metrics?: RequestMetrics | undefined;
 };
@@ -32,6 +30,9 @@ const MINUTE_MS = 60_000;
 const BOOTSTRAP_THROTTLE = { name: "bootstrap", limit: 60, windowMs: MINUTE_MS };
 const EMBED_THROTTLE = { name: "embed", limit: 120, windowMs: MINUTE_MS };
 const EMBED_WRITES_THROTTLE = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
+
+/** How often a request starts over because its credential changed meanwhile. */
+const STARTS_OVER_MAX = 3;
 
 /** Responds before it returns where nothing has to be waited for: a promise would cost a turn of the event loop. */
 export function run(
@@ -59,6 +60,7 @@ class Run {
   /** For the log; anonymous until the credential is resolved. */
   #actor: Actor = ANONYMOUS;
   #replay: IdempotencyReplay | undefined;
+  #startsOver = 0;
 
   constructor(services: Services, endpoint: Endpoint, request: HttpRequest, options: RunOptions, send: Respond) {
     this.#services = services;
@@ -71,7 +73,10 @@ class Run {
   }
 
   start(): void {
-    this.#step(() => this.#then(this.#authenticate(), (actor) => this.#authorize(actor)));
+    this.#step(() => {
+      this.#throttleBootstrap();
+      this.#then(this.#authenticate(), (actor) => this.#authorize(actor));
+    });
   }
 
   /** Anything thrown becomes the refusal. */
@@ -84,33 +89,53 @@ class Run {
   }
 
   /** Continues synchronously where the value is no promise. */
-  #then<T>(value: MaybePromise<T>, next: (value: T) => void): void {
+  #then<T>(
+    value: MaybePromise<T>,
+    next: (value: T) => void,
+    refuse: (error: unknown) => void = (error) => this.#refuse(error),
+  ): void {
     if (!(value instanceof Promise)) return next(value);
-    value.then(
-      (settled) => this.#step(() => next(settled)),
-      (error: unknown) => this.#refuse(error),
-    );
+    value.then((settled) => this.#step(() => next(settled)), refuse);
+  }
+
+  #throttleBootstrap(): void {
+    if (this.#endpoint.access !== "workspaces.create" || this.#bearer.token?.startsWith("krses_")) return;
+    this.#services.throttles.take(BOOTSTRAP_THROTTLE, this.#origin().network);
   }
 
   #authenticate(): MaybePromise<Actor> {
     const { access: rule } = this.#endpoint;
     const { token } = this.#bearer;
     if (access[rule].open) return ANONYMOUS;
-    if (rule === "workspaces.create" && !token?.startsWith("krses_")) {
-      this.#services.throttles.take(BOOTSTRAP_THROTTLE, this.#origin().network);
-    }
     if (token === null) throw fail("unauthenticated");
     // Only the machine plane uses the credential cache: minting an embed token must see a revocation at once.
     return rule === "machine.use" ? resolveCached(this.#services, token) : resolveBearer(this.#services, token);
   }
 
-  #authorize(actor: Actor): void {
+  /** Kind of credential, role, origin and scope. */
+  #admit(actor: Actor): void {
     this.#actor = actor;
     const endpoint = this.#endpoint;
     const refused = refusal(access[endpoint.access], actor);
     if (refused) throw refused;
     checkOrigin(endpoint, actor, this.#request.headers.origin);
     if (endpoint.scope && actor.kind === "embed_token") requireScope(actor, endpoint.scope);
+  }
+
+  /** Looks at the credential as for a new request: it may have ended, or lost rights, while this one waited. */
+  async #admitAgain(): Promise<void> {
+    const { kind } = this.#actor;
+    try {
+      this.#admit(await this.#authenticate());
+    } catch (error) {
+      if (error instanceof Failure && error.status < 500) this.#options.metrics?.countLateRefusal(kind);
+      throw error;
+    }
+  }
+
+  #authorize(actor: Actor): void {
+    this.#admit(actor);
+    const endpoint = this.#endpoint;
     throttle(this.#services, actor, endpoint);
     if (endpoint.perNetwork) this.#services.throttles.take(endpoint.perNetwork, this.#origin().network);
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
@@ -120,10 +145,16 @@ class Run {
     );
   }
 
-  #read(take: (bytes: Buffer) => void, refuse: (failure: Failure) => void): void {
+  #read(take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
     const { headers, body } = this.#request;
     checkMedia(headers, this.#endpoint.bodyMax);
-    readBody(body, this.#endpoint.bodyMax, take, refuse);
+    let late = false;
+    const arrived = (bytes: Buffer): void => {
+      if (late) void this.#admitAgain().then(() => take(bytes), refuse);
+      else take(bytes);
+    };
+    readBody(body, this.#endpoint.bodyMax, arrived, refuse);
+    queueMicrotask(() => (late = true)); // a body that came with its headers is passed on before any microtask
   }
 
   #handle(bytes: Buffer | undefined): void {
@@ -135,11 +166,23 @@ class Run {
     const body = bytes && bodyOf(endpoint, bytes);
     const replay = endpoint.idempotent ? replayOf(endpoint, request, this.#bearer.token, bytes) : undefined;
     this.#replay = replay;
-    const ctx = new RequestContext(services, this.#actor, replay, request, this.#options);
+    const ctx = new RequestContext(services, this.#actor, replay, request, this.#bearer.token, this.#options.addressOf);
     const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
     const input = { params, query, body, request, raw };
     const result = replay ? runOnce(services, replay, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
-    this.#then(result, (value) => this.#respond(this.#toResponse(value)));
+    const waited = result instanceof Promise && endpoint.longPoll?.(query);
+    this.#then(
+      waited ? result.then((value) => this.#admitAgain().then(() => value)) : result,
+      (value) => this.#respond(this.#toResponse(value)),
+      (error) => this.#startOverOrRefuse(error, bytes),
+    );
+  }
+
+  /** A change that found its credential changed has done nothing: the request runs again with what the credential is now. */
+  #startOverOrRefuse(error: unknown, bytes: Buffer | undefined): void {
+    const changed = error instanceof Failure && error.failure === "credential_changed";
+    if (!changed || this.#startsOver++ === STARTS_OVER_MAX) return this.#refuse(error);
+    this.#then(this.#admitAgain(), () => this.#handle(bytes));
   }
 
   #toResponse(value: unknown): HttpResponse {
@@ -181,39 +224,7 @@ class Run {
   }
 
   #origin(): RequestSource {
-    return originOf(this.#request, this.#options);
-  }
-}
-
-function originOf(request: HttpRequest, { addressOf }: RunOptions): RequestSource {
-  return { network: networkOf(addressOf(request)), request_id: request.id };
-}
-
-/** What a handler is given. A class, because an object literal with a getter is slow to create. */
-class RequestContext implements Ctx {
-  readonly services: Services;
-  readonly actor: Actor;
-  readonly replay: IdempotencyReplay | undefined;
-  readonly #request: HttpRequest;
-  readonly #options: RunOptions;
-
-  constructor(
-    services: Services,
-    actor: Actor,
-    replay: IdempotencyReplay | undefined,
-    request: HttpRequest,
-    options: RunOptions,
-  ) {
-    this.services = services;
-    this.actor = actor;
-    this.replay = replay;
-    this.#request = request;
-    this.#options = options;
-  }
-
-  /** Computed on demand: few operations need it, and no hot one. */
-  get from(): RequestSource {
-    return originOf(this.#request, this.#options);
+    return originOf(this.#request, this.#options.addressOf);
   }
 }
 

@@ -1,6 +1,14 @@
-// A request as a plain value: what the pipeline sees, whichever lane the request came through.
+// A request as a plain value: what the pipeline sees, whichever lane the request came through; and the context that it gives
+// to handlers.
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { isUnchanged } from "../domain/auth/credentials.ts";
+import type { Actor } from "../domain/core/actor.ts";
+import type { Ctx, RequestSource, Services } from "../domain/core/context.ts";
+import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
+import { fail } from "../kernel/errors.ts";
+import type { Tx } from "../store/engine/tx.ts";
+import { networkOf } from "./address.ts";
 import type { RequestBody } from "./body.ts";
 
 export type Params = Readonly<Record<string, string>>;
@@ -50,4 +58,49 @@ export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean
   const sent = headers["if-none-match"];
   if (sent === undefined) return false;
   return sent.trim() === "*" || sent.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag);
+}
+
+/** The client's address; X-Forwarded-For counts only from trusted proxies. */
+export type AddressOf = (request: Pick<HttpRequest, "socket" | "headers">) => string;
+
+export function originOf(request: HttpRequest, addressOf: AddressOf): RequestSource {
+  return { network: networkOf(addressOf(request)), request_id: request.id };
+}
+
+/** A class, because an object literal with a getter is slow to create. */
+export class RequestContext implements Ctx {
+  readonly services: Services;
+  readonly actor: Actor;
+  readonly replay: IdempotencyReplay | undefined;
+  readonly #request: HttpRequest;
+  readonly #bearer: string | null;
+  readonly #addressOf: AddressOf;
+
+  constructor(
+    services: Services,
+    actor: Actor,
+    replay: IdempotencyReplay | undefined,
+    request: HttpRequest,
+    bearer: string | null,
+    addressOf: AddressOf,
+  ) {
+    this.services = services;
+    this.actor = actor;
+    this.replay = replay;
+    this.#request = request;
+    this.#bearer = bearer;
+    this.#addressOf = addressOf;
+  }
+
+  async recheck(tx: Tx): Promise<void> {
+    const { services, actor } = this;
+    if (this.#bearer === null || actor.kind === "anonymous") return;
+    const unchanged = await isUnchanged(services, this.#bearer, actor, tx);
+    if (!unchanged) throw fail("credential_changed", { retryAfterSeconds: 1 });
+  }
+
+  /** Computed on demand: few operations need it, and no hot one. */
+  get from(): RequestSource {
+    return originOf(this.#request, this.#addressOf);
+  }
 }

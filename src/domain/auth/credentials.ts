@@ -2,15 +2,16 @@
 // failure as an unknown one.
 import { BoundedMap } from "../../kernel/lru.ts";
 import { timingSafeEqual } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import { guessCredentialKind, parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
 import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys.ts";
-import { sessionByHash, touchSession } from "../../store/queries/sessions.ts";
+import { sessionByHash, sessionInUse, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Actor, SecretKeyActor, SessionActor } from "../core/actor.ts";
 import type { Services } from "../core/context.ts";
-import { looksLikeJwt, resolveEmbedToken } from "../embed/tokens.ts";
+import { looksLikeJwt, rereadEmbedToken, resolveEmbedToken } from "../embed/tokens.ts";
 import { record } from "../core/record.ts";
 import { IDLE_MS } from "./sessions.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
@@ -35,17 +36,28 @@ export function resolveBearer(services: Services, bearer: string): MaybePromise<
   throw fail((kind && REJECTED_AS[kind]) ?? "unauthenticated");
 }
 
-/** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
-export function resolveCached(services: Services, bearer: string): MaybePromise<Actor> {
-  const hash = sha256Hex(bearer);
-  return services.credentialCache.get(hash) ?? resolveAndCache(services, bearer, hash);
+/**
+ * Whether the credential behind an actor is still valid in this transaction, with the same rights. Reads are memoized: the
+ * jobs of a batch share one, and none of them ends a credential. bench: vendor/mint
+ */
+export async function isUnchanged(services: Services, bearer: string, actor: Actor, tx: Tx): Promise<boolean> {
+  return isDeepStrictEqual(await rereadActor(services, bearer, actor, tx), actor);
 }
 
-async function resolveAndCache(services: Services, bearer: string, hash: string): Promise<Actor> {
-  const { epoch } = services.credentialCache;
-  const actor = await resolveBearer(services, bearer);
-  if (actor.kind === "secret_key") services.credentialCache.set(hash, actor, epoch);
-  return actor;
+async function rereadActor(services: Services, bearer: string, actor: Actor, tx: Tx): Promise<Actor | null> {
+  const now = services.clock.now();
+  if (actor.kind === "embed_token") return rereadEmbedToken(services, bearer, tx);
+  if (actor.kind === "bootstrap") return isBootstrap(services, bearer) ? actor : null;
+  const lookup_hash = sha256Hex(bearer);
+  if (actor.kind === "secret_key") return secretKeyActor(await secretKeyByHash.firstMemoized(tx, { lookup_hash }), now);
+  return sessionActor(await sessionInUse.firstMemoized(tx, { lookup_hash }), now);
+}
+
+/** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
+export function resolveCached(services: Services, bearer: string): MaybePromise<Actor> {
+  const { credentialCache } = services;
+  const hash = sha256Hex(bearer);
+  return credentialCache.get(hash) ?? credentialCache.load(hash, () => resolveBearer(services, bearer));
 }
 
 function mayBeBootstrap(kind: CredentialKind | null): boolean {
@@ -67,36 +79,41 @@ function isBootstrap(services: Services, bearer: string): boolean {
 
 function resolveSecretKey(services: Services, bearer: string): MaybePromise<SecretKeyActor> {
   const found = secretKeyByHash.firstMemoized(services.store.read, { lookup_hash: sha256Hex(bearer) });
-  return thenMaybe(found, (row) => secretKeyActor(services, row));
+  return thenMaybe(found, (row) => {
+    const now = services.clock.now();
+    const actor = secretKeyActor(row, now);
+    if (!row || !actor) throw fail("invalid_key");
+    const { id, workspace_id } = actor;
+    touch(services, id, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
+    return actor;
+  });
 }
 
 type FoundSecretKey = Awaited<ReturnType<typeof secretKeyByHash.first>>;
 
-function secretKeyActor(services: Services, row: FoundSecretKey): SecretKeyActor {
-  const now = services.clock.now();
-  if (!row || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= now)) throw fail("invalid_key");
-  const { id, workspace_id } = row;
-  touch(services, id, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
-  return {
-    kind: "secret_key",
-    id,
-    workspace_id,
-    env: row.env,
-    owner_scope: row.owner_scope === 1,
-    expires_at: row.expires_at,
-  };
+function secretKeyActor(row: FoundSecretKey, now: number): SecretKeyActor | null {
+  if (!row || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= now)) return null;
+  const { id, workspace_id, env, expires_at } = row;
+  return { kind: "secret_key", id, workspace_id, env, owner_scope: row.owner_scope === 1, expires_at };
 }
 
-/** Reads the membership with the session, so that removing a member takes effect with their next request. */
 async function resolveSession(services: Services, bearer: string): Promise<SessionActor> {
   const row = await sessionByHash.first(services.store.read, { lookup_hash: sha256Hex(bearer) });
   const now = services.clock.now();
-  if (!row || row.revoked_at !== null || Math.min(row.expires_at, row.absolute_expires_at) <= now) {
-    throw fail("invalid_session");
-  }
-  const { id, user_id, workspace_id, role } = row;
+  const actor = sessionActor(row, now);
+  if (!row || !actor) throw fail("invalid_session");
+  const { id } = actor;
   const expires_at = Math.min(now + IDLE_MS, row.absolute_expires_at);
   touch(services, id, row.last_seen_at, (tx) => touchSession.run(tx, { id, last_seen_at: now, expires_at }));
+  return actor;
+}
+
+type FoundSession = Awaited<ReturnType<typeof sessionByHash.first>>;
+
+/** The membership was read with the session, so removing a member takes effect at once. */
+function sessionActor(row: FoundSession, now: number): SessionActor | null {
+  if (!row || row.revoked_at !== null || Math.min(row.expires_at, row.absolute_expires_at) <= now) return null;
+  const { id, user_id, workspace_id, role } = row;
   return { kind: "session", id, user_id, workspace_id, role };
 }
 

@@ -39,6 +39,8 @@ export type EmbedActor = {
   /** Browser origins it may be used from: its audience, minus those the workspace no longer registers. */
   readonly origins: readonly string[];
   readonly jti: string;
+  /** The tenant's epoch when it was issued. */
+  readonly epoch: number;
   readonly expires_at: number;
 };
 

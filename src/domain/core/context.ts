@@ -4,6 +4,7 @@ import type { Settings } from "../../config/settings.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import type { Store } from "../../store/store.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Actor } from "./actor.ts";
 import type { Clock } from "./clock.ts";
@@ -72,6 +73,11 @@ export type Ctx<A extends Actor = Actor> = {
   readonly actor: A;
   /** Set when the request carries an idempotency key. */
   readonly replay?: IdempotencyReplay | undefined;
+  /**
+   * Fails with `credential_changed` unless the credential behind `actor` still is, in this transaction, what it was when the
+   * request began. Absent for operations that did not come over HTTP with a credential.
+   */
+  readonly recheck?: ((tx: Tx) => Promise<void>) | undefined;
   /** For throttles and the log; absent for operations that did not come over HTTP. */
   readonly from?: RequestSource | undefined;
 };

@@ -1,5 +1,6 @@
-// The one write path of the control plane: `mutate` locks the audit heads, runs the callback, appends its audit rows,
-// raises policy versions and commits. A callback returns at least one event, or `unchanged(value)`, which rolls back.
+// The one write path of the control plane: `mutate` locks the audit heads, checks that the credential has not ended, runs the
+// callback, appends its audit rows, raises policy versions and commits. A callback returns at least one event, or
+// `unchanged(value)`, which rolls back.
 import type { Failure } from "../../kernel/errors.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
@@ -44,6 +45,7 @@ export async function mutate<T>(
     chains: chains.filter((id) => id !== null),
     batch: scope.batch ?? false,
     work: async (tx: Tx): Promise<Outcome<T>> => {
+      await ctx.recheck?.(tx); // under the lock that also ends credentials (docs/design/0018-ended-credentials.md)
       const found = replay && (await findReplay(tx, replay, services.clock.now()));
       if (found) return { value: found.value as T, entries: [], unchanged: true };
       done = await work(tx);
@@ -66,13 +68,17 @@ export async function mutate<T>(
 function toEntry(ctx: Ctx, scope: MutationScope, event: Event): AuditEntry {
   const workspace_id = isDeploymentAction(event.action) ? NIL_WORKSPACE : scope.workspace_id;
   if (workspace_id === null) throw new Error(`${event.action} needs a workspace`);
+  const { actor } = ctx;
   return {
     workspace_id,
     id: ctx.services.newId(),
-    ...actorColumns(ctx.actor),
+    ...actorColumns(actor),
     action: event.action,
     target_type: actions[event.action],
     target_id: event.target_id,
-    payload: ctx.actor.kind === "embed_token" ? { ...(event.payload as object), jti: ctx.actor.jti } : event.payload,
+    payload:
+      actor.kind === "embed_token"
+        ? { ...(event.payload as object), jti: actor.jti, epoch: actor.epoch }
+        : event.payload,
   };
 }

@@ -6,6 +6,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { claimFact, readFact } from "../../store/queries/deployment.ts";
 import {
   embedKeyByKid,
+  embedKeyInUse,
   insertSigningKey,
   updateSigningKeyTimes,
   signingKeyHistory,
@@ -72,9 +73,14 @@ export async function publishedKeys(services: Services): Promise<Jwk[]> {
   return rows.map(({ public_key: x, kid }) => ({ kty: "OKP", crv: "Ed25519", x, use: "sig", alg: EMBED_ALG, kid }));
 }
 
-/** The public key with this id, if it is still published and was signing at `issuedAt`. */
-export async function embedKeyAt(services: Services, kid: string, issuedAt: number): Promise<KeyObject | undefined> {
-  const row = await embedKeyByKid.first(services.store.read, { kid });
+/** The public key with this id, if it is still published and was signing at `issuedAt`. Locked in a transaction. */
+export async function embedKeyAt(
+  services: Services,
+  kid: string,
+  issuedAt: number,
+  tx?: Tx,
+): Promise<KeyObject | undefined> {
+  const row = await (tx ? embedKeyInUse.first(tx, { kid }) : embedKeyByKid.first(services.store.read, { kid }));
   if (!row || !isPublished(row, services.clock.now()) || row.active_from === null) return undefined;
   if (issuedAt + SKEW_MS < row.active_from) return undefined;
   if (row.retired_at !== null && issuedAt > row.retired_at + SKEW_MS) return undefined;

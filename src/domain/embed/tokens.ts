@@ -10,6 +10,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { liveProjectById } from "../../store/queries/projects.ts";
 import { liveTenantById } from "../../store/queries/tenants.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { EmbedActor, SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
@@ -128,9 +129,17 @@ export function looksLikeJwt(text: string): boolean {
 /** Every rejection is the same failure: it must not reveal which check failed. */
 export async function resolveEmbedToken(services: Services, token: string): Promise<EmbedActor> {
   const claims = token.length <= TOKEN_CHARS_MAX ? await verifiedClaims(services, token) : null;
-  const actor = claims && (await currentActor(services, claims));
+  const actor = claims && (await currentActor(services.store.read, claims));
   if (!actor) throw fail("invalid_embed_token");
   return actor;
+}
+
+/** The actor of a token that was resolved before, as the transaction sees it; null where the token has ended. */
+export async function rereadEmbedToken(services: Services, token: string, tx: Tx): Promise<EmbedActor | null> {
+  const unverified = readUnverified(token);
+  if (!unverified || !isInForce(services, unverified.claims)) return null;
+  const key = await embedKeyAt(services, unverified.kid, issuedBy(unverified.claims), tx);
+  return key ? currentActor(tx, unverified.claims) : null;
 }
 
 const HEADER_FIELDS = ["alg", "kid", "typ"];
@@ -139,12 +148,20 @@ const HEADER_FIELDS = ["alg", "kid", "typ"];
 async function verifiedClaims(services: Services, token: string): Promise<Claims | null> {
   const unverified = readUnverified(token);
   if (!unverified) return null;
-  const key = await embedKeyAt(services, unverified.kid, unverified.claims.iat * 1000 + 999);
+  const { kid, claims } = unverified;
+  const key = await embedKeyAt(services, kid, issuedBy(claims));
   if (!key || !(await isSignedBy(key, token))) return null;
-  const { claims } = unverified;
+  return isInForce(services, claims) ? claims : null;
+}
+
+/** The end of the second in which it was issued. */
+function issuedBy({ iat }: Claims): number {
+  return iat * 1000 + 999;
+}
+
+function isInForce(services: Services, { iss, exp, nbf }: Claims): boolean {
   const now = Math.floor(services.clock.now() / 1000);
-  if (claims.iss !== services.publicUrl || claims.exp <= now || claims.nbf > now + NBF_LEEWAY_S) return null;
-  return claims;
+  return iss === services.publicUrl && exp > now && nbf <= now + NBF_LEEWAY_S;
 }
 
 /** Rejects any other header than ours: keys or key URLs in a token (jwk, jku, x5u) are never used. */
@@ -183,13 +200,12 @@ function isStringArray(value: unknown): value is string[] {
 }
 
 /** The actor, if tenant and project still exist and the epoch has not been raised since. */
-async function currentActor(services: Services, claims: Claims): Promise<EmbedActor | null> {
-  const { read } = services.store;
+async function currentActor(on: Reader, claims: Claims): Promise<EmbedActor | null> {
   const workspace_id = claims.wid;
   const [workspace, project, tenant] = await Promise.all([
-    workspaceById.first(read, { id: workspace_id }),
-    liveProjectById.first(read, { workspace_id, id: claims.pid }),
-    liveTenantById.first(read, { workspace_id, id: claims.sub }),
+    workspaceById.first(on, { id: workspace_id }),
+    liveProjectById.first(on, { workspace_id, id: claims.pid }),
+    liveTenantById.first(on, { workspace_id, id: claims.sub }),
   ]);
   if (!workspace || !project || !tenant || tenant.embed_epoch !== claims.epoch) return null;
   const registered = originsOf(workspace);
@@ -202,6 +218,7 @@ async function currentActor(services: Services, claims: Claims): Promise<EmbedAc
     scopes: claims.scopes,
     origins: claims.aud.filter((origin) => registered.includes(origin)),
     jti: claims.jti,
+    epoch: claims.epoch,
     expires_at: claims.exp * 1000,
   };
 }

@@ -152,9 +152,10 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
     const payload = { role, email: user.email, invited_to: invite.email };
     return {
       value: { object: "workspace_member" as const, workspace_id, user_id, role, active },
+      // Joined first: a person who was removed earlier acts in this workspace only after joining again.
       events: [
-        { action: "workspace_invite.accepted", target_id: invite.id, payload: { email: invite.email, role } },
         { action: "workspace_member.joined", target_id: user_id, payload },
+        { action: "workspace_invite.accepted", target_id: invite.id, payload: { email: invite.email, role } },
         ...verified,
       ],
     };

@@ -1,6 +1,6 @@
 // Sessions of people. Authenticated by hash only. Every lookup joins the membership, so a removed member's session still
 // resolves to the person but to no workspace.
-import { columns, statement } from "../engine/statement.ts";
+import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SessionRow } from "../schema/tables.ts";
 
 export const insertSession = statement<SessionRow>()((db, p) =>
@@ -22,7 +22,7 @@ export const insertSession = statement<SessionRow>()((db, p) =>
     ),
 );
 
-export const sessionByHash = statement<{ lookup_hash: string }>()((db, p) =>
+const selectSession = (db: Builder, p: Params<{ lookup_hash: string }>) =>
   db
     .selectFrom("sessions as s")
     .leftJoin("memberships as m", (join) =>
@@ -39,7 +39,16 @@ export const sessionByHash = statement<{ lookup_hash: string }>()((db, p) =>
       "m.workspace_id",
       "m.role",
     ])
-    .where("s.lookup_hash", "=", p.lookup_hash),
+    .where("s.lookup_hash", "=", p.lookup_hash);
+
+export const sessionByHash = statement<{ lookup_hash: string }>()(selectSession);
+
+/**
+ * For a transaction that acts for the session. Sessions end under another lock than the one on the workspace's audit head,
+ * so PostgreSQL locks the row: the session ends either before this read or after the commit.
+ */
+export const sessionInUse = statement<{ lookup_hash: string }>()((db, p, dialect) =>
+  dialect === "postgres" ? selectSession(db, p).forShare("s") : selectSession(db, p),
 );
 
 type Live = { user_id: string; now: number };

@@ -1,6 +1,6 @@
 // Signing keys. The private key is sealed with the master key, bound to its row, and wiped when the key is removed; the
 // row remains as history.
-import { columns, statement } from "../engine/statement.ts";
+import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SigningKeyRow } from "../schema/tables.ts";
 
 export const insertSigningKey = statement<SigningKeyRow>()((db, p) =>
@@ -41,8 +41,14 @@ export const signingKeyHistory = statement<{ purpose: "embed" }>()((db, p) =>
   db.selectFrom("signing_keys").selectAll().where("purpose", "=", p.purpose).orderBy("created_at").orderBy("id"),
 );
 
-export const embedKeyByKid = statement<{ kid: string }>()((db, p) =>
-  db.selectFrom("signing_keys").selectAll().where("purpose", "=", "embed").where("kid", "=", p.kid),
+const selectEmbedKey = (db: Builder, p: Params<{ kid: string }>) =>
+  db.selectFrom("signing_keys").selectAll().where("purpose", "=", "embed").where("kid", "=", p.kid);
+
+export const embedKeyByKid = statement<{ kid: string }>()(selectEmbedKey);
+
+/** For a transaction that acts for a token of this key: PostgreSQL locks the row, so the key is withdrawn before or after. */
+export const embedKeyInUse = statement<{ kid: string }>()((db, p, dialect) =>
+  dialect === "postgres" ? selectEmbedKey(db, p).forShare() : selectEmbedKey(db, p),
 );
 
 /** Updates the lifecycle times. `wipeSigningKey` deletes the private key of a removed one. */

@@ -113,12 +113,12 @@ for (const back of backends) {
       expect((await r.call(guest.session, "GET /v1/workspace")).body.id).toBe(t.id);
       const rows = (await auditRows(r, t.id)).slice(since);
       expect(rows).toMatchObject([
-        { action: "workspace_invite.accepted", target_id: body.id, payload: { email: invitedTo, role: "admin" } },
         {
           action: "workspace_member.joined",
           target_id: guest.id,
           payload: { role: "admin", email: guest.email, invited_to: invitedTo },
         },
+        { action: "workspace_invite.accepted", target_id: body.id, payload: { email: invitedTo, role: "admin" } },
       ]);
       const log = await r.call(guest.session, "GET /v1/audit_logs?limit=200");
       expect(log.body.data.at(-1).actor).toEqual({

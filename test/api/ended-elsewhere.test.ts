@@ -1,0 +1,53 @@
+// Two processes on one PostgreSQL: a credential that one of them ends does nothing more in the other.
+import { describe, expect, it } from "vitest";
+import { record } from "../../src/domain/core/record.ts";
+import { revokeSessionRow } from "../../src/store/queries/sessions.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { auditRows, freshEmail, logIn, team } from "../../harness/instances/people.ts";
+import { expectRefusal, testInstance } from "../../harness/instances/test-instance.ts";
+import { actsAfterEnd } from "../../harness/models/ended-credentials.ts";
+import { codeOf, holdLastByte } from "../../harness/processes/raw-http.ts";
+
+const WAITING =
+  "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and wait_event = 'transactionid'";
+
+describe.runIf(backends.includes("postgres"))("a credential that another process ends", () => {
+  it("stops a waiting request, a long poll, and a change that another lock would let through", async () => {
+    await using a = await testInstance("postgres");
+    await using b = await testInstance("postgres", { beside: a });
+    const w = await a.workspace();
+    const t = await team(a);
+    const other = await logIn(a, t.owner.email);
+    const query = `project_id=${w.project_id}&since=1&wait_ms=25000`;
+    const poll = b.call(w.keys.sk_admin, `GET /v1/policy/delta?${query}`);
+    while (b.app.services.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
+    const mint = await holdLastByte(b.url, w.keys.sk_admin, "POST /v1/secret_keys", { env: "live" });
+    const invite = { email: freshEmail("guest"), role: "owner" };
+    const held = await holdLastByte(b.url, other.session, "POST /v1/invites", invite);
+    await w.call("sk_owner", `POST /v1/secret_keys/${w.keyIds.sk_admin}/revoke`, {});
+    await a.call(other.session, "DELETE /v1/auth/sessions/current");
+    expectRefusal(await poll, 401, "invalid_key");
+    expect(codeOf(await mint.finish())).toEqual([401, "invalid_key"]);
+    expect(codeOf(await held.finish())).toEqual([401, "invalid_session"]);
+    expect(actsAfterEnd(await auditRows(a, w.id))).toEqual([]);
+  });
+
+  it("waits for the log-out that is being committed, and is then refused", async () => {
+    await using a = await testInstance("postgres");
+    await using b = await testInstance("postgres", { beside: a });
+    const t = await team(a);
+    const other = await logIn(a, t.owner.email);
+    const hold = Promise.withResolvers<void>();
+    const ending = record(a.app.services, async (tx) => {
+      await revokeSessionRow.run(tx, { id: other.session_id, now: a.clock.now() });
+      await hold.promise;
+    });
+    const blocked = async (): Promise<boolean> => (await a.sql(WAITING)).length > 0;
+    const mint = b.call(other.session, "POST /v1/secret_keys", { env: "live" });
+    while (!(await blocked()));
+    hold.resolve();
+    await ending;
+    expectRefusal(await mint, 401, "invalid_session");
+    expect((await auditRows(a, t.id)).filter(({ action }) => action === "secret_key.created")).toHaveLength(1);
+  });
+});
