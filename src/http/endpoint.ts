@@ -49,8 +49,6 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   idempotent?: boolean;
   /** Unknown query parameters are ignored (health, status, JWKS). */
   looseQuery?: boolean;
-  /** Whether the response waits for a change: then the credential is looked at again before it is sent. */
-  longPoll?: (query: In<Q>) => boolean;
   /**
    * The row of `npm run bench -- lanes` that justifies serving this endpoint by the fast lane (src/http/fast) too. Its
    * parsed queries are memoized.
@@ -86,7 +84,6 @@ export type Endpoint = {
   readonly rawBody: boolean;
   readonly idempotent: boolean;
   readonly looseQuery: boolean;
-  readonly longPoll: ((query: unknown) => boolean) | undefined;
   readonly hot: string | undefined;
   readonly produces: string | undefined;
   readonly headers: Readonly<Record<string, string>> | undefined;
@@ -135,7 +132,6 @@ export function endpoint<
     rawBody: declared.rawBody ?? false,
     idempotent: declared.idempotent ?? false,
     looseQuery: declared.looseQuery ?? false,
-    longPoll: declared.longPoll as Endpoint["longPoll"],
     hot: declared.hot,
     produces: declared.produces,
     headers: declared.headers,

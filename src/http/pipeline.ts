@@ -8,20 +8,22 @@ import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts"
 import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, refusal } from "./access.ts";
+import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";
 import { withCors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import { bearerOf, originOf, RequestContext, type AddressOf, type HttpRequest } from "./request.ts";
+import { bearerOf, RequestContext, type Admission, type HttpRequest } from "./request.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
 import { failureResponse, HttpResponse, jsonTextResponse, respondLater, type Respond } from "./response.ts";
 
 export type RunOptions = {
   /** Checks every response against its schema: on in tests, off in production. */
   checkOutput: boolean;
-  addressOf: AddressOf;
+  /** The client's address; X-Forwarded-For counts only from trusted proxies. */
+  addressOf: (request: Pick<HttpRequest, "socket" | "headers">) => string;
   /** Counts requests for /metrics, where that is on. */
   metrics?: RequestMetrics | undefined;
 };
@@ -49,7 +51,7 @@ export function run(
   new Run(services, endpoint, request, options, send).start();
 }
 
-class Run {
+class Run implements Admission {
   readonly #services: Services;
   readonly #endpoint: Endpoint;
   readonly #request: HttpRequest;
@@ -100,7 +102,7 @@ class Run {
 
   #throttleBootstrap(): void {
     if (this.#endpoint.access !== "workspaces.create" || this.#bearer.token?.startsWith("krses_")) return;
-    this.#services.throttles.take(BOOTSTRAP_THROTTLE, this.#origin().network);
+    this.#services.throttles.take(BOOTSTRAP_THROTTLE, this.origin().network);
   }
 
   #authenticate(): MaybePromise<Actor> {
@@ -123,7 +125,7 @@ class Run {
   }
 
   /** Looks at the credential as for a new request: it may have ended, or lost rights, while this one waited. */
-  async #admitAgain(): Promise<void> {
+  async admitAgain(): Promise<void> {
     const { kind } = this.#actor;
     try {
       this.#admit(await this.#authenticate());
@@ -137,7 +139,7 @@ class Run {
     this.#admit(actor);
     const endpoint = this.#endpoint;
     throttle(this.#services, actor, endpoint);
-    if (endpoint.perNetwork) this.#services.throttles.take(endpoint.perNetwork, this.#origin().network);
+    if (endpoint.perNetwork) this.#services.throttles.take(endpoint.perNetwork, this.origin().network);
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
     this.#read(
       (bytes) => this.#step(() => this.#handle(bytes)),
@@ -150,7 +152,7 @@ class Run {
     checkMedia(headers, this.#endpoint.bodyMax);
     let late = false;
     const arrived = (bytes: Buffer): void => {
-      if (late) void this.#admitAgain().then(() => take(bytes), refuse);
+      if (late) void this.admitAgain().then(() => take(bytes), refuse);
       else take(bytes);
     };
     readBody(body, this.#endpoint.bodyMax, arrived, refuse);
@@ -166,13 +168,12 @@ class Run {
     const body = bytes && bodyOf(endpoint, bytes);
     const replay = endpoint.idempotent ? replayOf(endpoint, request, this.#bearer.token, bytes) : undefined;
     this.#replay = replay;
-    const ctx = new RequestContext(services, this.#actor, replay, request, this.#bearer.token, this.#options.addressOf);
+    const ctx = new RequestContext(services, this.#actor, replay, this);
     const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));
     const input = { params, query, body, request, raw };
     const result = replay ? runOnce(services, replay, () => endpoint.handle(ctx, input)) : endpoint.handle(ctx, input);
-    const waited = result instanceof Promise && endpoint.longPoll?.(query);
     this.#then(
-      waited ? result.then((value) => this.#admitAgain().then(() => value)) : result,
+      result,
       (value) => this.#respond(this.#toResponse(value)),
       (error) => this.#startOverOrRefuse(error, bytes),
     );
@@ -182,7 +183,7 @@ class Run {
   #startOverOrRefuse(error: unknown, bytes: Buffer | undefined): void {
     const changed = error instanceof Failure && error.failure === "credential_changed";
     if (!changed || this.#startsOver++ === STARTS_OVER_MAX) return this.#refuse(error);
-    this.#then(this.#admitAgain(), () => this.#handle(bytes));
+    this.#then(this.admitAgain(), () => this.#handle(bytes));
   }
 
   #toResponse(value: unknown): HttpResponse {
@@ -199,7 +200,7 @@ class Run {
     let response: HttpResponse;
     try {
       const failure = toFailure(this.#services, this.#endpoint, this.#request, error);
-      logRefusal(this.#services, this.#endpoint, this.#request, failure, this.#actor, () => this.#origin());
+      logRefusal(this.#services, this.#endpoint, this.#request, failure, this.#actor, () => this.origin());
       response = failureResponse(failure, this.#bearer.presented);
     } catch {
       response = failureResponse(fail("internal_error"), this.#bearer.presented);
@@ -223,8 +224,12 @@ class Run {
     this.#send(response);
   }
 
-  #origin(): RequestSource {
-    return originOf(this.#request, this.#options.addressOf);
+  get token(): string | null {
+    return this.#bearer.token;
+  }
+
+  origin(): RequestSource {
+    return { network: networkOf(this.#options.addressOf(this.#request)), request_id: this.#request.id };
   }
 }
 

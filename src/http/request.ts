@@ -2,13 +2,10 @@
 // to handlers.
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { isUnchanged } from "../domain/auth/credentials.ts";
+import { recheckOf } from "../domain/auth/credentials.ts";
 import type { Actor } from "../domain/core/actor.ts";
-import type { Ctx, RequestSource, Services } from "../domain/core/context.ts";
+import type { Ctx, Recheck, RequestSource, Services } from "../domain/core/context.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
-import { fail } from "../kernel/errors.ts";
-import type { Tx } from "../store/engine/tx.ts";
-import { networkOf } from "./address.ts";
 import type { RequestBody } from "./body.ts";
 
 export type Params = Readonly<Record<string, string>>;
@@ -60,11 +57,12 @@ export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean
   return sent.trim() === "*" || sent.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag);
 }
 
-/** The client's address; X-Forwarded-For counts only from trusted proxies. */
-export type AddressOf = (request: Pick<HttpRequest, "socket" | "headers">) => string;
-
-export function originOf(request: HttpRequest, addressOf: AddressOf): RequestSource {
-  return { network: networkOf(addressOf(request)), request_id: request.id };
+/** What the pipeline knows about the request's credential. */
+export interface Admission {
+  /** Throws what a new request with this credential would be refused with. */
+  admitAgain(): Promise<void>;
+  readonly token: string | null;
+  origin(): RequestSource;
 }
 
 /** A class, because an object literal with a getter is slow to create. */
@@ -72,35 +70,27 @@ export class RequestContext implements Ctx {
   readonly services: Services;
   readonly actor: Actor;
   readonly replay: IdempotencyReplay | undefined;
-  readonly #request: HttpRequest;
-  readonly #bearer: string | null;
-  readonly #addressOf: AddressOf;
+  readonly #admission: Admission;
 
-  constructor(
-    services: Services,
-    actor: Actor,
-    replay: IdempotencyReplay | undefined,
-    request: HttpRequest,
-    bearer: string | null,
-    addressOf: AddressOf,
-  ) {
+  constructor(services: Services, actor: Actor, replay: IdempotencyReplay | undefined, admission: Admission) {
     this.services = services;
     this.actor = actor;
     this.replay = replay;
-    this.#request = request;
-    this.#bearer = bearer;
-    this.#addressOf = addressOf;
+    this.#admission = admission;
   }
 
-  async recheck(tx: Tx): Promise<void> {
-    const { services, actor } = this;
-    if (this.#bearer === null || actor.kind === "anonymous") return;
-    const unchanged = await isUnchanged(services, this.#bearer, actor, tx);
-    if (!unchanged) throw fail("credential_changed", { retryAfterSeconds: 1 });
+  get recheck(): Recheck | undefined {
+    const { token } = this.#admission;
+    if (token === null || this.actor.kind === "anonymous") return undefined;
+    return recheckOf(this.services, token, this.actor);
+  }
+
+  requireStillValid(): Promise<void> {
+    return this.#admission.admitAgain();
   }
 
   /** Computed on demand: few operations need it, and no hot one. */
   get from(): RequestSource {
-    return originOf(this.#request, this.#addressOf);
+    return this.#admission.origin();
   }
 }

@@ -1,9 +1,11 @@
 // Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict the
-// entry at once in this process and by notice in others; if a notice is lost, the entry expires. bench: ratelimit/check
+// entry at once in this process and by notice in others; if a notice is lost, the entry expires. What waits on behalf of a
+// key is notified of its eviction. bench: ratelimit/check
 import { BoundedMap } from "../../kernel/lru.ts";
+import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
-import type { SecretKeyActor } from "../core/actor.ts";
+import type { Actor, SecretKeyActor } from "../core/actor.ts";
 import type { Clock } from "../core/clock.ts";
 
 const ENTRIES_MAX = 10_000;
@@ -24,6 +26,9 @@ export class CredentialCache {
   readonly #store: Options["store"];
   readonly #log: Options["log"];
   readonly #entries = new BoundedMap<string, Entry>({ max: ENTRIES_MAX });
+  readonly #loading = new Map<string, Promise<Actor>>();
+  /** By secret key; bounded by the number of waiting requests. */
+  readonly #listeners = new Map<string, Set<() => void>>();
   /** Cache hits and misses, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
   /** Raised by every eviction: a resolution that began before one must not be cached after it. */
@@ -61,6 +66,27 @@ export class CredentialCache {
     return undefined;
   }
 
+  /** Resolves and caches. Concurrent callers share one resolution, unless there was an eviction between them. */
+  load(hash: string, resolve: () => MaybePromise<Actor>): MaybePromise<Actor> {
+    if (this.#ttlMs === 0) return resolve();
+    let loading = this.#loading.get(hash);
+    if (!loading) {
+      loading = this.#load(hash, resolve).finally(() => {
+        if (this.#loading.get(hash) === loading) this.#loading.delete(hash);
+      });
+      this.#loading.set(hash, loading);
+    }
+    return loading;
+  }
+
+  async #load(hash: string, resolve: () => MaybePromise<Actor>): Promise<Actor> {
+    const epoch = this.#epoch;
+    const actor = await resolve();
+    if (epoch !== this.#epoch) return resolve(); // the eviction may be of this key
+    if (actor.kind === "secret_key") this.set(hash, actor, epoch);
+    return actor;
+  }
+
   set(hash: string, actor: SecretKeyActor, epoch: number): void {
     if (this.#ttlMs === 0 || epoch !== this.#epoch) return;
     this.#entries.set(hash, { actor, until: this.#clock.now() + this.#ttlMs });
@@ -76,13 +102,29 @@ export class CredentialCache {
     });
   }
 
+  /**
+   * Calls `listener` when the key may have ended or changed, at once if there was an eviction after `epoch`. Returns how to
+   * unregister it.
+   */
+  onEvicted(id: string, epoch: number, listener: () => void): () => void {
+    if (epoch !== this.#epoch) listener();
+    const listeners = this.#listeners.get(id) ?? new Set();
+    this.#listeners.set(id, listeners.add(listener));
+    return () => {
+      if (listeners.delete(listener) && listeners.size === 0) this.#listeners.delete(id);
+    };
+  }
+
   #evict(id: string): void {
     this.#epoch++;
+    this.#loading.clear();
+    for (const listener of this.#listeners.get(id) ?? []) listener();
     for (const [hash, { actor }] of this.#entries) if (actor.id === id) this.#entries.delete(hash);
   }
 
   #clear(): void {
     this.#epoch++;
+    this.#loading.clear();
     this.#entries.clear();
   }
 }

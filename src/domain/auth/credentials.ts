@@ -10,7 +10,7 @@ import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys
 import { sessionByHash, sessionInUse, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { Actor, SecretKeyActor, SessionActor } from "../core/actor.ts";
-import type { Services } from "../core/context.ts";
+import type { Recheck, Services } from "../core/context.ts";
 import { looksLikeJwt, rereadEmbedToken, resolveEmbedToken } from "../embed/tokens.ts";
 import { record } from "../core/record.ts";
 import { IDLE_MS } from "./sessions.ts";
@@ -36,14 +36,15 @@ export function resolveBearer(services: Services, bearer: string): MaybePromise<
   throw fail((kind && REJECTED_AS[kind]) ?? "unauthenticated");
 }
 
-/**
- * Whether the credential behind an actor is still valid in this transaction, with the same rights. Reads are memoized: the
- * jobs of a batch share one, and none of them ends a credential. bench: vendor/mint
- */
-export async function isUnchanged(services: Services, bearer: string, actor: Actor, tx: Tx): Promise<boolean> {
-  return isDeepStrictEqual(await rereadActor(services, bearer, actor, tx), actor);
+/** Fails unless the credential behind the actor is still valid in the transaction, with the same rights. */
+export function recheckOf(services: Services, bearer: string, actor: Actor): Recheck {
+  return async (tx) => {
+    const unchanged = isDeepStrictEqual(await rereadActor(services, bearer, actor, tx), actor);
+    if (!unchanged) throw fail("credential_changed", { retryAfterSeconds: 1 });
+  };
 }
 
+/** Memoized: the jobs of a batch share one read, and none of them ends a credential. bench: vendor/mint */
 async function rereadActor(services: Services, bearer: string, actor: Actor, tx: Tx): Promise<Actor | null> {
   const now = services.clock.now();
   if (actor.kind === "embed_token") return rereadEmbedToken(services, bearer, tx);

@@ -67,6 +67,8 @@ export type Services = {
   readonly shutdown: AbortController;
 };
 
+export type Recheck = (tx: Tx) => Promise<void>;
+
 /** The context of one operation. */
 export type Ctx<A extends Actor = Actor> = {
   readonly services: Services;
@@ -74,10 +76,12 @@ export type Ctx<A extends Actor = Actor> = {
   /** Set when the request carries an idempotency key. */
   readonly replay?: IdempotencyReplay | undefined;
   /**
-   * Fails with `credential_changed` unless the credential behind `actor` still is, in this transaction, what it was when the
-   * request began. Absent for operations that did not come over HTTP with a credential.
+   * Fails unless the credential behind `actor` still is, in this transaction, what it was when the request began. `mutate`
+   * calls it. Absent for operations that did not come over HTTP.
    */
-  readonly recheck?: ((tx: Tx) => Promise<void>) | undefined;
+  readonly recheck?: Recheck | undefined;
+  /** Fails if the credential has ended: for an operation that has waited. */
+  readonly requireStillValid?: (() => Promise<void>) | undefined;
   /** For throttles and the log; absent for operations that did not come over HTTP. */
   readonly from?: RequestSource | undefined;
 };

@@ -64,9 +64,10 @@ export function policyDelta(
 ): FeedResponse | Promise<FeedResponse> {
   const { services, actor } = ctx;
   const filter = filterOf(ctx, query);
+  const onEnd = orCredentialEnds(ctx, onDisconnect);
   const head = services.feed.head(actor.workspace_id, query.project_id);
-  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, hasTag, onDisconnect));
-  return deltaAt(ctx, head, filter, query, hasTag, onDisconnect);
+  if (head instanceof Promise) return head.then((read) => deltaAt(ctx, read, filter, query, hasTag, onEnd));
+  return deltaAt(ctx, head, filter, query, hasTag, onEnd);
 }
 
 function deltaAt(
@@ -75,12 +76,12 @@ function deltaAt(
   filter: Filter,
   query: DeltaQuery,
   hasTag: HasTag,
-  onDisconnect: OnDisconnect,
+  onEnd: OnDisconnect,
 ): FeedResponse | Promise<FeedResponse> {
   if (query.node) acknowledge(ctx, head, filter, query, query.node);
   const waits = query.wait_ms > 0 && query.leaving === "false";
   if (query.since === head.version && !waits) return { tag: tagOf("delta", head, filter, head.version), page: null };
-  return awaitDelta(ctx, head, filter, query, hasTag, onDisconnect);
+  return awaitDelta(ctx, head, filter, query, hasTag, onEnd);
 }
 
 async function awaitDelta(
@@ -89,12 +90,13 @@ async function awaitDelta(
   filter: Filter,
   query: DeltaQuery,
   hasTag: HasTag,
-  onDisconnect: OnDisconnect,
+  onEnd: OnDisconnect,
 ): Promise<FeedResponse> {
   const { since } = query;
-  const head = since === current.version ? await awaitChange(ctx, current, query, onDisconnect) : current;
+  const head = since === current.version ? await awaitChange(ctx, current, query, onEnd) : current;
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
   const found = await deltaSince(ctx, head, filter, query);
+  if (head !== current) await ctx.requireStillValid?.();
   return hasTag(found.tag) ? { tag: found.tag, page: null } : sendAndPrefetch(found);
 }
 
@@ -104,27 +106,44 @@ function acknowledge(ctx: Ctx, head: Head, filter: Filter, { since, leaving }: D
   else if (since <= head.version) ctx.services.nodes.acknowledge(head, node, scope, since);
 }
 
-/** The head once it differs from `since`, or the current one when the time is up or the caller has disconnected. */
+/** The head once it differs from `since`, or the current one when the wait has ended otherwise. */
 async function awaitChange(
   ctx: Ctx<SecretKeyActor>,
   head: Head,
   query: DeltaQuery,
-  onDisconnect: OnDisconnect,
+  onEnd: OnDisconnect,
 ): Promise<Head> {
   const { feed } = ctx.services;
-  const subscription = feed.subscribe(ownerOf(ctx.actor), head.project_id, query.wait_ms, onDisconnect);
+  const waitMs = Math.min(query.wait_ms, validMs(ctx));
+  const subscription = feed.subscribe(ownerOf(ctx.actor), head.project_id, waitMs, onEnd);
   if (!subscription) return head;
   try {
     // Read again after subscribing: a change in between was not notified.
     let now = await feed.head(ctx.actor.workspace_id, head.project_id);
     while (now.version === query.since && !subscription.ended) {
       await subscription.changed();
+      await ctx.requireStillValid?.();
       now = await feed.headAfterChange(ctx.actor.workspace_id, head.project_id);
     }
     return now;
   } finally {
     subscription.close();
   }
+}
+
+/** Also ends the wait when the secret key may have ended, so that its poll is refused at once. */
+function orCredentialEnds({ services, actor }: Ctx<SecretKeyActor>, onDisconnect: OnDisconnect): OnDisconnect {
+  const { credentialCache } = services;
+  const { epoch } = credentialCache;
+  return (listener) => {
+    const unregister = [onDisconnect(listener), credentialCache.onEvicted(actor.id, epoch, listener)];
+    return () => unregister.forEach((each) => each());
+  };
+}
+
+/** How long the secret key is still valid. One more millisecond, because a timer may fire that much early. */
+function validMs({ services, actor: { expires_at } }: Ctx<SecretKeyActor>): number {
+  return expires_at === null ? Number.POSITIVE_INFINITY : expires_at - services.clock.now() + 1;
 }
 
 async function deltaSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuery): Promise<FoundPage> {
