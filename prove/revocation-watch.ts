@@ -9,7 +9,7 @@ type Node = ReturnType<typeof createKeyrack>;
 
 const POLL_MS = 5;
 const KNOWN_WITHIN_MS = 1_000;
-const FOLLOWED_WITHIN_MS = 60_000;
+const FOLLOWED_WITHIN_MS = 120_000;
 
 export class RevocationWatch {
   /** Revocations that every node had acknowledged. */

@@ -16,9 +16,9 @@ import { auditServer, ENV, worldOn } from "./crash.ts";
 import { Ledger, runLoad } from "./load.ts";
 import { RevocationWatch } from "./revocation-watch.ts";
 
-const CLIENTS = 6;
+const CLIENTS = 4;
 /** Leaves the processes that are replaced a share of the machine. */
-const PACE_MS = 10;
+const PACE_MS = 20;
 const MIGRATION_MS = 800;
 const SETTLE_MS = 15_000;
 /** Between two replacements, as a sign that every node follows. */

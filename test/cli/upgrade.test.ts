@@ -17,7 +17,7 @@ import { backends } from "../../harness/databases/backends.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
 import { VERSION } from "../../src/platform/version.ts";
 
-const LONG = { timeout: 120_000 };
+const LONG = { timeout: 300_000 };
 const schema = loadMigrations("sqlite").length;
 let newer: NewerCheckout;
 beforeAll(() => {

@@ -6,7 +6,7 @@ import { shortRun } from "./short.ts";
 
 describe.skipIf(!backends.includes("postgres"))("a rolling upgrade under load", () => {
   it("loses nothing, fails no request of a process that stays, and survives a killed migration", {
-    timeout: 180_000,
+    timeout: 300_000,
   }, async () => {
     const { figures } = await shortRun(upgrade, "postgres", 1);
     expect(figures).toMatchObject({ lost: 0, "killed migrations": 1 });

@@ -1,5 +1,5 @@
 // Every release opens the data of every earlier one: what its users hold still works, and nothing they had is lost.
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openCheckpoint } from "../../src/cli/commands/audit/verify-rows.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { inspect } from "../../src/store/offline/inspect.ts";
@@ -50,8 +50,13 @@ describe("releases", () => {
 for (const version of releases) {
   for (const back of backends) {
     describe(`data of ${version} on ${back}`, () => {
+      let opened: Opened;
+      beforeAll(async () => {
+        opened = await startOn(version, back);
+      });
+      afterAll(() => opened[Symbol.asyncDispose]());
+
       it("serves every credential, and no revoked one", async () => {
-        await using opened = await startOn(version, back);
         const { call, app } = opened.local;
         const { workspaces, people } = opened.old.facts;
         for (const workspace of workspaces) {
@@ -69,7 +74,6 @@ for (const version of releases) {
       });
 
       it("repeats every answer instead of acting again, and has the same usage", async () => {
-        await using opened = await startOn(version, back);
         const { call } = opened.local;
         for (const { secret_keys, answered, read } of opened.old.facts.workspaces) {
           const before = (await call(secret_keys.live, "GET /v1/audit_logs/chain")).body.head_seq as number;
@@ -87,7 +91,6 @@ for (const version of releases) {
       });
 
       it("never lowers a policy version, and continues the feed of a node that knew it", async () => {
-        await using opened = await startOn(version, back);
         const { call } = opened.local;
         for (const { secret_keys, project_id, tenant_id, policy_version } of opened.old.facts.workspaces) {
           const delta = `GET /v1/policy/delta?project_id=${project_id}&since=${policy_version}&node=node-1`;
@@ -103,7 +106,6 @@ for (const version of releases) {
       });
 
       it("keeps every audit chain and the checkpoint that an auditor saved", async () => {
-        await using opened = await startOn(version, back);
         const { call, app } = opened.local;
         const { target, facts, dir } = opened.old;
         for (const { id, secret_keys, project_id, tenant_id, checkpoint } of facts.workspaces) {
