@@ -20,6 +20,9 @@ import { smallBinary, writeSmallRelease } from "../../harness/release/small-rele
 import { snapshot } from "../../harness/release/snapshot.ts";
 import { SshKey } from "../../harness/release/ssh-key.ts";
 import { flipBit, tamperings } from "../../harness/release/tampering.ts";
+import { VERSION } from "../../src/platform/version.ts";
+import { openStore } from "../../src/store/database.ts";
+import { schemaVersion } from "../../src/store/schema/migrate.ts";
 import { releasedInstallScript } from "../../tools/release/install-script.ts";
 
 const SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]].filter(([name = ""]) =>
@@ -260,6 +263,27 @@ describe.runIf(sshKeygen)("a rollback", () => {
     expect((await equal.run(["--rollback"])).code).toBe(0);
     expect(equal.installed()).toEqual(["2.0.0", "2.1.0"]);
     expect(readFileSync(equal.at("state/keyrack.db"), "utf8")).toBe("data");
+  });
+
+  it("asks the real database for its schema", async () => {
+    using m = machine();
+    const checkout = `#!/bin/sh\nPATH=/usr/bin:/bin exec ${join(root, "bin/keyrack")} "$@"\n`;
+    writeSmallRelease(m.at("new"), { version: VERSION, binary: checkout, key });
+    mkdirSync(m.at("state"));
+    const target = { kind: "sqlite", file: m.at("state/keyrack.db") } as const;
+    await (await openStore(target, { now: Date.now, fatal: () => {} })).close();
+    const current = schemaVersion();
+    for (const [schema, code] of [
+      [current - 1, 1],
+      [current, 0],
+    ] as const) {
+      const binary = smallBinary("0.0.1", schema);
+      writeSmallRelease(m.at(`old-${schema}`), { version: "0.0.1", binary, key });
+      for (const source of [`old-${schema}`, "new"]) expect((await m.run(["--from", source])).code).toBe(0);
+      const ran = await m.run(["--rollback"]);
+      expect(ran.code, ran.output).toBe(code);
+    }
+    expect(m.installed()).toEqual(["0.0.1", VERSION]);
   });
 
   it("to a binary that does not run is refused", async () => {

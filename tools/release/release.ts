@@ -1,6 +1,6 @@
 // Makes a release: the packages, the documents, and the lists that cover them.
 import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ExitError } from "../../src/cli/ui/output.ts";
 import { VERSION } from "../../src/platform/version.ts";
@@ -10,12 +10,13 @@ import { sbomText } from "../inventory/sbom.ts";
 import { root, targets, type Target } from "../sea/targets.ts";
 import { securityTxt } from "../security-txt.ts";
 import { releaseNotes } from "../version/changelog.ts";
+import { releasedInstallScript } from "./install-script.ts";
 import { writeManifest, writeSums } from "./manifest.ts";
 import type { Options } from "./options.ts";
 import { replaceFolder, type Fill } from "./output.ts";
 import { buildPackages, type Built } from "./packages.ts";
-import { loadInstaller, loadSign } from "./parts.ts";
 import { assertTools } from "./required-tools.ts";
+import { checkSignKey, readKeys, signSums } from "./sign.ts";
 import { commitOf, epochOf, type Source } from "./source.ts";
 import { systemdUnit } from "./unit.ts";
 
@@ -26,8 +27,8 @@ export async function makeRelease(options: Options): Promise<void> {
   assertTools(options);
   const source = { commit: commitOf(root), epoch: epochOf(root) };
   if (source.commit === null) console.error("the files differ from the last commit: this release names no commit");
+  const installation = installationFiles(readKeys(options.keysFile));
   await finishRelease(options, async (folder, work) => {
-    const installation = await installationFiles(options.keysFile);
     const built = await buildPackages({ options, source, folder, work, installation });
     for (const [name, text] of Object.entries(documents(options, source, built, installation)))
       writeFileSync(join(folder, name), text);
@@ -40,23 +41,20 @@ export async function makeRelease(options: Options): Promise<void> {
 /** Signs what `fill` made, if there is a key, and puts it in place. */
 export async function finishRelease(options: Options, fill: Fill): Promise<void> {
   const { signKey, keysFile, out } = options;
-  const sign = signKey ? await loadSign() : null;
-  if (signKey) sign?.checkSignKey(signKey, keysFile);
+  if (signKey) checkSignKey(signKey, keysFile);
   let last = "unsigned: --sign-key FILE signs SHA256SUMS";
   await replaceFolder(out, async (folder, work) => {
     await fill(folder, work);
-    if (signKey) last = `signed by ${sign?.signSums(folder, signKey, keysFile)}`;
+    if (signKey) last = `signed by ${signSums(folder, signKey, keysFile)}`;
   });
   for (const name of readdirSync(out)) console.log(`${name}  ${statSync(join(out, name)).size} bytes`);
   console.log(last);
 }
 
-const keysText = (file: string): string => (existsSync(file) ? readFileSync(file, "utf8") : "");
-
-async function installationFiles(keysFile: string): Promise<Record<string, string>> {
+function installationFiles(keys: string): Record<string, string> {
   const script = readFileSync(join(root, "install.sh"), "utf8");
   return {
-    "install.sh": (await loadInstaller())?.releasedInstallScript(script, keysText(keysFile)) ?? script,
+    "install.sh": releasedInstallScript(script, keys),
     "keyrack.service": systemdUnit(INSTALLED_BINARY),
   };
 }
@@ -77,7 +75,7 @@ function documents(options: Options, source: Source, built: Built, installation:
       nodeArchives: Object.fromEntries(archives),
     }),
     "install.sh": installation["install.sh"] ?? "",
-    "release-keys": keysText(options.keysFile),
+    "release-keys": readKeys(options.keysFile),
     "NOTES.md": releaseNotes(readFileSync(join(root, "CHANGELOG.md"), "utf8"), VERSION),
     ...(contact ? { "security.txt": securityTxt(contact, epoch * 1000) } : {}),
   };

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { parseAllowedSigners } from "../../src/cli/commands/release/allowed-signers.ts";
 import { fingerprint, verifySignature } from "../../src/cli/commands/release/ssh-signature.ts";
 import { IDENTITY, NAMESPACE, SIGNATURE, SUMS } from "../../src/cli/commands/release/verify.ts";
-import { ExitError } from "../../src/cli/ui/output.ts";
+import { ExitError, fileError } from "../../src/cli/ui/output.ts";
 
 function signBytes(bytes: Uint8Array, signKeyFile: string): string {
   const args = ["-Y", "sign", "-q", "-f", signKeyFile, "-n", NAMESPACE];
@@ -19,8 +19,20 @@ function signBytes(bytes: Uint8Array, signKeyFile: string): string {
   }
 }
 
+/** The text of a list of keys. Throws unless all of it can be used. */
+export function readKeys(keysFile: string): string {
+  let text: string;
+  try {
+    text = readFileSync(keysFile, "utf8");
+  } catch (error) {
+    throw fileError("read", keysFile, error);
+  }
+  parseAllowedSigners(text, keysFile, IDENTITY);
+  return text;
+}
+
 function signAndVerify(bytes: Uint8Array, signKeyFile: string, keysFile: string): { text: string; signer: string } {
-  const listed = parseAllowedSigners(readFileSync(keysFile, "utf8"), keysFile, IDENTITY);
+  const listed = parseAllowedSigners(readKeys(keysFile), keysFile, IDENTITY);
   const text = signBytes(bytes, signKeyFile);
   try {
     return { text, signer: fingerprint(verifySignature(bytes, text, NAMESPACE, listed).key) };

@@ -1,6 +1,6 @@
 // Everything inside a binary that is the same on every platform: the bundled scripts, the files that are read at run
 // time, and what the binary knows about its own build.
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Metafile } from "esbuild";
 import { bundleSdk } from "../build-sdk.ts";
@@ -51,7 +51,7 @@ export async function prepareProgram(folder: string, facts: BuildFacts, keysFile
   const assets = {
     ...files,
     ...bundle.workers,
-    ...(existsSync(keysFile) ? { "release-keys": keysFile } : {}),
+    "release-keys": keysFile,
     "index.json": made("index.json", JSON.stringify(Object.keys(files))),
     "build.json": made("build.json", JSON.stringify(facts)),
     "THIRD_PARTY_NOTICES.txt": notices,
