@@ -33,8 +33,16 @@ function obstacle(target: Target, binary: string): string | null {
   return status === 0 ? null : (stderr ?? "").trim() || `${command} is not installed`;
 }
 
-function test(bin: string, files: string[]): void {
-  run(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...files], { KEYRACK_TEST_BIN: bin });
+function test(bin: string, files: string[], env: Record<string, string> = {}): void {
+  run(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...files], { ...env, KEYRACK_TEST_BIN: bin });
+}
+
+/** qemu before 9.1 misaligns the stack of x86-64 signal handlers, which ends Node with a segmentation fault. */
+function handlesSignals(target: Target): boolean {
+  if (target !== "linux-x64") return true;
+  const { stdout } = spawnSync(targets[target].qemu.tool, ["--version"], { encoding: "utf8" });
+  const [, major = "0", minor = "0"] = /version (\d+)\.(\d+)/.exec(stdout) ?? [];
+  return Number(major) > 9 || (major === "9" && Number(minor) >= 1);
 }
 
 function testForeign(target: Target, binary: string): void {
@@ -54,7 +62,10 @@ function testForeign(target: Target, binary: string): void {
     const command = commandFor(target, binary).map((word) => `'${word}'`);
     writeFileSync(launcher, `#!/bin/sh\nexec ${command.join(" ")} "$@"\n`); // exec: signals reach the program
     chmodSync(launcher, 0o755);
-    test(launcher, [SMOKE]);
+    const signals = handlesSignals(target);
+    if (!signals)
+      console.error("!!! SKIPPED: stopping by SIGTERM. This qemu cannot deliver signals to x86-64 programs; 9.1 can.");
+    test(launcher, [SMOKE], signals ? {} : { KEYRACK_TEST_NO_SIGNALS: "yes" });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
