@@ -152,7 +152,8 @@ check_schema() {
   reads=$("$binary.previous" version --json | number '"schema"')
   # The cache is in the data dir by default; as root it would get files there that the server cannot replace.
   has=$(KEYRACK_CACHE_DIR=$work "$binary" db check --json --data-dir "$data" 2>/dev/null | number '"schema":{"database"')
-  [ -n "$reads" ] && [ -n "$has" ] || fail "cannot compare the schema of keyrack $version with that of $data. --force goes back without."
+  [ -n "$reads" ] || has=
+  [ -n "$has" ] || fail "cannot compare the schema of keyrack $version with that of $data. --force goes back without."
   [ "$reads" -ge "$has" ] || fail "keyrack $version reads schema $reads, but $data has schema $has. Restore the backup from before the upgrade with it (keyrack restore); --force swaps the binaries anyway."
 }
 

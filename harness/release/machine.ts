@@ -9,9 +9,14 @@ const POSIX = "cat chmod cmp cp dirname grep id ln mkdir mv rm sed tail uname";
 /** Everything install.sh may call, beside curl or wget. */
 export const PROGRAMS = [...BEYOND_POSIX, ...POSIX.split(" ")];
 
+const found = new Map<string, string>();
+
 /** The path of a program of the real machine; empty if it is not installed. */
-export const which = (name: string): string =>
-  spawnSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).stdout.trim();
+export function which(name: string): string {
+  const path = found.get(name) ?? spawnSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).stdout.trim();
+  found.set(name, path);
+  return path;
+}
 
 export type Options = { shell?: string[]; programs?: string[]; script: string };
 export type Ran = { code: number | null; output: string };

@@ -1,15 +1,5 @@
 // install.sh --from: installs exactly what was signed, keeps the binary before it, and leaves no trace of a failure.
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
@@ -73,7 +63,8 @@ describe.runIf(sshKeygen).each(SHELLS.map((shell) => ({ shell })))("install.sh -
     using m = machine({ shell });
     flipBit(m.at("release", tarball("1.2.3")));
     const before = snapshot(m.dir);
-    expect(await m.run(["--from", "release"])).toMatchObject({ code: 4, output: expect.stringContaining(".tar.gz: ") });
+    for (const source of ["release", join("release", tarball("1.2.3"))])
+      expect(await m.run(["--from", source])).toMatchObject({ code: 4, output: expect.stringContaining(".tar.gz: ") });
     expect(snapshot(m.dir)).toEqual(before);
   });
 
@@ -100,12 +91,9 @@ describe.runIf(sshKeygen)("a release", () => {
       writeFileSync(m.at("prefix/bin/keyrack"), smallBinary("1.1.0"), { mode: 0o755 });
       tamper(m.at("release"), key);
       const before = snapshot(m.dir);
-      for (const source of ["release", join("release", tarball("1.2.3"))]) {
-        if (!existsSync(m.at(source))) continue;
-        const ran = await m.run(["--from", source]);
-        expect(ran.code, ran.output).toBe(4);
-        expect(ran.output).toContain(names);
-      }
+      const ran = await m.run(["--from", "release"]);
+      expect(ran.code, ran.output).toBe(4);
+      expect(ran.output).toContain(names);
       expect(snapshot(m.dir)).toEqual(before);
       expect(m.installed()).toEqual(["1.1.0", null]);
     });
