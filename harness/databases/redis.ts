@@ -3,11 +3,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { createInterface } from "node:readline";
 import { Redis } from "ioredis";
+import { DEADLINE_MS, until } from "../waiting.ts";
 
 export type OwnRedis = {
   url: string;
@@ -31,9 +32,14 @@ export async function findRedis(): Promise<{ url: string; stop(): Promise<void> 
 
 /** A server of the test's own, or null as above when `redis-server` is not installed. */
 export async function startRedis(args: string[] = []): Promise<OwnRedis | null> {
-  const port = await freePort();
-  let child = await launch(port, args);
-  if (child === null) return missing("redis-server is not installed");
+  let port = 0;
+  let child: ChildProcess | null = null;
+  try {
+    for (let tries = 0; child === null && tries < 10; tries++) child = await launch((port = randomInt(...PORTS)), args);
+  } catch {
+    return missing("redis-server is not installed");
+  }
+  if (child === null) throw new Error("redis-server does not start");
   const kill = async () => {
     if (child === null) return;
     const gone = new Promise((resolve) => child!.once("exit", resolve));
@@ -48,6 +54,7 @@ export async function startRedis(args: string[] = []): Promise<OwnRedis | null> 
     kill,
     start: async () => {
       child = await launch(port, args);
+      if (child === null) throw new Error(`port ${port} was taken by another process`);
     },
     stop: kill,
   };
@@ -115,15 +122,6 @@ export async function deleteKeys(url: string, prefix: string): Promise<void> {
   client.disconnect();
 }
 
-/** Polls for an effect of another process; the only use of the wall clock in these tests. */
-export async function until(done: () => Promise<boolean> | boolean, withinMs = 10_000): Promise<void> {
-  const end = performance.now() + withinMs;
-  while (!(await done())) {
-    if (performance.now() > end) throw new Error("waited too long");
-    await sleep(10);
-  }
-}
-
 function missing(why: string): null {
   if ((process.env["KEYRACK_TEST_REQUIRE"] ?? "").split(/[\s,]+/).includes("redis"))
     throw new Error(`No Redis: ${why}.`);
@@ -131,21 +129,29 @@ function missing(why: string): null {
   return null;
 }
 
+/**
+ * Redis cannot let the system choose a port. A cluster node also listens on its port + 10,000; both are below the
+ * ephemeral range, so that only another Redis of a test can take one.
+ */
+const PORTS = [12_000, 22_000] as const;
+
 const children = new Set<ChildProcess>();
 process.once("exit", () => {
   for (const child of children) child.kill("SIGKILL");
 });
 
+/** Resolves when it accepts connections, with null when the port is taken; throws when it is not installed. */
 async function launch(port: number, args: string[]): Promise<ChildProcess | null> {
   const own = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-  const child = spawn("redis-server", [...own, ...args], { stdio: "ignore" });
+  const child = spawn("redis-server", [...own, ...args], { stdio: ["ignore", "pipe", "ignore"] });
   children.add(child);
   child.once("exit", () => children.delete(child));
-  const failed = new Promise<"failed">((resolve) => child.once("error", () => resolve("failed")));
-  const up = until(() => listens(`redis://127.0.0.1:${port}`)).then(() => "up" as const);
-  if ((await Promise.race([failed, up])) === "up") return child;
-  up.catch(() => {});
-  return null;
+  const lines = createInterface({ input: child.stdout });
+  return new Promise((resolve, reject) => {
+    lines.on("line", (line) => line.includes("Ready to accept connections") && resolve(child));
+    child.once("exit", () => resolve(null));
+    child.once("error", reject);
+  });
 }
 
 async function listens(url: string): Promise<boolean> {
@@ -156,21 +162,8 @@ async function listens(url: string): Promise<boolean> {
       socket.destroy();
       resolve(answer);
     };
-    socket.setTimeout(1_000, () => settle(false));
+    socket.setTimeout(DEADLINE_MS, () => settle(false));
     socket.once("connect", () => settle(true));
     socket.once("error", () => settle(false));
   });
-}
-
-/** A cluster node also listens on port + 10,000; both stay below the ephemeral port range. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(12_000, 22_000);
-    const free = await new Promise<boolean>((resolve) => {
-      const server = createServer();
-      server.once("error", () => resolve(false));
-      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
-    });
-    if (free) return port;
-  }
 }

@@ -20,6 +20,7 @@ export type LocalInstanceOptions = {
   flags?: Flags;
   fatal?: ((error: unknown) => void) | undefined;
   passwordCost?: PasswordCost | undefined;
+  redisTimeoutMs?: number | undefined;
 };
 
 /** Argon2 at minimal cost: most suites are not about it. */
@@ -35,6 +36,7 @@ export async function startLocalInstance({
   flags,
   fatal,
   passwordCost,
+  redisTimeoutMs,
 }: LocalInstanceOptions): Promise<LocalInstance> {
   const logs: string[] = [];
   const database_url = target.kind === "sqlite" ? `sqlite:${target.file}` : target.url;
@@ -57,6 +59,7 @@ export async function startLocalInstance({
     log: createLog({ level: "debug", write: (line) => logs.push(line) }),
     checkOutput: true,
     passwordCost: passwordCost ?? CHEAP,
+    redisTimeoutMs,
     ...(clock && { clock }),
     ...(fatal && { fatal }),
   });

@@ -15,6 +15,7 @@ import type { DatabaseTarget } from "../../src/store/target.ts";
 import { readyDatabase, type Backend } from "../databases/backends.ts";
 import { testClock, type TestClock } from "./test-services.ts";
 import { rawSql, type Row } from "../databases/raw-sql.ts";
+import { DEADLINE_MS } from "../waiting.ts";
 
 export type { Reply } from "./local-instance.ts";
 export type Json = Record<string, unknown>;
@@ -55,6 +56,8 @@ export type TestInstanceOptions = {
   beside?: TestInstance;
   fatal?: (error: unknown) => void;
   passwordCost?: PasswordCost;
+  /** How long a rate-limit check waits for Redis; by default long enough for a busy machine. */
+  redisTimeoutMs?: number;
 };
 
 const real = (): TestClock => testClock(Date.now());
@@ -66,13 +69,13 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
   if (!target) throw new Error("no database");
   const dataDir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const shared = options.beside && { master_key_file: join(options.beside.dataDir, "master.key") };
-  const { fatal, passwordCost } = options;
+  const { fatal, passwordCost, redisTimeoutMs = DEADLINE_MS } = options;
   const flags = { ...shared, ...options.flags };
   const cleanUp = async (): Promise<void> => {
     rmSync(dataDir, { recursive: true, force: true });
     await fresh?.dispose();
   };
-  const starting = startLocalInstance({ target, dir: dataDir, clock, flags, fatal, passwordCost });
+  const starting = startLocalInstance({ target, dir: dataDir, clock, flags, fatal, passwordCost, redisTimeoutMs });
   const { app, logs, call } = await starting.catch(async (refused: unknown) => {
     await cleanUp();
     throw refused;

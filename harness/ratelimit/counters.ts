@@ -6,6 +6,7 @@ import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";
 import * as random from "../random.ts";
 import { deleteKeys, findRedis, ownPrefix } from "../databases/redis.ts";
+import { DEADLINE_MS } from "../waiting.ts";
 
 export { decision, handClock } from "./scenarios.ts";
 export { START } from "./traffic.ts";
@@ -59,11 +60,11 @@ export async function stores(): Promise<StoreMaker[]> {
       const counter = new RedisCounter({
         urls: [redis.url],
         prefix: `${prefix}:${open.length}`,
-        timeoutMs: 20_000,
+        timeoutMs: DEADLINE_MS,
         now,
       });
       open.push(counter);
-      if (!(await counter.ready(5_000))) throw new Error("Redis did not connect");
+      if (!(await counter.ready(DEADLINE_MS))) throw new Error("Redis did not connect");
       return counter;
     },
   });

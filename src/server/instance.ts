@@ -39,6 +39,8 @@ export type InstanceOptions = {
   locked?: boolean;
   /** For tests only: cheaper hashing than any setting allows. */
   passwordCost?: PasswordCost | undefined;
+  /** For tests only: how long a rate-limit check waits for Redis. */
+  redisTimeoutMs?: number | undefined;
 };
 
 export type Instance = {
@@ -85,7 +87,15 @@ export async function openInstance(
   opened.push(() => transport.close());
   const shares = new Shares(settings);
   const machineServices = await openMachineServices(
-    { store, clock, settings, shares, log, clockIsInjected: options.clock !== undefined },
+    {
+      store,
+      clock,
+      settings,
+      shares,
+      log,
+      clockIsInjected: options.clock !== undefined,
+      redisTimeoutMs: options.redisTimeoutMs,
+    },
     opened,
   );
   const services: Services = {

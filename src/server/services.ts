@@ -25,6 +25,7 @@ type Base = {
   shares: Shares;
   log: Log;
   clockIsInjected: boolean;
+  redisTimeoutMs: number | undefined;
 };
 
 export async function openMachineServices(
@@ -37,6 +38,7 @@ export async function openMachineServices(
     redisUrls: settings.redis_url,
     onRedisFailure: settings.ratelimit_on_redis_failure,
     redisByNow: base.clockIsInjected,
+    redisTimeoutMs: base.redisTimeoutMs,
   });
   opened.push(() => counters.counter.close());
   const claims = await openClaims(base);

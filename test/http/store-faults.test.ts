@@ -5,7 +5,8 @@ import { cellOwner } from "../../src/fairness/owners.ts";
 import { Feed } from "../../src/domain/policy/feed.ts";
 import { postgresUrl } from "../../harness/databases/backends.ts";
 import { testInstance, type Reply, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
-import { startCluster, startRedis, until, type OwnRedis } from "../../harness/databases/redis.ts";
+import { startCluster, startRedis, type OwnRedis } from "../../harness/databases/redis.ts";
+import { until } from "../../harness/waiting.ts";
 
 const server = await startRedis();
 
@@ -35,7 +36,7 @@ describe.skipIf(server === null)("ratelimit/check over HTTP while Redis is", () 
     });
 
   beforeAll(async () => {
-    r = await testInstance("sqlite", { flags: { redis_url: redis.url } });
+    r = await testInstance("sqlite", { flags: { redis_url: redis.url }, redisTimeoutMs: 200 });
     w = await r.workspace();
   });
   afterAll(async () => {

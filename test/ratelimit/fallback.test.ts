@@ -1,6 +1,5 @@
 // Whatever happens to Redis, a check gets a verdict in time that names its store (docs/design/0011-fail-modes.md).
 // Every server here is started by this file. KEYRACK_TEST_CYCLES=200 runs the nightly length.
-import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { CircuitBreaker } from "../../src/ratelimit/redis/circuit-breaker.ts";
@@ -9,10 +8,12 @@ import { FallbackCounter } from "../../src/ratelimit/fallback.ts";
 import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
 import { RedisCounter } from "../../src/ratelimit/redis/counter.ts";
 import { Failure } from "../../src/kernel/errors.ts";
-import { type OwnRedis, startRedis, until } from "../../harness/databases/redis.ts";
+import { type OwnRedis, startRedis } from "../../harness/databases/redis.ts";
+import { DEADLINE_MS, pace, turns, until } from "../../harness/waiting.ts";
 import { ask, handClock, sliding } from "../../harness/ratelimit/counters.ts";
 
 const CYCLES = Number(process.env["KEYRACK_TEST_CYCLES"] ?? 2);
+const TIMEOUT_MS = 200;
 const rule = sliding(1_000_000, 60_000);
 const server = await startRedis();
 afterAll(() => server?.stop());
@@ -22,7 +23,7 @@ afterEach(() => {
   for (const counter of open.splice(0)) counter.close();
 });
 
-function fallback(url: string, onFailure: "local" | "error" = "local", timeoutMs = 200): FallbackCounter {
+function fallback(url: string, onFailure: "local" | "error" = "local", timeoutMs = TIMEOUT_MS): FallbackCounter {
   const now = () => Date.now();
   const redis = new RedisCounter({ urls: [url], prefix: "fallback", timeoutMs });
   const counter = new FallbackCounter({ redis, memory: new MemoryCounter({ now }), now, onFailure });
@@ -31,24 +32,41 @@ function fallback(url: string, onFailure: "local" | "error" = "local", timeoutMs
 }
 
 const ready = (counter: FallbackCounter) => until(() => counter.redisState().ready);
+const storeOf = async (counter: FallbackCounter) => {
+  try {
+    return (await counter.check(ask([rule]))).store;
+  } catch (refused) {
+    return refused;
+  }
+};
+const decidesInRedis = (counter: FallbackCounter) =>
+  until(async () => (await storeOf(counter)) === "redis" && counter.redisState().ready);
 
-/** Fifty callers while `fault` runs: how many verdicts each store gave. `npm run bench -- faults` measures the delays. */
-async function underLoad(counter: FallbackCounter, fault: () => Promise<void>) {
-  const answered = { memory: 0, redis: 0 };
+/** Fifty callers while `fault` runs, and until Redis decides again. `npm run bench -- faults` measures the delays. */
+async function underLoad(counter: FallbackCounter, fault: (answered: Answered) => Promise<void>): Promise<Answered> {
+  const answered: Answered = { memory: 0, redis: 0 };
   const load = { on: true };
   const callers = Array.from({ length: 50 }, async (_, i) => {
     while (load.on) {
       const verdict = await counter.check(ask([rule], { key_id: `k${i}` }));
       answered[verdict.store]++;
-      await sleep(2);
+      await pace();
     }
   });
-  await sleep(50);
-  await fault();
-  await sleep(50);
+  await more(answered, "redis");
+  await fault(answered);
+  await more(answered, "redis");
   load.on = false;
   await Promise.all(callers);
   return answered;
+}
+
+type Answered = { memory: number; redis: number };
+
+/** Resolves after as many further verdicts of a store as there are callers. */
+async function more(answered: Answered, store: keyof Answered): Promise<void> {
+  const enough = answered[store] + 50;
+  await until(() => answered[store] >= enough);
 }
 
 /** Faults of a server, and its recovery. */
@@ -58,24 +76,24 @@ async function admin(own: OwnRedis, ...commands: string[][]): Promise<void> {
   client.disconnect();
 }
 
-const faults: Record<string, (own: OwnRedis) => Promise<void>> = {
-  killed: async (own) => {
+const faults: Record<string, (own: OwnRedis, answered: Answered) => Promise<void>> = {
+  killed: async (own, answered) => {
     await own.kill();
-    await sleep(300);
+    await more(answered, "memory");
     await own.start();
   },
-  paused: async (own) => {
+  paused: async (own, answered) => {
     own.signal("SIGSTOP");
-    await sleep(700);
+    await more(answered, "memory");
     own.signal("SIGCONT");
   },
-  slow: async (own) => {
-    await admin(own, ["CLIENT", "PAUSE", "400", "ALL"]);
-    await sleep(400);
+  slow: async (own, answered) => {
+    await admin(own, ["CLIENT", "PAUSE", String(3 * TIMEOUT_MS), "ALL"]); // Redis ends it by itself
+    await more(answered, "memory");
   },
-  "read-only": async (own) => {
+  "read-only": async (own, answered) => {
     await admin(own, ["REPLICAOF", "127.0.0.1", "1"]);
-    await sleep(300);
+    await more(answered, "memory");
     await admin(own, ["REPLICAOF", "NO", "ONE"]);
   },
 };
@@ -86,31 +104,40 @@ describe.skipIf(server === null)("while Redis fails", () => {
       const counter = fallback(server!.url);
       await ready(counter);
       for (let cycle = 0; cycle < CYCLES; cycle++) {
-        const answered = await underLoad(counter, () => fault(server!));
+        const answered = await underLoad(counter, (answered) => fault(server!, answered));
         expect(answered.memory).toBeGreaterThan(0);
         expect(answered.redis).toBeGreaterThan(0);
-        await until(async () => (await counter.check(ask([rule]))).store === "redis");
       }
+      await decidesInRedis(counter);
       expect(counter.metrics().fallbacks_total).toBeGreaterThan(0);
       expect(counter.redisState()).toEqual({ configured: true, ready: true, error: null });
-    }, 600_000);
+    });
   }
 
   it("(flushed with its scripts) every check gets its verdict from Redis", async () => {
-    const counter = fallback(server!.url, "local", 20_000);
+    const counter = fallback(server!.url, "local", DEADLINE_MS);
     await ready(counter);
-    const answered = await underLoad(counter, async () => {
+    const answered = await underLoad(counter, async (answers) => {
       for (let i = 0; i < 10; i++) {
         await admin(server!, ["FLUSHALL"], ["SCRIPT", "FLUSH"]);
-        await sleep(20);
+        await more(answers, "redis");
       }
     });
     expect(answered.memory).toBe(0);
   });
 
+  it("a stall of this process is not taken for one of Redis: a reply that has arrived counts", async () => {
+    const counter = fallback(server!.url, "error", TIMEOUT_MS);
+    await decidesInRedis(counter);
+    const verdict = counter.check(ask([rule]));
+    await turns(); // sent
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3 * TIMEOUT_MS);
+    expect((await verdict).store).toBe("redis");
+  });
+
   it("a lease is returned to the store that granted it, and to none when that one is away", async () => {
     const own = (await startRedis())!;
-    const counter = fallback(own.url);
+    const counter = fallback(own.url, "local", DEADLINE_MS);
     await ready(counter);
     const shared = await counter.lease({ ...ask([rule]), want: 10 });
     const lost = await counter.lease({ ...ask([rule]), want: 10 });
@@ -126,16 +153,16 @@ describe.skipIf(server === null)("while Redis fails", () => {
     const own = (await startRedis())!;
     const counter = fallback(own.url, "error");
     await ready(counter);
-    expect((await counter.check(ask([rule]))).store).toBe("redis");
+    await decidesInRedis(counter);
+    const { fallbacks_total } = counter.metrics();
     own.signal("SIGSTOP");
     for (let i = 0; i < 10; i++) {
-      const refusal = await Promise.resolve()
-        .then(() => counter.check(ask([rule])))
-        .catch((error: unknown) => error);
+      const refusal = await storeOf(counter);
       expect(refusal).toBeInstanceOf(Failure);
       expect(refusal).toMatchObject({ failure: "unavailable", status: 503 });
     }
-    expect(counter.metrics()).toMatchObject({ circuit_open: true, circuit_opened_total: 1, fallbacks_total: 10 });
+    const opened = { circuit_open: true, circuit_opened_total: 1, fallbacks_total: fallbacks_total + 10 };
+    expect(counter.metrics()).toMatchObject(opened);
     expect(counter.redisState()).toEqual({ configured: true, ready: false, error: "timeout" });
     own.signal("SIGCONT");
     await own.stop();
@@ -146,7 +173,7 @@ describe("the Redis state of /healthz", () => {
   it.skipIf(server === null)("is `refused` while nothing listens, and ready once something does", async () => {
     const own = (await startRedis())!;
     await own.kill();
-    const counter = fallback(own.url);
+    const counter = fallback(own.url, "local", DEADLINE_MS);
     expect((await counter.check(ask([rule]))).store).toBe("memory");
     await until(() => counter.redisState().error === "refused");
     expect(counter.redisState()).toMatchObject({ configured: true, ready: false });
@@ -165,7 +192,7 @@ describe("the Redis state of /healthz", () => {
         return counter.redisState().error === "auth";
       });
     }
-    const counter = fallback(own.url.replace("//", "//:right@"));
+    const counter = fallback(own.url.replace("//", "//:right@"), "local", DEADLINE_MS);
     await ready(counter);
     expect((await counter.check(ask([rule]))).store).toBe("redis");
     await own.stop();

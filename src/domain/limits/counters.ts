@@ -18,14 +18,16 @@ export type CountersOptions = {
   onRedisFailure: "local" | "error";
   /** Tests only: Redis uses `now` instead of its own clock. */
   redisByNow?: boolean;
+  redisTimeoutMs?: number | undefined;
 };
 
 /** A Redis that does not respond in time is used as soon as it does. */
-export async function openCounters({ now, redisUrls, onRedisFailure, redisByNow }: CountersOptions): Promise<Counters> {
+export async function openCounters(options: CountersOptions): Promise<Counters> {
+  const { now, redisUrls, onRedisFailure, redisByNow, redisTimeoutMs } = options;
   const memory = new MemoryCounter({ now });
   if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
   const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // lazy: most instances never load ioredis
-  const redis = new RedisCounter({ urls: redisUrls, ...(redisByNow && { now }) });
+  const redis = new RedisCounter({ urls: redisUrls, timeoutMs: redisTimeoutMs, ...(redisByNow && { now }) });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
   await redis.ready(REDIS_READY_WITHIN_MS);
   return { counter, memory, redisState: () => counter.redisState() };

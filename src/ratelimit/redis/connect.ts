@@ -19,19 +19,20 @@ const options = {
   retryStrategy: (times: number) => Math.min(times * 50, 1_000),
 } satisfies RedisOptions;
 
-export function connectRedis(urls: readonly string[], commandTimeout: number): RedisClient {
+/** Without `commandTimeout` the caller bounds each command itself. */
+export function connectRedis(urls: readonly string[], commandTimeout?: number): RedisClient {
   if (urls.length > 1) return connectCluster(urls, commandTimeout);
-  return new Redis(urls[0] ?? "", { ...options, commandTimeout });
+  return new Redis(urls[0] ?? "", { ...options, ...(commandTimeout && { commandTimeout }) });
 }
 
 /** Credentials and TLS come from the first URL: a cluster has one set of them and announces its own nodes. */
-function connectCluster(urls: readonly string[], commandTimeout: number): Cluster {
+function connectCluster(urls: readonly string[], commandTimeout?: number): Cluster {
   const parsed = urls.map((url) => new URL(url));
   const { username, password, protocol } = parsed[0]!;
   const { enableAutoPipelining, autoPipeliningIgnoredCommands, enableOfflineQueue, retryStrategy, ...node } = options;
   const redisOptions = {
     ...node,
-    commandTimeout,
+    ...(commandTimeout && { commandTimeout }),
     ...(username !== "" && { username: decodeURIComponent(username) }),
     ...(password !== "" && { password: decodeURIComponent(password) }),
     ...(protocol === "rediss:" && { tls: {} }),

@@ -26,7 +26,7 @@ export type RedisCounterOptions = {
   /** Prefix of every key; without braces or spaces. */
   prefix?: string;
   /** How long a call may take before it counts as failed. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** Tests only: a clock instead of Redis'. */
   now?: () => number;
 };
@@ -54,7 +54,7 @@ export class RedisCounter implements Counter {
     this.#prefix = options.prefix ?? "keyrack";
     this.#now = options.now;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
-    this.#client = connectRedis(options.urls, this.#timeoutMs);
+    this.#client = connectRedis(options.urls);
     this.#client.on("error", (error) => (this.#lastError = classifyRedisError(error)));
     this.#client.on("ready", () => (this.#lastError = null));
   }
@@ -163,10 +163,14 @@ export class RedisCounter implements Counter {
     return this.#inTime(bySha.catch(byText));
   }
 
-  /** Our own deadline: ioredis starts its timer only when the command leaves the pipeline. */
+  /**
+   * Our own deadline: ioredis starts its timer only when the command leaves the pipeline. A reply that is there already
+   * wins over an expired timer: it was this process that stalled, not Redis.
+   */
   #inTime<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error("Command timed out")), this.#timeoutMs);
+      const expire = () => setImmediate(() => reject(new Error("Command timed out")));
+      const timer = setTimeout(expire, this.#timeoutMs);
       work.then(resolve, reject).finally(() => clearTimeout(timer));
     });
   }
