@@ -1,4 +1,4 @@
-// A deployment that a test starts, stops, backs up and restores: its data dir, database and port survive restarts, so
+// A deployment that a test starts, stops, backs up and restores: its data dir, database and address survive restarts, so
 // that clients reconnect.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import type { SettingName, Settings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { readyDatabase, type Backend } from "../databases/backends.ts";
-import { freePort } from "../processes/free-port.ts";
+import { portOf, stableAddress } from "../processes/stable-address.ts";
 
 type Flags = Partial<Record<SettingName, string>>;
 
@@ -27,7 +27,7 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const database = back === "postgres" ? await readyDatabase(back) : null;
   const target: DatabaseTarget = database?.target ?? { kind: "sqlite", file: join(dir, "keyrack.db") };
-  const port = String(await freePort());
+  const address = await stableAddress();
   const logs: string[] = [];
   const log = createLog({ level: "debug", write: (line) => logs.push(line) });
   const settings = (flags: Flags = {}): Settings =>
@@ -35,7 +35,7 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
       env: {},
       flags: {
         data_dir: dir,
-        port,
+        port: "0",
         throttle: "off",
         backup_every: "off",
         restore_test_every: "off",
@@ -55,10 +55,16 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
     async start(flags) {
       const app = await startInstance({ settings: settings(flags), log, checkOutput: true });
       running.add(app);
-      return app;
+      address.target = portOf(app.url);
+      const stop = (): Promise<void> => {
+        address.target = null;
+        return app.stop();
+      };
+      return { ...app, url: address.url, stop };
     },
     async [Symbol.asyncDispose]() {
       for (const app of running) await app.stop();
+      await address[Symbol.asyncDispose]();
       await database?.dispose();
       rmSync(dir, { recursive: true, force: true });
     },

@@ -1,10 +1,12 @@
 // Debian's nginx with its own folder, stopped by its process id. Its configuration is the example's file, with the
-// three addresses replaced.
+// three addresses replaced. It cannot choose a port by itself, so it listens on a Unix socket behind one.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { skipOrFail } from "./tools.ts";
+import { stableAddress } from "./stable-address.ts";
+import { until } from "../waiting.ts";
 
 const NGINX = "/usr/sbin/nginx";
 
@@ -18,15 +20,22 @@ function findNginx(): string | null {
   return null;
 }
 
-/** `addresses`: address in the example's file → replacement. Each must occur exactly once. */
+export type Nginx = AsyncDisposable & { url: string };
+
+/**
+ * `listens` is nginx's own address in the example's file, `addresses` maps others to their replacement. Each must occur
+ * exactly once.
+ */
 export async function startNginx(
   dir: string,
   example: string,
+  listens: string,
   addresses: Record<string, string>,
-): Promise<AsyncDisposable> {
+): Promise<Nginx> {
+  const socket = join(dir, "nginx.sock");
   mkdirSync(join(dir, "temp"), { recursive: true });
   let site = readFileSync(example, "utf8");
-  for (const [written, used] of Object.entries(addresses)) {
+  for (const [written, used] of Object.entries({ ...addresses, [listens]: `unix:${socket}` })) {
     const parts = site.split(written);
     if (parts.length !== 2) throw new Error(`${example} names ${written} ${parts.length - 1} times`);
     site = parts.join(used);
@@ -43,18 +52,20 @@ export async function startNginx(
     stdio: ["ignore", "ignore", "inherit"],
   });
   const ended = once(child, "exit");
-  const url = `http://${Object.values(addresses)[0]}/`;
-  for (;;) {
-    const up = await fetch(url).then(
+  const address = await stableAddress();
+  address.target = socket;
+  const url = `${address.url}/`;
+  await until(async () => {
+    if (child.exitCode !== null) throw new Error(`nginx ended: ${readFileSync(join(dir, "error.log"), "utf8")}`);
+    return fetch(url).then(
       () => true,
       () => false,
     );
-    if (up) break;
-    if (child.exitCode !== null) throw new Error(`nginx ended: ${readFileSync(join(dir, "error.log"), "utf8")}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  });
   return {
+    url,
     [Symbol.asyncDispose]: async () => {
+      await address[Symbol.asyncDispose]();
       child.kill("SIGTERM");
       await ended;
     },
