@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { TimesReporter } from "./harness/setup/times-reporter.ts";
+import { DEADLINE_MS, POLL_MS, TEST_DEADLINE_MS } from "./harness/waiting.ts";
 
 // The store's worker threads run without the bundler: without a cache their types are stripped and their code is
 // compiled again for every database a test opens. Forks read this when they start.
@@ -8,8 +9,9 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL("node_modules/.cache/ke
 
 const limits = {
   pool: "forks" as const,
-  testTimeout: 30_000,
-  hookTimeout: 60_000,
+  testTimeout: TEST_DEADLINE_MS,
+  hookTimeout: TEST_DEADLINE_MS,
+  expect: { poll: { timeout: DEADLINE_MS, interval: POLL_MS } },
   restoreMocks: true,
   setupFiles: ["harness/setup/file-cpu.ts"],
 };

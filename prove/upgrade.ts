@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { rawSql } from "../harness/databases/raw-sql.ts";
 import { withScratch, type Scratch } from "../harness/databases/scratch.ts";
-import { freePort } from "../harness/processes/free-port.ts";
+import { unusedPort } from "../harness/processes/unused-port.ts";
 import { makeNewerCheckout, NEXT_SCHEMA } from "../harness/processes/newer-checkout.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { seeded, type Random } from "../harness/random.ts";
@@ -32,7 +32,7 @@ async function openSlots({ scratch, from }: Round): Promise<Slot[]> {
   for (const name of ["a", "b"]) {
     const dir = join(scratch.dir, name);
     mkdirSync(dir, { mode: 0o700 });
-    const slot: Slot = { name, port: await freePort(), dir, server: undefined, stopping: false };
+    const slot: Slot = { name, port: await unusedPort(), dir, server: undefined, stopping: false };
     slot.server = await start(scratch, slot, from);
     slots.push(slot);
   }

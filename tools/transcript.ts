@@ -7,15 +7,14 @@
 //
 // Ids, secrets, times and hashes are compared by their form. Ports are replaced by free ones for the run.
 import { spawn } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { BIN } from "../harness/processes/server.ts";
+import { unusedPort } from "../harness/processes/unused-port.ts";
 import { buildSdk } from "./build-sdk.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -157,25 +156,6 @@ async function prepareCheckout(dir: string): Promise<void> {
 
 function replacePorts(text: string, pairs: Iterable<readonly [string, string]>): string {
   return [...pairs].reduce((done, [from, to]) => done.replaceAll(new RegExp(`\\b${from}\\b`, "g"), to), text);
-}
-
-/**
- * The page's commands name a port before its server runs, so the system cannot choose it. These are below the range that
- * the system chooses from, so that no other program gets one by chance.
- */
-async function unusedPort(): Promise<number> {
-  for (;;) {
-    const server = createServer().listen(randomInt(22_000, 32_000), "127.0.0.1");
-    try {
-      await once(server, "listening");
-    } catch {
-      continue; // taken
-    }
-    const { port } = server.address() as AddressInfo;
-    server.close();
-    await once(server, "close");
-    return port;
-  }
 }
 
 export async function runPage(page: string): Promise<{ differences: Difference[]; page: string; commands: number }> {

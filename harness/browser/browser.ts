@@ -3,6 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { skipOrFail } from "../processes/tools.ts";
+import { DEADLINE_MS } from "../waiting.ts";
 
 function findChromium(): string | null {
   try {
@@ -55,7 +56,7 @@ export async function visit(browser: Browser, url: string, options: VisitOptions
   const errors: string[] = [];
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
   page.on("pageerror", (error) => errors.push(String(error)));
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(DEADLINE_MS);
   await page.goto(url);
   return { page, context, errors, [Symbol.asyncDispose]: () => context.close() };
 }

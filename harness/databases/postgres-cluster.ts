@@ -8,10 +8,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { withPostgres } from "../../src/store/postgres/client.ts";
-import { freePort } from "../processes/free-port.ts";
+import { unusedPort } from "../processes/unused-port.ts";
+import { until } from "../waiting.ts";
 
 const run = promisify(execFile);
-const START_MAX_MS = 60_000;
 const MEMORY = "/dev/shm";
 const TMPFS = 0x01021994;
 const MEMORY_MIN_BYTES = 2 ** 31;
@@ -51,7 +51,7 @@ export async function startCluster(bin: string): Promise<Cluster> {
     rmSync(dir, { recursive: true, force: true });
     throw error;
   }
-  const port = await freePort();
+  const port = await unusedPort();
   const settings = Object.entries({ ...SETTINGS, port }).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   const server = [join(bin, "postgres"), "-D", join(dir, "data"), ...settings];
   // A session of its own: Ctrl-C at the terminal must not reach the keeper before it has cleaned up.
@@ -66,12 +66,16 @@ export async function startCluster(bin: string): Promise<Cluster> {
     await ended;
   };
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
-  for (const end = Date.now() + START_MAX_MS; Date.now() < end && keeper.exitCode === null; ) {
-    if (await responds(url)) return { url, stop };
-    await new Promise((resolve) => setTimeout(resolve, 50));
+  try {
+    await until(() => {
+      if (keeper.exitCode !== null) throw new Error("the server did not start");
+      return responds(url);
+    });
+    return { url, stop };
+  } catch (error) {
+    await stop();
+    throw error;
   }
-  await stop();
-  throw new Error("the server did not start");
 }
 
 function responds(url: string): Promise<boolean> {

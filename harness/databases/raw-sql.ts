@@ -2,10 +2,9 @@
 import Database from "better-sqlite3";
 import { connectPostgres } from "../../src/store/postgres/client.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
+import { until } from "../waiting.ts";
 
 export type Row = Record<string, string | number | null | Uint8Array>;
-
-const BUSY_FOR_MS = 10_000;
 
 export type Raw = { all(sql: string, values?: readonly unknown[]): Promise<Row[]>; close(): Promise<void> };
 
@@ -48,14 +47,17 @@ export async function rawSql(target: DatabaseTarget, sql: string, values: (strin
 
 /** Retries a locked write without blocking the event loop: the store that holds the lock may be in this process. */
 async function whenFree<T>(work: () => T): Promise<T> {
-  for (const giveUp = Date.now() + BUSY_FOR_MS; ; ) {
+  let result: T | undefined;
+  await until(() => {
     try {
-      return work();
+      result = work();
+      return true;
     } catch (error) {
-      if (!(error as { code?: string }).code?.startsWith("SQLITE_BUSY") || Date.now() > giveUp) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      if (!(error as { code?: string }).code?.startsWith("SQLITE_BUSY")) throw error;
+      return false;
     }
-  }
+  });
+  return result as T;
 }
 
 /** Drops the triggers that make the audit log append-only, as an attacker with database access would. */

@@ -8,7 +8,8 @@ import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";
 import { claim, complete, heartbeat, release } from "../../src/domain/limits/idempotency.ts";
 import type { ClaimStore } from "../../src/kernel/idempotency.ts";
-import { ownPrefix, startDurableRedis, until, type DurableRedis } from "../databases/redis.ts";
+import { ownPrefix, startDurableRedis, type DurableRedis } from "../databases/redis.ts";
+import { until } from "../waiting.ts";
 import { vendorOf, type TestServices, type TestClock } from "../instances/services.ts";
 
 export const hash = (text: string): string => createHash("sha256").update(text).digest("hex");

@@ -1,5 +1,6 @@
 // HTTP over a bare socket: sends bytes exactly as given and splits what comes back into responses.
 import { connect } from "node:net";
+import { DEADLINE_MS, turns } from "../waiting.ts";
 
 export type RawResponse = { status: number; head: string; body: string };
 
@@ -10,11 +11,7 @@ export type RawOptions = {
   head?: boolean;
 };
 
-const TIMEOUT_MS = 10_000;
-/** Long enough for the server to have read one part before the next is sent. */
-const PAUSE_MS = 15;
-
-/** Text is latin1 in both directions, one character per byte. */
+/** Text is latin1 in both directions, one character per byte. The server, in this process, reads the parts one by one. */
 export function sendRaw(
   url: string,
   parts: string | readonly string[],
@@ -37,11 +34,11 @@ export function sendRaw(
     socket.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "ECONNRESET" && error.code !== "EPIPE") reject(error);
     });
-    socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error(`no end after: ${received}`)));
+    socket.setTimeout(DEADLINE_MS, () => socket.destroy(new Error(`no end after: ${received}`)));
     void write([parts].flat());
     async function write(texts: readonly string[]): Promise<void> {
       for (const [i, text] of texts.entries()) {
-        if (i > 0) await new Promise((next) => setTimeout(next, PAUSE_MS));
+        if (i > 0) await turns(3);
         if (!socket.destroyed) socket.write(text, "latin1");
       }
     }
@@ -79,7 +76,7 @@ export async function holdLastByte(
   };
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
   const socket = connect(Number(port), hostname);
-  socket.setEncoding("latin1").setTimeout(TIMEOUT_MS, () => socket.destroy(new Error("no answer")));
+  socket.setEncoding("latin1").setTimeout(DEADLINE_MS, () => socket.destroy(new Error("no answer")));
   let received = "";
   const until = <T>(found: () => T | undefined): Promise<T> =>
     new Promise((resolve, reject) => {

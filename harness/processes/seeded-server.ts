@@ -1,7 +1,6 @@
 // An ephemeral, seeded server process, and the CLI with a credential for it.
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { vi } from "vitest";
+import { mailedToken } from "../instances/world.ts";
 import { keyrack, tempDir, type Ran } from "./cli.ts";
 import { startServer } from "./server.ts";
 
@@ -10,7 +9,6 @@ export const PASSWORD = "a long enough pass phrase 17";
 export const UNREACHABLE = "http://127.0.0.1:1";
 /** A valid id that does not exist. */
 export const UNKNOWN_ID = "01900000-0000-7000-8000-000000000000";
-export const CLI_TIMEOUT_MS = 180_000;
 
 type Seed = Record<
   "url" | "secret_key" | "project_id" | "tenant_id" | "workspace_id" | "mail_dir" | "bootstrap_token" | "data_dir",
@@ -62,7 +60,7 @@ export async function startSeededServer(): Promise<SeededServer> {
     api,
     async signUp(email) {
       await api("POST", "/v1/auth/users", { email, password: PASSWORD }, null);
-      const token = await mailedToken(seed.mail_dir, email);
+      const token = await mailedToken(seed.data_dir, email);
       await api("POST", "/v1/auth/email_verifications/consume", { token }, null);
       return (await api("POST", "/v1/auth/sessions", { email, password: PASSWORD }, null)).token;
     },
@@ -71,21 +69,4 @@ export async function startSeededServer(): Promise<SeededServer> {
       temp[Symbol.dispose]();
     },
   };
-}
-
-/** The token in the newest mail to this address. */
-function mailedToken(mailDir: string, email: string): Promise<string> {
-  return vi.waitFor(
-    () => {
-      for (const name of readdirSync(mailDir).toReversed()) {
-        const text = readFileSync(join(mailDir, name), "utf8")
-          .replace(/=\r?\n/g, "")
-          .replaceAll("=3D", "=");
-        const token = text.includes(email) ? /token=([\w.-]+)/.exec(text)?.[1] : undefined;
-        if (token) return token;
-      }
-      throw new Error(`no mail to ${email} yet`);
-    },
-    { timeout: 15_000 },
-  );
 }

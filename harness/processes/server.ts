@@ -1,5 +1,6 @@
 // A real Keyrack process for campaigns and CLI tests, stopped by its process id.
 import { spawn, type ChildProcess } from "node:child_process";
+import { tmpdir } from "node:os";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -27,7 +28,8 @@ const NO_PROFILES = "/dev/null";
 
 /** A clean environment: none of the caller's settings and profiles reaches the process. */
 export function cleanEnv(more: Record<string, string> = {}): Record<string, string> {
-  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp", XDG_CONFIG_HOME: NO_PROFILES, ...more };
+  const { PATH = "", HOME = "/tmp" } = process.env;
+  return { PATH, HOME, TMPDIR: tmpdir(), XDG_CONFIG_HOME: NO_PROFILES, ...more };
 }
 
 /** `spawned` gets the process before it is ready. */

@@ -3,14 +3,14 @@
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { waitUntil } from "./ports.ts";
+import { until } from "../waiting.ts";
 import { startTestKeyrack } from "./test-keyrack.ts";
 
 /** `headers` carry the key and an Idempotency-Key; `verbs` are the idempotency calls so far. */
 export async function startIdempotentServer() {
   const r = await startTestKeyrack();
   const { key } = r.plane.mint();
-  await waitUntil(() => r.keyrack.verify(key).ok);
+  await until(() => r.keyrack.verify(key).ok);
   const closers: (() => void)[] = [];
   return {
     r,

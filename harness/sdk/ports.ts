@@ -3,6 +3,7 @@
 import { EventEmitter, once } from "node:events";
 import { LIMITS_TIMEOUT_MS } from "../../src/sdk/limits/check.ts";
 import { defaultPorts, type Ports } from "../../src/sdk/runtime.ts";
+import { DEADLINE_MS } from "../waiting.ts";
 
 type Timer = { at: number; task: () => void };
 
@@ -72,14 +73,10 @@ export class ManualPorts implements Ports {
   }
 }
 
-/** Real ports with ten seconds in place of the 250 ms timeout of rate limits, which a busy machine would exceed. */
+/** Real ports with a long timeout of rate limits instead of 250 ms, which a busy machine exceeds. */
 export function patientPorts(): Ports {
   const real = defaultPorts();
-  const after: Ports["after"] = (ms, task, keeps) => real.after(ms === LIMITS_TIMEOUT_MS ? 10_000 : ms, task, keeps);
+  const after: Ports["after"] = (ms, task, keeps) =>
+    real.after(ms === LIMITS_TIMEOUT_MS ? DEADLINE_MS : ms, task, keeps);
   return { ...real, after };
-}
-
-/** Polls until the condition holds; the test's timeout bounds it. */
-export async function waitUntil(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
 }

@@ -60,7 +60,7 @@ export async function openInstance(
   opened: Closers,
   { bootstrap: withBootstrap }: { bootstrap: boolean },
 ): Promise<Instance> {
-  const { settings, log } = options;
+  const { settings, log, redisTimeoutMs } = options;
   process.umask(0o077);
   const clock =
     options.clock ?? createClock({ ...systemSources, jumped: (by_ms) => log.warn("clock jumped", { by_ms }) });
@@ -87,15 +87,7 @@ export async function openInstance(
   opened.push(() => transport.close());
   const shares = new Shares(settings);
   const machineServices = await openMachineServices(
-    {
-      store,
-      clock,
-      settings,
-      shares,
-      log,
-      clockIsInjected: options.clock !== undefined,
-      redisTimeoutMs: options.redisTimeoutMs,
-    },
+    { store, clock, settings, shares, log, clockIsInjected: options.clock !== undefined, redisTimeoutMs },
     opened,
   );
   const services: Services = {

@@ -43,7 +43,7 @@ describe("a backup by its path", () => {
   });
 });
 
-describe("backup and restore without a server", { timeout: 120_000 }, () => {
+describe("backup and restore without a server", () => {
   it("create, list, verify, test and restore a backup, and detect a changed byte", async () => {
     expect((await run("backup", "list")).stdout).toContain("No backups yet");
     const created = await run("backup", "create", "--json");
@@ -105,7 +105,7 @@ describe("backup and restore without a server", { timeout: 120_000 }, () => {
   });
 });
 
-describe("pg_dump", { timeout: 60_000 }, () => {
+describe("pg_dump", () => {
   it("that is older than the server is reported, and creates no backup", async () => {
     if (!postgresUrl) return;
     const there = await freshDatabase("postgres");

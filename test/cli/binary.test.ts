@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
+import { DEADLINE_MS } from "../../harness/waiting.ts";
 
 const binary = process.env.KEYRACK_TEST_BIN ?? "";
 
@@ -16,9 +17,9 @@ function copyBinary(dir: string): string {
 }
 
 const exec = (path: string, args: string[], env: Record<string, string> = {}, cwd = "/") =>
-  spawnSync(path, args, { env, cwd, encoding: "utf8", timeout: 30_000 });
+  spawnSync(path, args, { env, cwd, encoding: "utf8", timeout: DEADLINE_MS });
 
-describe.runIf(binary)("the single binary", { timeout: 60_000 }, () => {
+describe.runIf(binary)("the single binary", () => {
   it("runs in an empty folder with an empty environment", () => {
     using temp = tempDir();
     const path = copyBinary(temp.dir);

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { BIN, cleanEnv, startServer } from "../../harness/processes/server.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { until } from "../../harness/waiting.ts";
 
 const leftovers = (dir: string): string[] => readdirSync(dir).filter((name) => name.startsWith("keyrack-ephemeral-"));
 
@@ -35,8 +36,7 @@ describe("an ephemeral instance", () => {
         env: cleanEnv({ TMPDIR: temp.dir }),
         stdio: "ignore",
       });
-      while (leftovers(temp.dir).length === 0 && starting.exitCode === null)
-        await new Promise((resolve) => setImmediate(resolve));
+      await until(() => leftovers(temp.dir).length > 0 || starting.exitCode !== null);
       starting.kill(signal);
       await once(starting, "close");
       expect(leftovers(temp.dir)).toEqual([]);

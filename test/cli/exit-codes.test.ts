@@ -3,12 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  CLI_TIMEOUT_MS,
-  startSeededServer,
-  UNKNOWN_ID,
-  type SeededServer,
-} from "../../harness/processes/seeded-server.ts";
+import { startSeededServer, UNKNOWN_ID, type SeededServer } from "../../harness/processes/seeded-server.ts";
 
 let cli: SeededServer;
 
@@ -18,11 +13,11 @@ beforeAll(async () => {
   await cli.run(["audit", "export", "--out", "export.jsonl"]);
   const text = readFileSync(join(cli.dir, "export.jsonl"), "utf8");
   writeFileSync(join(cli.dir, "forged.jsonl"), text.replace("workspace.created", "workspace.updated"));
-}, CLI_TIMEOUT_MS);
+});
 
 afterAll(() => cli?.[Symbol.asyncDispose]());
 
-describe("a command", { timeout: CLI_TIMEOUT_MS }, () => {
+describe("a command", () => {
   for (const [why, args, code, message] of [
     ["an unknown id", () => ["key", "show", UNKNOWN_ID], 1, "No such key."],
     ["a rejected field", () => ["project", "create", "--name", "P", "--slug", "X"], 1, "slug"],

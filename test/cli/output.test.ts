@@ -6,7 +6,6 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
-  CLI_TIMEOUT_MS,
   startSeededServer,
   UNKNOWN_ID,
   UNREACHABLE,
@@ -17,11 +16,11 @@ let cli: SeededServer;
 
 beforeAll(async () => {
   cli = await startSeededServer();
-}, CLI_TIMEOUT_MS);
+});
 
 afterAll(() => cli?.[Symbol.asyncDispose]());
 
-describe("output", { timeout: CLI_TIMEOUT_MS }, () => {
+describe("output", () => {
   it("--json prints the API's body unchanged, --quiet the id, or the key on create and rotate", async () => {
     const body = await (
       await fetch(`${cli.seed.url}/v1/projects/${cli.seed.project_id}`, {

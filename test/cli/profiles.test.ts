@@ -1,23 +1,17 @@
 // Profiles: login, whoami, profile and logout.
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  CLI_TIMEOUT_MS,
-  PASSWORD,
-  startSeededServer,
-  UNREACHABLE,
-  type SeededServer,
-} from "../../harness/processes/seeded-server.ts";
+import { PASSWORD, startSeededServer, UNREACHABLE, type SeededServer } from "../../harness/processes/seeded-server.ts";
 
 let cli: SeededServer;
 
 beforeAll(async () => {
   cli = await startSeededServer();
-}, CLI_TIMEOUT_MS);
+});
 
 afterAll(() => cli?.[Symbol.asyncDispose]());
 
-describe("profiles", { timeout: CLI_TIMEOUT_MS }, () => {
+describe("profiles", () => {
   it("keep credentials private, send them to their own server only, and remove them", async () => {
     await cli.signUp("ada@example.com");
     const own = { XDG_CONFIG_HOME: join(cli.dir, "profiles"), KEYRACK_SECRET_KEY: "", KEYRACK_URL: "" };

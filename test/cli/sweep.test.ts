@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Ran } from "../../harness/processes/cli.ts";
 import {
-  CLI_TIMEOUT_MS,
   PASSWORD,
   startSeededServer,
   UNREACHABLE,
@@ -56,7 +55,7 @@ beforeAll(async () => {
   writeFileSync(join(cli.dir, "tenants.csv"), "external_id,name\nc1,One\nc2,Two\n");
   mkdirSync(join(cli.dir, "clean"));
   writeSmallRelease(join(cli.dir, "release"));
-}, CLI_TIMEOUT_MS);
+});
 
 afterAll(() => cli?.[Symbol.asyncDispose]());
 
@@ -189,7 +188,7 @@ async function collectProblems<T>(
 const describeRun = (args: readonly string[], { code, stderr, stdout }: Ran): string =>
   `${args.join(" ")} → ${code}: ${stderr || stdout.slice(0, 200)}`;
 
-describe("every command", { timeout: CLI_TIMEOUT_MS }, () => {
+describe("every command", () => {
   it("is in this table", async () => {
     const leaves = (await leafCommands()).map(({ words }) => words.join(" "));
     expect(leaves.filter((name) => !(name in successes) && !ELSEWHERE.includes(name))).toEqual([]);

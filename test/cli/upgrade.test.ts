@@ -17,7 +17,6 @@ import { backends } from "../../harness/databases/backends.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
 import { VERSION } from "../../src/platform/version.ts";
 
-const LONG = { timeout: 300_000 };
 const schema = loadMigrations("sqlite").length;
 let newer: NewerCheckout;
 beforeAll(() => {
@@ -39,7 +38,7 @@ async function mint({ ready }: Running, { facts }: ReleaseData): Promise<number>
 
 const json = ({ stdout }: Ran): Record<string, unknown> => JSON.parse(stdout) as Record<string, unknown>;
 
-describe("an upgrade on SQLite", LONG, () => {
+describe("an upgrade on SQLite", () => {
   it("makes a backup that the older version names, restores and serves", async () => {
     await using data = await openRelease(VERSION, "sqlite");
     const args = argsOf(data);
@@ -75,7 +74,7 @@ describe("an upgrade on SQLite", LONG, () => {
   });
 });
 
-describe.skipIf(!backends.includes("postgres"))("an upgrade on PostgreSQL", LONG, () => {
+describe.skipIf(!backends.includes("postgres"))("an upgrade on PostgreSQL", () => {
   it("runs both versions side by side, names them, and leads back by the operator's backup", async () => {
     await using data = await openRelease(VERSION, "postgres");
     const args = argsOf(data);

@@ -101,16 +101,14 @@ describe.runIf(backends.includes("postgres"))("two processes on PostgreSQL and R
 
   it("have one leader, which alone runs the jobs", async () => {
     const leaders = () => [one, two].filter(({ app }) => app.services.worker.leads);
-    await expect.poll(() => leaders().length, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => leaders().length).toBe(1);
     const [leader] = leaders();
     const follower = leader === one ? two : one;
     const did = vi.spyOn(leader!.app.services.store, "checkpointIfIdle");
     const didNot = vi.spyOn(follower.app.services.store, "checkpointIfIdle");
     const looked = vi.spyOn(follower.app.services.store, "tryBecomeLeader");
     one.clock.advance(10 * 60_000); // every short job is due in both
-    await expect
-      .poll(() => [did.mock.calls.length, looked.mock.calls.length > 1], { timeout: 10_000 })
-      .toEqual([1, true]);
+    await expect.poll(() => [did.mock.calls.length, looked.mock.calls.length > 1]).toEqual([1, true]);
     expect(didNot).not.toHaveBeenCalled();
   });
 });

@@ -5,6 +5,7 @@ import { connect, type AddressInfo, type Socket } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { readBody, StreamBody, type RequestBody } from "../../src/http/body.ts";
 import { FastRequest } from "../../src/http/fast/request.ts";
+import { turns, until } from "../../harness/waiting.ts";
 
 type Received = { req: IncomingMessage; res: ServerResponse; body: RequestBody };
 type Handler = (received: Received) => void;
@@ -43,24 +44,24 @@ function reading(body: RequestBody, max = 100) {
 }
 
 const head = (length: number) => `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${length}\r\n\r\n`;
-const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 /** Sends the parts one by one; the verdicts once the server has seen the end of the connection. */
 async function sent(lane: Lane, parts: string[], max?: number): Promise<unknown[]> {
-  let verdicts: unknown[] = [];
-  const gone = Promise.withResolvers<unknown>();
-  const socket = await connected(lane, ({ req, body }) => {
-    verdicts = reading(body, max);
-    req.socket.once("close", gone.resolve);
-  });
+  const came = Promise.withResolvers<{ end: Socket; verdicts: unknown[] }>();
+  const socket = await connected(lane, ({ req, body }) =>
+    came.resolve({ end: req.socket, verdicts: reading(body, max) }),
+  );
   for (const part of parts) {
     socket.write(part);
-    await turn();
+    await turns();
   }
-  await new Promise((resolve) => setTimeout(resolve, 20)); // a stream takes a few turns
+  const { end, verdicts } = await came.promise;
+  await until(() => verdicts.length > 0 || end.bytesRead === parts.join("").length);
+  await turns(20); // a stream takes a few
+  const gone = new Promise((resolve) => end.once("close", resolve)); // `once` would reject at the parse error before it
   socket.destroy();
-  await gone.promise;
-  await turn();
+  await gone;
+  await turns();
   return verdicts;
 }
 
@@ -92,7 +93,7 @@ for (const lane of ["the fast lane", "plain node:http"] as const) {
       const left = Promise.withResolvers<RequestBody>();
       const socket = await connected(lane, ({ req, body }) => req.socket.once("close", () => left.resolve(body)));
       socket.write(`${head(4)}ab`);
-      await turn();
+      await turns();
       socket.destroy();
       expect(reading(await left.promise)).toEqual([400]);
     });
@@ -104,9 +105,9 @@ for (const lane of ["the fast lane", "plain node:http"] as const) {
       const socket = await connected(lane, (received) => came.resolve(received));
       socket.write(head(long.length) + long);
       const { req, body } = await came.promise;
-      while (!req.socket.isPaused()) await turn();
+      await until(() => req.socket.isPaused());
       const buffered = req.socket.bytesRead;
-      for (let i = 0; i < 20; i++) await turn();
+      await turns(20);
       expect(req.socket.bytesRead).toBe(buffered);
       expect(buffered).toBeLessThan(1024 * 1024);
       readBody(body, long.length, (bytes) => read.resolve(bytes.toString()), read.reject);
@@ -126,7 +127,7 @@ for (const lane of ["the fast lane", "plain node:http"] as const) {
       socket.write(`${head(4)}ab`);
       const { req, body, verdicts } = await answered.promise;
       socket.write("cd");
-      while (!req.complete) await turn();
+      await until(() => req.complete);
       expect(verdicts).toEqual([]);
       expect(reading(body)).toEqual([400]);
     });
@@ -163,7 +164,7 @@ for (const lane of ["the fast lane", "plain node:http"] as const) {
     it("that is long and answered unread does not keep the next request from being read", async () => {
       const long = "x".repeat(2 * 1024 * 1024);
       const socket = await connected(lane, ({ req, res, body }) => {
-        if (req.method === "PUT") setTimeout(() => res.end("unread"), 20);
+        if (req.method === "PUT") void until(() => req.socket.isPaused()).then(() => res.end("unread"));
         else
           readBody(
             body,
@@ -188,6 +189,6 @@ it("the fast lane passes on a body that has arrived before readTo returns", asyn
   const socket = await connected("the fast lane", (received) => setImmediate(() => came.resolve(received)));
   socket.write(`${head(4)}abcd`);
   const { req, body } = await came.promise;
-  while (!req.complete) await turn();
+  await until(() => req.complete);
   expect(reading(body)).toEqual(["abcd"]);
 });

@@ -6,24 +6,22 @@ import { flipsCampaign } from "../../prove/flips.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { shortRun } from "./short.ts";
 
-const LONG = { timeout: 120_000 };
-
 describe("backups, flipped bits and copies", () => {
   for (const back of backends) {
-    it(`backups taken under load on ${back} restore completely`, LONG, async () => {
+    it(`backups taken under load on ${back} restore completely`, async () => {
       const { figures } = await shortRun(backupCampaign, back, 2);
       expect(figures["restored and verified"]).toBe(2);
       expect(figures["writes acknowledged"]).toBeGreaterThan(200);
     });
   }
 
-  it("a flipped bit in a backup or an audit row is detected", LONG, async () => {
+  it("a flipped bit in a backup or an audit row is detected", async () => {
     const { figures } = await shortRun(flipsCampaign, "sqlite", 20);
     expect(figures).toMatchObject({ "in backups": 10, "in audit rows": 10, found: 20 });
   });
 
   for (const back of backends.filter((each) => each === "postgres")) {
-    it("a deployment is the same after it was copied to PostgreSQL and back", LONG, async () => {
+    it("a deployment is the same after it was copied to PostgreSQL and back", async () => {
       const { figures } = await shortRun(copyCampaign, back, 300);
       expect(figures["audit rows"]).toBeGreaterThan(300);
     });

@@ -13,7 +13,7 @@ it("every route that changes anything has a request", () => {
   expect(Object.keys(calls).toSorted()).toEqual(changing.toSorted());
 });
 
-it("each request gets the status of its declaration", { timeout: 60_000 }, async () => {
+it("each request gets the status of its declaration", async () => {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const { app, call } = await startLocalInstance({
     target: { kind: "sqlite", file: join(dir, "keyrack.db") },

@@ -8,7 +8,7 @@ const ROUNDS = 10;
 
 describe.concurrent("kill -9 under mixed load", () => {
   for (const back of backends) {
-    it(`loses nothing acknowledged on ${back} and leaves the chain intact`, { timeout: 180_000 }, async () => {
+    it(`loses nothing acknowledged on ${back} and leaves the chain intact`, async () => {
       const { figures } = await shortRun(crash, back, ROUNDS, 7);
       expect(figures).toMatchObject({ lost: 0 });
       expect(figures.acknowledged).toBeGreaterThan(ROUNDS);

@@ -5,9 +5,7 @@ import { diskFull } from "../../prove/disk-full.ts";
 const ROUNDS = 2;
 
 describe("a disk that fills up", () => {
-  it("refuses writes with 503, continues to read, and resumes writing without a restart", {
-    timeout: 60_000,
-  }, async (test) => {
+  it("refuses writes with 503, continues to read, and resumes writing without a restart", async (test) => {
     const report = await diskFull({ rounds: ROUNDS, seed: 7 });
     if (report.skipped) {
       console.warn(`SKIPPED LOUDLY: ${report.skipped}`);

@@ -5,14 +5,12 @@ import { powercut } from "../../prove/powercut.ts";
 import type { Report } from "../../prove/campaign.ts";
 import { shortRun } from "./short.ts";
 
-const LONG = { timeout: 180_000 };
-
 function wasRun({ skipped }: Report): boolean {
   if (skipped !== undefined) console.error(`!!! SKIPPED: ${skipped}.`);
   return skipped === undefined;
 }
 
-it("a power cut loses nothing acknowledged, and the control run without syncs does", LONG, async () => {
+it("a power cut loses nothing acknowledged, and the control run without syncs does", async () => {
   const report = await shortRun(powercut, "sqlite", 3);
   if (!wasRun(report)) return;
   expect(report.figures).toMatchObject({ lost: 0 });
@@ -20,7 +18,7 @@ it("a power cut loses nothing acknowledged, and the control run without syncs do
   expect(report.figures["control lost after cuts"]).toBeTypeOf("number");
 });
 
-it("a failing disk fails the request, never a promise", LONG, async () => {
+it("a failing disk fails the request, never a promise", async () => {
   const report = await shortRun(iofault, "sqlite", 8);
   if (!wasRun(report)) return;
   expect(report.figures.restarts).toBeGreaterThan(0);

@@ -5,4 +5,4 @@ import { fleet } from "../../prove/fleet.ts";
 it("revoke?wait=true over five processes: complete, and none admits the key after the response", async () => {
   const report = await fleet(5);
   expect(report).toMatchObject({ nodes: 5, acked: 5, complete: true, problems: [] });
-}, 60_000);
+});

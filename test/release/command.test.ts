@@ -17,9 +17,7 @@ function release(args: string[], env: Record<string, string> = {}) {
 }
 
 describe("npm run release", () => {
-  it("makes the same bytes twice, with lists that cover all of them, and says that it is unsigned", {
-    timeout: 120_000,
-  }, () => {
+  it("makes the same bytes twice, with lists that cover all of them, and says that it is unsigned", () => {
     using temp = tempDir();
     const [a, b] = [join(temp.dir, "a"), join(temp.dir, "b")];
     const epoch = { SOURCE_DATE_EPOCH: "1700000000" };

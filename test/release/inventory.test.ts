@@ -34,7 +34,7 @@ beforeAll(async () => {
   notices = readFileSync(program.notices, "utf8");
   text = sbomText({ ...input, components });
   sbom = JSON.parse(text) as Sbom;
-}, 120_000);
+});
 
 afterAll(() => temp[Symbol.dispose]());
 

@@ -24,7 +24,7 @@ function fork() {
   return { at, line, [Symbol.dispose]: () => temp[Symbol.dispose]() };
 }
 
-describe.runIf(hasTool("ssh-keygen", "signed releases"))("npm run release", { timeout: 120_000 }, () => {
+describe.runIf(hasTool("ssh-keygen", "signed releases"))("npm run release", () => {
   it("signs with a listed key; its keys and its install.sh are the fork's, and it verifies until a bit changes", async () => {
     using f = fork();
     const out = f.at("release");

@@ -3,7 +3,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps } from "../../harness/sdk/apps.ts";
-import { waitUntil } from "../../harness/sdk/ports.ts";
+import { until } from "../../harness/waiting.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
 const rule = { id: "per-minute", limit: 2, window_ms: 60_000, algorithm: "sliding" as const, scope: "key" as const };
@@ -26,7 +26,7 @@ for (const [name, make] of Object.entries(apps)) {
     const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
     async function minted(options: Parameters<TestKeyrack["plane"]["mint"]>[0] = {}): Promise<string> {
       const { key } = r.plane.mint(options);
-      await waitUntil(() => r.keyrack.verify(key).ok);
+      await until(() => r.keyrack.verify(key).ok);
       return key;
     }
 

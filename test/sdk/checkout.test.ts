@@ -27,7 +27,7 @@ beforeAll(() => {
   execFileSync("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", folder], { cwd: clone });
   mkdirSync(join(app, "node_modules"), { recursive: true });
   execFileSync("sh", ["-c", `tar -xzf ${folder}/*.tgz -C ${app} && mv ${app}/package ${app}/node_modules/keyrack`]);
-}, 120_000);
+});
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -11,7 +11,7 @@ import { findKey, type ProtectOptions } from "../../src/sdk/guard.ts";
 import { type Keyrack, internalsOf } from "../../src/sdk/internals.ts";
 import { replayHeaders } from "../../src/sdk/idempotency/replay.ts";
 import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
-import { waitUntil } from "../../harness/sdk/ports.ts";
+import { until } from "../../harness/waiting.ts";
 
 const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
 const incoming = { method: "GET", path: "/" };
@@ -51,7 +51,7 @@ describe("the headers of a response", () => {
   it("reach the client over a socket even with an unsafe scope", async () => {
     await using r = await startTestKeyrack();
     const { key } = r.plane.mint();
-    await waitUntil(() => r.keyrack.verify(key).ok);
+    await until(() => r.keyrack.verify(key).ok);
     const scopes = ["evil\r\nx-injected: yes", "日本"];
     const server = createServer(protect(r.keyrack, { scopes }, (_req, res) => res.end("in")));
     server.listen(0, "127.0.0.1");
@@ -146,7 +146,7 @@ describe("a node:http request with its key in two headers of one name", () => {
   it("is rejected instead of guessing which one was meant", async () => {
     await using r = await startTestKeyrack();
     const { key } = r.plane.mint();
-    await waitUntil(() => r.keyrack.verify(key).ok);
+    await until(() => r.keyrack.verify(key).ok);
     const server = createServer(protect(r.keyrack, {}, (_req, res) => res.end("in")));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");

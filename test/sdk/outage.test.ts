@@ -3,7 +3,8 @@
 import { describe, expect, it } from "vitest";
 import { apps } from "../../harness/sdk/apps.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
-import { ManualPorts, waitUntil } from "../../harness/sdk/ports.ts";
+import { ManualPorts } from "../../harness/sdk/ports.ts";
+import { until } from "../../harness/waiting.ts";
 import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 
 describe("a control plane outage", () => {
@@ -36,7 +37,7 @@ describe("a control plane outage", () => {
     plane.revoke(revoked);
     await plane.up();
     ports.advance(10_000);
-    await waitUntil(() => r.keyrack.status().version === plane.feed.version);
+    await until(() => r.keyrack.status().version === plane.feed.version);
     expect([await me(valid), (await me(revoked))[0]]).toEqual([[200, false], 401]);
     await app.close();
   });
@@ -51,7 +52,7 @@ describe("a revoked secret key", () => {
     plane.injectFault = ({ path }) =>
       path.startsWith("/v1/policy") ? { status: 401, json: { error: { code: "unauthenticated" } } } : undefined;
     plane.mint(); // wakes the long poll, so that the next one is rejected
-    await waitUntil(() => r.lines.some(({ fields }) => fields["status"] === 401));
+    await until(() => r.lines.some(({ fields }) => fields["status"] === 401));
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { verified: true } });
     ports.advance(31_000);
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: true } });

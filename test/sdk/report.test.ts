@@ -7,7 +7,8 @@ import { Client } from "../../src/sdk/client.ts";
 import { readOptions } from "../../src/sdk/options.ts";
 import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
-import { ManualPorts, waitUntil } from "../../harness/sdk/ports.ts";
+import { ManualPorts } from "../../harness/sdk/ports.ts";
+import { until } from "../../harness/waiting.ts";
 import type { LogLine } from "../../harness/sdk/test-keyrack.ts";
 
 const TENANTS = ["0190163d-8694-739b-aea5-000000000001", "0190163d-8694-739b-aea5-000000000002"];
@@ -84,7 +85,7 @@ describe("the reporter", () => {
     await s.ports.timer(1400, 1600);
     s.ports.advance(1600);
     s.ports.advance(await s.ports.timer(900, 1000));
-    await waitUntil(() => s.plane.ingest.events.length === 2);
+    await until(() => s.plane.ingest.events.length === 2);
     const bodies = s.plane.seen.map(({ body }) => body);
     expect([bodies[0] === bodies[1], bodies[1] === bodies[2], bodies[2] === bodies[3]]).toEqual([true, true, false]);
   });
@@ -105,7 +106,7 @@ describe("the reporter", () => {
     for (let i = 0; i < 12_000; i++) s.reporter.record(happened);
     s.plane.injectFault = () => undefined;
     s.ports.advance(1000);
-    await waitUntil(() => s.plane.ingest.events.length >= 1000);
+    await until(() => s.plane.ingest.events.length >= 1000);
     await s.reporter.close();
     expect([s.plane.ingest.events.length, s.plane.ingest.dropped]).toEqual([11_000, 2000]);
   });
@@ -128,7 +129,7 @@ describe("the reporter", () => {
     s.plane.injectFault = () => (refuse ? { status: 400, text: "{}" } : undefined);
     s.reporter.record(happened);
     s.ports.advance(1000);
-    await waitUntil(() => s.lines.some(({ message }) => message === "a batch of events was rejected"));
+    await until(() => s.lines.some(({ message }) => message === "a batch of events was rejected"));
     refuse = false;
     s.reporter.record({ ...happened, path: "/next" });
     await s.reporter.close();
@@ -144,7 +145,7 @@ describe("the reporter", () => {
     late.plane.injectFault = () => "hang";
     late.reporter.record(happened);
     const closed = late.reporter.close();
-    await waitUntil(() => late.plane.seen.length === 1);
+    await until(() => late.plane.seen.length === 1);
     late.ports.advance(3000);
     await closed;
     expect(late.lines.at(-1)).toMatchObject({
@@ -191,11 +192,11 @@ describe("sampling", () => {
     for (let i = 0; i < 5; i++) of(0);
     for (let i = 0; i < 5; i++) of(1);
     s.ports.advance(1000);
-    await waitUntil(() => s.plane.ingest.events.length === 2);
+    await until(() => s.plane.ingest.events.length === 2);
     s.ports.wall += 12 * 3_600_000;
     of(0);
     await s.reporter.close();
-    await waitUntil(() => s.plane.ingest.events.length === 3);
+    await until(() => s.plane.ingest.events.length === 3);
     expect(
       s.plane.ingest.events.map(({ tenant_id, sample_rate, denial_reason }) => [tenant_id, sample_rate, denial_reason]),
     ).toEqual([
@@ -211,7 +212,7 @@ describe("sampling", () => {
     s.plane.injectFault = () => ({ status: 400, text: "{}" });
     s.reporter.record(happened);
     s.ports.advance(1000);
-    await waitUntil(() => s.lines.length > 0);
+    await until(() => s.lines.length > 0);
     s.plane.injectFault = () => undefined;
     s.reporter.record(happened);
     await s.reporter.close();

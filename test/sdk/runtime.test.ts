@@ -12,7 +12,7 @@ import { encodeBase64, decodeBase64 } from "../../src/sdk/idempotency/replay.ts"
 import { builtinModule, defaultPorts } from "../../src/sdk/runtime.ts";
 import { idempotent, protect } from "../../src/sdk/adapters/fetch.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
-import { waitUntil } from "../../harness/sdk/ports.ts";
+import { DEADLINE_MS, until } from "../../harness/waiting.ts";
 
 const src = fileURLToPath(new URL("../../src", import.meta.url));
 const sdk = join(src, "sdk");
@@ -115,14 +115,14 @@ describe("the default ports", () => {
   it("do not keep the process alive by background timers", async () => {
     const script = `import("${sdk}/runtime.ts").then(({ defaultPorts }) => {
       const ports = defaultPorts(); ports.after(600000, () => {}); ports.every(600000, () => {}); });`;
-    execFileSync(process.execPath, ["-e", script], { timeout: 20_000 });
+    execFileSync(process.execPath, ["-e", script], { timeout: DEADLINE_MS });
     const { after } = defaultPorts();
     let ran = 0;
     after(2 ** 40, () => ran++);
     const cancel = after(1, () => ran++);
     cancel();
     after(1, () => (ran += 10), true);
-    await waitUntil(() => ran >= 10);
+    await until(() => ran >= 10);
     expect(ran).toBe(10);
   });
 });

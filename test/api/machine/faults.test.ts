@@ -5,7 +5,8 @@ import { StartRefused } from "../../../src/server/start-refused.ts";
 import { postgresUrl } from "../../../harness/databases/backends.ts";
 import { startDurableRedis } from "../../../harness/instances/claim-stores.ts";
 import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";
-import { startRedis, until } from "../../../harness/databases/redis.ts";
+import { startRedis } from "../../../harness/databases/redis.ts";
+import { until } from "../../../harness/waiting.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");

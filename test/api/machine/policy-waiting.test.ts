@@ -5,6 +5,7 @@ import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { until } from "../../../harness/waiting.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -20,7 +21,7 @@ for (const back of backends) {
 
     describe("a waiting poll", () => {
       const waits = async (n: number): Promise<void> => {
-        while (r.app.services.feed.waiting !== n) await new Promise((resolve) => setImmediate(resolve));
+        await until(() => r.app.services.feed.waiting === n);
       };
 
       it("responds when the version changes, with the changes", async () => {
@@ -237,7 +238,7 @@ for (const back of backends) {
       const r = await testInstance(back);
       const w = await r.workspace();
       const poll = w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=1&wait_ms=25000`);
-      while (r.app.services.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
+      await until(() => r.app.services.feed.waiting > 0);
       const disposed = r[Symbol.asyncDispose]();
       expect((await poll).status).toBe(304);
       expect(

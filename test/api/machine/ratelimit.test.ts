@@ -9,7 +9,8 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
-import { startRedis, until, type OwnRedis } from "../../../harness/databases/redis.ts";
+import { startRedis, type OwnRedis } from "../../../harness/databases/redis.ts";
+import { until } from "../../../harness/waiting.ts";
 
 const rule = (more: Json = {}): Json => ({
   id: "per-minute",

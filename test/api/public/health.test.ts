@@ -1,6 +1,7 @@
 // Probes: liveness touches nothing, readiness fails without a database connection.
 import { describe, expect, it } from "vitest";
 import { backends, postgresUrl } from "../../../harness/databases/backends.ts";
+import { openRaw } from "../../../harness/databases/raw-sql.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const redis = { configured: false, ready: false, error: null };
@@ -18,12 +19,18 @@ for (const back of backends) {
 
 it.runIf(postgresUrl)("responds 503 to /readyz within about three seconds when every connection is taken", async () => {
   await using r = await testInstance("postgres", { flags: { database_pool: "1" } });
-  const held = r.app.services.store.read.all({ sql: "select pg_sleep(4.5)", values: [] });
+  const other = await openRaw(r.target);
+  await other.all("select pg_advisory_lock(7)");
+  const { read } = r.app.services.store;
+  const noLimits = "select set_config('lock_timeout', '0', false), set_config('statement_timeout', '0', false)";
+  await read.all({ sql: noLimits, values: [] });
+  const held = read.all({ sql: "select pg_advisory_lock(7)", values: [] });
   const reply = await r.call(null, "GET /readyz");
   expect(reply.status).toBe(503);
   expect(reply.headers.get("retry-after")).toBe("1");
   expect(reply.body).toEqual({ status: "unavailable", region: "local", database: "timeout", redis });
   expect((await r.call(null, "GET /healthz")).status).toBe(200);
+  await other.close(); // which releases its lock
   await held;
   expect((await r.call(null, "GET /readyz")).status).toBe(200);
 });

@@ -10,7 +10,7 @@ import { account, freshEmail, PASSWORD } from "../../../harness/instances/people
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
 const OTHER = "quite another set of words";
 
-describe.runIf(hasBrowser)("accessibility of the pages", { retry: 1 }, () => {
+describe.runIf(hasBrowser)("accessibility of the pages", () => {
   const suite = useBrowserSuite();
 
   it("can be used by keyboard alone: a new person accepts an invitation", async () => {

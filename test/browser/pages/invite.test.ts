@@ -15,7 +15,7 @@ import { account, freshEmail, lastMail, PASSWORD, person, receivedMail } from ".
 
 const OTHER = "quite another set of words";
 
-describe.runIf(hasBrowser)("the invitation page", { retry: 1 }, () => {
+describe.runIf(hasBrowser)("the invitation page", () => {
   const suite = useBrowserSuite();
 
   it("signs up, verifies and adds a new person in one step", async () => {

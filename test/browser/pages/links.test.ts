@@ -10,7 +10,7 @@ import { testClock } from "../../../harness/instances/test-services.ts";
 const OTHER = "quite another set of words";
 const HOUR_MS = 3_600_000;
 
-describe.runIf(hasBrowser)("the pages behind links", { retry: 1 }, () => {
+describe.runIf(hasBrowser)("the pages behind links", () => {
   const suite = useBrowserSuite();
 
   it("treats used and expired links alike: reset after 30 minutes, invitation after 7 days", async () => {

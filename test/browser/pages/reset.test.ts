@@ -8,7 +8,7 @@ import { expectRefusal } from "../../../harness/instances/test-instance.ts";
 
 const OTHER = "quite another set of words";
 
-describe.runIf(hasBrowser)("the password reset pages", { retry: 1 }, () => {
+describe.runIf(hasBrowser)("the password reset pages", () => {
   const suite = useBrowserSuite();
 
   it("sets a new password, and the old one and every session stop working", async () => {

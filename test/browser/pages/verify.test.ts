@@ -16,7 +16,7 @@ import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const HOUR_MS = 3_600_000;
 
-describe.runIf(hasBrowser)("the verification page", { retry: 1 }, () => {
+describe.runIf(hasBrowser)("the verification page", () => {
   const suite = useBrowserSuite();
 
   it("verifies the address of a sign-up once the person confirms", async () => {

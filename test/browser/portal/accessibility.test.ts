@@ -12,7 +12,7 @@ import type { TestInstance, Workspace } from "../../../harness/instances/test-in
 const SHOTS = process.env.KEYRACK_TEST_SCREENSHOTS;
 const DAY_MS = 86_400_000;
 
-describe.runIf(hasBrowser)("<keyrack-portal> accessibility", { timeout: 120_000, retry: 1 }, () => {
+describe.runIf(hasBrowser)("<keyrack-portal> accessibility", () => {
   const suite = useBrowserSuite();
 
   it("can be used by keyboard alone, and focus returns to where it was", async () => {

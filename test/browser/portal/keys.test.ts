@@ -5,7 +5,7 @@ import { hasBrowser, visit } from "../../../harness/browser/browser.ts";
 import { useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { vendorPage } from "../../../harness/browser/vendor-page.ts";
 
-describe.runIf(hasBrowser)("<keyrack-portal> keys", { timeout: 120_000, retry: 1 }, () => {
+describe.runIf(hasBrowser)("<keyrack-portal> keys", () => {
   const suite = useBrowserSuite();
 
   it("creates, copies, rotates and revokes a key", async () => {

@@ -4,7 +4,7 @@ import { hasBrowser, visit } from "../../../harness/browser/browser.ts";
 import { useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { vendorPage } from "../../../harness/browser/vendor-page.ts";
 
-describe.runIf(hasBrowser)("<keyrack-portal> tokens", { timeout: 120_000, retry: 1 }, () => {
+describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
   const suite = useBrowserSuite();
 
   it("renews the token at refresh_after without interruption", async () => {

@@ -4,6 +4,7 @@ import { CredentialCache } from "../../../src/domain/auth/credential-cache.ts";
 import { resolveCached } from "../../../src/domain/auth/credentials.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
+import { until } from "../../../harness/waiting.ts";
 import {
   expectRefusal,
   testInstance,
@@ -206,7 +207,7 @@ describe.runIf(backends.includes("postgres"))("two processes on one PostgreSQL",
     const ask = (since: number, more: string): Promise<Reply> =>
       b.call(w.keys.sk_owner, `GET /v1/policy/delta?project_id=${w.project_id}&since=${since}&node=n${more}`);
     const waiting = ask(2, "&wait_ms=25000");
-    while (b.app.services.feed.waiting === 0) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => b.app.services.feed.waiting > 0);
     await b.app.services.nodes.flushed();
     const revoked = w.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`, {});
     const { status, body } = await waiting;

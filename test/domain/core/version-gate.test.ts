@@ -24,7 +24,7 @@ async function connect(target: DatabaseTarget, application_name: string): Promis
     async end() {
       await client.end();
       // The server notices the end of a connection a moment later.
-      await expect.poll(() => isConnected(target.url, rows[0]?.pid ?? 0), { timeout: 20_000 }).toBe(false);
+      await expect.poll(() => isConnected(target.url, rows[0]?.pid ?? 0)).toBe(false);
     },
   };
 }

@@ -1,6 +1,6 @@
 // The page cache: bounded by bytes, one build per page, and the same bytes in every encoding.
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { PageCache, type Page } from "../../../src/domain/policy/page-cache.ts";
 
 function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
@@ -82,10 +82,10 @@ describe("PageCache", () => {
     const build = async (key: string) => pages.get(key, 0, async () => page(key, 300_000));
     const built = [await build("a"), await build("b")];
     expect(built.map(({ encoded }) => encoded.zstd)).toEqual([undefined, undefined]);
-    await vi.waitFor(() => expect(built.every(({ chunks }) => chunks === null)).toBe(true));
+    await expect.poll(() => built.every(({ chunks }) => chunks === null)).toBe(true);
     expect(pages.bytes).toBeLessThan(10_000);
     const later = await build("c");
-    await vi.waitFor(() => expect(later.chunks === null).toBe(true));
+    await expect.poll(() => later.chunks === null).toBe(true);
   });
 
   const MIB = 1024 * 1024;
@@ -106,8 +106,8 @@ describe("PageCache", () => {
     for (const key of "abcd") await ask(key);
     expect(pages.bytes).toBeLessThan(4 * MIB);
     expect(tags(built)).toBe("abcd");
-    await vi.waitFor(() => expect(tags(built)).toBe("abcdab"), 5_000);
-    await vi.waitFor(() => expect(built.slice(2).every(({ chunks }) => chunks === null)).toBe(true), 5_000);
+    await expect.poll(() => tags(built)).toBe("abcdab");
+    await expect.poll(() => built.slice(2).every(({ chunks }) => chunks === null)).toBe(true);
     for (const key of "abcd") expect((await text(pages, await ask(key))).startsWith(key.repeat(9))).toBe(true);
     expect(tags(built)).toBe("abcdab"); // all are cached by now
     expect(pages.bytes).toBeLessThan(MIB);
@@ -133,7 +133,7 @@ describe("PageCache", () => {
   it("keeps a single page above that limit until it is compressed", async () => {
     const { built, ask } = recordingCache(5 * MIB);
     const large = await ask("a");
-    await vi.waitFor(() => expect(large.chunks === null).toBe(true), 5_000);
+    await expect.poll(() => large.chunks === null).toBe(true);
     expect(tags(built)).toBe("a");
   });
 
@@ -141,7 +141,7 @@ describe("PageCache", () => {
     const { built, ask } = recordingCache(MIB / 2);
     for (let i = 0; i < 60; i++) await ask(String.fromCharCode(0x40 + i));
     const first = built.length;
-    await vi.waitFor(() => expect(built.slice(-8).every(({ chunks }) => chunks === null)).toBe(true), 10_000);
+    await expect.poll(() => built.slice(-8).every(({ chunks }) => chunks === null)).toBe(true);
     expect(built.length - first).toBe(32 - 8);
   });
 

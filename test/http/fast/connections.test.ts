@@ -45,7 +45,7 @@ async function open(): Promise<{ client: Socket; end: Socket; request: () => Pro
   const request = async (): Promise<void> => {
     client.write(REQUEST);
     await once(client, "data");
-    await vi.waitFor(() => expect((end as TrackedSocket)[LAST_EXCHANGE]?.res.writableFinished).toBe(true));
+    await expect.poll(() => (end as TrackedSocket)[LAST_EXCHANGE]?.res.writableFinished).toBe(true);
   };
   return { client, end, request };
 }
@@ -98,11 +98,11 @@ describe("an idle connection", () => {
   it("is not one whose response is outstanding, and counts from that response", async () => {
     const { client, end } = await open();
     client.write(REQUEST.replace("/", "/held"));
-    await vi.waitFor(() => expect(held).toHaveLength(1));
+    await expect.poll(() => held.length).toBe(1);
     pass(3 * KEEP_ALIVE_MS);
     const answeredAt = now + SCAN_MS - 1; // at the latest: right before the next scan
     held[0]?.end("{}");
-    await vi.waitFor(() => expect(held[0]?.writableFinished).toBe(true));
+    await expect.poll(() => held[0]?.writableFinished).toBe(true);
     for (let i = 0; i < 100 && !end.destroyed; i++) pass(SCAN_MS);
     expect(end.destroyed).toBe(true);
     expect(now).toBeGreaterThanOrEqual(answeredAt + KEEP_ALIVE_MS);
@@ -114,7 +114,7 @@ describe("an idle connection", () => {
     pass(KEEP_ALIVE_MS);
     const before = end.bytesRead;
     client.write(REQUEST.slice(0, 10));
-    await vi.waitFor(() => expect(end.bytesRead).toBeGreaterThan(before));
+    await expect.poll(() => end.bytesRead).toBeGreaterThan(before);
     pass(KEEP_ALIVE_MS);
     expect(end.destroyed).toBe(false);
   });
@@ -127,7 +127,7 @@ describe("an idle connection", () => {
     for (let i = 0; i < 17; i++) {
       const before = end.bytesRead;
       client.write("x");
-      await vi.waitFor(() => expect(end.destroyed || end.bytesRead > before).toBe(true));
+      await expect.poll(() => end.destroyed || end.bytesRead > before).toBe(true);
       pass(SCAN_MS);
     }
     expect(end.destroyed).toBe(true);
@@ -145,7 +145,7 @@ describe("an idle connection", () => {
     const [idle, silent, waiting] = [await open(), await open(), await open()];
     await idle.request();
     waiting.client.write(REQUEST.replace("/", "/held"));
-    await vi.waitFor(() => expect(held).toHaveLength(1));
+    await expect.poll(() => held.length).toBe(1);
     connections.endIdle();
     expect([idle, silent, waiting].map(({ end }) => end.destroyed)).toEqual([true, true, false]);
   });

@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
 import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
-import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
+import { ManualPorts } from "../../../harness/sdk/ports.ts";
+import { until } from "../../../harness/waiting.ts";
 import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 let folder = "";
@@ -84,10 +85,10 @@ describe("the cache file", () => {
     const cacheFile = fresh();
     await using r = await startTestKeyrack({ plane, ports, options: { cacheFile } });
     for (let i = 0; i < 20; i++) plane.mint();
-    await waitUntil(() => r.keyrack.status().version === 21);
+    await until(() => r.keyrack.status().version === 21);
     expect(ports.waiting.filter((ms) => ms > 900 && ms <= 1000).length).toBe(1);
     ports.advance(1000);
-    await waitUntil(() => plane.feed.nodes.size === 1);
+    await until(() => plane.feed.nodes.size === 1);
     await r.keyrack.close();
     await plane.down();
     await using again = await startTestKeyrack({ plane, ports, options: { cacheFile } });
@@ -131,7 +132,7 @@ describe("the cache file", () => {
         if (file) await writeFile(cacheFile, file(await readFile(cacheFile)));
         ports.setWall(wall);
         await using again = await startTestKeyrack({ plane, ports, options: { cacheFile, ...options }, ready: false });
-        await waitUntil(() => again.lines.some(({ message }) => message === "the policy feed failed"));
+        await until(() => again.lines.some(({ message }) => message === "the policy feed failed"));
         expect(again.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
         expect(again.lines.map(({ message }) => message)).toContain("the cache file is not used");
       });

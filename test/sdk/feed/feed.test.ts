@@ -3,7 +3,8 @@
 import { describe, expect, it } from "vitest";
 import { KeyrackError } from "../../../src/sdk/index.ts";
 import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
-import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
+import { ManualPorts } from "../../../harness/sdk/ports.ts";
+import { until } from "../../../harness/waiting.ts";
 import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 const feedCalls = (plane: FakeControlPlane) => plane.seen.filter(({ path }) => path.startsWith("/v1/policy/"));
@@ -28,7 +29,7 @@ describe("the feed", () => {
     const gate = new Promise<undefined>((resolve) => (openGate = () => resolve(undefined)));
     plane.injectFault = ({ query }) => (query.has("cursor") ? gate : undefined);
     await using r = await startTestKeyrack({ plane, ready: false });
-    await waitUntil(() => feedCalls(plane).length === 2);
+    await until(() => feedCalls(plane).length === 2);
     expect(r.keyrack.verify(first)).toMatchObject({ code: "unavailable" });
     openGate();
     await r.keyrack.ready();
@@ -38,11 +39,11 @@ describe("the feed", () => {
   it("learns of new, changed and revoked keys by long poll, at once", async () => {
     await using r = await startTestKeyrack();
     const { key } = r.plane.mint({ scopes: ["a"] });
-    await waitUntil(() => r.keyrack.verify(key).ok);
+    await until(() => r.keyrack.verify(key).ok);
     r.plane.feed.upsert(key, { scopes: ["b"] });
-    await waitUntil(() => r.keyrack.verify(key, { scopes: ["b"] }).ok);
+    await until(() => r.keyrack.verify(key, { scopes: ["b"] }).ok);
     r.plane.revoke(key);
-    await waitUntil(() => !r.keyrack.verify(key).ok);
+    await until(() => !r.keyrack.verify(key).ok);
     const waits = feedCalls(r.plane).flatMap(({ query }) => query.get("wait_ms") ?? []);
     expect(new Set(waits)).toEqual(new Set(["10000"]));
   });
@@ -73,12 +74,12 @@ describe("the feed", () => {
     const ports = new ManualPorts();
     await using r = await startTestKeyrack({ plane, ports });
     plane.mint();
-    await waitUntil(() => r.keyrack.status().version === 2);
+    await until(() => r.keyrack.status().version === 2);
     await plane.feed.acknowledged(1);
     ports.advance(9000);
     expect(r.keyrack.status().ageMs).toBe(9000);
     plane.feed.stop();
-    await waitUntil(() => r.keyrack.status().ageMs === 0);
+    await until(() => r.keyrack.status().ageMs === 0);
     const tags = feedCalls(plane).map(({ headers }) => headers["if-none-match"]);
     expect(tags).toContain(`W/"delta:${plane.projectId}:all:all:2"`);
   });
@@ -88,10 +89,10 @@ describe("the feed", () => {
     await using r = await startTestKeyrack({ plane });
     plane.feed.ceiling = 3;
     const keys = Array.from({ length: 10 }, () => plane.mint().key);
-    await waitUntil(() => keys.every((key) => r.keyrack.verify(key).ok));
+    await until(() => keys.every((key) => r.keyrack.verify(key).ok));
     plane.revoke(keys[0] ?? "");
     plane.feed.restore(1_000_000);
-    await waitUntil(() => r.keyrack.status().version === 1_000_000);
+    await until(() => r.keyrack.status().version === 1_000_000);
     expect(keys.map((key) => r.keyrack.verify(key).ok)).toEqual([false, ...Array.from({ length: 9 }, () => true)]);
   });
 
@@ -102,7 +103,7 @@ describe("the feed", () => {
     await using r = await startTestKeyrack({ plane });
     plane.feed.entries.clear();
     plane.feed.restore(3);
-    await waitUntil(() => r.keyrack.status().version === 3);
+    await until(() => r.keyrack.status().version === 3);
     expect(r.keyrack.verify(key).ok).toBe(false);
   });
 
@@ -111,7 +112,7 @@ describe("the feed", () => {
     const { key } = plane.mint();
     await using r = await startTestKeyrack({ plane, options: { failMode: "open" } });
     plane.feed.deleteProject();
-    await waitUntil(() => !r.keyrack.verify(key).ok);
+    await until(() => !r.keyrack.verify(key).ok);
     expect(r.keyrack.verify(key)).toMatchObject({ code: "invalid_key" });
   });
 
@@ -125,7 +126,7 @@ describe("the feed", () => {
     const gap = await ports.timer(2250, 3750);
     const { key } = plane.mint();
     ports.advance(gap);
-    await waitUntil(() => r.keyrack.verify(key).ok);
+    await until(() => r.keyrack.verify(key).ok);
     expect(feedCalls(plane).filter(({ query }) => query.has("wait_ms")).length).toBe(1);
   });
 
@@ -144,7 +145,7 @@ describe("the feed", () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
     await using r = await startTestKeyrack({ plane, ports });
-    await waitUntil(() => feedCalls(plane).length === 2);
+    await until(() => feedCalls(plane).length === 2);
     plane.feed.stop();
     await ports.timer(1500, 2500);
     expect(feedCalls(plane).length).toBe(2);
@@ -167,7 +168,7 @@ describe("during an outage of the control plane", () => {
     plane.revoke(other);
     await plane.up();
     ports.advance(10_000);
-    await waitUntil(() => !r.keyrack.verify(other).ok);
+    await until(() => !r.keyrack.verify(other).ok);
     expect(r.keyrack.verify(key)).toMatchObject({ ok: true, context: { degraded: false } });
   });
 
@@ -198,7 +199,7 @@ describe("during an outage of the control plane", () => {
     for (let i = 0; i < 7; i++) {
       waits.push(await ports.timer(1, 29_000));
       ports.advance(waits.at(-1) ?? 0);
-      await waitUntil(() => plane.seen.length === i + 2);
+      await until(() => plane.seen.length === i + 2);
     }
     expect(waits).toEqual([375, 750, 1500, 3000, 6000, 7500, 7500]);
     plane.injectFault = () => ({ status: 429, text: "{}", headers: { "retry-after": "20" } });
@@ -231,7 +232,7 @@ describe("during an outage of the control plane", () => {
   it("closes at once during a long poll, and is idempotent", async () => {
     await using plane = await FakeControlPlane.start();
     const r = await startTestKeyrack({ plane });
-    await waitUntil(() => feedCalls(plane).length === 2);
+    await until(() => feedCalls(plane).length === 2);
     await Promise.all([r.keyrack.close(), r.keyrack.close()]);
     expect(feedCalls(plane).filter(({ query }) => query.has("leaving")).length).toBe(1);
   });

@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { policyDelta, keyEntry, keyRemoval, policySnapshot } from "../../../harness/sdk/policy-fixtures.ts";
 import { FakeControlPlane, type InjectedFault } from "../../../harness/sdk/control-plane.ts";
 import type { RecordedRequest } from "../../../harness/sdk/exchange.ts";
-import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
+import { ManualPorts } from "../../../harness/sdk/ports.ts";
+import { until } from "../../../harness/waiting.ts";
 import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 type Fault = (
@@ -107,7 +108,7 @@ describe("a hostile feed", () => {
       const foreign = elsewhere.mint({ scopes: ["a", "admin"] }).key;
       // staleMs is long enough that every timer up to ten seconds away is the feed's own pause.
       await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open", staleMs: 3_000_000 } });
-      await waitUntil(() => plane.seen.length === 2);
+      await until(() => plane.seen.length === 2);
       plane.injectFault = (request) => fault(request, plane, { good, foreign });
       plane.feed.stop();
       // After two failures it restarts from a snapshot, which is hostile too.
@@ -121,7 +122,7 @@ describe("a hostile feed", () => {
       plane.injectFault = () => undefined;
       plane.revoke(good);
       ports.advance(pause);
-      await waitUntil(() => !r.keyrack.verify(good).ok);
+      await until(() => !r.keyrack.verify(good).ok);
     });
   }
 
@@ -131,7 +132,7 @@ describe("a hostile feed", () => {
     let responses = 0;
     plane.injectFault = () => (responses++ < 2 ? json(policySnapshot([keyEntry(key)])) : undefined);
     await using r = await startTestKeyrack({ plane, ready: false });
-    await waitUntil(() => responses === 1);
+    await until(() => responses === 1);
     expect(r.keyrack.verify(key)).toMatchObject({ code: "unavailable" });
     await r.keyrack.ready();
     expect(r.keyrack.verify(key).ok).toBe(true);
@@ -153,7 +154,7 @@ describe("a hostile feed", () => {
     await using plane = await FakeControlPlane.start();
     for (let i = 0; i < 11; i++) plane.mint();
     await using r = await startTestKeyrack({ plane, options: { maxKeys: 10 }, ready: false });
-    await waitUntil(() => r.lines.some(({ fields }) => fields["why"] === "The snapshot has too many keys."));
+    await until(() => r.lines.some(({ fields }) => fields["why"] === "The snapshot has too many keys."));
     expect(r.keyrack.status().version).toBe(null);
   });
 
@@ -162,13 +163,13 @@ describe("a hostile feed", () => {
     const ports = new ManualPorts();
     const { key } = plane.mint();
     await using r = await startTestKeyrack({ plane, ports });
-    await waitUntil(() => plane.seen.length === 2);
+    await until(() => plane.seen.length === 2);
     plane.injectFault = () => "hang";
     plane.feed.stop();
     ports.advance(await ports.timer(1500, 2500));
-    await waitUntil(() => plane.seen.length === 3);
+    await until(() => plane.seen.length === 3);
     ports.advance(12_001);
-    await waitUntil(() => r.lines.some(({ fields }) => fields["why"] === "No response within 12000 ms."));
+    await until(() => r.lines.some(({ fields }) => fields["why"] === "No response within 12000 ms."));
     expect(r.keyrack.verify(key).ok).toBe(true);
     plane.injectFault = () => undefined;
   });

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type App, apps, type Pay } from "../../../harness/sdk/apps.ts";
-import { waitUntil } from "../../../harness/sdk/ports.ts";
+import { until } from "../../../harness/waiting.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 const sha = (text: string) => createHash("sha256").update(text).digest("hex");
@@ -28,7 +28,7 @@ for (const [name, make] of Object.entries(apps)) {
         return pay();
       });
       key = r.plane.mint().key;
-      await waitUntil(() => r.keyrack.verify(key).ok);
+      await until(() => r.keyrack.verify(key).ok);
     });
     afterEach(async () => {
       await app.close();
@@ -99,9 +99,9 @@ for (const [name, make] of Object.entries(apps)) {
         return { status: 200, body: "done" };
       };
       const first = post("k");
-      await waitUntil(() => runs === 1);
+      await until(() => runs === 1);
       const beats = () => r.plane.idempotency.calls.filter(({ verb }) => verb === "heartbeat").length;
-      await waitUntil(() => beats() >= 4);
+      await until(() => beats() >= 4);
       const second = await post("k");
       expect(second.status).toBe(409);
       expect(Number(second.headers.get("retry-after"))).toBeGreaterThan(0);
@@ -188,7 +188,7 @@ for (const [name, make] of Object.entries(apps)) {
       r.plane.injectFault = ({ path }) =>
         path.endsWith("complete") && refusals-- > 0 ? { status: 503, text: "{}" } : undefined;
       expect((await post("k")).status).toBe(201);
-      await waitUntil(() => r.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
+      await until(() => r.plane.idempotency.calls.some(({ verb }) => verb === "complete"));
       expect((await post("k")).headers.get("idempotent-replayed")).toBe("true");
       expect(runs).toBe(1);
     });
@@ -205,7 +205,7 @@ for (const [name, make] of Object.entries(apps)) {
     it("separates tenants that use the same key", async () => {
       await (await post("k")).text();
       key = r.plane.mint({ tenant_id: "0190163d-8694-739b-aea5-966c26f8ad77" }).key;
-      await waitUntil(() => r.keyrack.verify(key).ok);
+      await until(() => r.keyrack.verify(key).ok);
       expect((await post("k")).headers.get("idempotent-replayed")).toBe(null);
       expect(runs).toBe(2);
     });

@@ -11,7 +11,7 @@ import * as onFastify from "../../../src/sdk/adapters/fastify.ts";
 import * as onFetch from "../../../src/sdk/adapters/fetch.ts";
 import * as onNode from "../../../src/sdk/adapters/node.ts";
 import { startIdempotentServer } from "../../../harness/sdk/idempotent-server.ts";
-import { waitUntil } from "../../../harness/sdk/ports.ts";
+import { until } from "../../../harness/waiting.ts";
 
 describe("the body of an idempotent request", () => {
   const raw = '{ "amount" : 5 }';
@@ -117,9 +117,9 @@ describe("the body of an idempotent request", () => {
     const leaving = sendRequest(url, { method: "POST", headers: { ...s.headers, "content-length": "100" } });
     leaving.on("error", () => {});
     leaving.write("half");
-    await waitUntil(() => received);
+    await until(() => received);
     leaving.destroy();
-    await waitUntil(() => outcomes.length > 0);
+    await until(() => outcomes.length > 0);
     expect([outcomes, ran, s.verbs()]).toEqual([["resolved"], false, []]);
   });
 });

@@ -8,7 +8,8 @@ import type { Context } from "../../../src/sdk/index.ts";
 import { internalsOf } from "../../../src/sdk/internals.ts";
 import { rateLimitHeaders } from "../../../src/sdk/limits/check.ts";
 import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
-import { ManualPorts, waitUntil } from "../../../harness/sdk/ports.ts";
+import { ManualPorts } from "../../../harness/sdk/ports.ts";
+import { until } from "../../../harness/waiting.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 
 const rule: RateLimit = { id: "per-minute", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "key" };
@@ -81,7 +82,7 @@ describe('limits: "check"', () => {
     plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? "hang" : undefined);
     let admitted: Context | null | undefined;
     const pending = requester(r, key, "check")().then(({ context }) => (admitted = context));
-    await waitUntil(() => plane.seen.some(({ path }) => path.startsWith("/v1/ratelimit")));
+    await until(() => plane.seen.some(({ path }) => path.startsWith("/v1/ratelimit")));
     ports.advance(249);
     await new Promise((resolve) => setImmediate(resolve));
     expect(admitted).toBe(undefined);
@@ -179,7 +180,7 @@ describe('limits: "lease"', () => {
     const send = requester(r, key, "lease");
     for (let i = 0; i < 20; i++) await send();
     ports.advance(4900);
-    await waitUntil(() => plane.limits.leases.some(({ returned }) => returned > 0));
+    await until(() => plane.limits.leases.some(({ returned }) => returned > 0));
     const charged = () => plane.limits.leases.reduce((sum, { granted, returned }) => sum + granted - returned, 0);
     expect(charged()).toBe(20);
     for (let i = 0; i < 3; i++) await send();
@@ -203,14 +204,14 @@ describe('limits: "lease"', () => {
     const send = requester(r, key, "lease");
     for (let i = 0; i < 10; i++) await send();
     plane.feed.upsert(key, { rate_limits: [{ ...rule, limit: 1, id: "tight" }] });
-    await waitUntil(() => r.keyrack.status().version === plane.feed.version);
+    await until(() => r.keyrack.status().version === plane.feed.version);
     expect([await send(), await send()].map(({ denial }) => denial?.status ?? 200)).toEqual([200, 429]);
     await r[Symbol.asyncDispose]();
   });
 
   it("keeps the total of eight processes under the limit in every window", async () => {
     await using plane = await FakeControlPlane.start();
-    const [limit, window_ms] = [40, 3000];
+    const [limit, window_ms] = [40, 1000];
     const { key } = plane.mint({ rate_limits: [{ ...rule, limit, window_ms }] });
     const env = {
       ...process.env,
@@ -222,7 +223,7 @@ describe('limits: "lease"', () => {
     const script = new URL("../../../harness/sdk/spender.ts", import.meta.url).pathname;
     const children = Array.from({ length: 8 }, () => run(process.execPath, [script], { env }));
     // After three full windows the key is revoked and every process ends.
-    await waitUntil(() => plane.limits.leases.reduce((sum, { granted }) => sum + granted, 0) >= 3 * limit);
+    await until(() => plane.limits.leases.reduce((sum, { granted }) => sum + granted, 0) >= 3 * limit);
     plane.revoke(key);
     const all = (await Promise.all(children)).map(
       ({ stdout }) => JSON.parse(stdout) as { spent: number[]; degraded: number },

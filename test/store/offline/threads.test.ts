@@ -3,12 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { ThreadPool } from "../../../src/store/offline/threads.ts";
 import { withSignal } from "../../../src/store/progress.ts";
 
 const HOUR_MS = 3_600_000;
-const WAIT = { timeout: 20_000 };
 const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
 const file = join(dir, "some.db");
 const quick = { op: "quick", file } as const;
@@ -37,7 +36,7 @@ it("keeps the thread of a task that failed", async () => {
 it("ends a thread that gets no task for a while, and starts another for the next", async () => {
   const pool = new ThreadPool({ lowPriority: true, keptMs: 0 });
   expect(await pool.run(quick)).toEqual([]);
-  await vi.waitFor(() => expect(pool.size).toBe(0), WAIT);
+  await expect.poll(() => pool.size).toBe(0);
   expect(await pool.run(quick)).toEqual([]);
 });
 
@@ -50,7 +49,7 @@ it("ends the thread of a cancelled task and rejects with the reason, without har
   );
   stop.abort(new Error("no longer wanted"));
   await expect(running).rejects.toThrow("no longer wanted");
-  await vi.waitFor(() => expect(pool.size).toBe(0), WAIT);
+  await expect.poll(() => pool.size).toBe(0);
   await expect(
     pool.run(
       quick,

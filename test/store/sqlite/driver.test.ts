@@ -12,6 +12,7 @@ import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { openWriter } from "../../../src/store/sqlite/driver.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { openGroup } from "../../../harness/databases/sqlite-group.ts";
+import { until } from "../../../harness/waiting.ts";
 
 let dir = "";
 let file = "";
@@ -131,8 +132,9 @@ describe("a copy of a large database", () => {
     await insert("before", "1");
     const copy = join(dir, "copy.db");
     await driver.writer.exec("begin immediate");
+    const attempts = vi.spyOn(Database.prototype, "backup");
     const copying = driver.copyTo(copy, () => {});
-    for (let i = 0; i < 20; i++) await new Promise((resolve) => setTimeout(resolve, 1)); // the copy has made its first attempt by then
+    await until(() => attempts.mock.calls.length > 1); // the first found the transaction open
     await driver.writer.exec("commit");
     await copying;
     const db = new Database(copy, { readonly: true });

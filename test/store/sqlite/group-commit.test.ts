@@ -8,6 +8,7 @@ import { connectSqlite } from "../../../src/store/sqlite/open.ts";
 import { WalSync } from "../../../src/store/sqlite/wal-sync.ts";
 import type { Tx } from "../../../src/store/engine/statement.ts";
 import { openGroup } from "../../../harness/databases/sqlite-group.ts";
+import { pace } from "../../../harness/waiting.ts";
 
 let dir = "";
 let file = "";
@@ -145,7 +146,7 @@ describe("a full or busy SQLite database", () => {
     const other = new Database(file);
     other.exec("begin immediate");
     const waiting = insert("patient", "1");
-    for (let i = 0; i < 5; i++) await new Promise((resolve) => setTimeout(resolve, 1)); // timers still run
+    for (let i = 0; i < 5; i++) await pace(); // timers still run
     expect(await names()).toEqual([]);
     other.exec("rollback");
     other.close();

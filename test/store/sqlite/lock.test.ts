@@ -19,6 +19,7 @@ describe("the data dir lock", () => {
     expect(() => lockDataDir(dir)).toThrow(DataDirInUse);
     const second = startChild("child-lock.ts", { dir });
     expect(await second.line()).toBe("DataDirInUse");
+    await second.ended;
     first.process.kill("SIGKILL");
     await first.ended;
     lockDataDir(dir).release();

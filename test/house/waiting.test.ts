@@ -1,0 +1,66 @@
+// Tests wait for events and conditions, never for a time, and with deadlines that a busy machine does not reach
+// (harness/waiting.ts). No test is retried.
+import { describe, expect, it } from "vitest";
+import { commentsIn, filesIn, readText } from "../../harness/repository.ts";
+import { TEST_DEADLINE_MS } from "../../harness/waiting.ts";
+
+const self = "test/house/waiting.test.ts";
+const files = ["test", "harness"].flatMap((folder) => filesIn(folder, ".ts")).filter((file) => file !== self);
+const code = new Map(
+  files.map((file) => [
+    file,
+    commentsIn(readText(file)).reduce((text, comment) => text.replace(comment, ""), readText(file)),
+  ]),
+);
+
+/** The lines of every file that match, as "file: line". */
+const linesWith = (pattern: RegExp): string[] =>
+  files.flatMap((file) =>
+    (code.get(file) ?? "")
+      .split("\n")
+      .filter((line) => pattern.test(line))
+      .map((line) => `${file}: ${line.trim()}`),
+  );
+
+/** Files that use timers, and why no other event would do. */
+const TIMERS: Record<string, string> = {
+  "harness/waiting.ts": "polls a condition",
+  "harness/processes/newer-checkout.ts": "a migration that takes long enough to be killed in the middle",
+  "harness/sdk/control-plane-feed.ts": "a long poll ends after the time that its client asked for",
+  "test/ratelimit/fallback.test.ts": "stalls the process for longer than a timeout",
+  "test/store/postgres/driver.test.ts": "a statement takes longer than the statement timeout",
+};
+
+/** Runs under an emulator too, and needs longer waits. */
+const EMULATED = "test/cli/binary-smoke.test.ts";
+
+describe("tests", () => {
+  it("wait for no time", () => {
+    // Not the methods of sockets and not the names of timers to fake.
+    const timers =
+      /(?<![.\w"])set(?:Timeout|Interval)\b|timers\/promises|\bpg_sleep\b|Atomics\.wait|AbortSignal\.timeout/;
+    expect(files.filter((file) => timers.test(code.get(file) ?? "") && !(file in TIMERS))).toEqual([]);
+  });
+
+  it("use waits that have the shared deadline", () => {
+    const own = linesWith(/\bvi\.waitFor\b|\bvi\.waitUntil\b/).filter((line) => !line.startsWith(EMULATED));
+    expect(own).toEqual([]);
+    expect(linesWith(/\.poll\(.*\btimeout:/)).toEqual([]);
+  });
+
+  it("set no deadline of their own, unless a longer one", () => {
+    const own = linesWith(/\btimeout: *\d|^\s*\}, [\d_]{4,}\);$/).filter((line) => {
+      const ms = Number(/\btimeout: *([\d_]+)|\}, ([\d_]+)\);$/.exec(line)?.slice(1).join("").replaceAll("_", ""));
+      return ms !== 0 && ms < TEST_DEADLINE_MS;
+    });
+    expect(own).toEqual([]);
+  });
+
+  it("are not retried and not skipped for being unreliable", () => {
+    expect(linesWith(/\bretry: *\d|\b(?:it|test|describe)\.(?:only|todo|fails)\b|\.skip\(\s*["'`]/)).toEqual([]);
+  });
+
+  it("listen on ports that the system chooses", () => {
+    expect(linesWith(/\blisten\((?:\{ port: )?[1-9]|"--port", *"[1-9]\d{0,3}"/)).toEqual([]);
+  });
+});
