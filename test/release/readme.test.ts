@@ -38,6 +38,7 @@ const variables = release.match(/^[A-Z]+=.*\n/gm)?.join("") ?? "";
 
 const temp = tempDir();
 const at = (...parts: string[]): string => join(temp.dir, ...parts);
+afterAll(() => temp[Symbol.dispose]());
 const key = new SshKey();
 let server: FileServer | undefined;
 
@@ -100,10 +101,7 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
       const certificate = makeCertificate(temp.dir, "server", "localhost");
       server = await serveFiles(at("release"), certificate);
     }, TIMEOUT_MS);
-    afterAll(async () => {
-      await server?.[Symbol.asyncDispose]();
-      temp[Symbol.dispose]();
-    });
+    afterAll(() => server?.[Symbol.asyncDispose]());
 
     it.runIf(hasTool("ssh-keygen", "the README's signed release"))("a release, after looking at install.sh", () => {
       const { before, after } = run(release, SERVES);
