@@ -83,7 +83,13 @@ export const crash: Campaign = {
       const world = await worldOn(server, "crash");
       for (const seed of rounds(options, tally)) {
         const stop = new AbortController();
+        const before = ledger.acknowledged;
+        const firstResponse = async (): Promise<void> => {
+          while (ledger.acknowledged === before && !stop.signal.aborted) await sleep(5);
+        };
         const load = runLoad({ call, world, ledger, seed, clients: CLIENTS }, stop.signal);
+        // On a busy machine it may take longer than the time until the kill.
+        await Promise.race([load, firstResponse()]);
         await sleep(seeded(seed).int(20, 600));
         await server.end("SIGKILL");
         stop.abort();

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VERSION } from "../../src/platform/version.ts";
 import { root } from "../repository.ts";
+import { bundleProgram } from "./bundled-program.ts";
 
 const COPIED = ["bin", "data", "migrations", "package.json", "src"];
 const LINKED = ["dist", "node_modules"];
@@ -39,5 +40,7 @@ export function makeNewerCheckout({ slowMs = 0 } = {}): NewerCheckout {
   // Only the common part has placeholders.
   write(".sqlite.sql", COLUMNS.replace("{int}", "integer"));
   write(".postgres.sql", `select pg_sleep(${slowMs / 1000});\n${COLUMNS.replace("{int}", "bigint")}`);
-  return { bin: join(dir, "bin/keyrack"), [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }) };
+  const bin = join(dir, "bin/keyrack");
+  bundleProgram(dir, dir, bin);
+  return { bin, [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }) };
 }

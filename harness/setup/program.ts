@@ -1,14 +1,14 @@
 // Bundles the program that tests start as processes (harness/processes), before any of them runs: one script with a
 // compile cache starts with half the CPU time that the files of a checkout need. Its folder is named after a hash of the
 // sources, so that a program made from other sources is never started.
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { bundleProgram } from "../processes/bundled-program.ts";
+import { root } from "../repository.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const programs = join(root, "dist/program");
 const SOURCES = ["src", "tools/sea/bundle.ts", "package-lock.json"];
 const UNUSED_MS = 24 * 3_600_000;
@@ -25,20 +25,11 @@ export async function setup(): Promise<void> {
 async function makeProgram(folder: string, launcher: string): Promise<void> {
   removeUnused();
   mkdirSync(folder, { recursive: true });
-  const script = join(folder, "keyrack.cjs");
-  execFileSync(process.execPath, [join(root, "tools/test-program.ts"), script], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
   const fresh = `${launcher}.${process.pid}`;
-  const node = `NODE_COMPILE_CACHE=${quote(join(folder, "cache"))} exec ${quote(process.execPath)}`;
-  writeFileSync(fresh, `#!/bin/sh\n${node} --disable-warning=ExperimentalWarning ${quote(script)} "$@"\n`, {
-    mode: 0o755,
-  });
+  bundleProgram(root, folder, fresh);
   await fillCache(fresh);
   renameSync(fresh, launcher);
 }
-
-const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** Node writes the cache when a process ends, with every function that it has compiled by then, and not again. */
 async function fillCache(launcher: string): Promise<void> {

@@ -12,21 +12,21 @@ import { shortRun } from "./short.ts";
 for (const back of backends) {
   describe(`on ${back}`, () => {
     it("every change to the audit log is detected", async () => {
-      const { figures } = await shortRun(tamper, back, 200);
-      expect(figures.found).toBeGreaterThan(150);
-      expect(figures["found only by the checkpoint"]).toBeGreaterThan(10);
+      const { figures } = await shortRun(tamper, back, 60);
+      expect(figures.found).toBeGreaterThan(40);
+      expect(figures["found only by the checkpoint"]).toBeGreaterThan(4);
     });
 
     it("two conflicting requests at once have the effect of some sequential order", async () => {
-      const { figures } = await shortRun(races, back, 6);
-      expect(figures.requests).toBeGreaterThan(6 * 20);
+      const { figures } = await shortRun(races, back, 3);
+      expect(figures.requests).toBeGreaterThan(3 * 20);
     });
 
     it("every response is one the OpenAPI document describes", async () => {
-      const { figures } = await shortRun(fuzz, back, 300);
-      expect(figures["answered 2xx"]).toBeGreaterThan(30);
-      expect(figures["answered 4xx"]).toBeGreaterThan(50);
-      expect(figures["answers over a bare socket"]).toBeGreaterThan(20);
+      const { figures } = await shortRun(fuzz, back, 150);
+      expect(figures["answered 2xx"]).toBeGreaterThan(15);
+      expect(figures["answered 4xx"]).toBeGreaterThan(25);
+      expect(figures["answers over a bare socket"]).toBeGreaterThan(10);
     });
 
     it("when the wall clock jumps, the log stays in order, expired stays expired and limits hold", async () => {

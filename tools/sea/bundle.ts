@@ -37,13 +37,6 @@ const common = {
   banner: { js: 'const keyrackUrl = require("node:url").pathToFileURL(process.execPath).href;' },
 } satisfies BuildOptions;
 
-/** The program of a checkout: finds its files and worker threads from src/platform, its native addons in node_modules. */
-const inCheckout = {
-  ...common,
-  external: [...common.external, "better-sqlite3", "argon2"],
-  banner: { js: `const keyrackUrl = ${JSON.stringify(pathToFileURL(join(root, "src/platform/program.js")).href)};` },
-} satisfies BuildOptions;
-
 export type Bundle = { workers: Record<string, string>; metafiles: Metafile[] };
 
 /** Paths of the files below a folder, in the order of their names. A relative folder is one of the repository. */
@@ -67,9 +60,20 @@ export async function bundleProgram(folder: string): Promise<Bundle> {
   return { workers, metafiles };
 }
 
-/** Writes the program of this checkout. The file appears at once: another process may be looking for it. */
-export async function bundleCheckout(file: string): Promise<void> {
+/**
+ * Writes the program of a checkout: it finds the checkout's files and worker threads from src/platform, and native addons
+ * in its node_modules. The file appears at once, because another process may be looking for it.
+ */
+export async function bundleCheckout(checkout: string, file: string): Promise<void> {
+  const url = pathToFileURL(join(checkout, "src/platform/program.js")).href;
   const fresh = `${file}.${process.pid}`;
-  await build({ ...inCheckout, entryPoints: ["src/cli/main.ts"], outfile: fresh });
+  await build({
+    ...common,
+    absWorkingDir: checkout,
+    external: [...common.external, "better-sqlite3", "argon2"],
+    banner: { js: `const keyrackUrl = ${JSON.stringify(url)};` },
+    entryPoints: ["src/cli/main.ts"],
+    outfile: fresh,
+  });
   renameSync(fresh, file);
 }

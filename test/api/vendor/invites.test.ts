@@ -19,10 +19,10 @@ import {
   type Reply,
   type TestInstance,
 } from "../../../harness/instances/test-instance.ts";
+import { ROUNDS } from "../../../harness/rounds.ts";
 
 const DAY = 86_400_000;
 const ACCEPT = "POST /v1/auth/invites/accept";
-const ROUNDS = 50;
 
 for (const back of backends) {
   describe(`invitations on ${back}`, () => {

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { ROUNDS } from "../../../harness/rounds.ts";
 
-const ROUNDS = 50;
 const NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057";
 
 for (const back of backends) {

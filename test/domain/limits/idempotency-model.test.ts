@@ -17,12 +17,13 @@ import type { Tx } from "../../../src/store/engine/statement.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { backends, type Backend } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
+import { ROUNDS } from "../../../harness/rounds.ts";
 
 const env = "live" as const;
 
 const stores: [string, Backend, (fixture: TestServices) => Promise<Store>, number][] = [
-  ...backends.map((back): [string, Backend, typeof databaseStore, number] => [back, back, databaseStore, 40]),
-  ["redis", "sqlite", redisStore, 25],
+  ...backends.map((back): [string, Backend, typeof databaseStore, number] => [back, back, databaseStore, 2 * ROUNDS]),
+  ["redis", "sqlite", redisStore, ROUNDS],
 ];
 
 for (const [name, back, open, runs] of stores) {
@@ -46,14 +47,14 @@ for (const [name, back, open, runs] of stores) {
       expect(store.crashes).toBeGreaterThan(runs / 2);
     });
 
-    it("lets exactly one of 64 concurrent claimants execute, a hundred times, over two processes", async () => {
+    it(`lets exactly one of 64 concurrent claimants execute, ${ROUNDS} times over, over two processes`, async () => {
       const other = await store.beside();
       const claimants = Array.from({ length: 64 }, (_, i) => (i % 2 === 0 ? store.ctx : other));
-      for (let round = 0; round < 100; round++) expect(await contend(claimants, `race ${round}`)).toBeNull();
+      for (let round = 0; round < ROUNDS; round++) expect(await contend(claimants, `race ${round}`)).toBeNull();
     });
 
     it("gives an expired lock to exactly one of 64 claimants", async () => {
-      for (let round = 0; round < 10; round++) {
+      for (let round = 0; round < ROUNDS; round++) {
         const want = { scope_hash: hash(`lapse ${round}`), fingerprint: hash("same"), env };
         await claim(store.ctx, want);
         store.clock.advance(LOCK_MS);

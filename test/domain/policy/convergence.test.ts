@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AT_ONCE, FEED_FLAGS, runFeedSequence } from "../../../harness/models/feed.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
+import { ROUNDS } from "../../../harness/rounds.ts";
 
-const SEQUENCES = 200;
+const SEQUENCES = 4 * ROUNDS;
 
 for (const back of backends) {
   describe(`feed convergence on ${back}`, () => {
