@@ -17,6 +17,7 @@ import { openStore } from "../../src/store/database.ts";
 import { loadMigrations } from "../../src/store/schema/migrate.ts";
 import { unmappedRoutes } from "../../tools/commands.ts";
 import { leafCommands } from "../../tools/help.ts";
+import { unlistedQueries } from "../../tools/statements.ts";
 
 const missing = (what: readonly string[], place: string): string[] => what.map((each) => `${each} is not in ${place}`);
 
@@ -130,6 +131,10 @@ describe("a column", () => {
     const fixture = (version: number): string => `harness/fixtures/schema-${String(version).padStart(4, "0")}.db.gz`;
     const wanted = [...files.map(twin), ...loadMigrations("sqlite").map(({ version }) => fixture(version))];
     expect(wanted.filter((file) => !existsSync(join(root, file))).map((file) => `${file} is missing`)).toEqual([]);
+  });
+
+  it("that a function of src/store/queries reads is in tools/statements.ts, if the function builds its SQL", async () => {
+    expect(missing(await unlistedQueries(), "tools/statements.ts")).toEqual([]);
   });
 
   it("that is sealed by the master key is sealed again by its rotation", async () => {

@@ -1,6 +1,7 @@
 // Every release opens the data of every earlier one: what its users hold still works, and nothing they had is lost.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openCheckpoint } from "../../src/cli/commands/audit/verify-rows.ts";
+import { VERSION } from "../../src/platform/version.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { inspect } from "../../src/store/offline/inspect.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
@@ -42,8 +43,9 @@ async function admittedKeys(url: string, { secret_keys, project_id, keys }: Work
 }
 
 describe("releases", () => {
-  it("have left data that a test opens", () => {
+  it("have left data that a test opens, this version too (npm run fixtures -- --release)", () => {
     expect(releases).toContain("0.1.0");
+    expect(releases).toContain(VERSION);
   });
 });
 

@@ -28,14 +28,13 @@ export class PostgresReader implements Reader {
   }
 
   async all<R>(query: Query): Promise<R[]> {
-    const config = toConfig(query);
     try {
-      return await this.#send<R>(config).catch((error: unknown) => {
-        if (!isStalePlan(error)) throw error;
-        this.#retireAll();
-        return this.#send<R>(config);
-      });
+      return await this.#send<R>(toConfig(query));
     } catch (error) {
+      if (isStalePlan(error)) {
+        this.#retireAll();
+        return this.all<R>(query);
+      }
       throw isConnectionLost(error) || isOverloaded(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
     }
   }
