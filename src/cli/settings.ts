@@ -16,13 +16,20 @@ const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `
 
 /** `input` replaces where settings are read from; flags win over it. */
 export function readSettings(options: { config?: string }, input: Partial<Input> = {}): Loaded {
-  try {
-    return loadSettings({
+  return usageErrors(() =>
+    loadSettings({
       env: process.env,
       configFile: options.config,
       ...input,
       flags: { ...input.flags, ...settingFlags(options) },
-    });
+    }),
+  );
+}
+
+/** A bad setting is the caller's mistake: exit 2. */
+export function usageErrors<T>(work: () => T): T {
+  try {
+    return work();
   } catch (error) {
     if (error instanceof BadSetting) throw new ExitError(error.message, 2);
     throw error;

@@ -6,6 +6,7 @@ import { parse as parseToml } from "smol-toml";
 import { editDistance, suggestion } from "./nearest.ts";
 import { parsers } from "./parsers.ts";
 import { BadSetting, fileKey, settingsTable, type SettingName, type Settings } from "./settings.ts";
+import { fileDistrust, requireTrustedDataDir } from "./trusted-path.ts";
 
 export type Source = "default" | "file" | "environment" | "flag";
 export type Loaded = {
@@ -59,6 +60,7 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
       throw new BadSetting(`${sourceName(name, source)}: ${(error as Error).message}`);
     }
   }
+  if (raw.data_dir.source === "default") requireTrustedDataDir(resolve(cwd, raw.data_dir.value));
   return { settings: settings as Settings, raw, warnings };
 }
 
@@ -67,18 +69,27 @@ function sourceName(name: SettingName, source: Source): string {
   return source === "file" ? `keyrack.toml: ${fileKey(name)}` : settingsTable[name].env;
 }
 
+/** The settings file that --config or KEYRACK_CONFIG names. */
+export function namedConfigFile(env: LoadInput["env"], named: string | undefined, cwd = process.cwd()): string | null {
+  const path = named ?? env.KEYRACK_CONFIG;
+  return path ? resolve(cwd, path) : null;
+}
+
+function guessConfigFile(env: LoadInput["env"], flags: NonNullable<LoadInput["flags"]>, cwd: string): string | null {
+  const dataDir = flags.data_dir ?? env.KEYRACK_DATA_DIR ?? settingsTable.data_dir.defaultText;
+  const file = [cwd, resolve(cwd, dataDir)].map((dir) => join(dir, "keyrack.toml")).find((each) => existsSync(each));
+  const reason = file && fileDistrust(file);
+  if (reason) throw new BadSetting(`${file} is not used: ${reason}. Name it with --config ${file} if you trust it.`);
+  return file ?? null;
+}
+
 function readConfigFile(
   env: LoadInput["env"],
   flags: NonNullable<LoadInput["flags"]>,
   named: string | undefined,
   cwd: string,
 ): Partial<Record<SettingName, string>> {
-  const path = named ?? env.KEYRACK_CONFIG;
-  const guesses = [
-    join(cwd, "keyrack.toml"),
-    join(flags.data_dir ?? env.KEYRACK_DATA_DIR ?? "keyrack-data", "keyrack.toml"),
-  ];
-  const file = path ? resolve(cwd, path) : guesses.find((guess) => existsSync(guess));
+  const file = namedConfigFile(env, named, cwd) ?? guessConfigFile(env, flags, cwd);
   if (!file) return {};
   let parsed: Record<string, unknown>;
   try {

@@ -1,5 +1,5 @@
 // `keyrack config show/check/example`, as processes.
-import { writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
@@ -35,5 +35,23 @@ describe("keyrack config", () => {
     const ran = await keyrack(["config", "check"], { env: { KEYRACK_PORT: "tcp://10.0.0.1:80" } });
     expect(ran.code).toBe(0);
     expect(ran.stdout).toContain("ignored");
+  });
+
+  it("is not read from a file that others can write, and its hook does not run: exit 2", async () => {
+    using temp = tempDir();
+    const [file, ran] = [join(temp.dir, "keyrack.toml"), join(temp.dir, "ran")];
+    mkdirSync(join(temp.dir, "data"), { mode: 0o700 });
+    writeFileSync(file, `backup_hook = "touch ${ran}"\n`);
+    chmodSync(file, 0o666);
+    for (const args of [["backup", "create", "--data-dir", "data"], ["config", "check"], ["doctor"], ["serve"]]) {
+      const { code, stdout, stderr } = await keyrack(args, { cwd: temp.dir });
+      expect([args[0], code, stdout]).toEqual([args[0], 2, ""]);
+      expect(stderr).toContain(`${file} is not used: ${file} is writable by its group or by others.`);
+      expect(stderr).toContain(`--config ${file}`);
+    }
+    expect(existsSync(ran)).toBe(false);
+    const named = await keyrack(["doctor", "--config", file, "--data-dir", "data"], { cwd: temp.dir });
+    expect(named.code).toBe(4);
+    expect(named.stdout).toContain(`Others can change the settings file: ${file} is writable`);
   });
 });

@@ -1,11 +1,13 @@
 // `keyrack workspace`: `create` uses the bootstrap token, and --save stores the new secret key in a profile.
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import { requireTrustedDataDir } from "../../config/trusted-path.ts";
 import type { CommandSpec } from "../api/command-spec.ts";
 import { addApiCommands, buildRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
 import { saveProfile } from "../api/profiles.ts";
 import { resolveTarget } from "../api/target.ts";
+import { usageErrors } from "../settings.ts";
 import { printResponse } from "../ui/format.ts";
 import { ExitError, fileError } from "../ui/output.ts";
 
@@ -34,6 +36,7 @@ function findBootstrapToken(options: CreateOptions): string | undefined {
   if (options.bootstrapToken) return options.bootstrapToken;
   if (options.sessionToken) return undefined; // an explicit flag wins over the environment
   if (fromEnv) return fromEnv;
+  if (!named && !options.dataDir && !dir) usageErrors(() => requireTrustedDataDir(resolve("keyrack-data")));
   const file = named || join(options.dataDir ?? dir ?? "keyrack-data", "bootstrap.token");
   if (!existsSync(file)) {
     if (options.dataDir) throw new ExitError(`${file} does not exist. Use --bootstrap-token instead.`, 2);

@@ -2,8 +2,10 @@
 import { existsSync, statfsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import { namedConfigFile } from "../../../config/load.ts";
 import type { Settings } from "../../../config/settings.ts";
 import type { Source } from "../../../store/offline/source.ts";
+import { fileDistrust } from "../../../config/trusted-path.ts";
 import { operatorFlags, operatorSettings, type OperatorOptions } from "../../operator.ts";
 import { ExitError, printResult, table } from "../../ui/output.ts";
 
@@ -46,6 +48,15 @@ function checkExposure(settings: Settings): Finding[] {
   if (metrics && !/^(127\.|::1$|localhost$)/.test(metrics.host))
     found.push(risk(`Metrics are reachable on ${metrics.host}.`, "Bind KEYRACK_METRICS to 127.0.0.1."));
   return found.length > 0 ? found : [ok("Network exposure is safe.")];
+}
+
+/** A settings file that was found, not named, is refused by every command instead. */
+function checkNamedConfig(options: OperatorOptions): Finding[] {
+  const file = namedConfigFile(process.env, options.config);
+  const reason = file && fileDistrust(file);
+  return reason
+    ? [fail(`Others can change the settings file: ${reason}.`, "Give it and its folder to root or the server's user.")]
+    : [];
 }
 
 function checkFiles(dir: string, settings: Settings): Finding[] {
@@ -153,6 +164,7 @@ async function doctor(options: OperatorOptions): Promise<void> {
   const settings = operatorSettings(options);
   const dir = resolve(settings.data_dir);
   const findings: Finding[] = [
+    ...checkNamedConfig(options),
     ...checkFiles(dir, settings),
     ...checkExposure(settings),
     ...checkBackups(dir, settings),
