@@ -71,6 +71,12 @@ export const settingsTable = {
     true,
   ),
   mail_from: setting("KEYRACK_MAIL_FROM", "text", "Keyrack <keyrack@localhost>", "Sender of all mail."),
+  invite_mails_per_day: setting(
+    "KEYRACK_INVITE_MAILS_PER_DAY",
+    "count",
+    "100",
+    "Invitations that one account (the creator of a workspace) may send within 24 hours.",
+  ),
   hot_auth_ttl_ms: setting(
     "KEYRACK_HOT_AUTH_TTL_MS",
     "ms",

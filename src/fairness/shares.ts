@@ -25,6 +25,14 @@ export const sharesTable = {
     atBound: "its oldest poll is answered early, as if nothing had changed",
     files: ["src/domain/policy/feed.ts"],
   },
+  mail: {
+    what: "Invitations within 24 hours; counted in the database, so only refusals are shown here",
+    owners: ["account", "address"],
+    limits: ({ invite_mails_per_day }) => ({ bound: Number.POSITIVE_INFINITY, share: invite_mails_per_day }),
+    atBound: "an account's invitation is refused with 429, an address's mail is held back",
+    setting: "KEYRACK_INVITE_MAILS_PER_DAY",
+    files: [],
+  },
 } as const satisfies Record<string, Share>;
 
 export type Resource = keyof typeof sharesTable;

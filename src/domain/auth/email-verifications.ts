@@ -10,6 +10,7 @@ import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
+import { countRequestedMail } from "../mail/quotas.ts";
 import { liveUser } from "./users.ts";
 
 const VERIFICATION_MAILS = { name: "verification_mail", limit: 5, windowMs: 3_600_000 };
@@ -20,8 +21,9 @@ export async function requestVerification({ services, actor }: Ctx<SessionActor>
   const user = await liveUser(services.store.read, actor.user_id);
   if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id)) return response;
   await record(services, async (tx) => {
+    if (!(await countRequestedMail(services, tx, "sign_up", user.email_key))) return;
     const token = await issueToken(services, tx, user.id, "email_verification");
-    await queueMail(services, tx, user.email, verificationMail(services, token.text), token.expires_at);
+    await queueMail(services, tx, user.email, verificationMail(services, token.text), { until: token.expires_at });
   });
   services.mail.wake();
   return response;

@@ -16,6 +16,7 @@ import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
 import { queueDecoyMail, queueMail } from "../mail/outbox.ts";
+import { countRequestedMail } from "../mail/quotas.ts";
 import { checkNewPassword } from "./password-policy.ts";
 import { liveUser } from "./users.ts";
 
@@ -26,10 +27,11 @@ export async function requestReset({ services, from }: Ctx<AnonymousActor>, emai
   const email_key = normalizeEmail(email);
   if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key))) return response;
   await record(services, async (tx) => {
+    if (!(await countRequestedMail(services, tx, "reset", email_key))) return;
     const user = await userByEmailKey.first(tx, { email_key });
     if (!user) return queueDecoyMail(services, tx, email, resetMail(services, mint("password_reset").text));
     const token = await issueToken(services, tx, user.id, "password_reset");
-    await queueMail(services, tx, user.email, resetMail(services, token.text), token.expires_at);
+    await queueMail(services, tx, user.email, resetMail(services, token.text), { until: token.expires_at });
   });
   services.mail.wake();
   services.log.info("password reset requested", { ...from });

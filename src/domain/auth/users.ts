@@ -22,6 +22,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
+import { countRequestedMail } from "../mail/quotas.ts";
 import { checkNewPassword } from "./password-policy.ts";
 import { viewUser } from "../core/views.ts";
 
@@ -42,7 +43,9 @@ export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   const email_key = normalizeEmail(input.email);
   // Hashed even when not needed: the response time must not reveal whether the account exists.
   const password_phc = await services.passwords.hash(input.password);
-  const mailed = !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key));
+  const mailed =
+    !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key)) &&
+    (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key)));
   const known = await userByEmailKey.first(services.store.read, { email_key });
   const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, mailed));
   if (!created && mailed) await mailAccountOwner(services, email_key);
@@ -82,7 +85,7 @@ async function createUser(
       await insertUser.run(tx, row);
       if (mailed) {
         const token = await issueToken(services, tx, row.id, "email_verification");
-        await queueMail(services, tx, row.email, verificationMail(services, token.text), token.expires_at);
+        await queueMail(services, tx, row.email, verificationMail(services, token.text), { until: token.expires_at });
       }
       return { value: true, events: [{ action: "user.created", target_id: row.id, payload: {} }] };
     });
@@ -105,7 +108,7 @@ async function mailAccountOwner(services: Services, email_key: string): Promise<
       return;
     }
     const token = await issueToken(services, tx, user.id, "password_reset");
-    await queueMail(services, tx, user.email, unfinishedAccountMail(services, token.text), token.expires_at);
+    await queueMail(services, tx, user.email, unfinishedAccountMail(services, token.text), { until: token.expires_at });
   });
 }
 

@@ -19,6 +19,7 @@ import {
   reapMail,
   requeueMail,
 } from "../../store/queries/outbox.ts";
+import { reapMailCounts } from "../../store/queries/mail-counts.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
@@ -29,7 +30,7 @@ import { listOf } from "../core/views.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const GIVE_UP_MS = 72 * HOUR_MS;
+export const GIVE_UP_MS = 72 * HOUR_MS;
 const FIRST_RETRY_MS = 30_000;
 const LEASE_MS = 2 * 60_000;
 const AT_ONCE = 5;
@@ -37,13 +38,21 @@ const KEEP_SENT_MS = 7 * DAY_MS;
 const KEEP_DEAD_MS = 30 * DAY_MS;
 const ERROR_CHARS = 200;
 
-/** `until` is when its token expires: an expired link is not worth sending. */
+export type MailOptions = {
+  /** When its token expires: an expired link is not worth sending. */
+  until?: number;
+  /** Whose message it is; by default the recipient's. */
+  account_id?: string;
+  /** Not sent before. */
+  next_at?: number;
+};
+
 export async function queueMail(
   services: Services,
   tx: Tx,
   to: string,
   message: MailMessage,
-  until?: number,
+  options: MailOptions = {},
 ): Promise<string> {
   const now = services.clock.now();
   const id = services.newId();
@@ -58,10 +67,11 @@ export async function queueMail(
     state: "queued",
     attempts: 0,
     created_at: now,
-    next_at: now,
-    give_up_at: Math.min(until ?? Number.MAX_SAFE_INTEGER, now + GIVE_UP_MS),
+    next_at: options.next_at ?? now,
+    give_up_at: Math.min(options.until ?? Number.MAX_SAFE_INTEGER, now + GIVE_UP_MS),
     settled_at: null,
     last_error: null,
+    account_id: options.account_id ?? null,
   });
   return id;
 }
@@ -73,9 +83,10 @@ export async function queueDecoyMail(services: Services, tx: Tx, to: string, mes
 
 /** Sends all due messages. Safe to run in several processes at once. */
 export async function deliverDue(services: Services): Promise<void> {
-  for (;;) {
-    const rows = await dueMail.all(services.store.read, { now: services.clock.now(), limit: AT_ONCE });
+  for (let after = ""; ; ) {
+    const rows = await dueMail.all(services.store.read, { now: services.clock.now(), after, limit: AT_ONCE });
     if (rows.length === 0) return;
+    after = rows.at(-1)?.sender ?? "";
     await Promise.all(rows.map((row) => deliverOne(services, row)));
   }
 }
@@ -132,6 +143,7 @@ export async function reapOutbox(services: Services): Promise<void> {
   await record(services, async (tx) => {
     await reapMail.run(tx, { state: "sent", before: now - KEEP_SENT_MS });
     await reapMail.run(tx, { state: "dead", before: now - KEEP_DEAD_MS });
+    await reapMailCounts.run(tx, { before: now - DAY_MS });
   });
   await services.mail.transport.tidy();
 }

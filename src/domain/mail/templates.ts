@@ -1,5 +1,6 @@
 // The text of every email: plain text, short, one link. Tokens are in the URL fragment, which servers and proxies never
-// see. The only user input is the name of a workspace, on one line.
+// see. Subjects are fixed. The only user input is the name of a workspace, on a line of its own that says what it is and
+// that no mail program makes a link of: whoever chooses the name must not be able to write to a stranger in our name.
 import type { Services } from "../core/context.ts";
 
 export type MailKind =
@@ -11,6 +12,8 @@ export type MailKind =
   | "password_was_reset"
   | "workspace_invite"
   | "key_quarantined";
+
+const NAME_CHARS = 60;
 
 export type MailMessage = { kind: MailKind; subject: string; text: string };
 
@@ -24,14 +27,14 @@ function forgotPage(services: Services): string {
 }
 
 function message(kind: MailKind, subject: string, paragraphs: readonly string[]): MailMessage {
-  return { kind, subject: onOneLine(subject), text: `${paragraphs.join("\n\n")}\n` };
+  return { kind, subject, text: `${paragraphs.join("\n\n")}\n` };
 }
 
-function onOneLine(text: string): string {
-  return text
-    .replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ")
-    .trim()
-    .slice(0, 200);
+/** The line with a workspace's name. Dots, slashes and the like stay only where they end a word. */
+function workspaceLine(name: string): string {
+  const onOneLine = name.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").trim();
+  const unlinked = onOneLine.replace(/(?<=\S)[.:/\\@](?=\S)/g, " ");
+  return `Workspace: ${[...unlinked].slice(0, NAME_CHARS).join("").trim()}`;
 }
 
 export function verificationMail(services: Services, token: string): MailMessage {
@@ -80,10 +83,10 @@ export function passwordWasResetMail(services: Services): MailMessage {
 }
 
 export function inviteMail(services: Services, workspace: string, role: string, token: string): MailMessage {
-  const name = onOneLine(workspace);
-  return message("workspace_invite", `You are invited to ${name}`, [
-    `You have been invited to join the workspace "${name}" as ${role}. Accept the invitation here:`,
-    pageLink(services, "invite", token),
+  return message("workspace_invite", "You are invited to a workspace", [
+    `You have been invited to join a workspace as ${role}.`,
+    workspaceLine(workspace),
+    `Accept the invitation here:\n${pageLink(services, "invite", token)}`,
     "This link can be used once and expires in 7 days. If you do not know this workspace, you can ignore this email.",
   ]);
 }
@@ -95,8 +98,9 @@ export function leakMail(
   leak: { key: string; live: boolean; where: string },
 ): MailMessage {
   const found = leak.where === "" ? "" : ` Where: ${leak.where}`;
-  return message("key_quarantined", `Leaked key found: ${leak.key}`, [
-    `A secret scanner found the key ${leak.key}… of the workspace "${onOneLine(workspace)}" in a public place.${found}`,
+  return message("key_quarantined", "Leaked key found", [
+    `A secret scanner found the key ${leak.key}… of this workspace in a public place.${found}`,
+    workspaceLine(workspace),
     leak.live
       ? "The key has been quarantined: it stops working within one hour, and this cannot be extended. Rotate it now and switch to the new key."
       : "This is a test key, so nothing was changed. Rotate it when you can, and remove it from that place.",

@@ -27,7 +27,8 @@ import { inviteMail } from "../mail/templates.ts";
 import { onHashConflict, mintInvite, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { MEMBERS_MAX, logNewOwner } from "./members.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { queueMail } from "../mail/outbox.ts";
+import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
+import { countInviteMail } from "../mail/quotas.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { listOf, viewInvite } from "../core/views.ts";
@@ -63,14 +64,12 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
       const workspace = await workspaceById.first(tx, { id: workspace_id });
       if (!workspace) throw fail("workspace_not_found");
       await checkInvitable(tx, row);
+      const account_id = workspace.created_by ?? workspace_id;
+      const { email_key } = row;
+      const next_at = await countInviteMail(services, tx, { account_id, email_key, until: now + GIVE_UP_MS });
       await insertInvite.run(tx, row);
-      await queueMail(
-        services,
-        tx,
-        row.email,
-        inviteMail(services, workspace.name, row.role, mailed.text),
-        row.expires_at,
-      );
+      const letter = inviteMail(services, workspace.name, row.role, mailed.text);
+      await queueMail(services, tx, row.email, letter, { until: row.expires_at, account_id, next_at });
       const payload = { email: row.email, role: row.role };
       return {
         value: { ...viewInvite(row), token: returned.text, token_shown_once: true as const },

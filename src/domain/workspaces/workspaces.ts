@@ -35,6 +35,7 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, input: 
       tenant_count: 0,
       created_at: now,
       updated_at: now,
+      created_by: ctx.actor.kind === "session" ? ctx.actor.user_id : null,
     };
     return mutate(ctx, { workspace_id: id, onConflict: onSlugConflict }, async (tx) => {
       await insertWorkspace.run(tx, row);

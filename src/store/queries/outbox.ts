@@ -20,6 +20,7 @@ export const insertMail = statement<OutboxRow>()((db, p) =>
         "give_up_at",
         "settled_at",
         "last_error",
+        "account_id",
       ]),
     ),
 );
@@ -30,15 +31,45 @@ export const mailById = statement<{ id: string }>()((db, p) =>
   db.selectFrom("outbox").selectAll().where("id", "=", p.id),
 );
 
-export const dueMail = statement<{ now: number; limit: number }>()((db, p) =>
+/**
+ * Due messages, in turns: the oldest of every account that comes after `after`, then of the others, then the second oldest.
+ * A message without an account takes turns by its recipient.
+ */
+export const dueMail = statement<{ now: number; after: string; limit: number }>()((db, p) =>
+  db
+    .with("due", (cte) =>
+      cte
+        .selectFrom("outbox")
+        .selectAll()
+        .select((eb) => eb.fn.coalesce("account_id", "recipient").as("sender"))
+        .where("state", "=", "queued")
+        .where("next_at", "<=", p.now),
+    )
+    .with("turns", (cte) =>
+      cte
+        .selectFrom("due")
+        .selectAll()
+        .select((eb) =>
+          eb.fn
+            .agg<number>("row_number")
+            .over((over) => over.partitionBy("sender").orderBy("next_at").orderBy("id"))
+            .as("turn"),
+        ),
+    )
+    .selectFrom("turns")
+    .selectAll()
+    .orderBy("turn")
+    .orderBy((eb) => eb.case().when("sender", ">", p.after).then(0).else(1).end())
+    .orderBy("sender")
+    .limit(p.limit),
+);
+
+export const countQueuedOf = statement<{ account_id: string }>()((db, p) =>
   db
     .selectFrom("outbox")
-    .selectAll()
+    .select((eb) => eb.fn.countAll<number>().as("n"))
     .where("state", "=", "queued")
-    .where("next_at", "<=", p.now)
-    .orderBy("next_at")
-    .orderBy("id")
-    .limit(p.limit),
+    .where("account_id", "=", p.account_id),
 );
 
 /** Changes one row for the process that claims it, none for any other. */

@@ -6,7 +6,17 @@ export const insertWorkspace = statement<WorkspaceRow>()((db, p) =>
   db
     .insertInto("workspaces")
     .values(
-      columns(p, ["id", "name", "slug", "billing_email", "embed_origins", "tenant_count", "created_at", "updated_at"]),
+      columns(p, [
+        "id",
+        "name",
+        "slug",
+        "billing_email",
+        "embed_origins",
+        "tenant_count",
+        "created_at",
+        "updated_at",
+        "created_by",
+      ]),
     ),
 );
 

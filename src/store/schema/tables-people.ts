@@ -79,4 +79,14 @@ export type OutboxRow = {
   give_up_at: number;
   settled_at: number | null;
   last_error: string | null;
+  account_id: string | null;
+};
+
+export type MailCountRow = {
+  id: string;
+  kind: string;
+  account_id: string | null;
+  address_key: string;
+  counted_at: number;
+  sends_at: number | null;
 };

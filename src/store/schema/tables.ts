@@ -13,6 +13,7 @@ import type {
 import type {
   LoginFailureRow,
   LoginNetworkRow,
+  MailCountRow,
   MembershipRow,
   OneTimeTokenRow,
   OutboxRow,
@@ -35,6 +36,7 @@ export type WorkspaceRow = {
   tenant_count: number;
   created_at: number;
   updated_at: number;
+  created_by: string | null;
 };
 
 export type ProjectRow = {
@@ -200,6 +202,7 @@ export type Tables = {
   login_failures: LoginFailureRow;
   login_networks: LoginNetworkRow;
   outbox: OutboxRow;
+  mail_counts: MailCountRow;
   idempotency_records: IdempotencyRecordRow;
   idempotency_quotas: IdempotencyQuotaRow;
   ingest_budgets: IngestBudgetRow;

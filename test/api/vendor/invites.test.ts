@@ -61,7 +61,8 @@ for (const back of backends) {
       const mail = await lastMail(r, email);
       expect(mail.link).toBe(`${r.url}/#/invite?token=${mail.token}`);
       expect(mail.token).not.toBe(token);
-      expect(mail.text).toContain('"Team" as admin');
+      expect(mail.subject).toBe("You are invited to a workspace");
+      expect(mail.text).toMatch(/join a workspace as admin\.\r?\n\r?\nWorkspace: Team\r?\n/);
       const rows = (await auditRows(r, t.id)).slice(since);
       expect(rows).toMatchObject([
         { action: "workspace_invite.created", target_id: rest.id, payload: { email, role: "admin" } },

@@ -1,0 +1,80 @@
+// Daily quotas of mail, counted in the database: they survive a restart and hold for all processes together. An account
+// that invites is told when its quota is spent. An address that gets too much is protected silently: otherwise a stranger
+// could use up its quota, and by that refuse it to everyone else.
+import type { Failure } from "../../kernel/errors.ts";
+import { soleOwner } from "../../fairness/owners.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import { insertMailCount, latestSends, mailOfAccount, mailOfAccountTo } from "../../store/queries/mail-counts.ts";
+import { countQueuedOf } from "../../store/queries/outbox.ts";
+import { throttleKey } from "../auth/throttle.ts";
+import type { Services } from "../core/context.ts";
+
+const DAY_MS = 24 * 3_600_000;
+const INVITES_TO_ONE_ADDRESS = 3;
+const MAILS_OF_A_KIND = 10;
+const QUEUED_MAX = 500;
+
+type Counted = { n: number; first_at: number | null } | undefined;
+
+/**
+ * Counts an invitation's mail; throws when the account may not invite this address today. Returns when the mail may leave:
+ * later than now when the address already gets as much as it should.
+ */
+export async function countInviteMail(
+  services: Services,
+  tx: Tx,
+  mail: { account_id: string; email_key: string; until: number },
+): Promise<number> {
+  const { account_id } = mail;
+  const now = services.clock.now();
+  if (!services.settings.throttle) return now;
+  const address_key = throttleKey(services, mail.email_key);
+  const since = now - DAY_MS;
+  const perDay = services.settings.invite_mails_per_day;
+  const toAddress = await mailOfAccountTo.first(tx, { account_id, address_key, since });
+  if ((toAddress?.n ?? 0) >= INVITES_TO_ONE_ADDRESS)
+    throw spent(services, "invites_address", account_id, INVITES_TO_ONE_ADDRESS, toAddress);
+  const inAll = await mailOfAccount.first(tx, { account_id, since });
+  if ((inAll?.n ?? 0) >= perDay) throw spent(services, "invites", account_id, perDay, inAll);
+  const queued = await countQueuedOf.first(tx, { account_id });
+  if ((queued?.n ?? 0) >= QUEUED_MAX) throw spent(services, "invites", account_id, QUEUED_MAX, inAll);
+  const sends_at = await nextSend(services, tx, "invite", address_key);
+  const sent = sends_at < mail.until ? sends_at : null;
+  if (sent !== now) services.shares.of("mail").countRefusal(soleOwner("address", address_key));
+  const id = services.newId();
+  await insertMailCount.run(tx, { id, kind: "invite", account_id, address_key, counted_at: now, sends_at: sent });
+  return Math.min(sends_at, mail.until);
+}
+
+/** Counts a mail that a person requests for an address without proof of owning it. False: it must not be sent. */
+export async function countRequestedMail(
+  services: Services,
+  tx: Tx,
+  kind: "sign_up" | "reset",
+  email_key: string,
+): Promise<boolean> {
+  const now = services.clock.now();
+  if (!services.settings.throttle) return true;
+  const address_key = throttleKey(services, email_key);
+  const allowed = (await nextSend(services, tx, kind, address_key)) === now;
+  if (!allowed) services.shares.of("mail").countRefusal(soleOwner("address", address_key));
+  const row = { id: services.newId(), kind, account_id: null, address_key, counted_at: now };
+  if (allowed) await insertMailCount.run(tx, { ...row, sends_at: now });
+  return allowed;
+}
+
+/** Now, or when the oldest of the newest ten is a day old: so no day has more than ten. */
+async function nextSend(services: Services, tx: Tx, kind: string, address_key: string): Promise<number> {
+  const now = services.clock.now();
+  const newest = await latestSends.all(tx, { kind, address_key, limit: MAILS_OF_A_KIND });
+  const oldest = newest.length < MAILS_OF_A_KIND ? null : (newest.at(-1)?.sends_at ?? null);
+  return oldest === null ? now : Math.max(now, oldest + DAY_MS);
+}
+
+function spent(services: Services, name: string, account_id: string, limit: number, counted: Counted): Failure {
+  services.shares.of("mail").countRefusal(soleOwner("account", account_id));
+  const window = { start: counted?.first_at ?? services.clock.now(), used: limit };
+  const refusal = services.throttles.refusal({ name, limit, windowMs: DAY_MS }, window, "invite_mails_spent");
+  refusal.extra.details = [{ path: "email", message: "cannot be invited again today" }];
+  return refusal;
+}

@@ -1,0 +1,46 @@
+// Messages counted against daily quotas. Rows older than a day, counted and sent, are of no use.
+import { columns, statement } from "../engine/statement.ts";
+import type { MailCountRow } from "../schema/tables.ts";
+
+export const insertMailCount = statement<MailCountRow>()((db, p) =>
+  db
+    .insertInto("mail_counts")
+    .values(columns(p, ["id", "kind", "account_id", "address_key", "counted_at", "sends_at"])),
+);
+
+/** How many messages an account has caused since, and when the first of them was. */
+export const mailOfAccount = statement<{ account_id: string; since: number }>()((db, p) =>
+  db
+    .selectFrom("mail_counts")
+    .select((eb) => [eb.fn.countAll<number>().as("n"), eb.fn.min<number | null>("counted_at").as("first_at")])
+    .where("account_id", "=", p.account_id)
+    .where("counted_at", ">", p.since),
+);
+
+export const mailOfAccountTo = statement<{ account_id: string; address_key: string; since: number }>()((db, p) =>
+  db
+    .selectFrom("mail_counts")
+    .select((eb) => [eb.fn.countAll<number>().as("n"), eb.fn.min<number | null>("counted_at").as("first_at")])
+    .where("account_id", "=", p.account_id)
+    .where("counted_at", ">", p.since)
+    .where("address_key", "=", p.address_key),
+);
+
+/** When the newest messages of a kind to an address leave, latest first. */
+export const latestSends = statement<{ kind: string; address_key: string; limit: number }>()((db, p) =>
+  db
+    .selectFrom("mail_counts")
+    .select("sends_at")
+    .where("address_key", "=", p.address_key)
+    .where("kind", "=", p.kind)
+    .where("sends_at", "is not", null)
+    .orderBy("sends_at", "desc")
+    .limit(p.limit),
+);
+
+export const reapMailCounts = statement<{ before: number }>()((db, p) =>
+  db
+    .deleteFrom("mail_counts")
+    .where("counted_at", "<", p.before)
+    .where((eb) => eb.or([eb("sends_at", "is", null), eb("sends_at", "<", p.before)])),
+);

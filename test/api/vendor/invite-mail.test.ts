@@ -1,0 +1,152 @@
+// Invitations send mail to strangers: how many, to whom, and what an inviter can write in them.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import {
+  auditRows,
+  freshEmail,
+  person,
+  receivedMail,
+  team,
+  type Person,
+  type Team,
+} from "../../../harness/instances/people.ts";
+import { testInstance, type Reply, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { deliverDue } from "../../../src/domain/mail/outbox.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const PER_DAY = 12;
+
+for (const back of backends) {
+  describe(`invitation mail on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back, { flags: { throttle: "on", invite_mails_per_day: String(PER_DAY) } });
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const invite = (session: string, email: string): Promise<Reply> =>
+      r.call(session, "POST /v1/invites", { email, role: "member" });
+    /** Invites and revokes at once, so that the address can be invited again. */
+    async function inviteAndRevoke(session: string, email: string): Promise<Reply> {
+      const made = await invite(session, email);
+      if (made.status === 201) await r.call(session, `POST /v1/invites/${made.body.id}/revoke`, {});
+      return made;
+    }
+    async function mailTo(email: string) {
+      await deliverDue(r.app.services);
+      return (await receivedMail(r, email)).filter(({ subject }) => subject === "You are invited to a workspace");
+    }
+    const rename = (t: Team, name: string) => r.call(t.owner.session, "PATCH /v1/workspace", { name });
+    /** People who may make workspaces, without the throttles of sign-up and log-in. */
+    async function teams(count: number): Promise<Team[]> {
+      const made: Team[] = [];
+      for (let i = 0; i < count; i++) {
+        r.clock.advance(HOUR);
+        made.push(await team(r));
+      }
+      return made;
+    }
+
+    it("goes to one address three times a day, however often an invitation is revoked, in whichever workspace", async () => {
+      const t = await team(r);
+      const email = freshEmail();
+      const slug = `second-${t.slug}`;
+      const second = await r.call(t.owner.session, "POST /v1/workspaces", { name: "Second", slug });
+      const secondKey = second.body.secret_key.key as string;
+      const before = (await auditRows(r, t.id)).length;
+      const statuses: number[] = [];
+      for (let i = 0; i < 60; i++) statuses.push((await inviteAndRevoke(t.owner.session, email)).status);
+      expect(statuses.filter((status) => status === 201).length).toBe(3);
+      expect(statuses.slice(3).every((status) => status === 429)).toBe(true);
+      expect((await auditRows(r, t.id)).length - before).toBe(6);
+      const refused = await invite(secondKey, email);
+      expect(refused.status).toBe(429);
+      expect(refused.body.error).toEqual({
+        code: "rate_limited",
+        message: "Too many invitations to this address, or in all, for one day.",
+        details: [{ path: "email", message: "cannot be invited again today" }],
+      });
+      expect(refused.headers.get("retry-after")).toBe(String(DAY / 1000));
+      expect(refused.headers.get("ratelimit")).toBe(`"invites_address";r=0;t=${DAY / 1000}`);
+      expect(refused.headers.get("ratelimit-policy")).toBe(`"invites_address";q=3;w=${DAY / 1000}`);
+      expect((await mailTo(email)).length).toBe(3);
+      r.clock.advance(DAY);
+      expect((await inviteAndRevoke(secondKey, email)).status).toBe(201);
+      expect((await mailTo(email)).length).toBe(4);
+    });
+
+    it("is limited for an account in all, and no other account notices", async () => {
+      const [t, other] = (await teams(2)) as [Team, Team];
+      for (let i = 0; i < PER_DAY; i++) expect((await invite(t.owner.session, freshEmail())).status).toBe(201);
+      const email = freshEmail();
+      const refused = await invite(t.key, email);
+      expect([refused.status, refused.headers.get("ratelimit-policy")]).toEqual([
+        429,
+        `"invites";q=${PER_DAY};w=86400`,
+      ]);
+      expect(await mailTo(email)).toEqual([]);
+      expect((await r.call(t.key, "GET /v1/invites")).body.data.some((each: Person) => each.email === email)).toBe(
+        false,
+      );
+      expect((await invite(other.owner.session, email)).status).toBe(201);
+      expect((await mailTo(email)).length).toBe(1);
+    });
+
+    it("is held back from an address that many accounts write to, without a trace in the response", async () => {
+      const many = await teams(4);
+      const [last] = (await teams(1)) as [Team];
+      const email = freshEmail();
+      for (const { owner } of many) for (let i = 0; i < 3; i++) await inviteAndRevoke(owner.session, email);
+      const made = await invite(last.owner.session, email);
+      expect([made.status, Object.keys(made.body)]).toEqual([
+        201,
+        Object.keys((await invite(last.key, freshEmail())).body),
+      ]);
+      expect((await mailTo(email)).length).toBe(10);
+      r.clock.advance(DAY - 1);
+      expect((await mailTo(email)).length).toBe(10);
+      r.clock.advance(1);
+      expect((await mailTo(email)).length).toBe(13);
+    });
+
+    it("has a fixed subject, and the workspace's name as text that is no link", async () => {
+      const t = await team(r);
+      const name = `Free.money: https://evil.example/x?a=1 mail me@evil.example ${"x".repeat(99)}`;
+      await rename(t, name);
+      const email = freshEmail();
+      await invite(t.owner.session, email);
+      const [mail] = await mailTo(email);
+      expect(mail?.subject).toBe("You are invited to a workspace");
+      expect(mail?.text).not.toContain("evil.example");
+      expect(mail?.text.match(/https?:\/\//g)?.length).toBe(1);
+      const line = mail?.text.split(/\r?\n/).find((each) => each.startsWith("Workspace: ")) ?? "";
+      expect(line).toBe("Workspace: Free money: https   evil example x?a=1 mail me evil example");
+    });
+  });
+
+  describe(`mail that strangers request on ${back}`, () => {
+    it("goes to an address ten times a day for each purpose, and the response is the same", async () => {
+      await using r = await testInstance(back, { flags: { throttle: "on" } });
+      const known = await person(r);
+      const reset = (email: string) => r.call(null, "POST /v1/auth/password_resets", { email });
+      const responses = new Set<string>();
+      for (let hour = 0; hour < 8; hour++) {
+        r.clock.advance(HOUR);
+        for (let i = 0; i < 3; i++) {
+          const { status, body } = await reset(known.email);
+          responses.add(JSON.stringify([status, body]));
+        }
+        await deliverDue(r.app.services); // before the links expire
+      }
+      const resets = async () =>
+        (await receivedMail(r, known.email)).filter(({ subject }) => subject === "Reset your password").length;
+      expect(responses.size).toBe(1);
+      expect(await resets()).toBe(10);
+      r.clock.advance(DAY);
+      await reset(known.email);
+      await deliverDue(r.app.services);
+      expect(await resets()).toBe(11);
+    });
+  });
+}
