@@ -1,5 +1,5 @@
 // Daily quotas of mail, counted in the database: they survive a restart and hold for all processes together. An account
-// that invites is told when its quota is spent. An address that gets too much is protected silently: otherwise a stranger
+// that invites gets a refusal when its quota is spent. An address that gets too much is protected silently: otherwise a stranger
 // could use up its quota, and by that refuse it to everyone else.
 import type { Failure } from "../../kernel/errors.ts";
 import { soleOwner } from "../../fairness/owners.ts";

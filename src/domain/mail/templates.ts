@@ -1,6 +1,6 @@
 // The text of every email: plain text, short, one link. Tokens are in the URL fragment, which servers and proxies never
 // see. Subjects are fixed. The only user input is the name of a workspace, on a line of its own that says what it is and
-// that no mail program makes a link of: whoever chooses the name must not be able to write to a stranger in our name.
+// that no mail program makes a link of: the person who chose it must not be able to write to strangers in Keyrack's name.
 import type { Services } from "../core/context.ts";
 
 export type MailKind =
@@ -30,7 +30,7 @@ function message(kind: MailKind, subject: string, paragraphs: readonly string[])
   return { kind, subject, text: `${paragraphs.join("\n\n")}\n` };
 }
 
-/** The line with a workspace's name. Dots, slashes and the like stay only where they end a word. */
+/** The line with a workspace's name. Dots and slashes stay only before or after a space. */
 function workspaceLine(name: string): string {
   const onOneLine = name.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").trim();
   const unlinked = onOneLine.replace(/(?<=\S)[.:/\\@](?=\S)/g, " ");
