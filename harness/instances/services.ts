@@ -84,7 +84,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     throttles: new Throttles(clock, false),
-    passwords: new Passwords({ memoryCost: 64, timeCost: 2, parallelism: 1 }),
+    passwords: new Passwords(shares.of("passwords"), { memoryCost: 64, timeCost: 2, parallelism: 1 }),
     mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,
     touched: createTouched(),

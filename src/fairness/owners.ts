@@ -29,7 +29,7 @@ export function soleOwner(kind: Exclude<OwnerKind, "cell">, id: string): Owner {
   return { kind, id, group: id, displacedFirst: false };
 }
 
-/** The network of a client's address: an IPv4 /24 or an IPv6 /48, which is what one customer of a provider gets. */
+/** The network of a client's address or smaller network: an IPv4 /24 or an IPv6 /48, which is what one customer of a provider gets. */
 export function networkOwner(address: string): Owner {
   return soleOwner("network", prefixOf(address, 48));
 }

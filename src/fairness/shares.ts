@@ -25,6 +25,13 @@ export const sharesTable = {
     atBound: "its oldest poll is answered early, as if nothing had changed",
     files: ["src/domain/policy/feed.ts"],
   },
+  passwords: {
+    what: "Passwords that wait to be hashed",
+    owners: ["network"],
+    limits: () => ({ bound: 512, share: 32 }),
+    atBound: "503",
+    files: ["src/domain/auth/password-queue.ts"],
+  },
   mail: {
     what: "Invitations within 24 hours; counted in the database, so only refusals are shown here",
     owners: ["account", "address"],

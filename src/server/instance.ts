@@ -99,7 +99,7 @@ export async function openInstance(
     shares,
     publicUrl: settings.public_url ?? "",
     throttles: new Throttles(clock, settings.throttle),
-    passwords: new Passwords(options.passwordCost),
+    passwords: new Passwords(shares.of("passwords"), options.passwordCost),
     mail: { transport, wake: () => {} },
     bootstrapHash: () => bootstrap.hash,
     newId: createRecordIdGenerator(clock),

@@ -50,7 +50,6 @@ const WITHOUT_OWNER = [
   "src/api/machine/policy.ts",
   "src/domain/auth/credential-cache.ts",
   "src/domain/auth/credentials.ts",
-  "src/domain/auth/password.ts",
   "src/domain/auth/throttle.ts",
   "src/domain/policy/node-registry.ts",
   "src/domain/policy/page-cache.ts",

@@ -1,12 +1,16 @@
 // A flood of logins at the real cost of hashing: shed early, for known and unknown addresses alike, without affecting
 // other requests.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { PASSWORD_COST } from "../../src/domain/auth/password.ts";
 import { backends } from "../../harness/databases/backends.ts";
-import { account, freshEmail, logIn } from "../../harness/instances/people.ts";
+import { account, freshEmail, logIn, PASSWORD } from "../../harness/instances/people.ts";
 import { testInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
 const FLOOD = 120;
+const CONNECTIONS = 45;
+const OWN_ACCOUNTS = 5;
+/** Slow enough to queue. */
+const A_QUARTER = { ...PASSWORD_COST, memoryCost: PASSWORD_COST.memoryCost / 4 };
 
 for (const back of backends) {
   describe(`a flood of logins on ${back}`, () => {
@@ -44,5 +48,30 @@ for (const back of backends) {
       // Shed logins do not count as failed ones, and logging in works again.
       await logIn(r, email);
     });
+
+    it("with right passwords, from one network, refuses no login from another", async () => {
+      const flags = { trust_proxy: "127.0.0.1" };
+      await using r = await testInstance(back, { passwordCost: A_QUARTER, flags });
+      const logInFrom = (network: number, email: string) =>
+        r.call(
+          null,
+          "POST /v1/auth/sessions",
+          { email, password: PASSWORD },
+          { headers: { "x-forwarded-for": `10.0.${network}.1` } },
+        );
+      const victims = [await account(r), await account(r)] as const;
+      expect((await logInFrom(2, victims[0])).status).toBe(201);
+      const own = await Promise.all(Array.from({ length: OWN_ACCOUNTS }, () => account(r)));
+      const state = { flooding: true };
+      const seen = new Set<number>();
+      const flood = Array.from({ length: CONNECTIONS }, async (_, n) => {
+        while (state.flooding) seen.add((await logInFrom(1, own[n % OWN_ACCOUNTS] as string)).status);
+      });
+      await vi.waitFor(() => expect(seen.has(503)).toBe(true), { timeout: 30_000 });
+      const statuses = [await logInFrom(2, victims[0]), await logInFrom(2, victims[0]), await logInFrom(3, victims[1])];
+      state.flooding = false;
+      await Promise.all(flood);
+      expect(statuses.map(({ status }) => status)).toEqual([201, 201, 201]);
+    }, 120_000);
   });
 }

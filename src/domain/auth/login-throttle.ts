@@ -1,5 +1,6 @@
-// The throttle in front of password checks, per address and network. Quota is taken before the check and refunded on
-// success: only failures count, and a burst cannot pass while the first attempts are still being hashed.
+// The throttle in front of password checks, per address and network. Quota is taken before the check, so that a burst
+// cannot pass while the first attempts are still being hashed. Most of it is refunded on success: failures count. The rest
+// is a far higher limit on all attempts, because even a right password costs a hash.
 import { fail } from "../../kernel/errors.ts";
 import {
   clearLoginFailures,
@@ -10,6 +11,7 @@ import {
 } from "../../store/queries/logins.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { RequestSource, Services } from "../core/context.ts";
+import type { PasswordCaller } from "./password-queue.ts";
 import { throttleKey, type Throttle } from "./throttle.ts";
 import { record } from "../core/record.ts";
 
@@ -21,13 +23,18 @@ const PER_PAIR: Throttle = { name: "login", limit: 10, windowMs: QUARTER_MS };
 const PER_ADDRESS: Throttle = { name: "login_address", limit: 20, windowMs: QUARTER_MS };
 const PER_ADDRESS_SLOW: Throttle = { name: "login_address_slow", limit: 1, windowMs: 30_000 };
 const PER_NETWORK: Throttle = { name: "login_network", limit: 100, windowMs: QUARTER_MS };
+const ATTEMPTS_PER_PAIR: Throttle = { name: "logins", limit: 60, windowMs: QUARTER_MS };
+const ATTEMPTS_PER_NETWORK: Throttle = { name: "logins_network", limit: 600, windowMs: QUARTER_MS };
 const CONSECUTIVE: Throttle = { name: "login_consecutive", limit: CONSECUTIVE_FAILURES_MAX, windowMs: QUARTER_MS };
 
 /** One admitted password check. */
 export type LoginAttempt = {
+  readonly caller: PasswordCaller;
   /** The password was wrong: keeps the quota and counts one more consecutive failure. */
   failed(): Promise<void>;
-  /** The password was right, or was not checked: returns the quota. */
+  /** The password was right: returns the quota of failures. */
+  passed(): void;
+  /** The password was not checked: returns all quota. */
   refund(): void;
   /** Clears the failures, in the transaction of a successful log-in. */
   succeeded(tx: Tx): Promise<void>;
@@ -46,15 +53,18 @@ export async function startLoginAttempt(
   const known = (await loginNetwork.first(read, { address_key, network_key, since })) !== undefined;
   const bucket = known ? network_key : "";
   const taken = takeQuota(services, address_key, network_key, known);
-  const refund = (): void => {
-    for (const [throttle, subject] of taken) services.throttles.refund(throttle, subject);
+  const giveBack = (quota: TakenQuota[]): void => {
+    for (const [throttle, subject] of quota) services.throttles.refund(throttle, subject);
   };
+  const refund = (): void => giveBack(taken);
   const run = await loginFailures.first(read, { address_key, bucket });
   if (services.settings.throttle && (run?.consecutive ?? 0) >= CONSECUTIVE_FAILURES_MAX) {
     refund();
     throw services.throttles.refusal(CONSECUTIVE, undefined, "login_disabled");
   }
   return {
+    caller: { network: from?.network ?? "", known },
+    passed: () => giveBack(taken.filter(([throttle]) => !ATTEMPTS.includes(throttle))),
     refund,
     async failed() {
       await record(services, (tx) => countLoginFailure.run(tx, { address_key, bucket, now: services.clock.now() }));
@@ -66,6 +76,8 @@ export async function startLoginAttempt(
   };
 }
 
+const ATTEMPTS = [ATTEMPTS_PER_PAIR, ATTEMPTS_PER_NETWORK];
+
 type TakenQuota = readonly [Throttle, string];
 
 function takeQuota(services: Services, address_key: string, network_key: string, known: boolean): TakenQuota[] {
@@ -75,7 +87,9 @@ function takeQuota(services: Services, address_key: string, network_key: string,
     if (!refusal) taken.push([throttle, subject]);
     return refusal;
   };
-  let refusal = tryTake(PER_PAIR, `${address_key} ${network_key}`);
+  const pair = `${address_key} ${network_key}`;
+  let refusal = tryTake(ATTEMPTS_PER_NETWORK, network_key) ?? tryTake(ATTEMPTS_PER_PAIR, pair);
+  refusal ??= tryTake(PER_PAIR, pair);
   if (!refusal && !known && tryTake(PER_ADDRESS, address_key)) refusal = tryTake(PER_ADDRESS_SLOW, address_key);
   refusal ??= tryTake(PER_NETWORK, network_key);
   if (!refusal) return taken;
@@ -97,7 +111,7 @@ export async function checkPasswordThrottled(
   });
   let right: boolean;
   try {
-    right = await services.passwords.verify(subject.phc, subject.password);
+    right = await services.passwords.verify(attempt.caller, subject.phc, subject.password);
   } catch (error) {
     attempt.refund();
     throw error;
@@ -107,6 +121,6 @@ export async function checkPasswordThrottled(
     services.log.warn("login failed", subjectFields);
     throw fail(wrong);
   }
-  attempt.refund();
+  attempt.passed();
   return attempt;
 }

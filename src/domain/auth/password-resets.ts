@@ -7,6 +7,7 @@ import { revokeSessionsOf } from "../../store/queries/sessions.ts";
 import { setPassword, userByEmailKey } from "../../store/queries/users.ts";
 import type { AnonymousActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import { unknownCaller } from "./password-queue.ts";
 import { throttleKey } from "./throttle.ts";
 import { emailVerified, verifyAddress } from "./email-verifications.ts";
 import type { Event } from "../core/events.ts";
@@ -45,7 +46,7 @@ export async function consumeReset(ctx: Ctx<AnonymousActor>, input: ResetConsume
   const { user_id } = await liveToken(ctx, services.store.read, input.token, "password_reset");
   const { email, email_key } = await liveUser(services.store.read, user_id);
   checkNewPassword(services, input.password, { email });
-  const password_phc = await services.passwords.hash(input.password);
+  const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
   const asUser: Ctx = { services, actor: { kind: "user", user_id }, from };
   await mutate(asUser, { workspace_id: null }, async (tx) => {
     await liveToken(ctx, tx, input.token, "password_reset");

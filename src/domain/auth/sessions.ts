@@ -50,7 +50,7 @@ export async function logIn(ctx: Ctx<AnonymousActor>, input: LogIn) {
 
 async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, input: LogIn, attempt: LoginAttempt) {
   const { services, from } = ctx;
-  const password_phc = await rehashIfStale(services, user.password_phc, input.password);
+  const password_phc = await rehashIfStale(services, attempt, user.password_phc, input.password);
   return retryOnHashCollision(async () => {
     const minted = mint("session");
     const row = newSession(services, user.id, minted.stored);
@@ -82,9 +82,14 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, input: LogIn
 }
 
 /** Upgrades a hash with outdated parameters. At the concurrency limit the log-in continues with the old hash. */
-async function rehashIfStale(services: Services, phc: string, password: string): Promise<string> {
+async function rehashIfStale(
+  services: Services,
+  { caller }: LoginAttempt,
+  phc: string,
+  password: string,
+): Promise<string> {
   if (!services.passwords.isStale(phc)) return phc;
-  return services.passwords.hash(password).catch(() => phc);
+  return services.passwords.hash(caller, password).catch(() => phc);
 }
 
 function newSession(

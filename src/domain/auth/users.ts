@@ -10,6 +10,7 @@ import type { UserRow } from "../../store/schema/tables.ts";
 import { insertUser, renameUser, setPassword, userByEmailKey, userById } from "../../store/queries/users.ts";
 import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
+import { unknownCaller } from "./password-queue.ts";
 import { throttleKey } from "./throttle.ts";
 import {
   existingAccountMail,
@@ -42,7 +43,7 @@ export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   checkNewPassword(services, input.password, { email: input.email });
   const email_key = normalizeEmail(input.email);
   // Hashed even when not needed: the response time must not reveal whether the account exists.
-  const password_phc = await services.passwords.hash(input.password);
+  const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
   const mailed =
     !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key)) &&
     (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key)));
@@ -148,10 +149,10 @@ export async function changePassword(ctx: Ctx<SessionActor>, input: PasswordChan
   const user = await liveUser(read, actor.user_id);
   const { email_key, password_phc: phc } = user;
   const subject = { email_key, phc, password: input.current_password, from };
-  await checkPasswordThrottled(services, subject, "wrong_current_password");
+  const { caller } = await checkPasswordThrottled(services, subject, "wrong_current_password");
   const words = (await membershipsOfUser.all(read, { user_id: user.id })).flatMap(({ name, slug }) => [name, slug]);
   checkNewPassword(services, input.password, { email: user.email, words });
-  const password_phc = await services.passwords.hash(input.password);
+  const password_phc = await services.passwords.hash(caller, input.password);
   await mutate(ctx, { workspace_id: null }, async (tx) => {
     const current = await liveUser(tx, user.id);
     if (current.password_phc !== phc) throw fail("wrong_current_password");

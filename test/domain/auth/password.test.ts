@@ -1,14 +1,16 @@
-// Passwords: which may be chosen, how they are hashed, and the concurrency limit in front of hashing.
+// Passwords: which may be chosen, and how they are hashed.
 import { describe, expect, it } from "vitest";
-import { ConcurrencyLimit, Passwords, PASSWORD_COST } from "../../../src/domain/auth/password.ts";
+import { Passwords, PASSWORD_COST, type PasswordCost } from "../../../src/domain/auth/password.ts";
+import { Ledger } from "../../../src/fairness/ledger.ts";
 import { passwordProblem } from "../../../src/domain/auth/password-policy.ts";
 import { readText } from "../../../src/platform/packaged-files.ts";
-import { Failure } from "../../../src/kernel/errors.ts";
 import { account, logIn } from "../../../harness/instances/people.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const CHEAP = { memoryCost: 64, timeCost: 2, parallelism: 1 };
+const CALLER = { network: "10.0.0.0/24", known: false };
+const passwordsAt = (cost?: PasswordCost) => new Passwords(new Ledger({ bound: 8, share: 8 }), cost);
 const ada = { email: "lovelace@example.com", words: ["Analytical Engines", "engines-ltd"] };
 
 describe("a password may be chosen", () => {
@@ -69,50 +71,20 @@ describe("a password may not be chosen", () => {
 
 describe("hashing", () => {
   it("is Argon2id at 64 MiB, two passes, one lane", async () => {
-    const passwords = new Passwords();
-    const phc = await passwords.hash("a password");
+    const passwords = passwordsAt();
+    const phc = await passwords.hash(CALLER, "a password");
     expect(phc).toMatch(/^\$argon2id\$v=19\$/);
     for (const part of ["m=65536", "t=2", "p=1"]) expect(phc).toContain(part);
     expect(PASSWORD_COST.memoryCost).toBeGreaterThanOrEqual(19_456);
-    expect(await passwords.verify(phc, "a password")).toBe(true);
-    expect(await passwords.verify(phc, "another")).toBe(false);
+    expect(await passwords.verify(CALLER, phc, "a password")).toBe(true);
+    expect(await passwords.verify(CALLER, phc, "another")).toBe(false);
     expect(passwords.isStale(phc)).toBe(false);
-    expect(new Passwords({ ...PASSWORD_COST, timeCost: 3 }).isStale(phc)).toBe(true);
+    expect(passwordsAt({ ...PASSWORD_COST, timeCost: 3 }).isStale(phc)).toBe(true);
   });
 
   it("verifies a dummy hash for an address without an account, and fails", async () => {
-    const passwords = new Passwords(CHEAP);
-    expect(await passwords.verify(null, "anything")).toBe(false);
-  });
-});
-
-describe("the concurrency limit", () => {
-  const never = new Promise<void>(() => {});
-
-  it("runs one task, queues 32, and rejects the next at once", async () => {
-    const limit = new ConcurrencyLimit(1);
-    let open = (): void => {};
-    const first = limit.run(() => new Promise<void>((resolve) => (open = resolve)));
-    const done: number[] = [];
-    const waiting = Array.from({ length: 32 }, (_, n) => limit.run(async () => void done.push(n)));
-    await expect(limit.run(async () => {})).rejects.toMatchObject({ failure: "overloaded", status: 503 });
-    open();
-    await Promise.all([first, ...waiting]);
-    expect(done).toEqual(Array.from({ length: 32 }, (_, n) => n));
-  });
-
-  it("rejects a task that has waited two seconds", async () => {
-    const limit = new ConcurrencyLimit(1);
-    void limit.run(() => never);
-    const refused = await limit.run(async () => {}).catch((error: unknown) => error);
-    expect(refused).toBeInstanceOf(Failure);
-    expect(refused).toMatchObject({ failure: "overloaded" });
-  });
-
-  it("frees its slot when a task fails", async () => {
-    const limit = new ConcurrencyLimit(1);
-    await expect(limit.run(() => Promise.reject(new Error("no")))).rejects.toThrow("no");
-    expect(await limit.run(async () => 7)).toBe(7);
+    const passwords = passwordsAt(CHEAP);
+    expect(await passwords.verify(CALLER, null, "anything")).toBe(false);
   });
 });
 
@@ -125,13 +97,13 @@ for (const back of backends) {
     const before = await phc();
     await logIn(r, email);
     expect(await phc()).toBe(before);
-    const old = await new Passwords({ ...CHEAP, timeCost: 3 }).hash("correct horse battery staple");
+    const old = await passwordsAt({ ...CHEAP, timeCost: 3 }).hash(CALLER, "correct horse battery staple");
     await r.sql("update users set password_phc = $1 where email_key = $2", [old, email]);
     const both = await Promise.all([logIn(r, email), logIn(r, email)]);
     expect(both).toHaveLength(2);
     const after = await phc();
     expect(after).not.toBe(old);
-    expect(new Passwords(CHEAP).isStale(after)).toBe(false);
+    expect(passwordsAt(CHEAP).isStale(after)).toBe(false);
     await logIn(r, email);
   });
 }
