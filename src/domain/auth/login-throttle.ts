@@ -1,6 +1,6 @@
 // The throttle in front of password checks, per address and network. Quota is taken before the check, so that a burst
-// cannot pass while the first attempts are still being hashed. Most of it is refunded on success: failures count. The rest
-// is a far higher limit on all attempts, because even a right password costs a hash.
+// cannot pass while the first attempts are still being hashed. Most of it is refunded on success: failures count.
+// All attempts together have a far higher limit, because even a right password costs a hash.
 import { fail } from "../../kernel/errors.ts";
 import {
   clearLoginFailures,
