@@ -1,7 +1,7 @@
 // npm run build [-- --target linux-x64|linux-arm64] [--out FILE]: the single binary, dist/keyrack. The files of a
 // release are made by npm run release.
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { ExitError } from "../src/cli/ui/output.ts";
@@ -11,6 +11,7 @@ import { makeBinary } from "./sea/binary.ts";
 import { prepareProgram } from "./sea/program.ts";
 import { parseFlags, runScript } from "./script.ts";
 import { allTargets, here, isTarget, root } from "./sea/targets.ts";
+import { withTemporaryFolder } from "./temporary-folder.ts";
 
 await runScript(async () => {
   const { values } = parseFlags({ options: { target: { type: "string", default: here }, out: { type: "string" } } });
@@ -19,14 +20,11 @@ await runScript(async () => {
   const standard = target === here ? "dist/keyrack" : `dist/${target}/keyrack`;
   const out = values.out ? resolve(values.out) : join(root, standard);
   mkdirSync(dirname(out), { recursive: true });
-  const work = mkdtempSync(join(tmpdir(), "keyrack-build-"));
-  try {
+  await withTemporaryFolder(join(tmpdir(), "keyrack-build-"), async (work) => {
     const facts = { commit: commitOf(root), release: false };
     const program = await prepareProgram(work, facts, join(root, "release-keys"));
     await makeBinary(program, target, out);
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
+  });
   console.log(`${relative(root, out)}  ${(statSync(out).size / 2 ** 20).toFixed(1)} MiB  ${target}  ${VERSION}`);
   if (target === here) console.log(`runs: keyrack ${execFileSync(out, ["version"]).toString().trim()}`);
 });

@@ -1,14 +1,21 @@
-// Reproducible archives: order, owner, modes and times do not depend on the machine. gzip is the program and not Node's
-// zlib, whose output differs between processors.
-import { execFile } from "node:child_process";
+// Reproducible archives: order, owner, modes and times do not depend on the machine, and the compression only on Node.
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import { withFolders, writeTar, type Entry } from "./tar.ts";
 
-const run = promisify(execFile);
+const OWNER_MAY_EXECUTE = 0o100;
+
+function entryOf(parent: string, path: string): Entry {
+  const executable = (statSync(join(parent, path)).mode & OWNER_MAY_EXECUTE) !== 0;
+  return { path, kind: "file", mode: executable ? 0o755 : 0o644, content: readFileSync(join(parent, path)) };
+}
 
 /** Packs the folder `name` of `parent`. */
 export async function packFolder(parent: string, name: string, archive: string, epoch: number): Promise<void> {
-  const fixed = ["--format=ustar", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
+  const paths = readdirSync(join(parent, name), { recursive: true, encoding: "utf8" }).map((path) => join(name, path));
+  const files = paths.filter((path) => statSync(join(parent, path)).isFile()).map((path) => entryOf(parent, path));
   // Level 9 saves 0.5 % for 2.6 times the CPU time.
-  const args = [...fixed, `--mtime=@${epoch}`, "--use-compress-program=gzip -n -6", "-C", parent, "-cf", archive, name];
-  await run("tar", args, { env: { ...process.env, LC_ALL: "C" } });
+  writeFileSync(archive, await promisify(gzip)(writeTar(withFolders(files), epoch), { level: 6 }));
 }

@@ -1,12 +1,13 @@
 // --check: makes the release twice, from two clones of the commit, and compares every byte. Path, time zone and umask
 // differ between the two, because each of them can end up in an archive.
 import { execFile } from "node:child_process";
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { cpSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { ExitError } from "../../src/cli/ui/output.ts";
 import { root } from "../sea/targets.ts";
+import { withTemporaryFolder } from "../temporary-folder.ts";
 import { firstDifference } from "./compare.ts";
 import type { Options } from "./options.ts";
 import { finishRelease } from "./release.ts";
@@ -26,8 +27,7 @@ export async function makeCheckedRelease(options: Options): Promise<void> {
   assertTools(options);
   const commit = commitOf(root);
   if (commit === null) throw new ExitError("--check builds a commit: commit your changes first", 2);
-  const work = mkdtempSync(join(tmpdir(), "keyrack-check-"));
-  try {
+  await withTemporaryFolder(join(tmpdir(), "keyrack-check-"), async (work) => {
     const made: string[] = [];
     for (const each of SURROUNDINGS) made.push(await buildClone(options, commit, work, each));
     const [first = "", second = ""] = made;
@@ -35,9 +35,7 @@ export async function makeCheckedRelease(options: Options): Promise<void> {
     if (difference !== null) throw new ExitError(`not reproducible: ${difference}`, 4);
     console.log(`two builds of ${commit} are equal`);
     await finishRelease(options, async (folder) => cpSync(first, folder, { recursive: true }));
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
+  });
 }
 
 /** Returns the folder of the release. The clone is removed at once, because its packages take much space. */

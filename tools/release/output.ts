@@ -1,8 +1,9 @@
 // The folder of a release appears complete or not at all: it is written beside and renamed. What npm run release did
 // not make is never removed.
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { ExitError } from "../../src/cli/ui/output.ts";
+import { withTemporaryFolder } from "../temporary-folder.ts";
 import { MANIFEST, SIGNATURE, SUMS, type ReleaseManifest } from "./manifest.ts";
 
 /** Throws if the folder holds anything but an earlier release. */
@@ -34,20 +35,13 @@ export type Fill = (folder: string, work: string) => Promise<void>;
 export async function replaceFolder(out: string, fill: Fill): Promise<void> {
   assertReplaceable(out);
   mkdirSync(dirname(out), { recursive: true });
-  const beside = mkdtempSync(join(dirname(out), `.${basename(out)}-`));
-  const [folder, work, replaced] = [join(beside, "new"), join(beside, "work"), join(beside, "old")];
-  const remove = (): void => rmSync(beside, { recursive: true, force: true });
-  const stop = (): never => process.exit(1);
-  process.once("exit", remove).once("SIGINT", stop).once("SIGTERM", stop);
-  try {
+  await withTemporaryFolder(join(dirname(out), `.${basename(out)}-`), async (beside) => {
+    const [folder, work, replaced] = [join(beside, "new"), join(beside, "work"), join(beside, "old")];
     mkdirSync(folder);
     mkdirSync(work);
     await fill(folder, work);
     assertReplaceable(out); // again, because filling takes a while
     if (existsSync(out)) renameSync(out, replaced);
     renameSync(folder, out);
-  } finally {
-    process.off("exit", remove).off("SIGINT", stop).off("SIGTERM", stop);
-    remove();
-  }
+  });
 }
