@@ -1,6 +1,8 @@
 #!/bin/sh
 # Installs Keyrack from a release, or builds it from this checkout. Safe to run again: it replaces what it installed.
 set -eu
+# With it, cd may choose another folder, and prints which one.
+unset CDPATH
 
 usage() {
   cat <<'USAGE'
@@ -115,9 +117,12 @@ fi
 work=
 new_unit=
 trap 'rm -rf ${work:+"$work"} ${new_unit:+"$new_unit"}' EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
+end_by_signal() {
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+end_by_signal
 open_work() {
   dir=$prefix/bin
   while [ ! -d "$dir" ]; do dir=$(dirname "$dir"); done
@@ -132,12 +137,15 @@ replace() {
     mv -f "$1" "$binary" || fail "cannot write $binary."
   elif ! cmp -s "$1" "$binary"; then
     ln "$binary" "$work/old" 2>/dev/null || cp -p "$binary" "$work/old" || fail "cannot keep the old binary."
+    # Between the two renames the work folder, which an end by a signal removes, has the only copy of the old binary.
+    trap '' HUP INT TERM
     mv -f "$1" "$binary" || fail "cannot write $binary."
     if ! mv -f "$work/old" "$binary.previous"; then
       mv -f "$binary" "$1"
       mv -f "$work/old" "$binary"
       fail "cannot write $binary.previous."
     fi
+    end_by_signal
   fi
 }
 

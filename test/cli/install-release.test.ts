@@ -196,6 +196,13 @@ describe.runIf(sshKeygen)("the source", () => {
     expect(m.installed()).toEqual(["1.3.0", null]);
   });
 
+  it("is the folder of that name here, whatever CDPATH says", async () => {
+    using m = machine();
+    mkdirSync(m.at("elsewhere/release"), { recursive: true });
+    expect((await m.run(["--from", "release"], { CDPATH: m.at("elsewhere") })).code).toBe(0);
+    expect(m.installed()).toEqual(["1.2.3", null]);
+  });
+
   it("brings its unit", async () => {
     using m = machine();
     mkdirSync(m.at("units"));
