@@ -7,7 +7,7 @@ type Step = { uses?: string; run?: string };
 type Job = {
   "timeout-minutes"?: number;
   environment?: string;
-  permissions?: Record<string, string>;
+  permissions?: Record<string, string> | string;
   steps: Step[];
 };
 type Workflow = { on: unknown; permissions?: unknown; jobs: Record<string, Job> };
@@ -31,7 +31,7 @@ function problemsIn(text: string): string[] {
     }
     if (/\bsecrets\b/.test(JSON.stringify(job)) && !job.environment)
       problems.push(`${name} reads secrets outside a protected environment`);
-    if (Object.values(job.permissions ?? {}).includes("write") && !job.environment)
+    if (JSON.stringify(job.permissions ?? {}).includes("write") && !job.environment)
       problems.push(`${name} may write outside a protected environment`);
   }
   if (/\bsecrets\b/.test(text.split(/^jobs:/m)[0]?.replace(/^\s*#.*$/gm, "") ?? ""))
@@ -67,6 +67,11 @@ describe("workflows", () => {
     ["a container action", (text) => text.replace(/actions\/checkout@\w{40}/, "docker://alpine"), "uses docker://"],
     ["no timeout", (text) => text.replace(/ +timeout-minutes: 30\n/, ""), "publish has no timeout-minutes"],
     ["write access for all", (text) => text.replace("contents: read", "contents: write"), "other permissions"],
+    [
+      "write access for a job",
+      (text) => text.replace(/( {2}build:\n)/, "$1    permissions: write-all\n"),
+      "build may write outside",
+    ],
     ["no permissions", (text) => text.replace(/^permissions:\n.*\n/m, ""), "other permissions"],
     ["no protected environment", (text) => text.replace(/ +environment: release\n/, ""), "reads secrets outside"],
     [
