@@ -154,7 +154,9 @@ export function createPartialDir(dir: string, id: string): string {
     for (const name of readdirSync(dir)) {
       const path = join(dir, name);
       if (!ID.test(name.slice(1)) || !name.startsWith(".")) continue;
-      if (Date.now() - statSync(path).mtimeMs > DAY_MS) rmSync(path, { recursive: true, force: true });
+      // Before a migration nothing else uses the database. A start that is killed and tried again must not fill the disk.
+      const killed = isPreMigration(id) && isPreMigration(name);
+      if (killed || Date.now() - statSync(path).mtimeMs > DAY_MS) rmSync(path, { recursive: true, force: true });
     }
     const partial = join(dir, `.${id}`);
     mkdirSync(partial, { mode: 0o700 });

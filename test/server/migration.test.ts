@@ -1,5 +1,5 @@
 // What surrounds a migration at start: a backup as the way back, permission, and a refusal that names the way back.
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -107,6 +107,17 @@ describe("before a migration of SQLite", () => {
     expect(row).toMatchObject({ action: "backup.created" });
     expect(JSON.parse(String(row?.payload))).toMatchObject({ backup_id: id });
     await app.stop();
+  });
+
+  it("what a killed start left of its backup is removed, and of a scheduled backup is not", async () => {
+    await using old = await openSchemaFixture("sqlite", older);
+    const scheduled = ".20260101T000000Z-aaaaaa";
+    for (const name of [scheduled, `${scheduled}-pre-${newest}`])
+      mkdirSync(join(old.dir, "backups", name), { recursive: true });
+    await (await start(old)).app.stop();
+    const [left, id, ...others] = backupsIn(old.dir).toSorted();
+    expect([left, others]).toEqual([scheduled, []]);
+    expect(id).toMatch(/^\d.*-pre-\d+$/);
   });
 
   it("nothing is changed if the backup cannot be written", async () => {
