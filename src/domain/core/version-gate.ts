@@ -3,6 +3,7 @@
 // such a restriction is refused; everything else works. An earlier release cannot start once the database is migrated, so
 // the gate opens once and stays open.
 import { fail } from "../../kernel/errors.ts";
+import { VERSION } from "../../platform/version.ts";
 import type { Store } from "../../store/store.ts";
 import type { Services } from "./context.ts";
 
@@ -24,7 +25,9 @@ export class VersionGate<F extends string> {
   async assertKnownEverywhere({ store, clock }: Pick<Services, "store" | "clock">, feature: F): Promise<void> {
     const since = minorOf(this.#features[feature]);
     const versions = await this.#connected(store, clock.now());
-    if (versions.some((version) => isBefore(minorOf(version), since))) throw fail("older_process");
+    // This version knows its own features, also before the release that is named in the table gets its number.
+    const older = versions.some((version) => version !== VERSION && isBefore(minorOf(version), since));
+    if (older) throw fail("older_process");
   }
 
   /** Reads the database at most once a second, however many callers there are. */

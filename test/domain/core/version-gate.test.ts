@@ -8,7 +8,7 @@ import { VERSION } from "../../../src/platform/version.ts";
 import { backends, postgresUrl } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 
-const gateOf = () => new VersionGate({ made_up: "0.1.0", later: "0.2.0", first: "0.0.0" });
+const gateOf = () => new VersionGate({ made_up: "0.1.0", unreleased: "999.0.0", first: "0.0.0" });
 const REFUSED = {
   status: 409,
   code: "conflict",
@@ -55,7 +55,8 @@ describe("connected versions", () => {
 describe("the version gate on SQLite", () => {
   it("is open: no other process uses the database", async () => {
     await using fixture = await testServices("sqlite");
-    await expect(gateOf().assertKnownEverywhere(fixture.services, "made_up")).resolves.toBeUndefined();
+    for (const feature of ["made_up", "unreleased"] as const)
+      await expect(gateOf().assertKnownEverywhere(fixture.services, feature)).resolves.toBeUndefined();
   });
 });
 
@@ -70,6 +71,19 @@ describe.skipIf(!postgresUrl)("the version gate on PostgreSQL", () => {
     await older.end();
     moveOn(fixture);
     await gate.assertKnownEverywhere(services, "made_up");
+  });
+
+  it("refuses what the next release brings beside any other version, but not beside its own", async () => {
+    await using fixture = await testServices("postgres");
+    const { services, target } = fixture;
+    const gate = gateOf();
+    await gate.assertKnownEverywhere(services, "unreleased");
+    for (const name of ["keyrack", "keyrack/0.0.9"]) {
+      const older = await connect(target, name);
+      moveOn(fixture);
+      await expect(gate.assertKnownEverywhere(services, "unreleased")).rejects.toMatchObject(REFUSED);
+      await older.end();
+    }
   });
 
   it("counts a name that is no version as the oldest, and ignores newer and foreign connections", async () => {
