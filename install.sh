@@ -156,7 +156,10 @@ number() { sed -n "s/.*$1:\([0-9][0-9]*\).*/\1/p"; }
 check_schema() {
   data=${KEYRACK_DATA_DIR:-$state}
   [ -d "$data" ] || data=keyrack-data
-  [ -n "${KEYRACK_DATABASE_URL:-}" ] || [ -e "$data/keyrack.db" ] || return 0
+  if [ -z "${KEYRACK_DATABASE_URL:-}" ] && [ ! -e "$data/keyrack.db" ]; then
+    echo "The schemas were not compared: $data has no database, and KEYRACK_DATABASE_URL is not set." >&2
+    return
+  fi
   reads=$("$binary.previous" version --json | number '"schema"')
   # The cache is in the data dir by default; as root it would get files there that the server cannot replace.
   has=$(KEYRACK_CACHE_DIR=$work "$binary" db check --json --data-dir "$data" 2>/dev/null | number '"schema":{"database"')
