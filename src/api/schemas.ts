@@ -1,6 +1,7 @@
 // Wire schemas shared by several planes. They contain no transforms, because the same schema validates and documents.
 import { z } from "zod";
 import type { Json } from "../kernel/audit/canonical.ts";
+import { isEmail } from "../kernel/emails.ts";
 import { ENVS } from "../kernel/credentials.ts";
 import { parseUuid } from "../kernel/ids.ts";
 import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } from "../kernel/ratelimit/rule.ts";
@@ -48,12 +49,9 @@ export function toMs(value: string | null | undefined): number | null | undefine
   return typeof value === "string" ? parseTimestamp(value) : value;
 }
 
-// The pattern of the HTML standard, which <input type="email"> uses.
-const EMAIL =
-  /^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
 export const Email = z
   .string()
-  .refine((value) => value.length <= 320 && EMAIL.test(value), { error: "must be a valid email address" })
+  .refine(isEmail, { error: "must be a valid email address" })
   .meta({ format: "email", maxLength: 320 });
 
 export const SCOPE_MAX = 200;

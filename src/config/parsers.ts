@@ -112,6 +112,8 @@ export const parsers = {
   level: oneOf("debug", "info", "warn", "error"),
   idempotency: oneOf("database", "redis", "redis-forced"),
   redis_failure: oneOf("local", "error"),
+  sign_up: oneOf("open", "invite", "closed"),
+  unverified_login: oneOf("allow", "refuse"),
   migrate: oneOf("auto", "refuse"),
   region,
   database,

@@ -134,6 +134,24 @@ export const settingsTable = {
     "Interval between restore tests of the newest backup; off = never.",
   ),
   password_min: setting("KEYRACK_PASSWORD_MIN", "password_min", "12", "Minimum length of passwords, 8 to 64."),
+  sign_up: setting(
+    "KEYRACK_SIGN_UP",
+    "sign_up",
+    "open",
+    "Who may sign up: open = everyone, invite = people with an invitation, closed = no one (see keyrack user create).",
+  ),
+  unverified_login: setting(
+    "KEYRACK_UNVERIFIED_LOGIN",
+    "unverified_login",
+    "allow",
+    "refuse = an account can log in only once its address is verified, so that signing up never shows whether an address has an account.",
+  ),
+  workspaces_per_person: setting(
+    "KEYRACK_WORKSPACES_PER_PERSON",
+    "zero_or_count",
+    "25",
+    "Workspaces that a person may own, at most 3 while their address is unverified; 0 = only the bootstrap token creates workspaces.",
+  ),
   throttle: setting("KEYRACK_THROTTLE", "switch", "on", "off = no throttles, for throwaway instances."),
   trust_proxy: setting(
     "KEYRACK_TRUST_PROXY",

@@ -32,6 +32,17 @@ export const sharesTable = {
     atBound: "503",
     files: ["src/domain/auth/password-queue.ts"],
   },
+  workspaces: {
+    what: "Workspaces that a person owns; counted in the database, so nothing is shown here",
+    owners: ["person"],
+    limits: ({ workspaces_per_person }) => ({
+      bound: Number.POSITIVE_INFINITY,
+      share: Math.max(1, workspaces_per_person),
+    }),
+    atBound: "409",
+    setting: "KEYRACK_WORKSPACES_PER_PERSON",
+    files: [],
+  },
   mail: {
     what: "Invitations within 24 hours; counted in the database, so only refusals are shown here",
     owners: ["account", "address"],

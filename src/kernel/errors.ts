@@ -17,6 +17,7 @@ export type Code =
   | "email_unverified"
   | "not_found"
   | "method_not_allowed"
+  | "sign_up_closed"
   | "conflict"
   | "payload_too_large"
   | "snapshot_too_large"
@@ -58,6 +59,7 @@ export const failures = {
   not_a_member: [403, "forbidden", "You are not a member of that workspace."],
   insufficient_scope: [403, "insufficient_scope", "The credential lacks a required scope."],
   origin_not_allowed: [403, "origin_not_allowed", "This origin is not allowed."],
+  sign_up_closed: [403, "sign_up_closed", "Sign-up is by invitation only, or closed."],
   email_unverified: [403, "email_unverified", "Verify your email address first."],
   // 404, 405
   no_such_route: [404, "not_found", "No such route."],
@@ -84,10 +86,12 @@ export const failures = {
   quarantine_not_extendable: [409, "conflict", "The expiry of a quarantined key cannot be moved later."],
   last_owner: [409, "conflict", "A workspace must keep at least one owner."],
   already_invited: [409, "conflict", "That address already has a pending invitation."],
+  user_exists: [409, "conflict", "That address already has an account."],
   already_member: [409, "conflict", "That person is already a member."],
   invite_accepted: [409, "conflict", "An accepted invitation cannot be revoked."],
   mail_not_retryable: [409, "conflict", "That message has already been sent."],
   quota_reached: [409, "conflict", "This workspace has reached its limit for this kind of record."],
+  workspaces_reached: [409, "conflict", "You have reached your limit of workspaces."],
   embed_keys_cap: [409, "conflict", "This tenant has reached its limit of active keys."],
   older_process: [409, "conflict", "An older Keyrack process is still connected. Finish the upgrade first."],
   idempotency_in_flight: [409, "conflict", "A request with this Idempotency-Key is still in progress."],

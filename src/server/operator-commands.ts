@@ -46,6 +46,7 @@ export const operatorCommands = {
     return listDeploymentAudit(services, { after_seq: Number(args.after_seq ?? 0), limit: Number(args.limit ?? 50) });
   },
   "user.list": async (services) => (await operators()).listUsers(services),
+  "user.create": async (services, args) => (await operators()).createUser(services, text(args, "email")),
   "user.unlock": async (services, args) => (await operators()).unlockUser(services, text(args, "email")),
   "user.reset-link": async (services, args) => (await operators()).createResetLink(services, text(args, "email")),
   "mail.list": async (services, args) =>

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { changePassword, renameMe, showMe, signUp } from "../../domain/auth/users.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Email, Name, Uuid } from "../schemas.ts";
-import { Membership, NewPassword, PresentedPassword, User } from "./schemas.ts";
+import { Membership, NewPassword, OneTimeToken, PresentedPassword, User } from "./schemas.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -11,11 +11,18 @@ export const usersCreate = endpoint("POST /v1/auth/users", {
   summary: "Sign up. The response is the same whether or not the address has an account; an email is sent either way.",
   access: "auth.open",
   perNetwork: { name: "signup", limit: 60, windowMs: HOUR_MS },
-  body: z.strictObject({ email: Email, password: NewPassword, name: Name.optional() }),
+  body: z.strictObject({
+    email: Email,
+    password: NewPassword,
+    name: Name.optional(),
+    invite_token: OneTimeToken.optional().describe(
+      "An invitation of this address; required if sign-up is by invitation.",
+    ),
+  }),
   output: z.strictObject({ object: z.literal("signup"), email: z.string(), accepted: z.literal(true) }),
   status: 202,
-  failures: ["rate_limited", "overloaded"],
-  emits: ["user.created"],
+  failures: ["rate_limited", "overloaded", "sign_up_closed", "invalid_token"],
+  emits: ["user.created", "user.email_verified"],
   handle: (ctx, { body }) => signUp(ctx, body),
 });
 

@@ -17,7 +17,7 @@ export const workspacesCreate = endpoint("POST /v1/workspaces", {
   }),
   status: 201,
   idempotent: true,
-  failures: ["slug_taken"],
+  failures: ["slug_taken", "workspaces_reached"],
   emits: ["workspace.created", "workspace_member.joined", "secret_key.created"],
   handle: (ctx, { body }) => createWorkspace(ctx, body),
 });

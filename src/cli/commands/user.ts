@@ -1,13 +1,23 @@
-// `keyrack user list/unlock/reset-link`: helps people who are locked out where mail does not work.
+// `keyrack user create/list/unlock/reset-link`: accounts where sign-up is closed, and help for people who are locked out
+// where mail does not work.
 import type { Command } from "commander";
+import { isEmail } from "../../kernel/emails.ts";
 import { operate, operatorFlags, type OperatorOptions } from "../operator.ts";
-import { printResult, table } from "../ui/output.ts";
+import { ExitError, printResult, table } from "../ui/output.ts";
 
 export function addUserCommands(program: Command): void {
   const user = program.command("user");
   operatorFlags(user.command("list"), ["keyrack user list", "keyrack user list --json"])
     .description("List accounts, newest first.")
     .action((options: OperatorOptions) => list(options));
+  operatorFlags(
+    user.command("create"),
+    ["keyrack user create ada@example.com", "keyrack user create ada@example.com --quiet"],
+    "print only the link",
+  )
+    .description("Create an account and a link that sets its password. The link works once, within 30 minutes.")
+    .argument("<email>", "email address of the account")
+    .action((email: string, options: OperatorOptions) => create(email, options));
   operatorFlags(user.command("unlock"), [
     "keyrack user unlock ada@example.com",
     "keyrack user unlock ada@example.com --data-dir /var/lib/keyrack",
@@ -49,7 +59,15 @@ async function unlock(email: string, options: OperatorOptions): Promise<void> {
   printResult(options, { json, quiet: json.id, human: `Unlocked ${json.email}.` });
 }
 
+async function create(email: string, options: OperatorOptions): Promise<void> {
+  if (!isEmail(email)) throw new ExitError(`${email} is not an email address.`, 2);
+  printLink(await operate(options, "user.create", { email }), options);
+}
+
 async function resetLink(email: string, options: OperatorOptions): Promise<void> {
-  const json = await operate(options, "user.reset-link", { email });
+  printLink(await operate(options, "user.reset-link", { email }), options);
+}
+
+function printLink(json: { link: string; expires_at: string }, options: OperatorOptions): void {
   printResult(options, { json, quiet: json.link, human: `${json.link}\nWorks once, until ${json.expires_at}.` });
 }

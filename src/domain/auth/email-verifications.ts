@@ -1,16 +1,17 @@
 // Email verification. Only a token from the mailbox verifies an address.
 import { endTokens } from "../../store/queries/one-time-tokens.ts";
 import type { Tx } from "../../store/engine/statement.ts";
+import type { UserRow } from "../../store/schema/tables.ts";
 import { markVerified } from "../../store/queries/users.ts";
 import type { AnonymousActor, SessionActor } from "../core/actor.ts";
-import type { Ctx } from "../core/context.ts";
-import type { Event } from "../core/events.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { verificationMail } from "../mail/templates.ts";
 import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
 import { issueToken, liveToken } from "./one-time-tokens.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { countRequestedMail } from "../mail/quotas.ts";
+import { emailVerified } from "./user-events.ts";
 import { liveUser } from "./users.ts";
 
 const VERIFICATION_MAILS = { name: "verification_mail", limit: 5, windowMs: 3_600_000 };
@@ -18,15 +19,19 @@ const VERIFICATION_MAILS = { name: "verification_mail", limit: 5, windowMs: 3_60
 /** Sends another link. Responds the same, without sending, to a verified address or after five mails within an hour. */
 export async function requestVerification({ services, actor }: Ctx<SessionActor>) {
   const response = { object: "email_verification" as const, accepted: true as const };
-  const user = await liveUser(services.store.read, actor.user_id);
-  if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id)) return response;
+  await mailVerification(services, await liveUser(services.store.read, actor.user_id));
+  return response;
+}
+
+/** Sends a link to an unverified address, within its limits. */
+export async function mailVerification(services: Services, user: UserRow): Promise<void> {
+  if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id)) return;
   await record(services, async (tx) => {
     if (!(await countRequestedMail(services, tx, "sign_up", user.email_key))) return;
     const token = await issueToken(services, tx, user.id, "email_verification");
     await queueMail(services, tx, user.email, verificationMail(services, token.text), { until: token.expires_at });
   });
   services.mail.wake();
-  return response;
 }
 
 export async function consumeVerification(ctx: Ctx<AnonymousActor>, token: string) {
@@ -48,8 +53,4 @@ export async function consumeVerification(ctx: Ctx<AnonymousActor>, token: strin
 export async function verifyAddress(tx: Tx, user_id: string, now: number): Promise<boolean> {
   await endTokens.run(tx, { user_id, purpose: "email_verification", now });
   return (await markVerified.run(tx, { id: user_id, now })) > 0;
-}
-
-export function emailVerified(user_id: string): Event {
-  return { action: "user.email_verified", target_id: user_id, payload: {} };
 }

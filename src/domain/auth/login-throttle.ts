@@ -100,7 +100,14 @@ function takeQuota(services: Services, address_key: string, network_key: string,
 /** Checks a password under the throttle; throws unless it is right. */
 export async function checkPasswordThrottled(
   services: Services,
-  subject: { email_key: string; phc: string | null; password: string; from: RequestSource | undefined },
+  subject: {
+    email_key: string;
+    phc: string | null;
+    password: string;
+    from: RequestSource | undefined;
+    /** Makes even the right password count and look like a wrong one; called when it was right. */
+    refuse?: (() => void) | undefined;
+  },
   wrong: "invalid_credentials" | "wrong_current_password",
 ): Promise<LoginAttempt> {
   const { email_key, from } = subject;
@@ -116,7 +123,8 @@ export async function checkPasswordThrottled(
     attempt.refund();
     throw error;
   }
-  if (!right) {
+  if (right) subject.refuse?.();
+  if (!right || subject.refuse) {
     await attempt.failed();
     services.log.warn("login failed", subjectFields);
     throw fail(wrong);

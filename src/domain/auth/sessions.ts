@@ -16,6 +16,7 @@ import { recordLogin, setLastWorkspace, userByEmailKey, userById } from "../../s
 import type { AnonymousActor, SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
+import { mailVerification } from "./email-verifications.ts";
 import { checkPasswordThrottled, type LoginAttempt } from "./login-throttle.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "./new-credentials.ts";
 import { mutate } from "../core/mutate.ts";
@@ -37,7 +38,8 @@ export async function logIn(ctx: Ctx<AnonymousActor>, input: LogIn) {
   const email_key = normalizeEmail(input.email);
   for (let tries = 1; ; tries++) {
     const user = await userByEmailKey.first(services.store.read, { email_key });
-    const subject = { email_key, phc: user?.password_phc ?? null, password: input.password, from };
+    const refuse = user && refusesUnverified(services, user);
+    const subject = { email_key, phc: user?.password_phc ?? null, password: input.password, from, refuse };
     const attempt = await checkPasswordThrottled(services, subject, "invalid_credentials");
     if (!user) throw fail("invalid_credentials");
     try {
@@ -46,6 +48,20 @@ export async function logIn(ctx: Ctx<AnonymousActor>, input: LogIn) {
       if (!(error instanceof PasswordChanged) || tries > 1) throw error;
     }
   }
+}
+
+/**
+ * With KEYRACK_UNVERIFIED_LOGIN=refuse an unverified account looks like a wrong password. Otherwise a stranger who signs up
+ * with an address and then logs in learns whether it had an account. The owner gets another link by mail.
+ */
+function refusesUnverified(services: Services, user: UserRow): (() => void) | undefined {
+  if (user.email_verified_at !== null || services.settings.unverified_login === "allow") return undefined;
+  // Not awaited, so that it takes no longer than a wrong password: both writes are in one commit.
+  return () => {
+    mailVerification(services, user).catch((error: unknown) =>
+      services.log.error("verification mail failed", { user_id: user.id, error: (error as Error).message }),
+    );
+  };
 }
 
 async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, input: LogIn, attempt: LoginAttempt) {

@@ -18,6 +18,8 @@ import {
   unfinishedAccountMail,
   verificationMail,
 } from "../mail/templates.ts";
+import { emailVerified, userCreated } from "./user-events.ts";
+import { liveInvite } from "../workspaces/invite-tokens.ts";
 import { checkPasswordThrottled } from "./login-throttle.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
@@ -36,19 +38,38 @@ export async function liveUser(on: Reader, id: string): Promise<UserRow> {
   return row;
 }
 
-export type SignUp = { email: string; password: string; name?: string | undefined };
+export type SignUp = {
+  email: string;
+  password: string;
+  name?: string | undefined;
+  invite_token?: string | undefined;
+};
+
+/**
+ * Whether the sender has proved control of the mailbox: with the token of an invitation that was mailed there. Throws where
+ * sign-up needs an invitation, without a look at the address.
+ */
+async function admitSignUp(ctx: Ctx<AnonymousActor>, { invite_token }: SignUp, email_key: string): Promise<boolean> {
+  const { sign_up } = ctx.services.settings;
+  if (sign_up === "closed" || (sign_up === "invite" && !invite_token)) throw fail("sign_up_closed");
+  if (!invite_token) return false;
+  const invite = await liveInvite(ctx, ctx.services.store.read, invite_token);
+  if (invite.email_key !== email_key) throw fail("invalid_token");
+  return invite.mailed;
+}
 
 export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   const { services } = ctx;
-  checkNewPassword(services, input.password, { email: input.email });
   const email_key = normalizeEmail(input.email);
+  const verified = await admitSignUp(ctx, input, email_key);
+  checkNewPassword(services, input.password, { email: input.email });
   // Hashed even when not needed: the response time must not reveal whether the account exists.
   const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
   const mailed =
     !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key)) &&
     (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key)));
   const known = await userByEmailKey.first(services.store.read, { email_key });
-  const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, mailed));
+  const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, { verified, mailed }));
   if (!created && mailed) await mailAccountOwner(services, email_key);
   services.mail.wake();
   return { object: "signup" as const, email: input.email, accepted: true as const };
@@ -61,18 +82,17 @@ function onAddressConflict(target: string): undefined {
   return undefined;
 }
 
-/** False when another request took the address in the meantime. */
-async function createUser(
-  { services, from }: Ctx,
-  input: SignUp & Pick<UserRow, "email_key" | "password_phc">,
-  mailed: boolean,
-): Promise<boolean> {
+export function newUser(
+  services: Services,
+  input: Pick<UserRow, "email" | "email_key" | "password_phc"> & { name?: string | undefined },
+  verified: boolean,
+): UserRow {
   const now = services.clock.now();
-  const row: UserRow = {
+  return {
     id: services.newId(),
     email: input.email,
     email_key: input.email_key,
-    email_verified_at: null,
+    email_verified_at: verified ? now : null,
     name: input.name ?? null,
     password_phc: input.password_phc,
     last_workspace_id: null,
@@ -80,15 +100,24 @@ async function createUser(
     updated_at: now,
     last_login_at: null,
   };
+}
+
+/** False when another request took the address in the meantime. */
+async function createUser(
+  { services, from }: Ctx,
+  input: SignUp & Pick<UserRow, "email_key" | "password_phc">,
+  { verified, mailed }: { verified: boolean; mailed: boolean },
+): Promise<boolean> {
+  const row = newUser(services, input, verified);
   const ctx: Ctx = { services, actor: { kind: "user", user_id: row.id }, from };
   try {
     return await mutate(ctx, { workspace_id: null, onConflict: onAddressConflict }, async (tx) => {
       await insertUser.run(tx, row);
-      if (mailed) {
+      if (mailed && !verified) {
         const token = await issueToken(services, tx, row.id, "email_verification");
         await queueMail(services, tx, row.email, verificationMail(services, token.text), { until: token.expires_at });
       }
-      return { value: true, events: [{ action: "user.created", target_id: row.id, payload: {} }] };
+      return { value: true, events: [userCreated(row.id), ...(verified ? [emailVerified(row.id)] : [])] };
     });
   } catch (error) {
     if (error instanceof AddressTaken) return false;

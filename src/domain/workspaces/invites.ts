@@ -2,11 +2,9 @@
 // only the emailed one also verifies the address it was sent to, because only it proves control of the mailbox.
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
-import { parseInviteToken } from "../../kernel/credentials.ts";
 import {
   countPendingInvites,
   insertInvite,
-  inviteByHash,
   inviteById,
   listInvites as listInviteRows,
   markInviteAccepted,
@@ -15,16 +13,18 @@ import {
 } from "../../store/queries/invites.ts";
 import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../../store/queries/memberships.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Tx } from "../../store/engine/statement.ts";
 import type { UserRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { Role, SessionActor, Vendor } from "../core/actor.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
-import { emailVerified, verifyAddress } from "../auth/email-verifications.ts";
+import { verifyAddress } from "../auth/email-verifications.ts";
+import { emailVerified } from "../auth/user-events.ts";
 import type { Event } from "../core/events.ts";
 import { inviteMail } from "../mail/templates.ts";
 import { onHashConflict, mintInvite, retryOnHashCollision } from "../auth/new-credentials.ts";
+import { liveInvite, type LiveInvite } from "./invite-tokens.ts";
 import { MEMBERS_MAX, logNewOwner } from "./members.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
@@ -32,7 +32,6 @@ import { countInviteMail } from "../mail/quotas.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { listOf, viewInvite } from "../core/views.ts";
-import { sha256Hex } from "../../platform/crypto.ts";
 
 const INVITE_MS = 7 * 24 * 3_600_000;
 export const PENDING_INVITES_MAX = 500;
@@ -116,20 +115,6 @@ export function revokeInvite(ctx: Ctx<Vendor>, id: string) {
   });
 }
 
-/** The live invitation with this token. Accepted, revoked, expired and unknown ones get the same failure. */
-async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<WorkspaceInviteRow & { mailed: boolean }> {
-  const parsed = parseInviteToken(token);
-  if (!parsed) throw fail("invalid_token");
-  const token_hash = sha256Hex(token);
-  const row = await inviteByHash.first(on, { workspace_id: parsed.workspace_id, token_hash });
-  if (row && (row.accepted_at ?? row.revoked_at) !== null) {
-    ctx.services.log.warn("token reuse", { purpose: "workspace_invite", invite_id: row.id, ...ctx.from });
-    throw fail("invalid_token");
-  }
-  if (!row || row.expires_at <= ctx.services.clock.now()) throw fail("invalid_token");
-  return { ...row, mailed: row.mailed_token_hash === token_hash };
-}
-
 export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
   const { services, actor } = ctx;
   const { user_id } = actor;
@@ -164,12 +149,7 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
 }
 
 /** Requires a verified address; the emailed token verifies the one it was sent to. */
-async function requireVerified(
-  tx: Tx,
-  user: UserRow,
-  invite: WorkspaceInviteRow & { mailed: boolean },
-  now: number,
-): Promise<Event[]> {
+async function requireVerified(tx: Tx, user: UserRow, invite: LiveInvite, now: number): Promise<Event[]> {
   if (user.email_verified_at !== null) return [];
   if (!invite.mailed || invite.email_key !== user.email_key) throw fail("email_unverified");
   await verifyAddress(tx, user.id, now);

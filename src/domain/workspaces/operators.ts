@@ -1,18 +1,22 @@
-// Operator commands for people: list accounts, unlock log-ins, issue reset links. Not reachable through the API.
+// Operator commands for people: create and list accounts, unlock log-ins, issue reset links. Not reachable through the API.
+import { randomBytes } from "node:crypto";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { clearAllLoginFailures, disabledAddresses } from "../../store/queries/logins.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
-import { listUsers as listUserRows, userByEmailKey } from "../../store/queries/users.ts";
+import { insertUser, listUsers as listUserRows, userByEmailKey } from "../../store/queries/users.ts";
 import { SYSTEM, type SystemActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { throttleKey } from "../auth/throttle.ts";
 import { pageLink } from "../mail/templates.ts";
 import { CONSECUTIVE_FAILURES_MAX } from "../auth/login-throttle.ts";
 import { mutate } from "../core/mutate.ts";
-import { issueToken } from "../auth/one-time-tokens.ts";
+import { issueToken, type IssuedToken } from "../auth/one-time-tokens.ts";
+import { unknownCaller } from "../auth/password-queue.ts";
+import { userCreated } from "../auth/user-events.ts";
+import { newUser } from "../auth/users.ts";
 import { listOf, viewUser } from "../core/views.ts";
 
 const asOperator = (services: Services): Ctx<SystemActor> => ({ services, actor: SYSTEM });
@@ -46,19 +50,36 @@ export async function unlockUser(services: Services, email: string) {
   return { object: "user" as const, id: user.id, email: user.email, unlocked: true as const };
 }
 
+/** An account without a usable password, and a link that sets one. */
+export async function createUser(services: Services, email: string) {
+  const email_key = normalizeEmail(email);
+  const password_phc = await services.passwords.hash(unknownCaller({}), randomBytes(32).toString("base64url"));
+  return mutate(asOperator(services), { workspace_id: null }, async (tx) => {
+    if (await userByEmailKey.first(tx, { email_key })) throw fail("user_exists");
+    const user = newUser(services, { email, email_key, password_phc }, false);
+    await insertUser.run(tx, user);
+    const token = await issueToken(services, tx, user.id, "password_reset");
+    return { value: viewResetLink(services, user, token), events: [userCreated(user.id)] };
+  });
+}
+
+function viewResetLink(services: Services, user: UserRow, token: IssuedToken) {
+  return {
+    object: "reset_link" as const,
+    user_id: user.id,
+    email: user.email,
+    link: pageLink(services, "reset", token.text),
+    expires_at: formatTimestamp(token.expires_at),
+  };
+}
+
 /** A reset link for a person who gets no mail. It is returned here and stored nowhere. */
 export async function createResetLink(services: Services, email: string) {
   const user = await findUserByEmail(services, email);
   return mutate(asOperator(services), { workspace_id: null }, async (tx) => {
     const token = await issueToken(services, tx, user.id, "password_reset");
     return {
-      value: {
-        object: "reset_link" as const,
-        user_id: user.id,
-        email: user.email,
-        link: pageLink(services, "reset", token.text),
-        expires_at: formatTimestamp(token.expires_at),
-      },
+      value: viewResetLink(services, user, token),
       events: [{ action: "user.updated", target_id: user.id, payload: { reset_link: { issued: true } } }],
     };
   });

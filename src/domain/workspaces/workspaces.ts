@@ -1,7 +1,7 @@
 // Workspaces: the vendor's account in an instance, with its registered embed origins.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { insertMembership } from "../../store/queries/memberships.ts";
+import { countOwnedBy, insertMembership } from "../../store/queries/memberships.ts";
 import { isInsecureRemote, normalizeOrigin } from "../../kernel/origins.ts";
 import { dropEmbedOrigins, insertEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { insertSecretKey } from "../../store/queries/secret-keys.ts";
@@ -17,6 +17,9 @@ import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credenti
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
+
+/** Workspaces that a person with an unverified address may own. */
+const UNVERIFIED_MAX = 3;
 
 export type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
 
@@ -37,11 +40,12 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, input: 
       updated_at: now,
       created_by: ctx.actor.kind === "session" ? ctx.actor.user_id : null,
     };
+    const { workspaces_per_person: perPerson } = ctx.services.settings;
     return mutate(ctx, { workspace_id: id, onConflict: onSlugConflict }, async (tx) => {
       await insertWorkspace.run(tx, row);
       const key = newSecretKeyRow(ctx, { workspace_id: id, env: input.env, owner_scope: true, ...minted.stored });
       await insertSecretKey.run(tx, key);
-      const owner = ctx.actor.kind === "session" ? await joinAsOwner(tx, ctx.actor, row) : null;
+      const owner = ctx.actor.kind === "session" ? await joinAsOwner(tx, ctx.actor, row, perPerson) : null;
       const created: Event = { action: "workspace.created", target_id: id, payload: { slug: row.slug } };
       return {
         value: {
@@ -56,10 +60,18 @@ export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, input: 
 }
 
 /** The creator becomes owner. It becomes their active workspace only if they had none. */
-async function joinAsOwner(tx: Tx, actor: SessionActor, { id: workspace_id, created_at }: WorkspaceRow) {
+async function joinAsOwner(
+  tx: Tx,
+  actor: SessionActor,
+  { id: workspace_id, created_at }: WorkspaceRow,
+  perPerson: number,
+) {
   const { user_id } = actor;
   const role = "owner" as const;
-  const { email } = await liveUser(tx, user_id);
+  const { email, email_verified_at } = await liveUser(tx, user_id);
+  const owned = await countOwnedBy.first(tx, { user_id });
+  if ((owned?.n ?? 0) >= (email_verified_at === null ? Math.min(perPerson, UNVERIFIED_MAX) : perPerson))
+    throw fail("workspaces_reached");
   await insertMembership.run(tx, { workspace_id, user_id, role, created_at, updated_at: created_at });
   if (actor.workspace_id === null) await enterWorkspace(tx, actor, workspace_id);
   const event: Event = { action: "workspace_member.joined", target_id: user_id, payload: { role, email } };

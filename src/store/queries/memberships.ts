@@ -57,6 +57,14 @@ export const countOwners = statement<{ workspace_id: string }>()((db, p) =>
     .where("role", "=", "owner"),
 );
 
+export const countOwnedBy = statement<{ user_id: string }>()((db, p) =>
+  db
+    .selectFrom("memberships")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("user_id", "=", p.user_id)
+    .where("role", "=", "owner"),
+);
+
 export const setRole = statement<Pair & { role: Role; now: number }>()((db, p) =>
   db
     .updateTable("memberships")

@@ -29,7 +29,7 @@ export function addDoctorCommand(program: Command): void {
 }
 
 function checkExposure(settings: Settings): Finding[] {
-  const { host, tls_cert, trust_proxy, public_url, throttle, metrics } = settings;
+  const { host, tls_cert, trust_proxy, public_url, throttle, metrics, sign_up } = settings;
   const open = !/^(127\.|::1$|localhost$)/.test(host);
   const found: Finding[] = [];
   if (open && !tls_cert && trust_proxy.length === 0)
@@ -43,6 +43,8 @@ function checkExposure(settings: Settings): Finding[] {
     found.push(risk("The public URL uses plain http.", "Serve it over https and update KEYRACK_PUBLIC_URL."));
   if (open && !public_url)
     found.push(risk("No public URL is set: links in mail use the listen address.", "Set KEYRACK_PUBLIC_URL."));
+  if (sign_up === "open" && public_url && !/^https?:\/\/(127\.|localhost|\[::1\])/.test(public_url))
+    found.push(risk("Anyone can sign up at the public URL.", "Set KEYRACK_SIGN_UP=invite, unless that is intended."));
   if (!throttle)
     found.push(fail("Throttling is off: passwords can be guessed at full speed.", "Remove KEYRACK_THROTTLE=off."));
   if (metrics && !/^(127\.|::1$|localhost$)/.test(metrics.host))

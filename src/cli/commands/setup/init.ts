@@ -16,6 +16,8 @@ type InitOptions = OutputOptions & {
   publicUrl?: string;
   host?: string;
   port?: string;
+  signUp?: string;
+  unverifiedLogin?: string;
   workspaceName?: string;
   workspaceSlug?: string;
   save?: true;
@@ -34,7 +36,11 @@ const INIT_SETTINGS = [
   "public_url",
   "host",
   "port",
+  "sign_up",
+  "unverified_login",
 ] as const;
+/** Stricter than the defaults of a server without a file, which stay as they were for existing ones. */
+const NEW_INSTANCE: Answers = { sign_up: "invite", unverified_login: "refuse" };
 
 export function addInitCommand(program: Command): void {
   const command = outputFlags(program.command("init"), "print only the file's path, or the new secret key")
@@ -64,7 +70,7 @@ function answersFromFlags(options: InitOptions): Answers {
     name,
     flags[name.replace(/_(\w)/g, (_a, c: string) => c.toUpperCase())],
   ]);
-  return Object.fromEntries(entries.filter(([, value]) => typeof value === "string")) as Answers;
+  return { ...NEW_INSTANCE, ...Object.fromEntries(entries.filter(([, value]) => typeof value === "string")) };
 }
 
 async function init(options: InitOptions): Promise<void> {

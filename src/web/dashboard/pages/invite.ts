@@ -30,7 +30,7 @@ function startPage(token: string, mode: Mode, address = "", note?: string): void
     email.set(typed);
     formArea.replaceChildren(
       next === "signup"
-        ? signUpForm(email, onLogin, onTaken)
+        ? signUpForm(token, email, onLogin, onTaken)
         : loginForm({ label: "Log in", submit: "Log in and accept", email, onLogin }),
     );
   };
@@ -53,6 +53,7 @@ function startPage(token: string, mode: Mode, address = "", note?: string): void
 
 /** `onTaken`: the address has an account with another password. */
 function signUpForm(
+  invite_token: string,
   email: Field,
   onLogin: (session: Session) => Promise<void>,
   onTaken: (email: string) => void,
@@ -66,7 +67,7 @@ function signUpForm(
     send: async () => {
       const [address, secret] = [email.value(), password.value()];
       const person = { email: address, password: secret, ...(name.value() !== "" && { name: name.value() }) };
-      await call("POST /v1/auth/users", { body: person });
+      await signUp(person, invite_token);
       const session = await Session.open(address, secret).catch((error: unknown) => {
         if (error instanceof ApiError && error.code === "invalid_credentials") return null;
         throw error;
@@ -75,6 +76,18 @@ function signUpForm(
       else onTaken(address);
     },
   });
+}
+
+type NewPerson = { email: string; password: string; name?: string };
+
+/** With the invitation, which verifies its own address; another address may sign up only where everyone may. */
+async function signUp(person: NewPerson, invite_token: string): Promise<void> {
+  try {
+    await call("POST /v1/auth/users", { body: { ...person, invite_token } });
+  } catch (error) {
+    if (!(error instanceof ApiError && error.code === "invalid_token")) throw error;
+    await call("POST /v1/auth/users", { body: person });
+  }
 }
 
 function accept(token: string, session: Session): Promise<void> {

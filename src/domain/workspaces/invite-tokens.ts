@@ -1,0 +1,25 @@
+// Finds an invitation by one of its two tokens.
+import { parseInviteToken } from "../../kernel/credentials.ts";
+import { fail } from "../../kernel/errors.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import { inviteByHash } from "../../store/queries/invites.ts";
+import type { WorkspaceInviteRow } from "../../store/schema/tables.ts";
+import type { Ctx } from "../core/context.ts";
+
+/** `mailed`: the token is the one that was mailed, which proves control of the mailbox. */
+export type LiveInvite = WorkspaceInviteRow & { mailed: boolean };
+
+/** The live invitation with this token. Accepted, revoked, expired and unknown ones get the same failure. */
+export async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<LiveInvite> {
+  const parsed = parseInviteToken(token);
+  if (!parsed) throw fail("invalid_token");
+  const token_hash = sha256Hex(token);
+  const row = await inviteByHash.first(on, { workspace_id: parsed.workspace_id, token_hash });
+  if (row && (row.accepted_at ?? row.revoked_at) !== null) {
+    ctx.services.log.warn("token reuse", { purpose: "workspace_invite", invite_id: row.id, ...ctx.from });
+    throw fail("invalid_token");
+  }
+  if (!row || row.expires_at <= ctx.services.clock.now()) throw fail("invalid_token");
+  return { ...row, mailed: row.mailed_token_hash === token_hash };
+}

@@ -1,0 +1,127 @@
+// Who may sign up, how many workspaces a person may own, and what an unverified account may do.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import {
+  account,
+  deploymentActions,
+  freshEmail,
+  lastMail,
+  logIn,
+  PASSWORD,
+  person,
+  receivedMail,
+} from "../../../harness/instances/people.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+
+for (const back of backends) {
+  describe(`sign-up by invitation on ${back}`, () => {
+    let r: TestInstance;
+    let key = "";
+    beforeAll(async () => {
+      r = await testInstance(back, { flags: { sign_up: "invite", unverified_login: "refuse" } });
+      key = (await r.workspace()).keys.sk_owner;
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    const signUp = (email: string, invite_token?: string) =>
+      r.call(null, "POST /v1/auth/users", { email, password: PASSWORD, ...(invite_token && { invite_token }) });
+    /** The token of the response, and the one that was mailed. */
+    async function invite(email: string): Promise<{ id: string; token: string; mailed: string }> {
+      const { body } = await r.call(key, "POST /v1/invites", { email, role: "member" });
+      return { id: body.id, token: body.token, mailed: (await lastMail(r, email)).token ?? "" };
+    }
+
+    it("is refused without an invitation, for every address alike, and sends nothing", async () => {
+      const email = freshEmail();
+      const { mailed } = await invite(email);
+      expect((await signUp(email, mailed)).status).toBe(202);
+      const before = (await receivedMail(r)).length;
+      const replies = [await signUp(email), await signUp(freshEmail())];
+      for (const reply of replies) expectRefusal(reply, 403, "sign_up_closed");
+      expect(replies[0]?.text).toBe(replies[1]?.text);
+      expect((await receivedMail(r)).length).toBe(before);
+    });
+
+    it("verifies the address at once with the mailed token, and sends no other mail", async () => {
+      const email = freshEmail();
+      const { mailed } = await invite(email);
+      const since = (await deploymentActions(r)).length;
+      expect((await signUp(email, mailed)).status).toBe(202);
+      expect(await deploymentActions(r, since)).toEqual(["user.created", "user.email_verified"]);
+      expect((await receivedMail(r, email)).length).toBe(1);
+      const { session } = await logIn(r, email);
+      expect((await r.call(session, "POST /v1/auth/invites/accept", { token: mailed })).status).toBe(200);
+    });
+
+    it("verifies nothing with the token of the response", async () => {
+      const email = freshEmail();
+      const { token } = await invite(email);
+      expect((await signUp(email, token)).status).toBe(202);
+      expect((await lastMail(r, email)).subject).toBe("Verify your email address");
+      expectRefusal(
+        await r.call(null, "POST /v1/auth/sessions", { email, password: PASSWORD }),
+        401,
+        "invalid_credentials",
+      );
+    });
+
+    it("rejects an invitation of another address, a revoked one and an invented one", async () => {
+      const email = freshEmail();
+      const { id, mailed } = await invite(email);
+      expectRefusal(await signUp(freshEmail(), mailed), 400, "invalid_token");
+      await r.call(key, `POST /v1/invites/${id}/revoke`, {});
+      expectRefusal(await signUp(email, mailed), 400, "invalid_token");
+      expectRefusal(await signUp(email, `${mailed.slice(0, -8)}00000000`), 400, "invalid_token");
+    });
+  });
+
+  it(`closed sign-up on ${back} refuses everyone, with an invitation too`, async () => {
+    await using r = await testInstance(back, { flags: { sign_up: "closed" } });
+    const w = await r.workspace();
+    const email = freshEmail();
+    const { body } = await w.call("sk_owner", "POST /v1/invites", { email, role: "member" });
+    for (const more of [{}, { invite_token: body.token as string }])
+      expectRefusal(
+        await r.call(null, "POST /v1/auth/users", { email, password: PASSWORD, ...more }),
+        403,
+        "sign_up_closed",
+      );
+  });
+
+  it(`an unverified account on ${back} cannot log in where that is refused, and looks like a wrong password`, async () => {
+    await using r = await testInstance(back, { flags: { unverified_login: "refuse", throttle: "on" } });
+    const email = await account(r, freshEmail(), PASSWORD, false);
+    const tryLogin = (address: string, password: string) =>
+      r.call(null, "POST /v1/auth/sessions", { email: address, password });
+    const right = await tryLogin(email, PASSWORD);
+    const wrong = await tryLogin(email, "wrong");
+    const unknown = await tryLogin(freshEmail(), PASSWORD);
+    expect([right.status, right.text]).toEqual([401, wrong.text]);
+    expect(unknown.text).toBe(right.text);
+    // Each counted as a failure; only the right password sent another link.
+    const [row] = await r.sql("select max(consecutive) as n from login_failures");
+    expect(Number(row?.n)).toBe(2);
+    const mails = await receivedMail(r, email);
+    expect(mails.map(({ subject }) => subject)).toEqual(["Verify your email address", "Verify your email address"]);
+    const token = (await lastMail(r, email)).token;
+    expect((await r.call(null, "POST /v1/auth/email_verifications/consume", { token })).status).toBe(200);
+    expect((await tryLogin(email, PASSWORD)).status).toBe(201);
+  });
+
+  it(`a person on ${back} owns as many workspaces as the setting says, fewer while unverified`, async () => {
+    await using r = await testInstance(back, { flags: { workspaces_per_person: "4" } });
+    let made = 0;
+    const create = (session: string) =>
+      r.call(session, "POST /v1/workspaces", { name: "W", slug: `per-person-${++made}` });
+    for (const [verified, limit] of [
+      [true, 4],
+      [false, 3],
+    ] as const) {
+      const { session } = await person(r, { verified });
+      for (let n = 0; n < limit; n++) expect((await create(session)).status).toBe(201);
+      const refused = await create(session);
+      expectRefusal(refused, 409, "conflict");
+      expect(refused.body.error.message).toBe("You have reached your limit of workspaces.");
+    }
+    expect((await create(r.app.bootstrap.token ?? "")).status).toBe(201);
+  });
+}
