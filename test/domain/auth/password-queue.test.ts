@@ -85,12 +85,14 @@ describe("the password queue", () => {
   });
 
   it("counts an IPv6 customer's /48 as one network", async () => {
-    const { queue, ledger } = heldQueue({ bound: 512, share: 1 });
+    const { queue, ledger, drain } = heldQueue({ bound: 512, share: 1 });
     const wait = (network: string) => queue.run({ network, known: false }, async () => {});
-    void wait("2001:db8:1:2::/64");
+    const first = wait("2001:db8:1:2::/64");
     await expect(wait("2001:db8:1:3::/64")).rejects.toMatchObject({ failure: "overloaded", status: 503 });
-    void wait("2001:db8:2:3::/64");
+    const other = wait("2001:db8:2:3::/64");
     expect(ledger.used).toBe(2);
+    await drain();
+    await Promise.all([first, other]);
   });
 
   it("frees its slot when a task fails", async () => {
