@@ -12,6 +12,7 @@ import { firstDifference } from "./compare.ts";
 import type { Options } from "./options.ts";
 import { finishRelease } from "./release.ts";
 import { assertTools } from "./required-tools.ts";
+import { checkSignKey } from "./sign.ts";
 import { commitOf } from "./source.ts";
 
 const run = promisify(execFile);
@@ -26,6 +27,7 @@ const SURROUNDINGS: Surroundings[] = [
 export async function makeCheckedRelease(options: Options): Promise<void> {
   assertTools(options);
   const commit = commitOf(root);
+  if (options.signKey) checkSignKey(options.signKey, options.keysFile);
   if (commit === null) throw new ExitError("--check builds a commit: commit your changes first", 2);
   await withTemporaryFolder(join(tmpdir(), "keyrack-check-"), async (work) => {
     const made: string[] = [];
