@@ -1,5 +1,6 @@
 // The Idempotency-Key header of our own POSTs: reads it, fingerprints the request, and lets one request per key run at a time.
 import { hash } from "node:crypto";
+import type { Actor } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { createReplay, type IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
 import { fail, failField } from "../kernel/errors.ts";
@@ -9,10 +10,11 @@ import type { HttpRequest } from "./request.ts";
 export function replayOf(
   endpoint: Endpoint,
   request: HttpRequest,
-  bearer: string | null,
+  credential: { token: string | null; actor: Actor },
   bytes?: Uint8Array,
 ): IdempotencyReplay | undefined {
   const header = request.headers["idempotency-key"];
+  const { token: bearer, actor } = credential;
   if (header === undefined || bearer === null) return undefined;
   const text = String(header);
   const key = /^"(.*)"$/.exec(text)?.[1] ?? text;
@@ -22,7 +24,16 @@ export function replayOf(
   const query = [...new URLSearchParams(request.search)].map(([name, value]) => `${name}=${value}`).toSorted();
   const content = hash("sha256", bytes ?? new Uint8Array());
   const fingerprint = [request.method, request.path, query.join("&"), content].join("\n");
-  return createReplay({ bearer, idempotencyKey: key, request: fingerprint, status: endpoint.status });
+  const scope = scopeOf(endpoint, actor);
+  return createReplay({ bearer, scope, idempotencyKey: key, request: fingerprint, status: endpoint.status });
+}
+
+/**
+ * A session moves between workspaces, so its keys belong to the active one. Creating a workspace may itself change which one
+ * that is, and a retry must still find the response.
+ */
+function scopeOf(endpoint: Endpoint, actor: Actor): string | null {
+  return actor.kind === "session" && endpoint.access !== "workspaces.create" ? actor.workspace_id : null;
 }
 
 /** Runs the handler unless a request with the same key is still running in this process. */

@@ -166,7 +166,8 @@ class Run implements Admission {
     const params = endpoint.params && paramsOf(endpoint.params, request.params);
     const query = queryOf(endpoint, request.search);
     const body = bytes && bodyOf(endpoint, bytes);
-    const replay = endpoint.idempotent ? replayOf(endpoint, request, this.#bearer.token, bytes) : undefined;
+    const credential = { token: this.#bearer.token, actor: this.#actor };
+    const replay = endpoint.idempotent ? replayOf(endpoint, request, credential, bytes) : undefined;
     this.#replay = replay;
     const ctx = new RequestContext(services, this.#actor, replay, this);
     const raw = (): Promise<Buffer> => new Promise((resolve, reject) => this.#read(resolve, reject));

@@ -20,12 +20,15 @@ export type IdempotencyReplay = {
 
 export function createReplay(input: {
   bearer: string;
+  /** The workspace that a session acts in; null where the token alone says it. */
+  scope: string | null;
   idempotencyKey: string;
   request: string;
   status: number;
 }): IdempotencyReplay {
+  const scope = input.scope === null ? "" : `${input.scope} `;
   return {
-    key_hash: sha256Hex(`${sha256Hex(input.bearer)} ${input.idempotencyKey}`),
+    key_hash: sha256Hex(`${sha256Hex(input.bearer)} ${scope}${input.idempotencyKey}`),
     fingerprint: sha256Hex(input.request),
     status: input.status,
     bearer: input.bearer,

@@ -1,6 +1,7 @@
 // Idempotency-Key on our own POSTs: a retried mint returns the first key, never a second one.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
+import { person } from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 
 const DAY = 86_400_000;
@@ -78,6 +79,24 @@ for (const back of backends) {
       expect([first.status, again.status, again.body.id]).toEqual([201, 201, first.body.id]);
       r.clock.advance(1);
       expect((await w.call("sk_owner", "POST /v1/tenants", body, keyed("same"))).status).toBe(409);
+    });
+
+    it("scopes a session's keys to its active workspace, except when it creates one", async () => {
+      const { session } = await person(r);
+      const workspace = (n: number) => ({ name: "W", slug: `scoped-${back}-${n}` });
+      const first = await r.call(session, "POST /v1/workspaces", workspace(1), keyed("ws"));
+      const retry = await r.call(session, "POST /v1/workspaces", workspace(1), keyed("ws"));
+      expect([retry.status, retry.text]).toEqual([201, first.text]);
+      const second = await r.call(session, "POST /v1/workspaces", workspace(2));
+      const tenant = () => r.call(session, "POST /v1/tenants", { external_id: "same" }, keyed("tenant"));
+      const inFirst = await tenant();
+      await r.call(session, "POST /v1/auth/sessions/current/workspace", { workspace_id: second.body.workspace.id });
+      const inSecond = await tenant();
+      expect([inSecond.status, inSecond.headers.get("idempotent-replayed")]).toEqual([201, null]);
+      expect(inSecond.body.id).not.toBe(inFirst.body.id);
+      expect((await tenant()).text).toBe(inSecond.text);
+      await r.call(session, "POST /v1/auth/sessions/current/workspace", { workspace_id: first.body.workspace.id });
+      expect((await tenant()).text).toBe(inFirst.text);
     });
 
     it("mints once for twenty concurrent requests; the others replay it or get 409", async () => {
