@@ -10,6 +10,7 @@ import type { SettingName, Settings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { readyDatabase, type Backend } from "../databases/backends.ts";
+import { neverOverloaded } from "./local-instance.ts";
 import { portOf, stableAddress } from "../processes/stable-address.ts";
 
 type Flags = Partial<Record<SettingName, string>>;
@@ -53,7 +54,12 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
     logs,
     log,
     async start(flags) {
-      const app = await startInstance({ settings: settings(flags), log, checkOutput: true });
+      const app = await startInstance({
+        settings: settings(flags),
+        log,
+        checkOutput: true,
+        overloadClock: neverOverloaded,
+      });
       running.add(app);
       address.target = portOf(app.url);
       const stop = (): Promise<void> => {

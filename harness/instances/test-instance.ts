@@ -58,6 +58,8 @@ export type TestInstanceOptions = {
   passwordCost?: PasswordCost;
   /** How long a rate-limit check waits for Redis; by default long enough for a busy machine. */
   redisTimeoutMs?: number;
+  /** By default the event loop never lags. */
+  overloadClock?: () => number;
 };
 
 const real = (): TestClock => testClock(Date.now());
@@ -69,13 +71,14 @@ export async function testInstance(back: Backend, options: TestInstanceOptions =
   if (!target) throw new Error("no database");
   const dataDir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   const shared = options.beside && { master_key_file: join(options.beside.dataDir, "master.key") };
-  const { fatal, passwordCost, redisTimeoutMs = DEADLINE_MS } = options;
+  const { fatal, passwordCost, redisTimeoutMs = DEADLINE_MS, overloadClock } = options;
   const flags = { ...shared, ...options.flags };
   const cleanUp = async (): Promise<void> => {
     rmSync(dataDir, { recursive: true, force: true });
     await fresh?.dispose();
   };
-  const starting = startLocalInstance({ target, dir: dataDir, clock, flags, fatal, passwordCost, redisTimeoutMs });
+  const more = { fatal, passwordCost, redisTimeoutMs, overloadClock };
+  const starting = startLocalInstance({ target, dir: dataDir, clock, flags, ...more });
   const { app, logs, call } = await starting.catch(async (refused: unknown) => {
     await cleanUp();
     throw refused;

@@ -23,6 +23,8 @@ export type HttpOptions = RunOptions & {
   /** Off: h3 serves every endpoint, on plain objects of node:http. */
   fastLane: boolean;
   tls?: { cert: string; key: string } | undefined;
+  /** For tests only: the clock of the overload guard. */
+  overloadClock?: (() => number) | undefined;
 };
 
 export type HttpServer = { readonly server: Server; readonly connections: Connections };
@@ -34,7 +36,7 @@ type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
 export function createHttpServer(services: Services, endpoints: readonly Endpoint[], options: HttpOptions): HttpServer {
   const defaults = defaultHeaders(options.publicUrl);
-  const guard = new OverloadGuard();
+  const guard = new OverloadGuard(options.overloadClock);
   const bodyOf = options.fastLane ? (req: IncomingMessage) => req as FastRequest : StreamBody.of;
   const refuse: Refuse = (res, failure) => {
     bodyOf(res.req).discard();

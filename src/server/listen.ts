@@ -6,11 +6,11 @@ import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
 import { clientAddress } from "../http/address.ts";
 import { createMetricsServer, type RequestMetrics } from "../http/metrics.ts";
-import { createHttpServer, type HttpServer } from "../http/server.ts";
+import { createHttpServer, type HttpOptions, type HttpServer } from "../http/server.ts";
 import { readCertificate } from "../http/tls.ts";
 import { StartRefused } from "./start-refused.ts";
 
-type ApiOptions = { checkOutput: boolean; metrics: RequestMetrics | undefined };
+type ApiOptions = Pick<HttpOptions, "checkOutput" | "metrics" | "overloadClock">;
 
 export async function listenForApi(services: Services, settings: Settings, options: ApiOptions): Promise<HttpServer> {
   const { host, port, tls_cert, tls_key } = settings;

@@ -22,6 +22,8 @@ import { toStartRefused } from "./start-refused.ts";
 export type StartOptions = InstanceOptions & {
   /** Validates every response against its schema. */
   checkOutput?: boolean;
+  /** For tests only: the clock of the overload guard. */
+  overloadClock?: (() => number) | undefined;
 };
 
 export type RunningInstance = {
@@ -61,8 +63,9 @@ async function start(options: StartOptions, opened: Closers): Promise<RunningIns
   await loadCounters(services);
   await ensureEmbedKeys(services);
   const requestMetrics = settings.metrics ? new RequestMetrics(endpoints) : undefined;
-  const { checkOutput = false } = options;
-  const { server, connections } = await listenForApi(services, settings, { checkOutput, metrics: requestMetrics });
+  const { checkOutput = false, overloadClock } = options;
+  const listening = listenForApi(services, settings, { checkOutput, overloadClock, metrics: requestMetrics });
+  const { server, connections } = await listening;
   const url = apiUrl(server, settings);
   services.publicUrl ||= url;
   const metrics = requestMetrics && (await listenForMetrics(services, requestMetrics, server));

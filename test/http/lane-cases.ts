@@ -1,17 +1,28 @@
-// The requests of the lane contract (lanes.test.ts): each is sent to an instance with and one without the fast lane.
+// The requests of the lane contract (lanes.test.ts), but for those about the protocol (lane-protocol.ts): each is sent to an instance with and one without the fast lane.
 import { vi } from "vitest";
 import { OverloadGuard } from "../../src/http/overload-guard.ts";
 import type { RawOptions } from "../../harness/processes/raw-http.ts";
+import { neverOverloaded } from "../../harness/instances/local-instance.ts";
 import type { TestInstance, Workspace } from "../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 
-export type World = { r: TestInstance; w: Workspace; keyId: string };
+export type World = {
+  r: TestInstance;
+  w: Workspace;
+  keyId: string;
+  /** The clock of the instance's overload guard. */
+  overload: { now: () => number };
+};
 
 export type Case = RawOptions & {
   name: string;
   /** Statuses in order; all of them when every response has come. */
   statuses: number[];
   parts: (world: World) => string | string[] | Promise<string>;
+  /** In a workspace of its own: it depends on what other cases change, or changes what they depend on. */
+  fresh?: true;
+  /** A request that comes before. */
+  before?: (world: World) => string;
   /** A fault for as long as the request runs. */
   during?: (world: World) => { mockRestore(): void };
 };
@@ -24,7 +35,7 @@ type Sent = {
   version?: string;
 };
 
-const bearer = ({ w }: World, as: Sent["as"]): string => {
+export const bearer = ({ w }: World, as: Sent["as"]): string => {
   const token = { owner: w.keys.sk_owner, test: w.keys.sk_test, bad: "krsk_live_x", none: "" }[as ?? "owner"];
   return token === "" ? "" : `authorization: Bearer ${token}\r\n`;
 };
@@ -41,7 +52,7 @@ export function http(world: World, route: string, { as, body, raw, headers = [],
   return `${method} ${target} HTTP/${version}\r\nhost: x\r\n${bearer(world, as)}${length}${lines}\r\n${content ?? ""}`;
 }
 
-const one = (name: string, status: number, route: string, sent: Sent | ((world: World) => Sent) = {}): Case => ({
+export const one = (name: string, status: number, route: string, sent: Sent | ((world: World) => Sent) = {}): Case => ({
   name,
   statuses: [status],
   head: route.startsWith("HEAD"),
@@ -50,8 +61,18 @@ const one = (name: string, status: number, route: string, sent: Sent | ((world: 
 
 const HASH = "a".repeat(64);
 const LIMIT = { id: "a", limit: 2, window_ms: 60_000, algorithm: "sliding", scope: "key" };
-const subject = ({ w }: World) => ({ project_id: w.project_id, env: "live", key_id: w.project_id, limits: [LIMIT] });
-const newKey = ({ w }: World) => ({ project_id: w.project_id, tenant_id: w.tenant_id, env: "live", name: "lanes" });
+export const subject = ({ w }: World) => ({
+  project_id: w.project_id,
+  env: "live",
+  key_id: w.project_id,
+  limits: [LIMIT],
+});
+export const newKey = ({ w }: World) => ({
+  project_id: w.project_id,
+  tenant_id: w.tenant_id,
+  env: "live",
+  name: "lanes",
+});
 const claim = { scope_hash: HASH, env: "live", fingerprint: HASH };
 const held = { scope_hash: HASH, env: "live", lock_token: "none-such" };
 const batch = ({ r, w }: World, events = 1) => {
@@ -59,8 +80,8 @@ const batch = ({ r, w }: World, events = 1) => {
   const event = telemetryEvent({ ts, project_id: w.project_id, request_id: "q" });
   return telemetryBatch(Array.from({ length: events }, () => event));
 };
-const delta = "GET /v1/policy/delta?project_id={project}&since=";
-const snapshot = "GET /v1/policy/snapshot?project_id={project}";
+export const delta = "GET /v1/policy/delta?project_id={project}&since=";
+export const snapshot = "GET /v1/policy/snapshot?project_id={project}";
 const keyed = (world: World, key: string, name: string): Sent => ({
   body: { ...newKey(world), name },
   headers: [`idempotency-key: ${key}`],
@@ -78,11 +99,15 @@ export const hotCases: Case[] = [
   one("idempotency/release", 200, "POST /v1/idempotency/release", { body: held }),
   one("ingest/batch", 202, "POST /v1/ingest/batch", (v) => ({ body: batch(v) })),
   one("a larger batch", 202, "POST /v1/ingest/batch", (v) => ({ body: batch(v, 12) })),
-  one("a batch over the budget", 429, "POST /v1/ingest/batch", (v) => ({ body: batch(v, 12) })),
+  {
+    ...one("a batch over the budget", 429, "POST /v1/ingest/batch", (v) => ({ body: batch(v, 12) })),
+    fresh: true,
+    before: (v) => http(v, "POST /v1/ingest/batch", { body: batch(v, 12) }),
+  },
   one("policy/snapshot", 200, snapshot),
   one("a page of policy/snapshot", 200, `${snapshot}&max_keys=1`),
   one("policy/delta", 200, `${delta}0`),
-  one("policy/delta with nothing new", 304, `${delta}2`),
+  { ...one("policy/delta with nothing new", 304, `${delta}2`), fresh: true },
   one(
     "policy/delta of an unknown project",
     404,
@@ -94,8 +119,14 @@ export const hotCases: Case[] = [
   { ...one("an id in upper case", 200, ""), parts: (v) => http(v, `GET /v1/keys/${v.keyId.toUpperCase()}`) },
   one("an unknown key", 404, "GET /v1/keys/00000000-0000-7000-8000-000000000000"),
   one("a first Idempotency-Key", 201, "POST /v1/keys", (v) => keyed(v, "one", "first")),
-  one("an idempotency replay", 201, "POST /v1/keys", (v) => keyed(v, "one", "first")),
-  one("an Idempotency-Key with another body", 422, "POST /v1/keys", (v) => keyed(v, "one", "second")),
+  {
+    ...one("an idempotency replay", 201, "POST /v1/keys", (v) => keyed(v, "again", "first")),
+    before: (v) => http(v, "POST /v1/keys", keyed(v, "again", "first")),
+  },
+  {
+    ...one("an Idempotency-Key with another body", 422, "POST /v1/keys", (v) => keyed(v, "other", "second")),
+    before: (v) => http(v, "POST /v1/keys", keyed(v, "other", "first")),
+  },
   {
     name: "an Idempotency-Key whose first request is still running",
     statuses: [201, 409],
@@ -108,9 +139,9 @@ export const coldCases: Case[] = [
   one("GET /v1/workspace", 200, "GET /v1/workspace"),
   one("a list", 200, "GET /v1/keys?limit=2"),
   one("POST /v1/tenants", 201, "POST /v1/tenants", { body: { external_id: "lanes", meta: { a: [1, "é"] } } }),
-  one("a conflict", 409, "POST /v1/tenants", { body: { external_id: "lanes" } }),
+  one("a conflict", 409, "POST /v1/tenants", { body: { external_id: "customer" } }),
   one("PATCH /v1/keys/{id}", 200, "PATCH /v1/keys/{key}", { body: { name: "renamed" } }),
-  one("an action on a key", 200, "POST /v1/keys/{key}/revoke", { body: {} }),
+  { ...one("an action on a key", 200, "POST /v1/keys/{key}/revoke", { body: {} }), fresh: true },
   one("text/plain", 200, "GET /v1/audit_logs/checkpoint"),
   one("the JWKS", 200, "GET /.well-known/jwks.json", { as: "none" }),
   one("a probe", 200, "GET /healthz?any=1", { as: "none" }),
@@ -172,11 +203,11 @@ const spy = {
       throw new Error("no log");
     }),
   overloaded: () => vi.spyOn(OverloadGuard.prototype, "shedding", "get").mockReturnValue(true),
-  /** The clock of the overload guard jumps once the request is waiting. */
-  late: () => {
-    const now = performance.now.bind(performance);
-    const start = now();
-    return vi.spyOn(performance, "now").mockImplementation(() => now() + (now() - start > 300 ? 31_000 : 0));
+  /** The clock of the overload guard jumps whenever it is read while a poll is waiting. */
+  late: ({ r, overload }: World) => {
+    let ms = 0;
+    overload.now = () => (r.app.services.feed.waiting > 0 ? (ms += 31_000) : ms);
+    return { mockRestore: () => void (overload.now = neverOverloaded) };
   },
 };
 
@@ -198,88 +229,3 @@ export const faultCases: Case[] = [
     },
   },
 ];
-
-const OPTIONS = ["origin: https://app.example.com", "access-control-request-method: POST"];
-
-export const protocolCases: Case[] = [
-  one("HEAD of a hot endpoint", 200, "HEAD /v1/keys/{key}"),
-  one("HEAD of a cold endpoint", 200, "HEAD /v1/workspace"),
-  one("HEAD of a page in chunks", 200, snapshot.replace("GET", "HEAD")),
-  one("HEAD of no route", 404, "HEAD /nowhere"),
-  one("OPTIONS of a hot endpoint", 204, "OPTIONS /v1/keys", { as: "none" }),
-  one("OPTIONS of a cold endpoint", 204, "OPTIONS /v1/workspace", { as: "none" }),
-  one("a CORS preflight", 204, "OPTIONS /v1/embed/keys", { as: "none", headers: OPTIONS }),
-  one("a refused CORS preflight", 403, "OPTIONS /v1/embed/keys", {
-    as: "none",
-    headers: ["origin: https://evil.example"],
-  }),
-  one("a method that the embed plane lacks", 405, "PUT /v1/embed/keys", { as: "none", headers: OPTIONS }),
-  one("a wrong method, hot", 405, "DELETE /v1/ratelimit/check", { as: "none" }),
-  one("a wrong method, cold", 405, "PUT /v1/workspace", { as: "none" }),
-  one("an unusual method", 405, "PROPFIND /v1/keys", { as: "none" }),
-  one("no route", 404, "GET /nowhere", { as: "none" }),
-  one("a trailing slash, hot", 404, "GET /v1/keys/{key}/"),
-  one("a trailing slash, cold", 404, "GET /v1/workspace/"),
-  one("dot segments", 404, "GET /v1/keys/x/../{key}"),
-  one("a parent of a hot path", 404, "GET /v1/keys/.."),
-  one("an escaped letter in a hot path", 404, "GET /v1/%6beys/{key}"),
-  one("an escape in a parameter", 400, "GET /v1/keys/%41"),
-  one("a backslash in a parameter", 404, "GET /v1/keys/a\\b"),
-  one("braces in a parameter", 400, "GET /v1/keys/a{b}"),
-  one("a fragment in the query", 400, `${delta}0#x`),
-  one("an escape that does not decode", 400, "GET /v1/keys/%zz"),
-  one("an absolute target", 200, "GET http://keyrack.example/v1/keys/{key}"),
-  one("two Host headers", 400, "GET /v1/keys/{key}", { headers: ["host: y"] }),
-  one("HTTP/1.0", 200, "GET /v1/keys/{key}", { version: "1.0" }),
-  one("HTTP/1.0 that stays", 200, "GET /v1/keys/{key}", { version: "1.0", headers: ["connection: keep-alive"] }),
-  one("the last request of a connection", 200, "GET /v1/keys/{key}", { headers: ["connection: close"] }),
-  one("Expect: 100-continue", 201, "POST /v1/keys", (v) => ({ body: newKey(v), headers: ["expect: 100-continue"] })),
-  one("an unknown expectation", 200, "GET /v1/keys/{key}", { headers: ["expect: tea"] }),
-  { name: "no Host", statuses: [400], parts: () => "GET /healthz HTTP/1.1\r\n\r\n" },
-  { name: "what is not HTTP", statuses: [400], parts: () => "NONSENSE\r\n\r\n" },
-  {
-    name: "headers past 16 KiB",
-    statuses: [431],
-    parts: () => `GET / HTTP/1.1\r\nhost: x\r\nx: ${"y".repeat(20_000)}\r\n\r\n`,
-  },
-  {
-    name: "both a length and chunks",
-    statuses: [400],
-    parts: () =>
-      "POST /v1/keys HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-  },
-  { name: "a chunked body, hot", statuses: [201], parts: (v) => chunked(v, "/v1/keys", newKey(v)) },
-  { name: "a chunked body, cold", statuses: [201], parts: (v) => chunked(v, "/v1/tenants", { external_id: "chunks" }) },
-  { name: "a chunked body that breaks", statuses: [400], parts: (v) => chunked(v, "/v1/keys", {}, "zz\r\n") },
-  {
-    name: "a body in several packets",
-    statuses: [201],
-    parts: (v) => http(v, "POST /v1/keys", { body: newKey(v) }).match(/[^]{1,150}/g) ?? [],
-  },
-  {
-    name: "pipelined requests of both lanes",
-    statuses: [200, 201, 404, 200, 405, 200],
-    parts: (v) =>
-      [
-        http(v, "GET /v1/workspace"),
-        http(v, "POST /v1/keys", { body: newKey(v) }),
-        http(v, "GET /nowhere"),
-        http(v, "GET /v1/keys/{key}"),
-        http(v, "PUT /v1/keys"),
-        http(v, "POST /v1/ratelimit/check", { body: { ...subject(v), cost: 0 } }),
-      ].join(""),
-  },
-  {
-    name: "a mutation before what is not HTTP",
-    statuses: [201, 400],
-    parts: (v) => `${http(v, "POST /v1/keys", { body: newKey(v) })}NONSENSE\r\n\r\n`,
-  },
-];
-
-function chunked(world: World, path: string, body: object, broken = ""): string {
-  const chunks = (JSON.stringify(body).match(/.{1,20}/g) ?? []).map(
-    (text) => `${text.length.toString(16)}\r\n${text}\r\n`,
-  );
-  const head = `POST ${path} HTTP/1.1\r\nhost: x\r\n${bearer(world, "owner")}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`;
-  return `${head}${broken}${chunks.join("")}0\r\n\r\n`;
-}

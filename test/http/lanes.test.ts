@@ -7,29 +7,28 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { endpoints } from "../../src/api/index.ts";
 import { Routes } from "../../src/http/fast/routes.ts";
 import { sendRaw } from "../../harness/processes/raw-http.ts";
+import { neverOverloaded } from "../../harness/instances/local-instance.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { START, testClock } from "../../harness/instances/services.ts";
-import {
-  coldCases,
-  faultCases,
-  hotCases,
-  http,
-  protocolCases,
-  refusalCases,
-  type Case,
-  type World,
-} from "./lane-cases.ts";
+import { coldCases, faultCases, hotCases, http, refusalCases, type Case, type World } from "./lane-cases.ts";
+import { protocolCases } from "./lane-protocol.ts";
 
 const LANES = ["on", "off"] as const;
 const worlds = {} as Record<(typeof LANES)[number], World>;
 
 async function makeWorld(lane: (typeof LANES)[number]): Promise<World> {
   const flags = { fast_lane: lane, throttle: "on", ingest_events_per_minute: "20" };
-  const r = await testInstance("sqlite", { flags, clock: testClock(START) });
+  const overload = { now: neverOverloaded };
+  const overloadClock = (): number => overload.now();
+  const r = await testInstance("sqlite", { flags, clock: testClock(START), overloadClock });
+  return fresh({ r, overload });
+}
+
+async function fresh({ r, overload }: Pick<World, "r" | "overload">): Promise<World> {
   const w = await r.workspace();
   await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: ["https://app.example.com"] });
   const { id } = await w.mint();
-  return { r, w, keyId: id };
+  return { r, w, keyId: id, overload };
 }
 
 beforeAll(async () => {
@@ -43,7 +42,7 @@ const RANDOM = new RegExp(
   [
     String.raw`\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b`, // ids
     String.raw`\bkr_live_[\w-]+`, // API keys and their prefixes
-    String.raw`(?<="lock_token":")[\w-]+`,
+    String.raw`(?<="(?:lock_token|next_cursor)":")[\w-]+`,
     String.raw`(?<="slug":")w-[\d-]+`,
     String.raw`(?<="(?:x|kid)":")[\w-]+`, // public keys of embed tokens
     String.raw`(?<=\+)[0-9a-f]{8}\+[\w+/]+=*`, // a verifier key
@@ -62,11 +61,13 @@ function normalizer(): (text: string) => string {
   return (text) => text.replace(/^Date: .*$/m, "Date: -").replace(RANDOM, numbered);
 }
 
-async function run(lane: (typeof LANES)[number], { parts, statuses, head, during }: Case): Promise<string[]> {
-  const world = worlds[lane];
+async function run(lane: (typeof LANES)[number], each: Case): Promise<string[]> {
+  const { parts, statuses, head, during, before } = each;
+  const world = each.fresh ? await fresh(worlds[lane]) : worlds[lane];
   const normalize = normalizer();
   const fault = during?.(world);
   try {
+    if (before) await sendRaw(world.r.url, before(world), { count: 1 });
     const options = { count: statuses.length, head: head ?? false };
     const responses = await sendRaw(world.r.url, await parts(world), options);
     expect(responses.map(({ status }) => status)).toEqual(statuses);
@@ -120,39 +121,42 @@ describe("hot endpoints", () => {
 
 for (const lane of LANES) {
   describe(`with the fast lane ${lane}`, () => {
-    const waiting = async (n: number): Promise<void> => {
-      await expect.poll(() => worlds[lane].r.app.services.feed.waiting).toBe(n);
+    const waiting = async ({ r }: World, n: number): Promise<void> => {
+      await expect.poll(() => r.app.services.feed.waiting).toBe(n);
     };
-    const connected = async () => {
-      const socket = connect(Number(new URL(worlds[lane].r.url).port), "127.0.0.1");
+    const connected = async ({ r }: World) => {
+      const socket = connect(Number(new URL(r.url).port), "127.0.0.1");
       await once(socket, "connect");
       return socket;
     };
-    const poll = async (): Promise<string> => {
-      const { body } = await worlds[lane].w.call("sk_owner", `GET /v1/projects/${worlds[lane].w.project_id}`);
+    const poll = async (world: World): Promise<string> => {
+      const { body } = await world.w.call("sk_owner", `GET /v1/projects/${world.w.project_id}`);
       const query = `project_id={project}&since=${body.policy_version}&wait_ms=25000`;
-      return http(worlds[lane], `GET /v1/policy/delta?${query}`);
+      return http(world, `GET /v1/policy/delta?${query}`);
     };
 
     it("a long poll ends when its client disconnects", async () => {
-      const socket = await connected();
-      socket.write(await poll());
-      await waiting(1);
+      const world = worlds[lane];
+      const socket = await connected(world);
+      socket.write(await poll(world));
+      await waiting(world, 1);
       socket.destroy();
-      await waiting(0);
-      expect(worlds[lane].r.app.services.feed.waiting).toBe(0);
+      await waiting(world, 0);
+      expect(world.r.app.services.feed.waiting).toBe(0);
     });
 
     it("stopping responds to long polls and ends idle and silent connections at once", async () => {
-      const [silent, idle, busy] = [await connected(), await connected(), await connected()];
-      idle.write(http(worlds[lane], "GET /healthz"));
+      const world = await makeWorld(lane); // stopped here
+      await using _ = world.r;
+      const [silent, idle, busy] = [await connected(world), await connected(world), await connected(world)];
+      idle.write(http(world, "GET /healthz"));
       await once(idle, "data");
-      busy.write(await poll());
-      await waiting(1);
+      busy.write(await poll(world));
+      await waiting(world, 1);
       const closed = [silent, idle, busy].map((socket) => once(socket.resume(), "close"));
       const response = once(busy, "data");
       const forced = vi.spyOn(Server.prototype, "closeAllConnections");
-      await worlds[lane].r.stop();
+      await world.r.stop();
       expect(String((await response)[0])).toMatch(/^HTTP\/1.1 304 /);
       await Promise.all(closed);
       expect(forced).not.toHaveBeenCalled();
