@@ -89,6 +89,7 @@ export const calledElsewhere: Record<string, string> = {
   "GET /v1/auth/me": "keyrack whoami",
   "PATCH /v1/auth/me": "the web pages",
   "POST /v1/auth/me/password": "the web pages",
+  "GET /v1/instance": "the web pages",
   "POST /v1/auth/users": "the web pages",
   "POST /v1/auth/email_verifications": "the web pages",
   "POST /v1/auth/email_verifications/consume": "the web pages",

@@ -11,6 +11,7 @@ import { jwksShow } from "./public/jwks.ts";
 import { openapiShow } from "./public/openapi.ts";
 import { pagesAsset, pagesIndex } from "./public/pages.ts";
 import * as emailVerifications from "./person/email-verifications.ts";
+import { instanceShow } from "./person/instance.ts";
 import * as accept from "./person/invites.ts";
 import * as passwordResets from "./person/password-resets.ts";
 import * as sessions from "./person/sessions.ts";
@@ -34,6 +35,7 @@ const planes = {
   ...emailVerifications,
   ...passwordResets,
   ...accept,
+  instanceShow,
   ...workspaces,
   ...members,
   ...invites,

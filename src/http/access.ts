@@ -9,7 +9,8 @@ import type {
   SessionActor,
   Vendor,
 } from "../domain/core/actor.ts";
-import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
+import { fail, failField, type Failure, type FailureName } from "../kernel/errors.ts";
+import { parseUuid } from "../kernel/ids.ts";
 
 export const COLUMNS = [
   "sk_owner",
@@ -110,4 +111,23 @@ export function refusal({ cells, wrongKind, open }: Row, actor: Actor): Failure 
   if (column === "sk_test") return fail("test_refused");
   if (actor.kind === "session" && actor.workspace_id === null) return fail("no_active_workspace");
   return fail(column === "ses_member" ? "member_is_read_only" : "owner_only");
+}
+
+/** Vendor endpoints check the header keyrack-workspace. */
+export function isVendorPlane({ wrongKind }: Row): boolean {
+  return wrongKind === "needs_vendor";
+}
+
+/**
+ * Why an endpoint of the vendor plane refuses the header keyrack-workspace: a session may have been switched to another
+ * workspace in another tab, and a form must not write into a workspace other than the one on the screen. The header
+ * never selects a workspace.
+ */
+export function workspaceRefusal(row: Row, actor: Actor, asserted: unknown): Failure | undefined {
+  if (asserted === undefined || !isVendorPlane(row)) return undefined;
+  if (actor.kind !== "secret_key" && actor.kind !== "session") return undefined;
+  if (typeof asserted !== "string" || parseUuid(asserted) === null)
+    return failField("invalid_header", "keyrack-workspace", "must be a UUID");
+  const moved = actor.workspace_id !== null && actor.workspace_id !== asserted.toLowerCase();
+  return moved ? fail("workspace_moved") : undefined;
 }

@@ -1,5 +1,6 @@
 // The built web pages: an index that names its assets, and assets whose names contain their hash. Only names that the
 // build wrote are served, so no path from a request reaches the disk.
+import { hash } from "node:crypto";
 import { listFiles, readBytes, readText } from "../platform/packaged-files.ts";
 import { failures } from "../kernel/errors.ts";
 import { HttpResponse } from "./response.ts";
@@ -11,7 +12,7 @@ export const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " +
   "frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-type Built = { index: HttpResponse; assets: ReadonlyMap<string, HttpResponse> };
+type Built = { index: HttpResponse; build: string; assets: ReadonlyMap<string, HttpResponse> };
 
 function load(folder: string): Built {
   const assets = listFiles(`${folder}/assets`).map((name) => {
@@ -20,13 +21,17 @@ function load(folder: string): Built {
     return [name, new HttpResponse(200, readBytes(`${folder}/assets/${name}`), headers)] as const;
   });
   const headers = { "content-type": "text/html; charset=utf-8", "content-security-policy": PAGE_POLICY };
-  return { index: new HttpResponse(200, readText(`${folder}/index.html`), headers), assets: new Map(assets) };
+  const index = readText(`${folder}/index.html`);
+  const build = hash("sha256", index).slice(0, 12);
+  return { index: new HttpResponse(200, index, headers), build, assets: new Map(assets) };
 }
 
 export type Pages = {
   /** Not cached by browsers, because it names the newest assets. */
   index(): HttpResponse;
   asset(name: string): HttpResponse | null;
+  /** Changes with the assets: the index names them by their hashes. */
+  build(): string;
 };
 
 /** Read on first use and memoized; until something is built, every request tries again. */
@@ -42,6 +47,7 @@ export function builtPages(folder = "dist/web"): Pages {
   return {
     index: () => pages()?.index ?? notBuilt(),
     asset: (name) => pages()?.assets.get(name) ?? null,
+    build: () => pages()?.build ?? "none",
   };
 }
 

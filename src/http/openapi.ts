@@ -2,7 +2,7 @@
 // so that the golden test fails.
 import { z } from "zod";
 import { failures, type FailureName } from "../kernel/errors.ts";
-import { access, COLUMNS, type AccessName } from "./access.ts";
+import { access, COLUMNS, isVendorPlane, type AccessName } from "./access.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
 import { VERSION } from "../platform/version.ts";
 
@@ -49,6 +49,7 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
   if (endpoint.body) names.push("invalid_body", "payload_too_large", "unsupported_media_type");
   if (endpoint.idempotent) names.push("invalid_header", "idempotency_mismatch", "idempotency_in_flight");
   const { open, wrongKind, cells } = access[endpoint.access];
+  if (isVendorPlane(access[endpoint.access])) names.push("invalid_header", "workspace_moved");
   if (!open) names.push("unauthenticated", "invalid_key", "invalid_session", "rate_limited", wrongKind);
   if (cells.embed === "Y" && !open) names.push("invalid_embed_token", "origin_not_allowed");
   if (endpoint.backendOnly) names.push("origin_not_allowed");
@@ -88,6 +89,15 @@ function parameters(endpoint: Endpoint): Json[] {
   };
   add("path", endpoint.params);
   add("query", endpoint.query);
+  if (isVendorPlane(access[endpoint.access])) {
+    list.push({
+      name: "keyrack-workspace",
+      in: "header",
+      description: "asserts the credential's workspace: 409 if it is another one, and nothing is done",
+      required: false,
+      schema: { type: "string", format: "uuid" },
+    });
+  }
   if (endpoint.idempotent) {
     list.push({
       name: "Idempotency-Key",
@@ -109,6 +119,7 @@ const TAGS: Record<string, string> = {
   environments: "Live and test.",
   idempotency: "Claims that make the requests to a vendor's API safe to repeat.",
   ingest: "Reports of the requests that nodes served.",
+  instance: "The server itself.",
   invites: "Invitations to the workspace.",
   keys: "The API keys of tenants.",
   members: "The people in the workspace.",

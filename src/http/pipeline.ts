@@ -7,7 +7,7 @@ import { requireOrigin, requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
-import { access, refusal } from "./access.ts";
+import { access, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf } from "./address.ts";
 import { checkMedia, readBody } from "./body.ts";
 import { withCors } from "./cors.ts";
@@ -118,7 +118,8 @@ class Run implements Admission {
   #admit(actor: Actor): void {
     this.#actor = actor;
     const endpoint = this.#endpoint;
-    const refused = refusal(access[endpoint.access], actor);
+    const row = access[endpoint.access];
+    const refused = workspaceRefusal(row, actor, this.#request.headers["keyrack-workspace"]) ?? refusal(row, actor);
     if (refused) throw refused;
     checkOrigin(endpoint, actor, this.#request.headers.origin);
     if (endpoint.scope && actor.kind === "embed_token") requireScope(actor, endpoint.scope);

@@ -4,7 +4,7 @@ import { builtPages } from "../../http/assets.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { fail } from "../../kernel/errors.ts";
 
-const pages = builtPages();
+export const pages = builtPages();
 
 export const pagesIndex = endpoint("GET /", {
   summary: "The web pages: verify an email address, set a password, accept an invitation.",
