@@ -1,12 +1,22 @@
 // The backup made before a SQLite database is migrated: the way back from an upgrade, because an older binary refuses the
 // new schema. It is taken before anything of this version has touched the database, so nothing is recorded in it until the
 // migration is done; the operator's hook does not run for it.
+import { rmSync } from "node:fs";
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate } from "../domain/core/mutate.ts";
 import type { Dialect } from "../store/engine/statement.ts";
 import { copySqlite } from "../store/offline/inspect.ts";
-import { backupDir, listBackups, newBackupId, type Backup, type BackupSettings, type Manifest } from "./files.ts";
+import { threads } from "../store/offline/threads.ts";
+import {
+  backupDir,
+  listBackups,
+  newBackupId,
+  PRE_MIGRATION,
+  type Backup,
+  type BackupSettings,
+  type Manifest,
+} from "./files.ts";
 import { conditionOf } from "./list.ts";
 import { copySqliteDatabase, createdEvent, writeBackup } from "./write.ts";
 
@@ -22,10 +32,21 @@ export async function backUpBeforeMigration(
     id: newBackupId(now, to),
     now,
     dialect: "sqlite",
-    copy: (partial) => copySqliteDatabase(file, partial, (copy) => copySqlite(file, copy, quiet), quiet),
+    // Nothing else runs yet, and the start waits for it: a thread of normal priority.
+    copy: (partial) =>
+      copySqliteDatabase(file, partial, (copy) => copySqlite(file, copy, quiet, threads), quiet, threads),
     onProgress: quiet,
   });
+  removeSuperseded(backupDir(settings), manifest);
   return manifest;
+}
+
+/** A migration that fails at every start must not fill the disk: of the backups before it, the newest of a schema stays. */
+function removeSuperseded(dir: string, { id, schema_version }: Manifest): void {
+  const suffix = id.slice(id.indexOf(PRE_MIGRATION));
+  for (const { id: other, folder, manifest } of listBackups(dir))
+    if (other !== id && other.endsWith(suffix) && manifest?.schema_version === schema_version)
+      rmSync(folder, { recursive: true, force: true });
 }
 
 /** Records it in the deployment's audit chain, after the migration. */

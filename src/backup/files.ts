@@ -52,6 +52,8 @@ export type Backup = { id: string; folder: string; manifest: Manifest; test: Tes
 export type BrokenBackup = { id: string; folder: string; manifest: null; problem: string };
 
 const ID = /^\d{8}T\d{6}Z-[0-9a-f]{6}(-pre-\d+)?$/;
+/** In the id of a backup made before a migration, followed by the schema that it migrates to. */
+export const PRE_MIGRATION = "-pre-";
 const MANIFEST = "manifest.json";
 const TEST_RESULT = "tested.json";
 const DAY_MS = 24 * 3_600_000;
@@ -64,12 +66,12 @@ export function backupDir({ backup_dir, data_dir }: BackupSettings): string {
 
 /** `before`: the schema that the database is migrated to next. */
 export function newBackupId(now: number, before?: number): string {
-  const suffix = before === undefined ? "" : `-pre-${before}`;
+  const suffix = before === undefined ? "" : `${PRE_MIGRATION}${before}`;
   return `${formatTimestamp(now).replace(/[-:]|\.\d+/g, "")}-${randomBytes(3).toString("hex")}${suffix}`;
 }
 
 /** Whether the backup was made before a migration. */
-export const isPreMigration = (id: string): boolean => id.includes("-pre-");
+export const isPreMigration = (id: string): boolean => id.includes(PRE_MIGRATION);
 
 function serializeManifest(manifest: Manifest): string {
   const digest = hash("sha256", JSON.stringify(manifest));

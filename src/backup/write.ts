@@ -9,6 +9,7 @@ import { VERSION } from "../platform/version.ts";
 import type { Dialect } from "../store/engine/statement.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import { inspect } from "../store/offline/inspect.ts";
+import type { ThreadPool } from "../store/offline/threads.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { BackupRefused, createPartialDir, sha256File, writeManifest, type Manifest } from "./files.ts";
 
@@ -64,11 +65,12 @@ export async function copySqliteDatabase(
   partial: string,
   copyTo: (file: string) => Promise<void>,
   onProgress: OnProgress,
+  pool?: ThreadPool,
 ): Promise<Copy> {
   const file = "keyrack.db";
   assertRoom(partial, statSync(database).size);
   await copyTo(join(partial, file));
-  const { contents, findings } = await inspect({ kind: "sqlite", file: join(partial, file) }, onProgress);
+  const { contents, findings } = await inspect({ kind: "sqlite", file: join(partial, file) }, onProgress, pool);
   if (findings.length > 0)
     throw new BackupRefused(`The backup is not sound, so it was not kept: ${findings[0]}. Run keyrack db check.`, 4);
   return { file, tool: null, contents };

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { backUpBeforeMigration } from "../../src/backup/before-migration.ts";
 import { listBackups } from "../../src/backup/files.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
 import { loadMigrations, migrate } from "../../src/store/schema/migrate.ts";
@@ -108,6 +109,21 @@ describe("before a migration of SQLite", () => {
     expect(row).toMatchObject({ action: "backup.created" });
     expect(JSON.parse(String(row?.payload))).toMatchObject({ backup_id: id });
     await app.stop();
+  });
+
+  it("a start that fails again and again keeps one backup of each schema it met", async () => {
+    await using first = await openSchemaFixture("sqlite", older - 1);
+    await using second = await openSchemaFixture("sqlite", older);
+    const settings = { data_dir: first.dir, backup_dir: "" };
+    const backUp = async ({ target }: SchemaFixture): Promise<string> => {
+      if (target.kind !== "sqlite") throw new Error("this is about SQLite");
+      return (await backUpBeforeMigration(settings, { file: target.file, to: newest, now: Date.now() })).id;
+    };
+    await backUp(first);
+    const kept = [await backUp(first)];
+    await backUp(second);
+    kept.push(await backUp(second));
+    expect(backupsIn(first.dir).toSorted()).toEqual(kept.toSorted());
   });
 
   it("what a killed start left of its backup is removed, and of a scheduled backup is not", async () => {

@@ -42,6 +42,11 @@ export async function replaceFolder(out: string, fill: Fill): Promise<void> {
     await fill(folder, work);
     assertReplaceable(out); // again, because filling takes a while
     if (existsSync(out)) renameSync(out, replaced);
-    renameSync(folder, out);
+    try {
+      renameSync(folder, out);
+    } catch (error) {
+      if (existsSync(replaced)) renameSync(replaced, out);
+      throw error;
+    }
   });
 }

@@ -8,20 +8,29 @@ import { backgroundThreads, threads } from "./threads.ts";
 const PROGRESS_MS = 200;
 
 /** Copies a SQLite database, in use or not, to a new file. Durable when this resolves. */
-export async function copySqlite(file: string, to: string, onProgress: OnProgress): Promise<void> {
+export async function copySqlite(
+  file: string,
+  to: string,
+  onProgress: OnProgress,
+  pool = backgroundThreads,
+): Promise<void> {
   const total = statSync(file).size;
   const size = (): number => statSync(to, { throwIfNoEntry: false })?.size ?? 0;
   const timer = setInterval(() => onProgress({ step: "copy", done: Math.min(size(), total), total }), PROGRESS_MS);
   try {
-    await backgroundThreads.run({ op: "copy", file, to }, onProgress);
+    await pool.run({ op: "copy", file, to }, onProgress);
   } finally {
     clearInterval(timer);
   }
 }
 
 /** Checks integrity, foreign keys and every audit chain. */
-export async function inspect(target: DatabaseTarget, onProgress?: OnProgress): Promise<Inspection> {
-  return (await backgroundThreads.run({ op: "inspect", target }, onProgress)) as Inspection;
+export async function inspect(
+  target: DatabaseTarget,
+  onProgress?: OnProgress,
+  pool = backgroundThreads,
+): Promise<Inspection> {
+  return (await pool.run({ op: "inspect", target }, onProgress)) as Inspection;
 }
 
 /** The findings of SQLite's quick check. A file that is not a database is a finding too. */

@@ -57,15 +57,41 @@ async function columnsOf(target: DatabaseTarget): Promise<Map<string, boolean>> 
   return new Map(rows.map(({ name, required }) => [String(name), Boolean(required)]));
 }
 
+/** Unique indexes and, on PostgreSQL, checks: what may refuse a row. As "table: columns". */
+async function constraintsOf(target: DatabaseTarget): Promise<Set<string>> {
+  const sql =
+    target.kind === "sqlite"
+      ? `select m.name || ': ' || group_concat(coalesce(c.name, '?')) as name
+           from sqlite_schema m, pragma_index_list(m.name) i, pragma_index_info(i.name) c
+           where m.type = 'table' and i."unique" = 1 group by m.name, i.name`
+      : `select indrelid::regclass || ': ' || pg_get_indexdef(indexrelid) as name from pg_index
+           where indisunique and indrelid::regclass::text not like 'pg_%'
+         union all
+         select conrelid::regclass || ': ' || pg_get_constraintdef(oid) from pg_constraint
+           where contype = 'c' and conrelid <> 0`;
+  return new Set((await rawSql(target, sql)).map(({ name }) => String(name)));
+}
+
+type Demands = { columns: Map<string, boolean>; constraints: Set<string> };
+
+const demandsOf = async (target: DatabaseTarget): Promise<Demands> => ({
+  columns: await columnsOf(target),
+  constraints: await constraintsOf(target),
+});
+
 /** What a process of the earlier schema would trip over. */
-async function breaksOf(before: Map<string, boolean>, target: DatabaseTarget): Promise<string[]> {
-  const after = await columnsOf(target);
+async function breaksOf(earlier: Demands, target: DatabaseTarget): Promise<string[]> {
+  const before = earlier.columns;
+  const { columns: after, constraints } = await demandsOf(target);
   const tables = new Set([...before.keys()].map((name) => name.split(".")[0]));
   const gone = [...before.keys()].filter((name) => !after.has(name)).map((name) => `${name} is gone`);
   const demanded = [...after]
     .filter(([name, required]) => required && tables.has(name.split(".")[0]) && before.get(name) !== true)
     .map(([name]) => `${name} is required`);
-  return [...gone, ...demanded];
+  const tightened = [...constraints]
+    .filter((name) => tables.has(name.split(":")[0]) && !earlier.constraints.has(name))
+    .map((name) => `${name} is constrained`);
+  return [...gone, ...demanded, ...tightened];
 }
 
 describe("the list of statements", () => {
@@ -92,23 +118,25 @@ for (const back of backends) {
         expect(await refusedBy(database.target, statements)).toEqual([]);
       });
 
-      it(`has every column of ${version}, and requires no other`, async () => {
+      it(`has every column of ${version}, and requires and constrains no other`, async () => {
         await using old = await openRelease(version, back);
-        const before = await columnsOf(old.target);
-        expect(before.size).toBeGreaterThan(100);
+        const before = await demandsOf(old.target);
+        expect(before.columns.size).toBeGreaterThan(100);
+        expect(before.constraints.size).toBeGreaterThan(20);
         await (await openStore(old.target, EVENTS)).close();
         expect(await breaksOf(before, old.target)).toEqual([]);
       });
     }
 
-    it("is found to break an earlier release by a renamed column, a dropped table and a column without a default", async () => {
+    it("is found to break an earlier release by a renamed column, a dropped table, a column without a default and a unique index", async () => {
       await using database = await migrated(back);
       const { target } = database;
-      const before = await columnsOf(target);
+      const before = await demandsOf(target);
       const statements = (await listStatements())[back];
       await rawSql(target, "alter table api_keys rename column tenant_id to customer_id");
       await rawSql(target, "drop table rate_counters");
       await rawSql(target, "create table added (id integer not null)");
+      await rawSql(target, "create unique index added_unique on tenants (name)");
       const refused = await refusedBy(target, statements);
       expect(refused.some((text) => /tenant_id/.test(text) && /api_keys/.test(text))).toBe(true);
       expect(refused.filter((text) => /rate_counters/.test(text)).length).toBeGreaterThan(2);
@@ -117,7 +145,8 @@ for (const back of backends) {
       expect(broken).toContain("api_keys.tenant_id is gone");
       expect(broken).toContain("api_keys.customer_id is required");
       expect(broken).toContain("rate_counters.key is gone");
-      expect(broken.some((text) => text.startsWith("added."))).toBe(false);
+      expect(broken.some((text) => /^tenants: .*name.* is constrained$/.test(text))).toBe(true);
+      expect(broken.some((text) => text.startsWith("added"))).toBe(false);
     });
   });
 }
