@@ -48,6 +48,7 @@ export const commandMap: Record<string, CommandRow> = {
   "GET /v1/members": { command: "member list", quiet: "user_id", columns: ["user_id", "email", "role", "created_at"] },
   "PATCH /v1/members/{userId}": { command: "member update", quiet: "user_id" },
   "DELETE /v1/members/{userId}": { command: "member delete", quiet: "user_id" },
+  "GET /v1/members/{userId}/left_behind": { command: "member left-behind", quiet: "user_id" },
   "POST /v1/invites": { command: "invite create", secret: "token" },
   "GET /v1/invites": { command: "invite list", columns: INVITE },
   "POST /v1/invites/{id}/revoke": { command: "invite revoke" },

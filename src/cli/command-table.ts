@@ -57,7 +57,10 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   "secret-key": generated("secret-key", "Manage the secret keys of your own backend."),
   environment: generated("environment", "List the environments that keys belong to."),
-  member: generated("member", "Manage the people in the workspace."),
+  member: {
+    description: "Manage the people in the workspace.",
+    load: async () => (await import("./commands/member.ts")).addMemberCommands,
+  },
   invite: generated("invite", "Manage invitations to the workspace."),
   session: generated("session", "Manage your own sessions."),
   "embed-token": generated("embed-token", "Create tokens for the embedded portal."),

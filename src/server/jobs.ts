@@ -4,6 +4,7 @@ import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import { CONSECUTIVE_FAILURES_MAX } from "../domain/auth/login-throttle.ts";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
+import { fillKeyCreators } from "../domain/keys/creators.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { reapIdempotency } from "../domain/limits/idempotency.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
@@ -65,6 +66,7 @@ export const jobs = [
   { name: "daily usage", everyMs: HOUR_MS, runsOn: "leader", run: reapUsage },
   { name: "backup", everyMs: MINUTE_MS, runsOn: "leader", run: runDueBackup },
   { name: "restore test", everyMs: MINUTE_MS, runsOn: "leader", run: runDueRestoreTest },
+  { name: "secret key creators", everyMs: MINUTE_MS, runsOn: "leader", run: fillKeyCreators },
   { name: "old mail", everyMs: HOUR_MS, runsOn: "leader", run: reapOutbox },
   { name: "old sessions and tokens", everyMs: HOUR_MS, runsOn: "leader", run: reapLogins },
   { name: "WAL checkpoint", everyMs: 5 * MINUTE_MS, runsOn: "leader", run: checkpointWal },

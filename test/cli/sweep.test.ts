@@ -109,6 +109,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "environment list": () => ({}),
   "member list": () => ({}),
   "member update": () => ({ args: [ids.ada ?? "", "--role", "admin"] }),
+  "member left-behind": () => ({ args: [ids.ada ?? ""] }),
   "member delete": () => ({ args: [ids.leaver ?? ""] }),
   "invite create": () => ({ args: ["--email", "new@example.com", "--role", "member"] }),
   "invite list": () => ({}),

@@ -1,9 +1,10 @@
 // Members of the workspace.
 import { z } from "zod";
-import { changeRole, listMembers, removeMember } from "../../domain/workspaces/members.ts";
+import { REVOKE } from "../../domain/workspaces/left-behind.ts";
+import { changeRole, listMembers, removeMember, showLeftBehind } from "../../domain/workspaces/members.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { Role } from "../person/schemas.ts";
-import { listOf, Timestamp, Uuid } from "../schemas.ts";
+import { Env, listOf, Timestamp, Uuid } from "../schemas.ts";
 
 const Member = z.strictObject({
   object: z.literal("workspace_member"),
@@ -15,6 +16,24 @@ const Member = z.strictObject({
   created_at: Timestamp,
   updated_at: Timestamp,
 });
+/** At most 100 of each kind. */
+const leftBehind = {
+  secret_keys: z.array(
+    z.strictObject({
+      id: Uuid,
+      env: Env,
+      display_prefix: z.string(),
+      owner_scope: z.boolean(),
+      last_used_at: Timestamp.nullable(),
+    }),
+  ),
+  invites: z.array(z.strictObject({ id: Uuid, email: z.string(), role: Role, expires_at: Timestamp })),
+  more: z.boolean(),
+};
+const LeftBehind = z
+  .strictObject(leftBehind)
+  .optional()
+  .describe("secret keys that the person minted and invitations that they sent, which do not end by themselves");
 const ByUser = z.strictObject({ userId: Uuid.describe("id of the member's user") });
 
 export const membersList = endpoint("GET /v1/members", {
@@ -29,7 +48,7 @@ export const membersUpdate = endpoint("PATCH /v1/members/{userId}", {
   access: "members.write",
   params: ByUser,
   body: z.strictObject({ role: Role }),
-  output: Member,
+  output: Member.extend({ left_behind: LeftBehind }),
   failures: ["member_not_found", "last_owner"],
   emits: ["workspace_member.role_changed"],
   handle: (ctx, { params, body }) => changeRole(ctx, params.userId, body.role),
@@ -39,8 +58,25 @@ export const membersDelete = endpoint("DELETE /v1/members/{userId}", {
   summary: "Remove a member. Their access ends immediately.",
   access: "members.write",
   params: ByUser,
-  output: z.strictObject({ object: z.literal("workspace_member"), user_id: Uuid, removed: z.literal(true) }),
+  query: z.strictObject({
+    revoke: z.enum(REVOKE).default("none").describe("what to end with it: their pending invitations, also their keys"),
+  }),
+  output: z.strictObject({
+    object: z.literal("workspace_member"),
+    user_id: Uuid,
+    removed: z.literal(true),
+    left_behind: LeftBehind,
+  }),
   failures: ["member_not_found", "last_owner"],
-  emits: ["workspace_member.removed"],
-  handle: (ctx, { params }) => removeMember(ctx, params.userId),
+  emits: ["workspace_member.removed", "workspace_invite.revoked", "secret_key.revoked"],
+  handle: (ctx, { params, query }) => removeMember(ctx, params.userId, query.revoke),
+});
+
+export const membersLeftBehind = endpoint("GET /v1/members/{userId}/left_behind", {
+  summary: "What would stay if the member were removed: secret keys they minted and invitations they sent.",
+  access: "members.write",
+  params: ByUser,
+  output: z.strictObject({ object: z.literal("left_behind"), user_id: Uuid, ...leftBehind }),
+  failures: ["member_not_found"],
+  handle: (ctx, { params }) => showLeftBehind(ctx, params.userId),
 });

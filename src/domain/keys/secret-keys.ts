@@ -11,7 +11,7 @@ import {
   shortenSecretKey,
 } from "../../store/queries/secret-keys.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
-import { confinedTo, hasOwnerScope, type Vendor } from "../core/actor.ts";
+import { confinedTo, hasOwnerScope, type Actor, type Vendor } from "../core/actor.ts";
 import { requireEnvAccess, requireManageable, positionAfter, requireReadable } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
@@ -29,6 +29,8 @@ import {
 } from "../core/views.ts";
 
 export const SECRET_KEYS_MAX = 1_000;
+/** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
+const ROTATION_RESERVE = 100;
 
 export type NewSecretKey = {
   env: Env;
@@ -59,8 +61,11 @@ export function newSecretKeyRow(ctx: Ctx, key: FreshRow): SecretKeyRow {
     rotated_from: null,
     created_at: ctx.services.clock.now(),
     last_used_at: null,
+    created_by: personOf(ctx.actor),
   };
 }
+
+const personOf = (actor: Actor): string | null => (actor.kind === "session" ? actor.user_id : null);
 
 export function secretKeyCreated({ id, env, display_prefix, name }: SecretKeyRow): Event {
   return { action: "secret_key.created", target_id: id, payload: { env, display_prefix, name } };
@@ -120,6 +125,8 @@ export async function rotateSecretKey(
         "secret_key_not_found",
       );
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
+      const [count] = await countSecretKeys.all(tx, { workspace_id });
+      if ((count?.n ?? 0) >= SECRET_KEYS_MAX + ROTATION_RESERVE) throw fail("quota_reached");
       const now = ctx.services.clock.now();
       const minted = mint("secret_key", row.env);
       const successor: SecretKeyRow = {
@@ -128,6 +135,7 @@ export async function rotateSecretKey(
         ...minted.stored,
         // The new key must not have more authority than the actor or the old key.
         owner_scope: row.owner_scope === 1 && hasOwnerScope(ctx.actor) ? 1 : 0,
+        created_by: personOf(ctx.actor) ?? row.created_by,
       };
       const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours) };
       await shortenSecretKey.run(tx, previous);

@@ -3,11 +3,13 @@
 import { fail } from "../../kernel/errors.ts";
 import { countOwners, deleteMembership, memberOf, membersOf, setRole } from "../../store/queries/memberships.ts";
 import { leaveWorkspace } from "../../store/queries/sessions.ts";
-import type { Tx } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { Role, Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import type { Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { listOf, viewMember, type MemberRow } from "../core/views.ts";
+import { leftBehind, leftBehindField, listLeftBehind, revokeInvites, revokeKeys, type Revoke } from "./left-behind.ts";
 
 export const MEMBERS_MAX = 500;
 
@@ -16,8 +18,8 @@ export async function listMembers({ services, actor }: Ctx<Vendor>) {
   return listOf(rows, rows.length, viewMember);
 }
 
-async function liveMember(tx: Tx, workspace_id: string, user_id: string): Promise<MemberRow> {
-  const row = await memberOf.first(tx, { workspace_id, user_id });
+async function liveMember(on: Reader, workspace_id: string, user_id: string): Promise<MemberRow> {
+  const row = await memberOf.first(on, { workspace_id, user_id });
   if (!row) throw fail("member_not_found");
   return row;
 }
@@ -38,8 +40,9 @@ export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) 
     const now = services.clock.now();
     await setRole.run(tx, { workspace_id, user_id, role, now });
     const payload = { role: { old: row.role, new: role } };
+    const left = row.role === "owner" ? leftBehindField(await leftBehind(tx, { workspace_id, user_id, now })) : {};
     return {
-      value: { member: viewMember({ ...row, role, updated_at: now }), changed: true },
+      value: { member: { ...viewMember({ ...row, role, updated_at: now }), ...left }, changed: true },
       events: [{ action: "workspace_member.role_changed", target_id: user_id, payload }],
     };
   });
@@ -52,17 +55,46 @@ export function logNewOwner({ services, from }: Ctx, workspace_id: string, user_
   services.log.info("owner role granted", { workspace_id, user_id, ...from });
 }
 
-/** Takes effect with the next request of the person. */
-export function removeMember(ctx: Ctx<Vendor>, user_id: string) {
-  const { workspace_id } = ctx.actor;
-  return mutate(ctx, { workspace_id }, async (tx) => {
+/** What would stay if the member were removed. */
+export async function showLeftBehind({ services, actor }: Ctx<Vendor>, user_id: string) {
+  const { workspace_id } = actor;
+  const { read } = services.store;
+  await liveMember(read, workspace_id, user_id);
+  const left = await listLeftBehind(read, { workspace_id, user_id, now: services.clock.now() });
+  return { object: "left_behind" as const, user_id, ...left };
+}
+
+/** Takes effect with the next request of the person. `revoke` also ends what they leave behind. */
+export async function removeMember(ctx: Ctx<Vendor>, user_id: string, revoke: Revoke) {
+  const { services, actor } = ctx;
+  const { workspace_id } = actor;
+  const { value, ended } = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await liveMember(tx, workspace_id, user_id);
     await requireOtherOwner(tx, workspace_id, row);
+    const now = services.clock.now();
+    const left = await leftBehind(tx, { workspace_id, user_id, now });
     await deleteMembership.run(tx, { workspace_id, user_id });
     await leaveWorkspace.run(tx, { workspace_id, user_id });
+    const invites = revoke === "none" ? [] : await revokeInvites(tx, left.invites, now);
+    const keys = revoke === "all" ? left.keys : [];
+    // Nothing may follow the end of the acting credential: a person may remove themselves, and a key may be among these.
+    const others = await revokeKeys(
+      tx,
+      keys.filter(({ id }) => id !== actor.id),
+      now,
+    );
+    const own = await revokeKeys(
+      tx,
+      keys.filter(({ id }) => id === actor.id),
+      now,
+    );
+    const removed: Event = { action: "workspace_member.removed", target_id: user_id, payload: { role: row.role } };
+    const value = { object: "workspace_member" as const, user_id, removed: true as const, ...leftBehindField(left) };
     return {
-      value: { object: "workspace_member" as const, user_id, removed: true as const },
-      events: [{ action: "workspace_member.removed", target_id: user_id, payload: { role: row.role } }],
+      value: { value, ended: keys.map(({ id }) => id) },
+      events: [...invites, ...others, removed, ...own] as [Event, ...Event[]],
     };
   });
+  for (const id of ended) await services.credentialCache.invalidate(id);
+  return value;
 }

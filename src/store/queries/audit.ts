@@ -1,5 +1,6 @@
 // Reads of the audit chain; only src/store/engine/audit-ledger.ts writes it. Filters by environment before the limit: a page
 // filtered afterwards would reveal how many rows are hidden.
+import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
@@ -51,6 +52,19 @@ export function listAuditRows(on: Reader, filter: AuditFilter): Promise<AuditLog
 /** The sequence number and hash of the newest row. An empty chain has no head. */
 export const headOf = statement<{ workspace_id: string }>()((db, p) =>
   db.selectFrom("audit_heads").select(["seq", "hash"]).where("workspace_id", "=", p.workspace_id),
+);
+
+type Position = { workspace_id: string; seq: number; limit: number };
+
+/** Rows of all chains in their order, for jobs that read the whole log in pieces. */
+export const rowsAfter = statement<Position>()((db, p) =>
+  db
+    .selectFrom("audit_log")
+    .select(["workspace_id", "seq", "action", "actor_type", "actor_id", "target_id", "payload"])
+    .where(sql<boolean>`(workspace_id, seq) > (${p.workspace_id}, ${p.seq})`)
+    .orderBy("workspace_id")
+    .orderBy("seq")
+    .limit(p.limit),
 );
 
 export const hashesBetween = statement<{ workspace_id: string; after: number; upTo: number; limit: number }>()(

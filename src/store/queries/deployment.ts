@@ -10,7 +10,8 @@ export type Fact =
   | "last_backup"
   | "backup_failure"
   | "last_restore_test"
-  | "restore_pending";
+  | "restore_pending"
+  | "secret_key_creators";
 
 export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),

@@ -58,6 +58,22 @@ export const countPendingInvites = statement<{ workspace_id: string; now: number
     .where("expires_at", ">", p.now),
 );
 
+/** Pending invitations that a person sent, newest first. */
+export const pendingInvitesBy = statement<{ workspace_id: string; user_id: string; now: number; limit: number }>()(
+  (db, p) =>
+    db
+      .selectFrom("workspace_invites")
+      .selectAll()
+      .where("workspace_id", "=", p.workspace_id)
+      .where("invited_by", "=", p.user_id)
+      .where("accepted_at", "is", null)
+      .where("revoked_at", "is", null)
+      .where("expires_at", ">", p.now)
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(p.limit),
+);
+
 export const markInviteAccepted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
   db
     .updateTable("workspace_invites")

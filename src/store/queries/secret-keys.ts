@@ -26,6 +26,7 @@ export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
         "rotated_from",
         "created_at",
         "last_used_at",
+        "created_by",
       ]),
     ),
 );
@@ -47,6 +48,48 @@ export const countSecretKeys = statement<{ workspace_id: string }>()((db, p) =>
     .select((eb) => eb.fn.countAll<number>().as("n"))
     .where("workspace_id", "=", p.workspace_id)
     .where("revoked_at", "is", null),
+);
+
+type Minter = { workspace_id: string; user_id: string; now: number; limit: number };
+
+/** Keys that a person minted and that still work, newest first. */
+export const workingKeysOf = statement<Minter>()((db, p) =>
+  db
+    .selectFrom("secret_keys")
+    .selectAll()
+    .where("workspace_id", "=", p.workspace_id)
+    .where("created_by", "=", p.user_id)
+    .where("revoked_at", "is", null)
+    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .orderBy("created_at", "desc")
+    .orderBy("id", "desc")
+    .limit(p.limit),
+);
+
+/** Fills in who minted a key, where that is not known yet. */
+export const setKeyCreator = statement<{ workspace_id: string; id: string; user_id: string }>()((db, p) =>
+  db
+    .updateTable("secret_keys")
+    .set({ created_by: p.user_id })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where("created_by", "is", null),
+);
+
+/** The same for a successor that no person made: it gets the creator of the key before. */
+export const inheritKeyCreator = statement<{ workspace_id: string; id: string; rotated_from: string }>()((db, p) =>
+  db
+    .updateTable("secret_keys")
+    .set((eb) => ({
+      created_by: eb
+        .selectFrom("secret_keys as before")
+        .select("before.created_by")
+        .where("before.id", "=", p.rotated_from)
+        .where("before.workspace_id", "=", p.workspace_id),
+    }))
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id)
+    .where("created_by", "is", null),
 );
 
 export const shortenSecretKey = statement<{ workspace_id: string; id: string; expires_at: number }>()((db, p) =>

@@ -109,6 +109,8 @@ export type SecretKeyRow = {
   rotated_from: string | null;
   created_at: number;
   last_used_at: number | null;
+  /** The person who minted it; null for keys minted by software. */
+  created_by: string | null;
 };
 
 export type PolicyVersionRow = { project_id: string; version: number; changed_at: number };

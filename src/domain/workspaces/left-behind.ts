@@ -1,0 +1,65 @@
+// What a person leaves in a workspace when they are removed or stop being its owner: secret keys that they minted, and
+// invitations that they sent. Neither ends by itself.
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { markInviteRevoked, pendingInvitesBy } from "../../store/queries/invites.ts";
+import { revokeSecretKeyRow, workingKeysOf } from "../../store/queries/secret-keys.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { SecretKeyRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
+import type { Event } from "../core/events.ts";
+
+export const REVOKE = ["none", "invites", "all"] as const;
+export type Revoke = (typeof REVOKE)[number];
+
+/** Shown of each kind; more are counted as `more`. */
+const SHOWN_MAX = 100;
+const REASON = "member removed";
+
+type Person = { workspace_id: string; user_id: string; now: number };
+type Left = { keys: SecretKeyRow[]; invites: WorkspaceInviteRow[] };
+
+/** All of it: the quotas of secret keys and invitations bound it. */
+export async function leftBehind(on: Reader, person: Person, limit = 10_000): Promise<Left> {
+  return {
+    keys: await workingKeysOf.all(on, { ...person, limit }),
+    invites: await pendingInvitesBy.all(on, { ...person, limit }),
+  };
+}
+
+export async function listLeftBehind(on: Reader, person: Person) {
+  return viewLeftBehind(await leftBehind(on, person, SHOWN_MAX + 1));
+}
+
+export function viewLeftBehind({ keys, invites }: Left) {
+  return {
+    secret_keys: keys.slice(0, SHOWN_MAX).map((key) => ({
+      id: key.id,
+      env: key.env,
+      display_prefix: key.display_prefix,
+      owner_scope: key.owner_scope === 1,
+      last_used_at: key.last_used_at === null ? null : formatTimestamp(key.last_used_at),
+    })),
+    invites: invites
+      .slice(0, SHOWN_MAX)
+      .map(({ id, email, role, expires_at }) => ({ id, email, role, expires_at: formatTimestamp(expires_at) })),
+    more: Math.max(keys.length, invites.length) > SHOWN_MAX,
+  };
+}
+
+/** As a field of a response: absent when there is nothing. */
+export function leftBehindField(left: Left) {
+  return left.keys.length + left.invites.length === 0 ? {} : { left_behind: viewLeftBehind(left) };
+}
+
+export async function revokeInvites(tx: Tx, invites: readonly WorkspaceInviteRow[], now: number): Promise<Event[]> {
+  for (const { workspace_id, id } of invites) await markInviteRevoked.run(tx, { workspace_id, id, now });
+  return invites.map(({ id, email, role }) => ({
+    action: "workspace_invite.revoked",
+    target_id: id,
+    payload: { email, role },
+  }));
+}
+
+export async function revokeKeys(tx: Tx, keys: readonly SecretKeyRow[], now: number): Promise<Event[]> {
+  for (const { workspace_id, id } of keys) await revokeSecretKeyRow.run(tx, { workspace_id, id, now, reason: REASON });
+  return keys.map(({ id, env }) => ({ action: "secret_key.revoked", target_id: id, payload: { env, reason: REASON } }));
+}

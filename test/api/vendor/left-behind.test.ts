@@ -1,0 +1,124 @@
+// What a removed or demoted owner leaves behind: listed, and ended on demand in the same transaction.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { auditRows, freshEmail, memberOf, team, type Person, type Team } from "../../../harness/instances/people.ts";
+import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
+import { fillKeyCreators } from "../../../src/domain/keys/creators.ts";
+
+for (const back of backends) {
+  describe(`left behind on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    /** A second owner who has minted two keys, one of them for tests, and sent an invitation. */
+    async function leaver(t: Team): Promise<Person & { keys: { id: string; key: string }[]; invite: string }> {
+      const p = await memberOf(r, t, "owner");
+      const keys: { id: string; key: string }[] = [];
+      for (const env of ["live", "test"]) {
+        keys.push((await r.call(p.session, "POST /v1/secret_keys", { env })).body);
+        r.clock.advance(1);
+      }
+      const invite = await r.call(p.session, "POST /v1/invites", { email: freshEmail(), role: "owner" });
+      return { ...p, keys, invite: invite.body.id };
+    }
+    const works = async (key: string): Promise<boolean> => (await r.call(key, "GET /v1/workspace")).status === 200;
+
+    it("lists keys and invitations of a removed owner, and leaves them working by default", async () => {
+      const t = await team(r);
+      const p = await leaver(t);
+      const [live, test] = p.keys;
+      const expected = {
+        secret_keys: [
+          { id: test?.id, env: "test", display_prefix: test?.key.slice(0, 16), owner_scope: true, last_used_at: null },
+          { id: live?.id, env: "live", display_prefix: live?.key.slice(0, 16), owner_scope: true, last_used_at: null },
+        ],
+        invites: [{ id: p.invite, email: expect.any(String), role: "owner", expires_at: expect.any(String) }],
+        more: false,
+      };
+      const before = await r.call(t.owner.session, `GET /v1/members/${p.id}/left_behind`);
+      expect(before.body).toEqual({ object: "left_behind", user_id: p.id, ...expected });
+      const demoted = await r.call(t.owner.session, `PATCH /v1/members/${p.id}`, { role: "admin" });
+      expect(demoted.body.left_behind).toEqual(expected);
+      const removed = await r.call(t.owner.session, `DELETE /v1/members/${p.id}`);
+      expect(removed.body).toEqual({
+        object: "workspace_member",
+        user_id: p.id,
+        removed: true,
+        left_behind: expected,
+      });
+      expect(await works(live?.key ?? "")).toBe(true);
+      expectRefusal(await r.call(t.owner.session, `GET /v1/members/${p.id}/left_behind`), 404, "not_found");
+    });
+
+    it("ends invitations or everything on demand, one audit row each", async () => {
+      const t = await team(r);
+      for (const revoke of ["invites", "all"]) {
+        const p = await leaver(t);
+        const from = (await auditRows(r, t.id)).length;
+        const reply = await r.call(t.owner.session, `DELETE /v1/members/${p.id}?revoke=${revoke}`);
+        expect(reply.status, reply.text).toBe(200);
+        const rows = (await auditRows(r, t.id)).slice(from).map(({ action, target_id }) => [action, target_id]);
+        const invite = ["workspace_invite.revoked", p.invite];
+        const keys = p.keys.map(({ id }) => ["secret_key.revoked", id]).toReversed();
+        const removed = ["workspace_member.removed", p.id];
+        expect(rows).toEqual(revoke === "all" ? [invite, ...keys, removed] : [invite, removed]);
+        expect(await works(p.keys[0]?.key ?? "")).toBe(revoke !== "all");
+      }
+      const bad = await r.call(t.owner.session, `DELETE /v1/members/${t.owner.id}?revoke=some`);
+      expectRefusal(bad, 400, "invalid_request", "revoke");
+    });
+
+    it("writes nothing after the end of the acting credential", async () => {
+      const t = await team(r);
+      const [p, q] = [await leaver(t), await leaver(t)];
+      const own = p.keys[0]?.key ?? "";
+      expect((await r.call(own, `DELETE /v1/members/${p.id}?revoke=all`)).status).toBe(200);
+      expect(await works(own)).toBe(false);
+      expect((await r.call(q.session, `DELETE /v1/members/${q.id}?revoke=all`)).status).toBe(200);
+      expect(actsAfterEnd(await auditRows(r, t.id))).toEqual([]);
+    });
+
+    it("shows it to owners only, and nothing of another workspace", async () => {
+      const [t, other] = [await team(r), await team(r)];
+      const admin = await memberOf(r, t, "admin");
+      const route = `GET /v1/members/${t.owner.id}/left_behind`;
+      expectRefusal(await r.call(admin.session, route), 403, "forbidden");
+      expectRefusal(await r.call(other.owner.session, route), 404, "not_found");
+    });
+
+    it("follows rotation, and learns from the audit log who minted older keys", async () => {
+      const t = await team(r);
+      const p = await leaver(t);
+      const { id = "", key = "" } = p.keys[0] ?? {};
+      const rotated = await r.call(key, `POST /v1/secret_keys/${id}/rotate`, {});
+      const mine = async () =>
+        (await r.sql("select id from secret_keys where created_by = $1 order by id", [p.id])).map((row) => row.id);
+      const expected = [...p.keys.map((each) => each.id), rotated.body.id as string].toSorted();
+      expect(await mine()).toEqual(expected);
+      await r.sql("update secret_keys set created_by = null");
+      await r.sql("delete from deployment where name = 'secret_key_creators'");
+      await fillKeyCreators(r.app.services);
+      expect(await mine()).toEqual(expected);
+      const [first] = await r.sql("select created_by from secret_keys where workspace_id = $1 order by created_at", [
+        t.id,
+      ]);
+      expect(first?.created_by).toBe(t.owner.id);
+    });
+
+    it("refuses a rotation a hundred keys above the quota", async () => {
+      const t = await team(r);
+      const { body } = await r.call(t.key, "POST /v1/secret_keys", { env: "live" });
+      const copy = `insert into secret_keys (id, workspace_id, env, lookup_hash, display_prefix, owner_scope, created_at)
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 1097)
+        select $1 || i, $2, 'live', $1 || i, 'krsk_live_', 0, 1 from n`;
+      await r.sql(copy.replaceAll("$1", `'copy-${t.slug}-'`).replace("$2", "$1"), [t.id]);
+      const rotate = () => r.call(t.key, `POST /v1/secret_keys/${body.id}/rotate`, {});
+      expect((await rotate()).status).toBe(200);
+      expectRefusal(await rotate(), 409, "conflict");
+    });
+  });
+}
