@@ -1,4 +1,4 @@
-// Ingest in process: the whole path (read, charge, parse, validate, check ids, add up, store durably) compared with
+// Ingest in process: the whole path (measure, charge, parse, validate, check ids, add up, store durably) compared with
 // JSON.parse of the same bytes, interleaved in one run.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,6 +12,7 @@ import { createKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";
 import { createTenant } from "../src/domain/workspaces/tenants.ts";
 import { vendorOf } from "../harness/instances/services.ts";
+import { JsonStructure } from "../src/http/body/structure.ts";
 import { createLog } from "../src/platform/log.ts";
 import { median, type Row } from "./report.ts";
 
@@ -57,6 +58,12 @@ function batchBytes(all: EventOrigin[], round: number, batch: number): Buffer {
   return Buffer.from(JSON.stringify({ object: "ingest_batch", protocol_version: 1, node_id: "bench-1", sdk, events }));
 }
 
+/** As the HTTP layer measures a body while it arrives. */
+function measured(bytes: Buffer): Buffer {
+  if (!new JsonStructure(300_000).add(bytes)) throw new Error("the batch is too complex");
+  return bytes;
+}
+
 async function timed(batches: Buffer[], work: (bytes: Buffer) => unknown, inFlight: number): Promise<number> {
   const start = performance.now();
   let next = 0;
@@ -86,11 +93,11 @@ export async function ingest(): Promise<Row[]> {
     for (let round = 0; round < ROUNDS; round++) {
       const batches = Array.from({ length: BATCHES }, (_, i) => batchBytes(all, round, i));
       parse.push(await timed(batches, (bytes) => JSON.parse(bytes.toString("utf8")), 1));
-      ours.push(await timed(batches, (bytes) => ingestBatch(ctx, async () => bytes), IN_FLIGHT));
+      ours.push(await timed(batches, (bytes) => ingestBatch(ctx, async () => measured(bytes)), IN_FLIGHT));
     }
     const [our, peer] = [median(ours.slice(2)), median(parse.slice(2))];
     return [
-      { name: "ingest/batch", ours: our, peer, ratio: our / peer, target: "<= 2.0" },
+      { name: "ingest/batch", ours: our, peer, ratio: our / peer, target: "<= 2.2" },
       {
         name: "ingest/events",
         ours: 1e6 / our,

@@ -16,7 +16,7 @@ const edit = (file: string, find: string | null, put: string): Edit => ({ file, 
 
 const STREAM_REQUEST = `
 import { IncomingMessage } from "node:http";
-import { StreamBody } from "../body.ts";
+import { StreamBody } from "../body/body.ts";
 export class FastRequest extends IncomingMessage {
   #body = null;
   readTo(sink) { (this.#body ??= StreamBody.of(this)).readTo(sink); }

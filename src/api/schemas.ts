@@ -79,8 +79,9 @@ const META_KEYS = 100;
 
 type Size = { keys: number; depth: number };
 
+/** Stops above the maximum of keys: counting on would block the event loop. */
 function measure(value: unknown, depth: number, size: Size): void {
-  if (typeof value !== "object" || value === null) return;
+  if (typeof value !== "object" || value === null || size.keys > META_KEYS) return;
   size.depth = Math.max(size.depth, depth);
   if (!Array.isArray(value)) size.keys += Object.keys(value).length;
   for (const item of Object.values(value)) measure(item, depth + 1, size);
@@ -101,7 +102,7 @@ export const Meta = z
     const size: Size = { keys: 0, depth: 1 };
     measure(value, 1, size);
     if (size.depth > META_DEPTH) report(`must be at most ${META_DEPTH} levels deep`);
-    if (size.keys > META_KEYS) report(`must have at most ${META_KEYS} keys in all`);
+    if (size.keys > META_KEYS) return report(`must have at most ${META_KEYS} keys in all`);
     if (keyTooLong(value)) report("must have keys of 1 to 200 characters");
     if (Buffer.byteLength(JSON.stringify(value)) > META_BYTES) report("must be at most 16 KiB as JSON");
   })

@@ -6,6 +6,7 @@ import type { Throttle } from "../domain/auth/throttle.ts";
 import type { FailureName } from "../kernel/errors.ts";
 import type { AccessName, ActorOf } from "./access.ts";
 import type { EmbedScope } from "../domain/embed/rules.ts";
+import type { BodyLimits } from "./body/body.ts";
 import type { Cors } from "./cors.ts";
 import type { HttpRequest } from "./request.ts";
 import type { HttpResponse } from "./response.ts";
@@ -40,6 +41,8 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   perNetwork?: Throttle;
   /** Maximum body size in bytes; 256 KiB by default. */
   bodyMax?: number;
+  /** Maximum number of brackets, commas and colons outside strings in the body; 20,000 by default. */
+  structureMax?: number;
   /**
    * The handler reads the body itself with `input.raw()`, because it must check something first. `body` then only
    * documents, and `input.body` is undefined.
@@ -80,7 +83,7 @@ export type Endpoint = {
   readonly failures: readonly FailureName[];
   readonly emits: readonly Action[];
   readonly perNetwork: Throttle | undefined;
-  readonly bodyMax: number;
+  readonly bodyLimits: BodyLimits;
   readonly rawBody: boolean;
   readonly idempotent: boolean;
   readonly looseQuery: boolean;
@@ -104,6 +107,8 @@ export type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
 type Sent<S> = S extends Schema ? z.input<S> : undefined;
 
 export const BODY_MAX = 256 * 1024;
+/** 16 KiB of meta, the largest free-form value, has fewer. */
+const STRUCTURE_MAX = 20_000;
 
 export function endpoint<
   N extends AccessName,
@@ -128,7 +133,7 @@ export function endpoint<
     failures: declared.failures ?? [],
     emits: declared.emits ?? [],
     perNetwork: declared.perNetwork,
-    bodyMax: declared.bodyMax ?? BODY_MAX,
+    bodyLimits: { bytes: declared.bodyMax ?? BODY_MAX, structure: declared.structureMax ?? STRUCTURE_MAX },
     rawBody: declared.rawBody ?? false,
     idempotent: declared.idempotent ?? false,
     looseQuery: declared.looseQuery ?? false,

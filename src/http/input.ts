@@ -2,7 +2,7 @@
 import { BoundedMap } from "../kernel/lru.ts";
 import type { z } from "zod";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
-import { isCleanText, parseJson, soundJson, textOf } from "./body.ts";
+import { isCleanText, parseJson, soundJson, textOf } from "./body/json.ts";
 import type { Endpoint, Schema } from "./endpoint.ts";
 import type { HttpRequest } from "./request.ts";
 import { tryFastPath } from "./fast/fast-path.ts";
@@ -31,10 +31,12 @@ function detailsOf(error: z.ZodError, value: unknown): Detail[] {
   const details: Detail[] = [];
   for (const issue of error.issues) {
     if (issue.code === "unrecognized_keys") {
-      for (const key of issue.keys) details.push(detail([...issue.path, key], "is not a known field"));
+      const left = DETAILS_MAX - details.length;
+      for (const key of issue.keys.slice(0, left)) details.push(detail([...issue.path, key], "is not a known field"));
     } else details.push(detail(issue.path, isAbsent(value, issue.path) ? "is required" : messageOf(issue)));
+    if (details.length >= DETAILS_MAX) break;
   }
-  return details.slice(0, DETAILS_MAX);
+  return details;
 }
 
 function detail(path: PropertyKey[], message: string): Detail {
@@ -94,6 +96,7 @@ export function parseQuery(search: string, schema: z.ZodObject | undefined, loos
   const result: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
   const problems: Detail[] = [];
   for (const [name, value] of new URLSearchParams(search)) {
+    if (problems.length >= DETAILS_MAX) break;
     const field = Object.hasOwn(shape, name) ? shape[name] : undefined;
     if (!field) {
       if (!loose) problems.push(detail([name], "is not a known parameter"));
@@ -102,6 +105,6 @@ export function parseQuery(search: string, schema: z.ZodObject | undefined, loos
     else if (name in result) problems.push(detail([name], "must be sent once"));
     else result[name] = inner(field).def.type === "number" && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
   }
-  if (problems.length > 0) throw fail("invalid_query", { details: problems.slice(0, DETAILS_MAX) });
+  if (problems.length > 0) throw fail("invalid_query", { details: problems });
   return result;
 }

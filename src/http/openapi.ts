@@ -46,7 +46,7 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
   const names: FailureName[] = ["internal_error", "unavailable", "overloaded", "method_not_allowed"];
   if (endpoint.params) names.push("invalid_path");
   if (!endpoint.looseQuery) names.push("invalid_query");
-  if (endpoint.body) names.push("invalid_body", "payload_too_large", "unsupported_media_type");
+  if (endpoint.body) names.push("invalid_body", "body_too_complex", "payload_too_large", "unsupported_media_type");
   if (endpoint.idempotent) names.push("invalid_header", "idempotency_mismatch", "idempotency_in_flight");
   const { open, wrongKind, cells } = access[endpoint.access];
   if (isVendorPlane(access[endpoint.access])) names.push("invalid_header", "workspace_moved");

@@ -9,7 +9,7 @@ import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf } from "./address.ts";
-import { checkMedia, readBody } from "./body.ts";
+import { checkMedia, readBody } from "./body/body.ts";
 import { withCors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { replayOf, runOnce } from "./idempotency-key.ts";
@@ -150,13 +150,14 @@ class Run implements Admission {
 
   #read(take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
     const { headers, body } = this.#request;
-    checkMedia(headers, this.#endpoint.bodyMax);
+    const { bodyLimits } = this.#endpoint;
+    checkMedia(headers, bodyLimits.bytes);
     let late = false;
     const arrived = (bytes: Buffer): void => {
       if (late) void this.admitAgain().then(() => take(bytes), refuse);
       else take(bytes);
     };
-    readBody(body, this.#endpoint.bodyMax, arrived, refuse);
+    readBody(body, bodyLimits, arrived, refuse);
     queueMicrotask(() => (late = true)); // a body that came with its headers is passed on before any microtask
   }
 

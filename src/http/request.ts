@@ -6,7 +6,7 @@ import { recheckOf } from "../domain/auth/credentials.ts";
 import type { Actor } from "../domain/core/actor.ts";
 import type { Ctx, Recheck, RequestSource, Services } from "../domain/core/context.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
-import type { RequestBody } from "./body.ts";
+import type { RequestBody } from "./body/body.ts";
 
 export type Params = Readonly<Record<string, string>>;
 

@@ -6,7 +6,7 @@ import { H3, type H3Event } from "h3";
 import { NodeResponse, toNodeHandler } from "srvx/node";
 import type { Services } from "../domain/core/context.ts";
 import { fail } from "../kernel/errors.ts";
-import type { RequestBody } from "./body.ts";
+import type { RequestBody } from "./body/body.ts";
 import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { OverloadGuard } from "./overload-guard.ts";

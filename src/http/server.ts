@@ -5,7 +5,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import type { Services } from "../domain/core/context.ts";
 import { fail } from "../kernel/errors.ts";
-import { StreamBody } from "./body.ts";
+import { StreamBody } from "./body/body.ts";
 import { Connections, LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ScannedConnections } from "./fast/connections.ts";

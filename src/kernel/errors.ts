@@ -30,6 +30,7 @@ export type Code =
 export const failures = {
   // 400
   invalid_body: [400, "invalid_request", "The request body is not valid."],
+  body_too_complex: [400, "invalid_request", "The request body is not valid."],
   invalid_query: [400, "invalid_request", "The query is not valid."],
   invalid_path: [400, "invalid_request", "The path is not valid."],
   invalid_header: [400, "invalid_request", "A request header is not valid."],

@@ -37,7 +37,7 @@ const CONTAINERS = [
 /** Lives for one transaction, one batch of one turn, or one request. */
 const SHORT_LIVED = [
   "src/domain/usage/ingest-events.ts",
-  "src/http/body.ts",
+  "src/http/body/chunk-list.ts",
   "src/ratelimit/memory/counter.ts",
   "src/ratelimit/redis/batch.ts",
   "src/store/engine/additive-upsert.ts",

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { readBody, StreamBody, type RequestBody } from "../../src/http/body.ts";
+import { readBody, StreamBody, type RequestBody } from "../../src/http/body/body.ts";
 import { FastRequest } from "../../src/http/fast/request.ts";
 import { turns, until } from "../../harness/waiting.ts";
 
@@ -31,12 +31,14 @@ async function connected(lane: Lane, handler: Handler): Promise<Socket> {
   return socket;
 }
 
+const limits = (bytes: number) => ({ bytes, structure: 10 });
+
 /** Reads a body; the list holds every verdict that was given. */
 function reading(body: RequestBody, max = 100) {
   const verdicts: unknown[] = [];
   readBody(
     body,
-    max,
+    limits(max),
     (bytes) => verdicts.push(bytes.toString()),
     (failure) => verdicts.push(failure.status),
   );
@@ -84,6 +86,12 @@ for (const lane of ["the fast lane", "plain node:http"] as const) {
       expect(await sent(lane, [head(10), "ab", "ab", "ab"], 3)).toEqual([413]);
     });
 
+    it("that nests too deep or has too much structure is refused before all of it arrives", async () => {
+      expect(await sent(lane, [head(1_000), "[".repeat(20), "[".repeat(13)])).toEqual([400]);
+      expect(await sent(lane, [head(1_000), "[1,2,3,4", ",5,6,7,8", ",9,10,11"])).toEqual([400]);
+      expect(await sent(lane, [head(12), '"[[[[[[,\\"', ",,"])).toEqual(['"[[[[[[,\\",,']);
+    });
+
     it("of a client that leaves half-way is refused; leaving after the whole body changes nothing", async () => {
       expect(await sent(lane, [head(4), "ab"])).toEqual([400]);
       expect(await sent(lane, [`${head(2)}ab`])).toEqual(["ab"]);
@@ -110,7 +118,7 @@ for (const lane of ["the fast lane", "plain node:http"] as const) {
       await turns(20);
       expect(req.socket.bytesRead).toBe(buffered);
       expect(buffered).toBeLessThan(1024 * 1024);
-      readBody(body, long.length, (bytes) => read.resolve(bytes.toString()), read.reject);
+      readBody(body, limits(long.length), (bytes) => read.resolve(bytes.toString()), read.reject);
       expect((await read.promise) === long).toBe(true);
     });
 
@@ -141,7 +149,7 @@ for (const lane of ["the fast lane", "plain node:http"] as const) {
         }
         readBody(
           body,
-          100,
+          limits(100),
           (bytes) => {
             seen.push(bytes.toString());
             res.end(`read ${bytes.toString()}`);
@@ -168,7 +176,7 @@ for (const lane of ["the fast lane", "plain node:http"] as const) {
         else
           readBody(
             body,
-            100,
+            limits(100),
             (bytes) => res.end(`read ${bytes.toString()}`),
             () => res.end("refused"),
           );

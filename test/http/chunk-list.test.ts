@@ -1,7 +1,7 @@
 // The chunks of a body: the same bytes in the same order, however small and however many, in little memory.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { ChunkList } from "../../src/http/body.ts";
+import { ChunkList } from "../../src/http/body/chunk-list.ts";
 import { usedMegabytes } from "../../harness/processes/heap.ts";
 
 it("joins chunks in the order of their arrival", () => {

@@ -184,15 +184,28 @@ export const refusalCases: Case[] = [
     ...one("an oversized chunked body, cold", 413, "POST /v1/tenants"),
     parts: (v) => chunkedTooLong(v, "/v1/tenants"),
   },
+  { ...one("a deep body, hot", 400, "POST /v1/keys"), parts: (v) => tooDeep(v, "/v1/keys") },
+  { ...one("a deep body, cold", 400, "POST /v1/tenants"), parts: (v) => tooDeep(v, "/v1/tenants") },
+  { ...one("a wide body, hot", 400, "POST /v1/keys"), parts: (v) => chunkedTooWide(v, "/v1/keys") },
+  { ...one("a wide body, cold", 400, "POST /v1/tenants"), parts: (v) => chunkedTooWide(v, "/v1/tenants") },
 ];
 
-function oversized(world: World, path: string): string {
-  return `POST ${path} HTTP/1.1\r\nhost: x\r\n${bearer(world, "owner")}content-type: application/json\r\ncontent-length: 300000\r\n\r\n{`;
+function tooDeep(world: World, path: string): string {
+  return oversized(world, path, 200_000) + "[".repeat(100);
 }
 
-function chunkedTooLong(world: World, path: string): string[] {
+function chunkedTooWide(world: World, path: string): string[] {
+  const [head = ""] = chunkedTooLong(world, path, 0);
+  return [head + `2710\r\n${"[],".repeat(3_333)}[\r\n`.repeat(2), `2710\r\n${"[],".repeat(3_333)}[\r\n`];
+}
+
+function oversized(world: World, path: string, length = 300_000): string {
+  return `POST ${path} HTTP/1.1\r\nhost: x\r\n${bearer(world, "owner")}content-type: application/json\r\ncontent-length: ${length}\r\n\r\n{`;
+}
+
+function chunkedTooLong(world: World, path: string, chunks = 6): string[] {
   const head = `POST ${path} HTTP/1.1\r\nhost: x\r\n${bearer(world, "owner")}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`;
-  return [head + `10000\r\n${" ".repeat(65_536)}\r\n`.repeat(6)];
+  return [head + `10000\r\n${" ".repeat(65_536)}\r\n`.repeat(chunks)];
 }
 
 const spy = {

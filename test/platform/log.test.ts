@@ -67,7 +67,7 @@ it("redaction of a long line takes linear time", () => {
 it("no credential in a header, a path, a query or a body reaches the log or the response", async () => {
   const from = r.logs.length;
   for (const secret of secrets()) {
-    for (const { name } of endpoints.filter(({ bodyMax }) => bodyMax > 0)) {
+    for (const { name } of endpoints.filter(({ bodyLimits }) => bodyLimits.bytes > 0)) {
       const [method = "", path = ""] = name.split(" ");
       const route = `${method} ${path.replace("{id}", encodeURIComponent(secret))}?${encodeURIComponent(secret)}=1&env=${secret}`;
       const body = method === "GET" || method === "DELETE" ? undefined : { name: [secret], env: secret };

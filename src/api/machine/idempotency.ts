@@ -69,6 +69,7 @@ export const idempotencyComplete = endpoint("POST /v1/idempotency/complete", {
   access: "machine.use",
   hot: "lanes/complete",
   bodyMax: COMPLETE_BODY_MAX,
+  structureMax: 1_000,
   body: z.strictObject({
     ...Scoped,
     lock_token: LockToken,

@@ -32,6 +32,7 @@ export const ingestBatch = endpoint("POST /v1/ingest/batch", {
   access: "machine.use",
   hot: "lanes/ingest",
   bodyMax: INGEST_BODY_MAX,
+  structureMax: 300_000, // 5,000 events with every field have 235,000
   rawBody: true,
   body: z.looseObject({
     object: z.literal("ingest_batch"),

@@ -2,7 +2,7 @@
 // (an invalid batch is charged too); validate it; check the ownership of its ids; add it to the usage totals.
 import { isAscii, isUtf8 } from "node:buffer";
 import { hash, subtle } from "node:crypto";
-import { fail, type Failure } from "../../kernel/errors.ts";
+import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../../store/queries/ingest.ts";
 import type { Tx } from "../../store/engine/statement.ts";
@@ -17,7 +17,6 @@ import { record } from "../core/record.ts";
 const MINUTE_MS = 60_000;
 const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = 60_000;
-const DEPTH_MAX = 32;
 /** Smaller bodies are hashed faster than they are handed to another thread. */
 const ASYNC_HASH_MIN_BYTES = 64 * 1024;
 
@@ -30,7 +29,7 @@ export type Ingested = { receipt: Receipt; headers: Record<string, string> };
 export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise<Ingested> {
   const { services, actor } = ctx;
   await rejectExhausted(services, actor.workspace_id);
-  const { charged, sum } = begin(ctx, await read());
+  const { charged, sum } = begin(ctx, await read().catch((error: unknown) => chargeComplex(ctx, error)));
   const headers = budgetHeaders(services, await charged);
   return { receipt: await saveTotals(services, actor.workspace_id, await sum()), headers };
 }
@@ -98,32 +97,23 @@ function eventsMax(services: Services): number {
   return Math.min(EVENTS_MAX, services.settings.ingest_events_per_minute);
 }
 
-/** Undefined for invalid JSON or excessive depth: such a batch costs 1. */
+/** A batch that was too complex to be parsed costs 1. */
+async function chargeComplex({ services, actor }: Machine, error: unknown): Promise<never> {
+  const isComplex = error instanceof Failure && error.failure === "body_too_complex";
+  if (isComplex) await charge(services, actor.workspace_id, 1).catch(() => {}); // it is refused either way
+  throw error;
+}
+
+/** Undefined for invalid JSON: such a batch costs 1. */
 function parse(bytes: Buffer): unknown {
   const ascii = isAscii(bytes);
   if (!ascii && !isUtf8(bytes)) return undefined;
   try {
     const text = bytes.toString(ascii ? "latin1" : "utf8"); // ASCII needs no decoding. bench: ingest/batch
-    const value: unknown = JSON.parse(text);
-    return mayBeDeep(text, value) && isDeeper(value, DEPTH_MAX) ? undefined : value;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
-}
-
-/** Unknown fields may nest deeply. A text with few brackets beside one per event cannot, so it is not walked. */
-function mayBeDeep(text: string, value: unknown): boolean {
-  const { events } = (value ?? {}) as { events?: unknown };
-  let spare = DEPTH_MAX - 1 + (Array.isArray(events) ? events.length : 0);
-  for (const bracket of ["[", "{"]) {
-    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) if (--spare < 0) return true;
-  }
-  return false;
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
 
 function costOf(value: unknown, max: number): number {

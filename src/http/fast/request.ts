@@ -2,7 +2,8 @@
 // loop per body. It can be read in no other way. bench: ratelimit/check
 // Caution: a connection keeps its last request until the next one arrives, so a request must not keep its body.
 import { IncomingMessage } from "node:http";
-import { ChunkList, DROP, type BodySink, type RequestBody } from "../body.ts";
+import { DROP, type BodySink, type RequestBody } from "../body/body.ts";
+import { ChunkList } from "../body/chunk-list.ts";
 
 /** Bytes buffered before the body is read; then back-pressure stops the sender. */
 const BUFFER_MAX = 64 * 1024;

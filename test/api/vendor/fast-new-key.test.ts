@@ -1,7 +1,7 @@
 // The fast parser of a new key's body accepts nothing that the strict path would reject, and returns the same value.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { soundJson } from "../../../src/http/body.ts";
+import { soundJson } from "../../../src/http/body/json.ts";
 import { keysCreate } from "../../../src/api/vendor/keys.ts";
 import { fastParseNewKey } from "../../../src/api/vendor/fast-new-key.ts";
 

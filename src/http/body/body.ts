@@ -1,0 +1,129 @@
+// Reads a request body within its limits of bytes and structure.
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { fail, type Failure } from "../../kernel/errors.ts";
+import { ChunkList } from "./chunk-list.ts";
+import { JsonStructure } from "./structure.ts";
+
+/** Receives a body: its chunks, then either its end or `abort` where the client has disconnected. */
+export type BodySink = { chunk(bytes: Buffer): void; end(): void; abort(): void };
+
+/** Drops what it is given. */
+export const DROP: BodySink = { chunk() {}, end() {}, abort() {} };
+
+/** A body that can be read once. */
+export type RequestBody = {
+  /** Aborts the sink where the body was read, discarded or lost before. */
+  readTo(sink: BodySink): void;
+  /** The response is ready: releases what is buffered and drops what still arrives. */
+  discard(): void;
+};
+
+/** The body of a plain request of node:http. */
+export class StreamBody implements RequestBody {
+  readonly #message: IncomingMessage;
+  #sink: BodySink | null = null;
+
+  static of = (message: IncomingMessage): StreamBody => new StreamBody(message);
+
+  constructor(message: IncomingMessage) {
+    this.#message = message;
+  }
+
+  readTo(sink: BodySink): void {
+    if (this.#sink || this.#message.destroyed) return sink.abort();
+    this.#sink = sink;
+    this.#message
+      .on("data", (bytes: Buffer) => this.#sink?.chunk(bytes))
+      .once("end", () => this.#takeSink().end())
+      .once("close", () => this.#takeSink().abort());
+  }
+
+  /** Node itself drains a body that was never read. */
+  discard(): void {
+    this.#sink = DROP;
+  }
+
+  #takeSink(): BodySink {
+    const sink = this.#sink ?? DROP;
+    this.#sink = DROP;
+    return sink;
+  }
+}
+
+/** Refuses a body by its headers, before any of it is read. */
+export function checkMedia(headers: IncomingHttpHeaders, max: number): void {
+  const { "content-length": length, "content-encoding": encoding, "content-type": type } = headers;
+  if (length !== undefined && Number(length) > max) throw tooLarge();
+  const empty = length === "0" || (length === undefined && headers["transfer-encoding"] === undefined);
+  if (empty) return;
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    throw fail("unsupported_media_type", { headers: { "accept-encoding": "identity" } });
+  }
+  if (!isJson(type)) throw fail("unsupported_media_type");
+}
+
+function isJson(type: string | undefined): boolean {
+  if (type === "application/json") return true; // the usual spelling needs no regular expression
+  return type !== undefined && /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim());
+}
+
+/** Closes the connection instead of reading an oversized body to its end. */
+function tooLarge() {
+  return fail("payload_too_large", { headers: { connection: "close" } });
+}
+
+/** Closes the connection likewise. */
+function tooComplex() {
+  return fail("body_too_complex", { headers: { connection: "close" } });
+}
+
+export type BodyLimits = { readonly bytes: number; readonly structure: number };
+
+/** Calls one of the two, once. */
+export function readBody(
+  body: RequestBody,
+  limits: BodyLimits,
+  take: (bytes: Buffer) => void,
+  refuse: (failure: Failure) => void,
+): void {
+  body.readTo(new BoundedSink(limits, take, refuse));
+}
+
+class BoundedSink implements BodySink {
+  readonly #max: number;
+  readonly #structure: JsonStructure;
+  readonly #take: (bytes: Buffer) => void;
+  readonly #refuse: (failure: Failure) => void;
+  readonly #chunks = new ChunkList();
+  #done = false;
+
+  constructor(limits: BodyLimits, take: (bytes: Buffer) => void, refuse: (failure: Failure) => void) {
+    this.#max = limits.bytes;
+    this.#structure = new JsonStructure(limits.structure);
+    this.#take = take;
+    this.#refuse = refuse;
+  }
+
+  chunk(bytes: Buffer): void {
+    if (this.#done) return; // what follows the limit is read and dropped
+    if (this.#chunks.bytes + bytes.length > this.#max) this.#fail(tooLarge());
+    else if (!this.#structure.add(bytes)) this.#fail(tooComplex());
+    else this.#chunks.add(bytes);
+  }
+
+  end(): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.#take(this.#chunks.joined());
+  }
+
+  abort(): void {
+    this.#fail(fail("malformed_request"));
+  }
+
+  #fail(failure: Failure): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.#refuse(failure);
+  }
+}

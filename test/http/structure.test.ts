@@ -1,0 +1,109 @@
+// A body is measured while it arrives: one that would block the event loop when parsed is refused before it is complete.
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { endpoints } from "../../src/api/index.ts";
+import { JsonStructure } from "../../src/http/body/structure.ts";
+import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { z } from "zod";
+
+const MANY = 1e9;
+const fits = (max: number, ...parts: (string | Buffer)[]): boolean => {
+  const structure = new JsonStructure(max);
+  return parts.every((part) => structure.add(Buffer.from(part)));
+};
+
+/** Brackets, commas and colons of a value's JSON, counted on the value. */
+function countOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const items = Object.values(value);
+  const separators = Math.max(0, items.length - 1) + (Array.isArray(value) ? 0 : items.length);
+  return items.reduce<number>((sum, item) => sum + countOf(item), 2 + separators);
+}
+
+describe("the structure of JSON", () => {
+  it("is counted exactly, whatever its strings hold and wherever it is cut", () => {
+    const values = fc.jsonValue({ maxDepth: 4 });
+    fc.assert(
+      fc.property(values, fc.array(fc.nat(200), { maxLength: 5 }), (value, cuts) => {
+        const bytes = Buffer.from(JSON.stringify(value));
+        const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length];
+        const parts = places.slice(1).map((end, i) => bytes.subarray(places[i], end));
+        const count = countOf(value);
+        expect(fits(count, ...parts)).toBe(true);
+        if (count > 0) expect(fits(count - 1, ...parts)).toBe(false);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("may be 32 levels deep", () => {
+    const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
+    expect(fits(MANY, nested(32), nested(32))).toBe(true);
+    expect(fits(MANY, nested(33))).toBe(false);
+    expect(fits(MANY, `{"a":${nested(32)}}`)).toBe(false);
+  });
+
+  it("does not include strings, with escapes cut in two as well", () => {
+    expect(fits(0, '"a\\', '"[', '\\\\\\"{,:', '"')).toBe(true);
+    expect(fits(0, '"a\\\\', '"', "[")).toBe(false);
+  });
+});
+
+describe("a hostile body", () => {
+  let r: TestInstance;
+  let w: Workspace;
+  beforeAll(async () => {
+    r = await testInstance("sqlite", { flags: { ingest_events_per_minute: "10" } });
+    w = await r.workspace();
+  });
+  afterAll(() => r[Symbol.asyncDispose]());
+
+  const begin = (path: string, length: number, text: string): string =>
+    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\n` +
+    `content-type: application/json\r\ncontent-length: ${length}\r\n\r\n${text}`;
+
+  it.each([
+    ["/v1/idempotency/complete", 8 * 1024 * 1024, "[".repeat(33)],
+    ["/v1/idempotency/complete", 8 * 1024 * 1024, `{"headers":{${'"a":"",'.repeat(501)}`],
+    ["/v1/ingest/batch", 5 * 1024 * 1024, "[".repeat(33)],
+    ["/v1/ingest/batch", 5 * 1024 * 1024, "[],".repeat(100_001)],
+    ["/v1/tenants", 200_000, "[],".repeat(6_667)],
+  ])("to %s of %i bytes is refused although most of it never arrives", async (path, length, text) => {
+    const [response] = await sendRaw(r.url, begin(path, length, text));
+    expect(response && codeOf(response)).toEqual([400, "invalid_request"]);
+    expect(response?.head).toMatch(/^connection: close\r$/im);
+  });
+
+  it("to ingest costs one event of the budget", async () => {
+    const own = await r.workspace();
+    const bearer = own.keys.sk_owner;
+    const text = begin("/v1/ingest/batch", 1_000, "[".repeat(33)).replace(w.keys.sk_owner, bearer);
+    for (let i = 0; i < 10; i++) expect((await sendRaw(r.url, text))[0]?.status).toBe(400);
+    expect((await own.call("sk_owner", "POST /v1/ingest/batch", {})).status).toBe(429);
+  });
+
+  it("with a list that is too long is refused for its length, and its entries are not looked at", async () => {
+    const scopes = Array.from({ length: 15_000 }, () => 1);
+    const reply = await w.call("sk_owner", "PATCH /v1/keys/00000000-0000-7000-8000-000000000000", { scopes });
+    expect(reply.body.error.details).toEqual([{ path: "scopes", message: "must have at most 64 entries" }]);
+  });
+
+  it("with 10,000 names in meta is refused for its number of keys alone", async () => {
+    const meta = Object.fromEntries(Array.from({ length: 9_900 }, (_, i) => [`k${i}`, "x".repeat(9)]));
+    const reply = await w.call("sk_owner", "POST /v1/tenants", { external_id: "wide", meta });
+    expect(reply.body.error.details).toEqual([{ path: "meta", message: "must have at most 100 keys in all" }]);
+  });
+});
+
+it("every list in a body has a maximum, so that one that is too long is refused before its entries are looked at", () => {
+  const unbounded: string[] = [];
+  for (const { name, body, rawBody } of endpoints) {
+    if (rawBody || !(body instanceof z.ZodObject)) continue;
+    const fields = z.toJSONSchema(body, { io: "input" }).properties ?? {};
+    for (const [field, schema] of Object.entries(fields as Record<string, { type?: string; maxItems?: number }>)) {
+      if (schema.type === "array" && schema.maxItems === undefined) unbounded.push(`${name} ${field}`);
+    }
+  }
+  expect(unbounded).toEqual([]);
+});
