@@ -41,7 +41,7 @@ const stopped: StoppedKey[] = [
 /** Functions that build SQL, by name. */
 const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   listAuditRows: (on) =>
-    ([null, "live"] as const).map((env) => listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 })),
+    ([null, "test"] as const).map((env) => listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 })),
   findKeyOwners: (on) => [findKeyOwners(on, workspace_id, ["k"])],
   findOwnedIds: (on) => [
     findOwnedIds(on, "projects", workspace_id, ["p"]),

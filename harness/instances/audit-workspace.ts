@@ -30,7 +30,7 @@ export async function auditedWorkspace(fixture: TestServices) {
   await recordEvent(ctx, {
     action: "api_key.revoked",
     target_id: fixture.services.newId(),
-    payload: { env: "test", reason: null },
+    payload: { reason: '"env":"test"' }, // names no environment, whatever the reason says
   }); // 10
   await createKey(ctx, { ...want, env: "test" }); // 11
   return { ctx, test: { services: fixture.services, actor: keyActor(ctx.actor.workspace_id, testKey) } };

@@ -1,11 +1,14 @@
 // Applies migrations/NNNN_name.sql and, where SQL is not portable, its .sqlite.sql or .postgres.sql part. Forward only; all
-// pending migrations in one transaction. Refuses a database with a changed history or a newer schema.
+// pending migrations in one transaction. Refuses a database with a changed history or a newer schema. `create index
+// concurrently` is the exception: PostgreSQL builds such an index after the transaction, while other processes write.
 import { createHash } from "node:crypto";
 import { listFiles, readText } from "../../platform/packaged-files.ts";
 import type { Driver } from "../engine/driver.ts";
 import type { Dialect } from "../engine/statement.ts";
 
 export type Migration = { version: number; name: string; checksum: string; sql: string };
+
+const CONCURRENT_INDEX = /^create index concurrently (\w+) [^;]+;$/gm;
 
 /** This build must not use the database. The message says what to do. */
 export class SchemaRefused extends Error {}
@@ -131,7 +134,9 @@ export async function migrate(
 ): Promise<string[]> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await migrateOnce(driver, execScript, now, known);
+      const applied = await migrateOnce(driver, execScript, now, known);
+      if (driver.dialect === "postgres") await buildIndexes(driver, execScript, known);
+      return applied;
     } catch (error) {
       await driver.writer.exec("rollback").catch(() => {});
       if (driver.classifyError(error) !== "busy" || attempt === ATTEMPTS_MAX) throw error;
@@ -177,7 +182,7 @@ async function apply(
   { version, name, checksum, sql }: Migration,
   now: number,
 ): Promise<void> {
-  await execScript(sql);
+  await execScript(sql.replace(CONCURRENT_INDEX, ""));
   const [a, b, c, d] = driver.dialect === "sqlite" ? ["?", "?", "?", "?"] : ["$1", "$2", "$3", "$4"];
   await driver.writer.run({
     sql: `insert into schema_migrations (version, name, checksum, applied_at) values (${a}, ${b}, ${c}, ${d})`,
@@ -185,3 +190,28 @@ async function apply(
   });
   if (driver.dialect === "sqlite") await execScript(`pragma user_version = ${version}`);
 }
+
+const BUILD_LOCK = 1263682380;
+const VALID_INDEXES = `select relname as name from pg_class join pg_index on indexrelid = pg_class.oid
+  where indisvalid and pg_table_is_visible(pg_class.oid)`;
+
+/** Builds the indexes that are missing or whose build was interrupted. One process at a time; the others do not wait. */
+async function buildIndexes(driver: Driver, execScript: (sql: string) => Promise<void>, known: Migration[]) {
+  const declared = known.flatMap(({ sql }) => [...sql.matchAll(CONCURRENT_INDEX)]);
+  const valid = new Set((await driver.writer.all<{ name: string }>({ sql: VALID_INDEXES, values: [] })).map(nameOf));
+  const missing = declared.filter(([, name = ""]) => !valid.has(name));
+  if (missing.length === 0) return;
+  const lock = { sql: `select pg_try_advisory_lock(${BUILD_LOCK}) as taken`, values: [] };
+  if (!(await driver.writer.first<{ taken: boolean }>(lock))?.taken) return;
+  try {
+    await execScript("set statement_timeout = 0; set lock_timeout = 0");
+    for (const [text, name] of missing) {
+      await execScript(`drop index if exists ${name}`);
+      await execScript(text);
+    }
+  } finally {
+    await execScript(`reset statement_timeout; reset lock_timeout; select pg_advisory_unlock(${BUILD_LOCK})`);
+  }
+}
+
+const nameOf = ({ name }: { name: string }): string => name;

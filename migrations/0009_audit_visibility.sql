@@ -1,0 +1,3 @@
+-- The rows that a test principal may list: everything but rows about keys of the live environment. Decided by the row alone,
+-- so that a page costs the same however many hidden rows are between its rows. Payloads are canonical JSON whose object keys
+-- are ours, and quotes inside a string are escaped, so the text "env":"test" occurs only as that field.
