@@ -1,9 +1,9 @@
 // Builds what browsers load into dist/web. Runs in `prepare`, so a checkout is complete after `npm ci`.
 // `--size` also prints the gzipped sizes and fails when one exceeds its bound.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gzipSync } from "node:zlib";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { build, transform, type Metafile, type Plugin } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -34,44 +34,62 @@ const common = {
   metafile: true,
 } as const;
 
-const gzippedBytes = (path: string): number => gzipSync(readFileSync(path), { level: 9 }).length;
+const gzip = (bytes: Uint8Array): Buffer => gzipSync(bytes, { level: 9 });
+const brotli = (bytes: Uint8Array): Buffer =>
+  brotliCompressSync(bytes, {
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    },
+  });
 
-const PAGES = "src/web/dashboard";
-const PAGES_GZIP_MAX = 12_000;
+const gzippedBytes = (path: string): number => gzip(readFileSync(path)).length;
 
-/** The dashboard pages: script and style sheet under names with their hash, and a page that refers to them. */
-async function buildPages(out: string): Promise<{ metafile: Metafile; bytes: number }> {
+const DASHBOARD = "src/web/dashboard";
+const DASHBOARD_GZIP_MAX = 100_000;
+
+/** The dashboard: script, style sheet and icon under names with their hash, and a page that refers to them. */
+async function buildDashboard(out: string): Promise<{ metafile: Metafile; bytes: number }> {
   const assets = join(out, "assets");
   rmSync(assets, { recursive: true, force: true });
   const { metafile } = await build({
     ...common,
-    entryPoints: [join(PAGES, "main.ts"), join(PAGES, "styles.css")],
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    loader: { ".svg": "copy" },
+    // The portal's script is served by the server and loaded when its preview is opened.
+    external: ["./embed/portal.js"],
+    entryPoints: ["main.tsx", "styles/main.css", "icon.svg"].map((name) => join(DASHBOARD, name)),
     outdir: assets,
+    outbase: DASHBOARD,
     entryNames: "[name]-[hash]",
   });
-  let page = readFileSync(join(root, PAGES, "index.html"), "utf8");
+  let page = readFileSync(join(root, DASHBOARD, "index.html"), "utf8");
   let bytes = 0;
-  for (const path of Object.keys(metafile.outputs)) {
-    const name = basename(path);
+  for (const name of readdirSync(assets)) {
     page = page.replace(`{${name.replace(/-[A-Z0-9]{8}\./, ".")}}`, name);
-    bytes += gzippedBytes(join(assets, name));
+    const content = readFileSync(join(assets, name));
+    const gzipped = gzip(content);
+    writeFileSync(join(assets, `${name}.gz`), gzipped);
+    writeFileSync(join(assets, `${name}.br`), brotli(content));
+    if (!name.endsWith(".svg")) bytes += gzipped.length;
   }
   if (page.includes("{")) throw new Error("the page names an asset that was not built");
   writeFileSync(join(out, "index.html"), page);
   return { metafile, bytes };
 }
 
-export type BuiltWeb = { metafiles: Metafile[]; portalBytes: number; pagesBytes: number };
+export type BuiltWeb = { metafiles: Metafile[]; portalBytes: number; dashboardBytes: number };
 
 export async function buildWeb(out: string): Promise<BuiltWeb> {
   mkdirSync(out, { recursive: true });
   const portalFile = join(out, "portal.js");
-  const [portal, pages] = await Promise.all([
+  const [portal, dashboard] = await Promise.all([
     build({ ...common, entryPoints: [PORTAL], outfile: portalFile, plugins: [cssText] }),
-    buildPages(out),
+    buildDashboard(out),
   ]);
-  const metafiles = [portal.metafile, pages.metafile];
-  return { metafiles, portalBytes: gzippedBytes(portalFile), pagesBytes: pages.bytes };
+  const metafiles = [portal.metafile, dashboard.metafile];
+  return { metafiles, portalBytes: gzippedBytes(portalFile), dashboardBytes: dashboard.bytes };
 }
 
 function report(name: string, bytes: number, max: number): void {
@@ -80,9 +98,9 @@ function report(name: string, bytes: number, max: number): void {
 }
 
 if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const { portalBytes, pagesBytes } = await buildWeb(join(root, "dist/web"));
+  const { portalBytes, dashboardBytes } = await buildWeb(join(root, "dist/web"));
   if (process.argv.includes("--size")) {
-    report("portal.js", portalBytes, PORTAL_GZIP_MAX);
-    report("pages", pagesBytes, PAGES_GZIP_MAX);
+    report(basename(PORTAL).replace(".ts", ".js"), portalBytes, PORTAL_GZIP_MAX);
+    report("dashboard", dashboardBytes, DASHBOARD_GZIP_MAX);
   }
 }

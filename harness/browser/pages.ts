@@ -1,5 +1,4 @@
-// A visitor of the pages that mail links to: requests and errors of the browser are recorded and checked when the visit
-// ends.
+// A visitor of the dashboard: requests and errors of the browser are recorded and checked when the visit ends.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
@@ -21,7 +20,7 @@ export type Guest = AsyncDisposable & {
   title(): Promise<string>;
   /** Waits for the page with this heading. */
   at(title: string | RegExp): Promise<void>;
-  /** Checks the page except its final state: no violation, no token in an address, nothing stored in the browser. */
+  /** Checks the visit: no violation, no error, no foreign request, no cookie, no one-time token anywhere. */
   expectClean(): Promise<void>;
 };
 
@@ -57,10 +56,13 @@ export async function guest(browser: Browser, options: VisitOptions = {}): Promi
       const shown = await page.evaluate<string>(
         "location.href + document.documentElement.outerHTML + document.referrer + JSON.stringify(history.state)",
       );
-      const kept = await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]");
-      expect([...(kept as unknown[]), ...(await context.cookies())]).toEqual(["", 0, 0]);
+      const stored = await page.evaluate<string>("JSON.stringify([localStorage, sessionStorage])");
+      expect([await page.evaluate("document.cookie"), await context.cookies()]).toEqual(["", []]);
+      const origins = new Set(asked.filter((url) => /^https?:/.test(url)).map((url) => new URL(url).host));
+      expect([...origins].filter((host) => !/^(127\.0\.0\.1|localhost|\[::1\]):/.test(host))).toEqual([]);
       for (const secret of secrets.filter((text) => text !== "")) {
         expect(shown).not.toContain(secret);
+        expect(stored).not.toContain(secret);
         // The browser's navigation record has the fragment; the request on the wire never does.
         expect(asked.map((url) => url.split("#")[0]).filter((url) => url?.includes(secret))).toEqual([]);
       }

@@ -24,7 +24,7 @@ export const button = (page: Page, name: string): Locator => page.getByRole("but
 export const field = (page: Page, label: string): Locator => page.getByLabel(label, { exact: true });
 
 export async function fillLogin(page: Page, email: string, password: string): Promise<void> {
-  await field(page, "Email address").fill(email);
+  await field(page, "Email").fill(email);
   await field(page, "Password").fill(password);
 }
 

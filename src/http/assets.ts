@@ -1,35 +1,88 @@
-// The built web pages: an index that names its assets, and assets whose names contain their hash. Only names that the
+// The built dashboard: an index that names its assets, and assets whose names contain their hash. Only names that the
 // build wrote are served, so no path from a request reaches the disk.
 import { hash } from "node:crypto";
 import { listFiles, readBytes, readText } from "../platform/packaged-files.ts";
 import { failures } from "../kernel/errors.ts";
 import { HttpResponse } from "./response.ts";
 
-const TYPES: Record<string, string> = { js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8" };
+const TYPES: Record<string, string> = {
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
+  svg: "image/svg+xml",
+};
 
-/** No inline script or style, no markup from strings, no framing. */
+/** No inline script or style, no markup from strings, no framing, no Trusted Types policy that could allow any. */
 export const PAGE_POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " +
-  "frame-ancestors 'none'; require-trusted-types-for 'script'";
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+  "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-type Built = { index: HttpResponse; build: string; assets: ReadonlyMap<string, HttpResponse> };
+/** Content codings that the build stores, best first, and the ending of their files. */
+const CODINGS = [
+  ["br", ".br"],
+  ["gzip", ".gz"],
+] as const;
+
+/** An asset by its coding; "identity" is always there. */
+type Asset = ReadonlyMap<string, HttpResponse>;
+type Built = { index: HttpResponse; build: string; assets: ReadonlyMap<string, Asset> };
+
+function loadAsset(folder: string, name: string, files: ReadonlySet<string>): Asset {
+  const type = TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
+  const headers = {
+    "content-type": type,
+    "cache-control": "public, max-age=31536000, immutable",
+    vary: "accept-encoding",
+  };
+  const asset = new Map([["identity", new HttpResponse(200, readBytes(`${folder}/${name}`), headers)]]);
+  for (const [coding, ending] of CODINGS) {
+    if (!files.has(name + ending)) continue;
+    const bytes = readBytes(`${folder}/${name}${ending}`);
+    asset.set(coding, new HttpResponse(200, bytes, { ...headers, "content-encoding": coding }));
+  }
+  return asset;
+}
 
 function load(folder: string): Built {
-  const assets = listFiles(`${folder}/assets`).map((name) => {
-    const type = TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
-    const headers = { "content-type": type, "cache-control": "public, max-age=31536000, immutable" };
-    return [name, new HttpResponse(200, readBytes(`${folder}/assets/${name}`), headers)] as const;
-  });
-  const headers = { "content-type": "text/html; charset=utf-8", "content-security-policy": PAGE_POLICY };
+  const files = new Set(listFiles(`${folder}/assets`));
+  const names = [...files].filter((name) => !CODINGS.some(([, ending]) => name.endsWith(ending)));
+  const assets = names.map((name) => [name, loadAsset(`${folder}/assets`, name, files)] as const);
+  const headers = {
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": PAGE_POLICY,
+    "cross-origin-opener-policy": "same-origin",
+  };
   const index = readText(`${folder}/index.html`);
   const build = hash("sha256", index).slice(0, 12);
   return { index: new HttpResponse(200, index, headers), build, assets: new Map(assets) };
 }
 
+/** The weight that `Accept-Encoding` gives a coding: 0 where it is refused or not named. */
+function weightOf(accepted: string, coding: string): number {
+  const weights = new Map(
+    accepted.split(",").map((part) => {
+      const [name = "", ...parameters] = part.split(";").map((text) => text.trim().toLowerCase());
+      const q = parameters.find((text) => text.startsWith("q="));
+      return [name, q === undefined ? 1 : Number(q.slice(2)) || 0];
+    }),
+  );
+  return weights.get(coding) ?? weights.get("*") ?? 0;
+}
+
+/** The coding that the client prefers; identity where it accepts none of ours. */
+function chooseCoding(asset: Asset, accepted: string): HttpResponse | null {
+  let best: readonly [coding: string, weight: number] = ["identity", 0];
+  for (const [coding] of CODINGS) {
+    const weight = weightOf(accepted, coding);
+    if (asset.has(coding) && weight > best[1]) best = [coding, weight];
+  }
+  return asset.get(best[0]) ?? null;
+}
+
 export type Pages = {
   /** Not cached by browsers, because it names the newest assets. */
   index(): HttpResponse;
-  asset(name: string): HttpResponse | null;
+  /** `accepted`: the request's `Accept-Encoding`. */
+  asset(name: string, accepted?: string): HttpResponse | null;
   /** Changes with the assets: the index names them by their hashes. */
   build(): string;
 };
@@ -46,7 +99,10 @@ export function builtPages(folder = "dist/web"): Pages {
   };
   return {
     index: () => pages()?.index ?? notBuilt(),
-    asset: (name) => pages()?.assets.get(name) ?? null,
+    asset: (name, accepted = "") => {
+      const asset = pages()?.assets.get(name);
+      return asset ? chooseCoding(asset, accepted) : null;
+    },
     build: () => pages()?.build ?? "none",
   };
 }

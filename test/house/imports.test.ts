@@ -23,6 +23,8 @@ const RULES: Record<string, string[]> = {
   gateway: ["sdk"],
   client: ["types:api"],
   web: ["types:kernel", "types:api", "types:client"],
+  // Checks hashes and credentials in the browser with the same code as the server.
+  "web/dashboard": ["kernel", "web", "types:api", "types:client"],
 };
 
 /** Outside package → the folders of src that may import it. */
@@ -40,6 +42,9 @@ const PACKAGES: Record<string, string[]> = {
   commander: ["cli"],
   "@clack/prompts": ["cli"],
   "smol-toml": ["config", "cli"],
+  preact: ["web/dashboard"],
+  "preact/hooks": ["web/dashboard"],
+  "@preact/signals": ["web/dashboard"],
 };
 
 /** Top folder → top folders it may import, beside itself. `prove`, `bench` and `test` never import each other. */
@@ -54,8 +59,9 @@ const TOP: Record<string, string[]> = {
   "test/house": ["src", "harness", "test", "tools", "bench"],
 };
 
-const src = filesIn("src", ".ts");
-const folderOf = (path: string): string => (path.split("/")[1] ?? "").replace(/\.ts$/, "");
+const src = filesIn("src", ".ts", ".tsx");
+const folderOf = (path: string): string =>
+  path.startsWith("src/web/dashboard/") ? "web/dashboard" : (path.split("/")[1] ?? "").replace(/\.ts$/, "");
 const topOf = (path: string): string => {
   const [first = "", second = ""] = path.split("/");
   return `${first}/${second}` in TOP ? `${first}/${second}` : first;

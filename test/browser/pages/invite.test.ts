@@ -27,9 +27,10 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await fillLogin(g.page, email, PASSWORD);
     await g.page.getByLabel(/^Your name/).fill("Gil");
     await button(g.page, "Sign up and accept").click();
-    await g.at("Welcome to Team");
-    await g.page.getByText(`${email} is now an admin of this workspace.`).waitFor();
-    await expect.poll(() => activeSessions(suite.instance, email)).toBe(0); // the page ended its session
+    await g.at("Home");
+    await g.page.getByText("Welcome to Team. You are now an admin.").waitFor();
+    expect(new URL(g.page.url()).hash).toBe(`#/w/${t.slug}/live/home`);
+    expect(await activeSessions(suite.instance, email)).toBe(1); // the person stays signed in
     const { user, memberships } = await me(suite.instance, email);
     expect(user.email_verified).toBe(true);
     expect(memberships).toEqual([{ workspace_id: t.id, role: "admin", name: "Team", slug: t.slug }]);
@@ -41,13 +42,13 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     const { team: t, link } = await invite(suite.instance, email, "member");
     await using g = await guest(suite.browser);
     await g.open(link);
-    await field(g.page, "Email address").fill(email);
+    await field(g.page, "Email").fill(email);
     await g.page.getByLabel("I have an account").check();
-    expect(await field(g.page, "Email address").inputValue()).toBe(email);
+    expect(await field(g.page, "Email").inputValue()).toBe(email);
     await field(g.page, "Password").fill(PASSWORD);
     await button(g.page, "Log in and accept").click();
-    await g.at("Welcome to Team");
-    await g.page.getByText(`${email} is now a member of this workspace.`).waitFor();
+    await g.at("Home");
+    await g.page.getByText("Welcome to Team. You are now a member.").waitFor();
     expect((await me(suite.instance, email)).active_workspace_id).toBe(t.id);
     await g.expectClean();
   });
@@ -60,10 +61,10 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await fillLogin(g.page, email, OTHER);
     await button(g.page, "Sign up and accept").click();
     await g.at("Log in to accept");
-    expect(await field(g.page, "Email address").inputValue()).toBe(email);
+    expect(await field(g.page, "Email").inputValue()).toBe(email);
     await field(g.page, "Password").fill(PASSWORD);
     await button(g.page, "Log in and accept").click();
-    await g.at("Welcome to Team");
+    await g.at("Home");
     await g.expectClean();
   });
 
@@ -85,7 +86,7 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     const { token } = await lastMail(suite.instance, email);
     await suite.instance.call(null, "POST /v1/auth/email_verifications/consume", { token });
     await button(g.page, "Continue").click();
-    await g.at("Welcome to Team");
+    await g.at("Home");
     await g.expectClean();
   });
 

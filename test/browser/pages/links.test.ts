@@ -83,13 +83,19 @@ describe.runIf(hasBrowser)("the pages behind links", () => {
     await expectAccessible(g.page);
     for (const hash of ["#/reset", "#/invite?token=", "#/verify?token"]) {
       await g.open(`${suite.instance.url}/`);
-      await g.at("This is a Keyrack server");
+      await g.at("Log in");
       await g.open(`${suite.instance.url}/${hash}`);
       await g.at("Open the link again");
     }
-    for (const hash of ["", "#", "#/", "#/nowhere?token=made-up", "#%00"]) {
+    for (const [hash, title] of [
+      ["", "Log in"],
+      ["#/nowhere?token=made-up", "This page does not exist"],
+      ["#/", "Log in"],
+      ["#%00", "This page does not exist"],
+      ["#", "Log in"],
+    ] as const) {
       await g.open(`${suite.instance.url}/${hash}`);
-      await g.at("This is a Keyrack server");
+      await g.at(title);
       expect(g.page.url()).not.toContain("token");
     }
     await g.expectClean();

@@ -17,7 +17,7 @@ describe.runIf(hasBrowser)("the password reset pages", () => {
     await g.open(`${suite.instance.url}/`);
     await g.page.getByRole("link", { name: "Forgot your password?" }).click();
     await g.at("Reset your password");
-    await field(g.page, "Email address").fill(p.email);
+    await field(g.page, "Email").fill(p.email);
     await button(g.page, "Send reset link").click();
     await g.at("Check your inbox");
     await g.open(await linkTo(suite.instance, p.email));
@@ -70,10 +70,10 @@ describe.runIf(hasBrowser)("the password reset pages", () => {
     await button(g.page, "Reset password").click();
     await g.at("This link has expired or was already used");
     expect((await me(suite.instance, email)).user.email).toBe(email);
-    await field(g.page, "Email address").fill("no address");
+    await field(g.page, "Email").fill("no address");
     await button(g.page, "Send a new link").click();
-    await g.page.getByText("Email address must be a valid email address.").waitFor();
-    await field(g.page, "Email address").fill(email);
+    await g.page.getByText("Email must be a valid email address.").waitFor();
+    await field(g.page, "Email").fill(email);
     await button(g.page, "Send a new link").click();
     await g.at("Check your inbox");
     await g.open(await linkTo(suite.instance, email));

@@ -1,0 +1,101 @@
+// Calls the API, typed by its declarations. The only file that fetches.
+import { signal } from "@preact/signals";
+import type { Route, RouteInput, RouteOutput } from "../../../client.ts";
+import { learnServerTime } from "./clock.ts";
+import { Problem, type ProblemFields } from "./problems.ts";
+import { requireLogin, session, workspaceId } from "./session.ts";
+
+/** When the server stopped responding; null while it does. */
+export const offlineSince = signal<number | null>(null);
+/** Set when the server says that this session is in another workspace than the one on the screen. */
+export const moved = signal(false);
+
+export type CallOptions = {
+  signal?: AbortSignal | undefined;
+  /** A token other than the signed-in person's; null sends none. */
+  token?: string | null;
+  keepalive?: boolean;
+};
+
+type Input = {
+  params?: Record<string, string>;
+  query?: object;
+  body?: unknown;
+  idempotencyKey?: string;
+};
+
+/** Relative, so that a proxy may serve Keyrack under a path. */
+function urlFor(path: string, { params = {}, query = {} }: Input): string {
+  const filled = path.replace(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(params[name] ?? ""));
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query as Record<string, string | number | undefined>))
+    if (value !== undefined) search.append(name, String(value));
+  return `.${filled}${search.size > 0 ? `?${search}` : ""}`;
+}
+
+async function send(method: string, path: string, input: Input, token: string | null, options: CallOptions) {
+  const { body, idempotencyKey } = input;
+  // People's own endpoints work in every workspace.
+  const asserts = token !== null && workspaceId.value !== null && !path.startsWith("/v1/auth/");
+  try {
+    const response = await fetch(urlFor(path, input), {
+      method,
+      headers: {
+        ...(token !== null && { authorization: `Bearer ${token}` }),
+        ...(asserts && workspaceId.value !== null && { "keyrack-workspace": workspaceId.value }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: options.signal ?? null,
+      credentials: "omit",
+      cache: "no-store",
+      keepalive: options.keepalive ?? false,
+    });
+    offlineSince.value = null;
+    learnServerTime(response.headers.get("date"));
+    return response;
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    offlineSince.value ??= Date.now();
+    throw new Problem(0);
+  }
+}
+
+async function refusal(response: Response): Promise<Problem> {
+  const { error = {} } = (await response.json().catch(() => ({}))) as { error?: ProblemFields };
+  return new Problem(response.status, error, response.headers);
+}
+
+/** The response as it comes, for streams and texts. Refusals throw; a 401 waits for a new log-in and repeats once. */
+export async function request(route: string, input: Input = {}, options: CallOptions = {}): Promise<Response> {
+  const [method = "GET", path = "/"] = route.split(" ");
+  const own = options.token === undefined;
+  const token = own ? (session.value?.token ?? null) : (options.token ?? null);
+  const response = await send(method, path, input, token, options);
+  if (response.ok) return response;
+  const problem = await refusal(response);
+  if (own && token !== null && problem.status === 401) {
+    // A 401 did nothing, so the request can be repeated. Another request may have led to a new session meanwhile.
+    if (session.value?.token === token) await requireLogin();
+    const again = await send(method, path, input, session.value?.token ?? null, options);
+    if (again.ok) return again;
+    throw await refusal(again);
+  }
+  if (problem.status === 409 && /in another workspace now/.test(problem.message)) moved.value = true;
+  throw problem;
+}
+
+export async function call<R extends Route>(
+  route: R,
+  input: RouteInput<R>,
+  options: CallOptions = {},
+): Promise<RouteOutput<R>> {
+  const response = await request(route, input, options);
+  return (await response.json()) as RouteOutput<R>;
+}
+
+/** A key that makes a repeated creation return the first result. */
+export function newIdempotencyKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

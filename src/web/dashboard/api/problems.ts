@@ -1,0 +1,47 @@
+// Refused requests, and their messages for people.
+import { formatWait } from "../../shared/format.ts";
+
+export type Detail = { path: string; message: string };
+export type ProblemFields = { code?: string; message?: string; details?: readonly Detail[] };
+
+/** A refused request, or no response at all (status 0). */
+export class Problem extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly details: readonly Detail[];
+  readonly retryAfterSeconds: number;
+  readonly requestId: string | null;
+
+  constructor(status: number, fields: ProblemFields = {}, headers = new Headers()) {
+    super(fields.message ?? "");
+    this.status = status;
+    this.code = fields.code ?? "";
+    this.details = fields.details ?? [];
+    this.retryAfterSeconds = Number(headers.get("retry-after")) || 0;
+    this.requestId = headers.get("request-id");
+  }
+}
+
+/** Any error as a problem; one of our own bugs reads like a failure of the server. */
+export const toProblem = (error: unknown): Problem => (error instanceof Problem ? error : new Problem(500));
+
+/** A field's label and the API's message: "Password" + "must have at least 12 characters". */
+export function fieldMessage(label: string, message: string): string {
+  return `${label} ${message.replace(/\.$/, "")}.`;
+}
+
+export function problemMessage({ status, code, message, retryAfterSeconds }: Problem): string {
+  const wait = retryAfterSeconds > 0 ? ` Try again in ${formatWait(retryAfterSeconds)}.` : "";
+  if (status === 0) return "Cannot reach the server. Check your connection and try again.";
+  if (code === "invalid_credentials") return "Wrong email address or password.";
+  // A locked account says how to unlock it; waiting would not help.
+  if (status === 429) return /reset/i.test(message) ? message : `Too many attempts.${wait}`;
+  if (status === 503) return `The server is busy.${wait || " Try again in a moment."}`;
+  if (status >= 500) return "Something went wrong on the server. Try again in a moment.";
+  return message;
+}
+
+/** The API does not distinguish used, expired and forged one-time tokens. */
+export function isInvalidToken({ code, details }: Problem): boolean {
+  return code === "invalid_token" || details.some(({ path }) => path === "token");
+}

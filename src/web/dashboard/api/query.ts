@@ -1,0 +1,138 @@
+// Reads that components share: one request for the same question, the last answer shown while a newer one is on its way,
+// polling while the page is visible, back-off after errors.
+import { signal, type ReadonlySignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import type { Route, RouteInput, RouteOutput } from "../../../client.ts";
+import { call } from "./call.ts";
+import { toProblem, type Problem } from "./problems.ts";
+import { lock, workspaceId } from "./session.ts";
+
+const KEPT_MAX = 40;
+const JITTER = 0.1;
+const BACKOFF_MAX_MS = 60_000;
+
+export type Answer<T> = {
+  data: T | null;
+  problem: Problem | null;
+  /** When `data` arrived. */
+  at: number | null;
+};
+
+type Load<T> = (abort: AbortSignal) => Promise<T>;
+
+class Query<T> {
+  readonly answer = signal<Answer<T>>({ data: null, problem: null, at: null });
+  #load: Load<T>;
+  #users = 0;
+  #everyMs = 0;
+  #failures = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #abort: AbortController | null = null;
+
+  constructor(load: Load<T>) {
+    this.#load = load;
+  }
+
+  /** Starts loading for a component; the returned function ends it. */
+  use(everyMs: number): () => void {
+    this.#users++;
+    this.#everyMs = everyMs;
+    const onVisible = (): void => {
+      if (!document.hidden && this.#everyMs > 0) this.refresh();
+    };
+    document.addEventListener("visibilitychange", onVisible);
+    if (!this.#abort) this.refresh();
+    return () => {
+      document.removeEventListener("visibilitychange", onVisible);
+      if (--this.#users === 0) this.stop();
+    };
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#abort?.abort();
+    this.#abort = null;
+  }
+
+  refresh(): void {
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    this.stop();
+    const abort = new AbortController();
+    this.#abort = abort;
+    try {
+      const data = await this.#load(abort.signal);
+      if (abort.signal.aborted) return;
+      this.#failures = 0;
+      this.answer.value = { data, problem: null, at: Date.now() };
+    } catch (error) {
+      if (abort.signal.aborted) return;
+      this.#failures++;
+      this.answer.value = { ...this.answer.value, problem: toProblem(error) };
+    }
+    this.#abort = null;
+    this.#plan();
+  }
+
+  #plan(): void {
+    const { problem } = this.answer.value;
+    const retries = problem !== null && (problem.status === 0 || problem.status >= 429);
+    if (this.#users === 0 || (this.#everyMs === 0 && !retries)) return;
+    const base = this.#everyMs || 2_000;
+    const backOff = problem ? Math.min(BACKOFF_MAX_MS, Math.max(base, 1_000) * 2 ** this.#failures) : base;
+    const waitMs = Math.max(backOff, (problem?.retryAfterSeconds ?? 0) * 1_000);
+    const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+    const jitter = 1 + JITTER * (random / 2 ** 31 - 1);
+    // Polling must not keep a session alive that no person uses.
+    const due = (): void => (document.hidden || lock.value ? this.#plan() : this.refresh());
+    this.#timer = setTimeout(due, waitMs * jitter);
+  }
+}
+
+const queries = new Map<string, Query<unknown>>();
+
+function queryFor<T>(key: string, load: Load<T>): Query<T> {
+  const known = queries.get(key) as Query<T> | undefined;
+  const query = known ?? new Query(load);
+  queries.delete(key);
+  queries.set(key, query);
+  for (const [oldest, { answer }] of queries) {
+    if (queries.size <= KEPT_MAX) break;
+    if (answer.value.at !== null) queries.delete(oldest);
+  }
+  return query;
+}
+
+/** Forgets everything, when the person or the workspace changes. */
+export function clearQueries(): void {
+  for (const query of queries.values()) query.stop();
+  queries.clear();
+}
+
+/** Loads again what is on the screen and forgets what is not, after a change. `about`: part of the route, "/v1/keys". */
+export function refreshReads(about = ""): void {
+  for (const [key, query] of queries) if (key.includes(about)) query.refresh();
+}
+
+export type Read<T> = { answer: ReadonlySignal<Answer<T>>; refresh: () => void };
+
+export type ReadOptions = { everyMs?: number };
+
+/** Reads with a function of one's own. The key names the question. */
+export function useQuery<T>(key: string, load: Load<T>, { everyMs = 0 }: ReadOptions = {}): Read<T> {
+  const whole = `${workspaceId.value ?? ""} ${key}`;
+  const query = useMemo(() => queryFor(whole, load), [whole]);
+  useEffect(() => query.use(everyMs), [query, everyMs]);
+  return { answer: query.answer, refresh: () => query.refresh() };
+}
+
+/** Reads one endpoint: `useRead("GET /v1/keys", { query: { env } }, { everyMs: 10_000 })`. */
+export function useRead<R extends Route>(
+  route: R,
+  input: RouteInput<R>,
+  options: ReadOptions = {},
+): Read<RouteOutput<R>> {
+  return useQuery(`${route} ${JSON.stringify(input)}`, (abort) => call(route, input, { signal: abort }), options);
+}

@@ -1,0 +1,70 @@
+// Who is signed in, and which workspace is on the screen. The token is kept in memory and, if the person agreed, in the
+// tab's own storage; never in an address, an attribute or a message to another origin.
+import { computed, signal } from "@preact/signals";
+import type { RouteOutput } from "../../../client.ts";
+import { readTab, writeTab } from "./store.ts";
+
+export type NewSession = RouteOutput<"POST /v1/auth/sessions">;
+export type Membership = NewSession["memberships"][number];
+export type Role = Membership["role"];
+
+export type Session = {
+  token: string;
+  id: string;
+  user: { id: string; email: string; name: string | null; email_verified: boolean };
+  memberships: readonly Membership[];
+  /** The workspace that the server has for this session. */
+  workspaceId: string | null;
+  /** Whether the tab's storage holds it. */
+  stay: boolean;
+};
+
+export const session = signal<Session | null>(restore());
+
+/** The id of the workspace on the screen. Requests assert it, so that none can reach another one. */
+export const workspaceId = signal<string | null>(null);
+
+export const membership = computed<Membership | null>(
+  () => session.value?.memberships.find(({ workspace_id }) => workspace_id === workspaceId.value) ?? null,
+);
+
+export const role = computed<Role>(() => membership.value?.role ?? "member");
+
+function restore(): Session | null {
+  try {
+    return JSON.parse(readTab("session") ?? "null") as Session | null;
+  } catch {
+    return null;
+  }
+}
+
+/** Sets or changes the session, in memory and in the tab's storage. */
+export function setSession(next: Session | null): void {
+  session.value = next;
+  writeTab("session", next?.stay ? JSON.stringify(next) : null);
+}
+
+export function toSession({ token, id, user, memberships, active_workspace_id }: NewSession, stay: boolean): Session {
+  const { id: userId, email, name, email_verified } = user;
+  const person = { id: userId, email, name, email_verified };
+  return { token, id, user: person, memberships, workspaceId: active_workspace_id, stay };
+}
+
+/** Why the page waits for a log-in: the server ended the session, or the page was idle for too long. */
+export type Lock = "expired" | "idle";
+export const lock = signal<Lock | null>(null);
+
+let waiting: PromiseWithResolvers<void> | null = null;
+
+/** Asks the person to log in again, over the page. Resolves when they did. */
+export function requireLogin(reason: Lock = "expired"): Promise<void> {
+  lock.value ??= reason;
+  waiting ??= Promise.withResolvers<void>();
+  return waiting.promise;
+}
+
+export function unlock(): void {
+  lock.value = null;
+  waiting?.resolve();
+  waiting = null;
+}

@@ -1,0 +1,89 @@
+// Logging in and out, switching the workspace, and keeping the tabs of this browser in step.
+import { call } from "./call.ts";
+import { clearQueries } from "./query.ts";
+import { session, setSession, toSession, unlock, workspaceId, type NewSession } from "./session.ts";
+import { TABS_CHANNEL } from "./store.ts";
+
+type TabMessage = { kind: "logged_out" } | { kind: "switched"; session: string; workspace: string };
+
+const tabs = new BroadcastChannel(TABS_CHANNEL);
+
+export async function logIn(email: string, password: string, stay: boolean): Promise<void> {
+  adopt(await call("POST /v1/auth/sessions", { body: { email, password } }, { token: null }), stay);
+}
+
+export function adopt(created: NewSession, stay: boolean): void {
+  setSession(toSession(created, stay));
+}
+
+/** Logs in over the page. Another person's log-in discards what is on the screen. */
+export async function logInAgain(email: string, password: string): Promise<void> {
+  const before = session.value;
+  const workspace_id = workspaceId.value;
+  const body = { email, password, ...(workspace_id !== null && { workspace_id }) };
+  const created = await call("POST /v1/auth/sessions", { body }, { token: null });
+  adopt(created, before?.stay ?? true);
+  if (before && before.user.id !== created.user.id) {
+    location.hash = "#/";
+    location.reload();
+    return;
+  }
+  unlock();
+}
+
+/** Ends the session at the server. A failure is retried once; then the session expires by itself. */
+async function endSession(token: string): Promise<void> {
+  const end = () => call("DELETE /v1/auth/sessions/current", {}, { token, keepalive: true });
+  await end()
+    .catch(end)
+    .catch(() => {});
+}
+
+function forget(): void {
+  const token = session.value?.token;
+  setSession(null);
+  workspaceId.value = null;
+  clearQueries();
+  unlock();
+  if (token) void endSession(token);
+}
+
+export function logOut(): void {
+  forget();
+  tabs.postMessage({ kind: "logged_out" } satisfies TabMessage);
+  location.hash = "#/login";
+}
+
+/** Reads roles and workspaces again. */
+export async function refreshMe(): Promise<void> {
+  const me = await call("GET /v1/auth/me", {});
+  const current = session.value;
+  if (!current) return;
+  const user = { ...current.user, ...me.user };
+  setSession({ ...current, user, memberships: me.memberships, workspaceId: me.active_workspace_id });
+}
+
+/** Makes a workspace the session's own, and the one on the screen. */
+export async function openWorkspace(id: string): Promise<void> {
+  if (session.value?.workspaceId !== id) {
+    await call("POST /v1/auth/sessions/current/workspace", { body: { workspace_id: id } });
+    if (session.value) setSession({ ...session.value, workspaceId: id });
+    tabs.postMessage({ kind: "switched", session: session.value?.id ?? "", workspace: id } satisfies TabMessage);
+  }
+  if (workspaceId.value !== id) clearQueries();
+  workspaceId.value = id;
+}
+
+tabs.addEventListener("message", ({ data }: MessageEvent<TabMessage>) => {
+  if (data.kind === "logged_out" && session.value) {
+    forget();
+    location.hash = "#/login";
+  }
+  if (data.kind === "switched" && session.value?.id === data.session)
+    setSession({ ...session.value, workspaceId: data.workspace });
+});
+
+// A page that the browser brings back from its cache must not show what belongs to an ended session.
+addEventListener("pageshow", ({ persisted }) => {
+  if (persisted && !session.value) location.reload();
+});

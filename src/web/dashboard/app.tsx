@@ -1,0 +1,105 @@
+// Chooses the page for the address, and sees to it that the session and the workspace are the right ones first.
+import { useEffect, useState } from "preact/hooks";
+import { problemMessage, toProblem } from "./api/problems.ts";
+import { membership, session, workspaceId } from "./api/session.ts";
+import { openWorkspace, refreshMe } from "./api/sign-in.ts";
+import { Card } from "./enter/card.tsx";
+import { Forgot } from "./enter/forgot.tsx";
+import { MissingToken } from "./enter/invalid-link.tsx";
+import { Invite } from "./enter/invite.tsx";
+import { LogIn } from "./enter/log-in.tsx";
+import { Reset } from "./enter/reset.tsx";
+import { SignUp } from "./enter/sign-up.tsx";
+import { Verify } from "./enter/verify.tsx";
+import { Workspaces } from "./enter/workspaces.tsx";
+import { PAGES } from "./pages.tsx";
+import { Page } from "./parts/page.tsx";
+import { go, place, type EnterPage, type Place } from "./routes.ts";
+import { Frame } from "./shell/frame.tsx";
+import { LoginAgain } from "./shell/login-again.tsx";
+
+function NotFound() {
+  return (
+    <Card title="This page does not exist">
+      <p>The address may be mistyped, or the page may have moved.</p>
+      <p class="after">
+        <a href="#/">Go to the start page</a>
+      </p>
+    </Card>
+  );
+}
+
+/** Where a signed-in person starts: the workspace of their session, or the choice. */
+function Start() {
+  const { memberships = [], workspaceId: active = null } = session.value ?? {};
+  const first = memberships.find(({ workspace_id }) => workspace_id === active) ?? memberships[0];
+  const chooses = !first || (memberships.length > 1 && active === null);
+  useEffect(() => go(chooses ? "#/workspaces" : `#/w/${first.slug}/live/home`, { replace: true }), []);
+  return null;
+}
+
+function WorkspacePage({ at }: { at: Place & { kind: "workspace" } }) {
+  const target = PAGES.find(({ page }) => page === at.page);
+  const record = at.id !== null && target?.ShowRecord ? { Show: target.ShowRecord, id: at.id } : null;
+  const exists = target && (at.id === null || record);
+  return (
+    <Frame items={PAGES} hasEnv={target?.hasEnv ?? false} hasAccountPage={false}>
+      {!exists && <Page title="This page does not exist" lead="Choose one from the navigation." />}
+      {exists && !record && <target.Show key={`${at.page} ${at.env}`} />}
+      {record && <record.Show key={`${record.id} ${at.env}`} id={record.id} />}
+    </Frame>
+  );
+}
+
+/** Switches the session to the workspace in the address, then shows the page. */
+function Inside({ at }: { at: Place & { kind: "workspace" } }) {
+  const [refused, setRefused] = useState("");
+  const wanted = session.value?.memberships.find(({ slug }) => slug === at.slug);
+  useEffect(() => {
+    setRefused("");
+    const open = async (): Promise<void> => {
+      if (!wanted) await refreshMe();
+      const found = session.value?.memberships.find(({ slug }) => slug === at.slug);
+      if (found) await openWorkspace(found.workspace_id);
+      else setRefused("You are not a member of this workspace.");
+    };
+    open().catch((error: unknown) => setRefused(problemMessage(toProblem(error))));
+  }, [at.slug, wanted?.workspace_id]);
+  if (refused !== "") return <Workspaces note={refused} />;
+  const isOpen = wanted !== undefined && workspaceId.value === wanted.workspace_id && membership.value !== null;
+  return isOpen ? <WorkspacePage at={at} /> : null;
+}
+
+const TOKEN_PAGES = { verify: Verify, reset: Reset, invite: Invite } as const;
+const OPEN_PAGES = { login: LogIn, signup: SignUp, forgot: Forgot } as const;
+
+function Enter({ page, token }: { page: EnterPage; token: string }) {
+  if (page === "verify" || page === "reset" || page === "invite") {
+    const Show = TOKEN_PAGES[page];
+    return token === "" ? <MissingToken /> : <Show key={token} token={token} />;
+  }
+  if (page === "login" && session.value) return <Start />;
+  if (page === "login" || page === "signup" || page === "forgot") {
+    const Show = OPEN_PAGES[page];
+    return <Show />;
+  }
+  if (!session.value) return <LogIn />;
+  return page === "workspaces" ? <Workspaces /> : <NotFound />;
+}
+
+function Current() {
+  const at = place.value;
+  if (at.kind === "unknown") return <NotFound />;
+  if (at.kind === "enter") return <Enter key={at.page} page={at.page} token={at.token} />;
+  if (!session.value) return <LogIn />;
+  return at.kind === "start" ? <Start /> : <Inside at={at} />;
+}
+
+export function App() {
+  return (
+    <>
+      <Current />
+      <LoginAgain />
+    </>
+  );
+}

@@ -1,0 +1,28 @@
+// Logging in. The page that was asked for opens afterwards.
+import { logIn } from "../api/sign-in.ts";
+import { CheckField } from "../forms/field.tsx";
+import { Form } from "../forms/form.tsx";
+import { Card } from "./card.tsx";
+import { CurrentPasswordField, EmailField } from "./fields.tsx";
+
+export function LogIn() {
+  return (
+    <Card title="Log in">
+      <Form
+        submit="Log in"
+        watch={false}
+        send={({ email = "", password = "", stay }) => logIn(email, password, stay === "true")}
+        footer={
+          <p class="after">
+            <a href="#/forgot">Forgot your password?</a>
+            <a href="#/signup">Sign up</a>
+          </p>
+        }
+      >
+        <EmailField />
+        <CurrentPasswordField />
+        <CheckField name="stay" label="Stay signed in when this tab reloads" checked />
+      </Form>
+    </Card>
+  );
+}

@@ -1,0 +1,84 @@
+// The person's workspaces, and a form for a new one.
+import { useMemo, useState } from "preact/hooks";
+import { call, newIdempotencyKey } from "../api/call.ts";
+import { session } from "../api/session.ts";
+import { logOut, refreshMe } from "../api/sign-in.ts";
+import { Button } from "../parts/button.tsx";
+import { TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { Icon } from "../parts/icon.tsx";
+import { SecretDialog } from "../parts/secret.tsx";
+import { go } from "../routes.ts";
+import { Card } from "./card.tsx";
+import { slugOf } from "./slug.ts";
+
+function NewWorkspace({ onCreated }: { onCreated: (slug: string, secret: string) => void }) {
+  const [name, setName] = useState("");
+  const [slug, setSlug] = useState<string | null>(null);
+  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  const send = async (values: Values): Promise<void> => {
+    const body = { name: values.name ?? "", slug: values.slug ?? "", env: "test" as const };
+    const created = await call("POST /v1/workspaces", { body, idempotencyKey });
+    await refreshMe();
+    onCreated(created.workspace.slug, created.secret_key.key);
+  };
+  return (
+    <Form label="Create a workspace" submit="Create workspace" send={send} watch={false}>
+      <TextField name="name" label="Workspace name" autocomplete="organization" value={name} onInput={setName} />
+      <TextField
+        name="slug"
+        label="Workspace slug"
+        mono
+        value={slug ?? slugOf(name)}
+        onInput={setSlug}
+        hint="Part of the address of your pages. It cannot change."
+      />
+    </Form>
+  );
+}
+
+export function Workspaces({ note }: { note?: string }) {
+  const [created, setCreated] = useState<{ slug: string; secret: string } | null>(null);
+  const memberships = session.value?.memberships ?? [];
+  const isFirst = memberships.length === 0;
+  return (
+    <Card title="Choose a workspace">
+      {note && <p>{note}</p>}
+      {isFirst && !note && <p>You are in no workspace yet. Create one, or ask its owner for an invitation.</p>}
+      <ul class="workspaces">
+        {memberships.map(({ workspace_id, name, slug, role }) => (
+          <li key={workspace_id}>
+            <a href={`#/w/${slug}/live/home`}>
+              <span class="workspace-mark" aria-hidden="true">
+                {[...name][0]?.toUpperCase()}
+              </span>
+              <span class="grow">
+                <bdi>{name}</bdi>
+                <span class="muted small">{role}</span>
+              </span>
+              <Icon name="right" />
+            </a>
+          </li>
+        ))}
+      </ul>
+      <details class="more" open={isFirst}>
+        <summary>Create a workspace</summary>
+        <NewWorkspace onCreated={(slug, secret) => setCreated({ slug, secret })} />
+      </details>
+      <p class="after">
+        <Button kind="quiet" onClick={logOut}>
+          Log out
+        </Button>
+      </p>
+      {created && (
+        <SecretDialog
+          secret={created.secret}
+          variable="KEYRACK_SECRET_KEY"
+          onDone={() => go(`#/w/${created.slug}/test/home`)}
+        >
+          <p>It is the workspace's first secret key, for test data. Your backend uses it to call Keyrack.</p>
+        </SecretDialog>
+      )}
+    </Card>
+  );
+}

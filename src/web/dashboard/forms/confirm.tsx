@@ -1,0 +1,48 @@
+// Asks before something that cannot be undone. Focus starts on Cancel; what cascades needs its name typed.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { Button } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { TextField } from "./field.tsx";
+import { Form, type Values } from "./form.tsx";
+
+export type ConfirmProps = {
+  title: ComponentChildren;
+  submit: string;
+  children?: ComponentChildren;
+  /** Fields of the request, above the buttons. */
+  fields?: ComponentChildren;
+  /** Text to be typed first, such as a slug. */
+  typed?: string;
+  /** Whether it changes data of the environment on the screen. */
+  changes?: boolean;
+  send: (values: Values) => Promise<void>;
+  onClose: () => void;
+};
+
+export function Confirm({ title, submit, children, fields, typed, changes, send, onClose }: ConfirmProps) {
+  const [text, setText] = useState("");
+  const blocked = typed !== undefined && text.trim() !== typed ? `Type ${typed} first.` : null;
+  return (
+    <Dialog title={title} onClose={onClose} changes={changes ?? false}>
+      {children}
+      <Form
+        submit={submit}
+        submitKind="danger"
+        send={send}
+        watch={false}
+        disabled={blocked}
+        actions={
+          <Button autofocus onClick={onClose}>
+            Cancel
+          </Button>
+        }
+      >
+        {fields}
+        {typed !== undefined && (
+          <TextField name="typed" label={`Type ${typed} to confirm`} mono value={text} onInput={setText} />
+        )}
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,128 @@
+// A form submitted by script: one request at a time, each error next to its field, the first one focused. Fields are
+// plain inputs, so what was typed survives every error and every refresh of the page.
+import { createContext, type ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { problemMessage, toProblem, type Detail, type Problem } from "../api/problems.ts";
+import { Button, type ButtonKind } from "../parts/button.tsx";
+import { useUnsaved } from "./unsaved.ts";
+
+export type Values = Readonly<Record<string, string>>;
+
+type FormState = { errors: ReadonlyMap<string, string>; busy: boolean };
+export const FormContext = createContext<FormState>({ errors: new Map(), busy: false });
+
+export type FormProps = {
+  /** Its accessible name, where a page has several forms. */
+  label?: string;
+  submit: string;
+  submitKind?: ButtonKind;
+  send: (values: Values) => Promise<void>;
+  /** Handles a problem itself and returns true, or leaves it to the form. */
+  onProblem?: (problem: Problem) => boolean;
+  children?: ComponentChildren;
+  /** Beside the submit button. */
+  actions?: ComponentChildren;
+  /** Below the buttons. */
+  footer?: ComponentChildren;
+  /** Why it cannot be submitted. */
+  disabled?: string | null;
+  /** False where nothing is lost by leaving. */
+  watch?: boolean;
+};
+
+type Control = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
+
+const controlsOf = (form: HTMLFormElement): Control[] =>
+  [...form.elements].filter((element): element is Control => "name" in element && element.name !== "");
+
+/** What the fields hold by name; a checkbox that is not checked is absent. */
+function valuesOf(form: HTMLFormElement): Values {
+  const values: Record<string, string> = {};
+  for (const control of controlsOf(form)) {
+    const optional = control instanceof HTMLInputElement && /^(checkbox|radio)$/.test(control.type);
+    if (optional && !control.checked) continue;
+    values[control.name] = control.type === "password" ? control.value : control.value.trim();
+  }
+  return values;
+}
+
+/** The field that a path such as `rate_limits.0.limit` belongs to. */
+function fieldOf(path: string, names: readonly string[]): string | undefined {
+  return names.find((name) => path === name) ?? names.find((name) => path.startsWith(`${name}.`));
+}
+
+function placeErrors(details: readonly Detail[], names: readonly string[]) {
+  const errors = new Map<string, string>();
+  const unplaced: string[] = [];
+  for (const { path, message } of details) {
+    const name = fieldOf(path, names);
+    if (name === undefined) unplaced.push(`${path} ${message}`);
+    else if (!errors.has(name)) errors.set(name, message);
+  }
+  return { errors, unplaced };
+}
+
+const NO_ERRORS: ReadonlyMap<string, string> = new Map();
+
+/** A revealed password field has type text, so it is known by its autocomplete value. */
+const isMissing = (control: Control): boolean => control.ariaRequired === "true" && control.value.trim() === "";
+
+export function Form(props: FormProps) {
+  const { label, submit, submitKind = "primary", send, onProblem, children, actions, footer, watch = true } = props;
+  const form = useRef<HTMLFormElement>(null);
+  const [errors, setErrors] = useState(NO_ERRORS);
+  const [alert, setAlert] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [changed, setChanged] = useState(false);
+  useUnsaved(watch && changed && !busy);
+  useEffect(() => {
+    if (errors.size > 0) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+  }, [errors]);
+
+  const showDetails = (details: readonly Detail[], message: string): void => {
+    const placed = placeErrors(details, form.current ? controlsOf(form.current).map(({ name }) => name) : []);
+    setErrors(placed.errors);
+    if (placed.errors.size === 0 || placed.unplaced.length > 0) setAlert([message, ...placed.unplaced].join(" "));
+  };
+  const onSubmit = async (element: HTMLFormElement): Promise<void> => {
+    setAlert("");
+    const missing = controlsOf(element).filter(isMissing);
+    setErrors(new Map(missing.map(({ name }) => [name, "is required"])));
+    if (missing.length > 0) return;
+    setBusy(true);
+    try {
+      await send(valuesOf(element));
+      setChanged(false);
+    } catch (error) {
+      const problem = toProblem(error);
+      if (!onProblem?.(problem)) showDetails(problem.details, problemMessage(problem));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form
+      ref={form}
+      noValidate
+      method="post"
+      aria-label={label}
+      onInput={() => setChanged(true)}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (!busy) void onSubmit(event.currentTarget);
+      }}
+    >
+      <div role="alert" class="alert">
+        {alert !== "" && <p>{alert}</p>}
+      </div>
+      <FormContext.Provider value={{ errors, busy }}>{children}</FormContext.Provider>
+      <div class="buttons">
+        <Button type="submit" kind={submitKind} busy={busy} disabled={props.disabled ?? null}>
+          {busy ? "Please wait…" : submit}
+        </Button>
+        {actions}
+      </div>
+      {footer}
+    </form>
+  );
+}

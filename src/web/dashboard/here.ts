@@ -1,0 +1,37 @@
+// The workspace, environment and filters that the address names, and links to other pages of the same workspace.
+import { computed } from "@preact/signals";
+import type { Env } from "../../kernel/credentials.ts";
+import { go, place } from "./routes.ts";
+
+/** The environment of the page; live where a page has none. */
+export const env = computed<Env>(() => (place.value.kind === "workspace" ? place.value.env : "live"));
+
+/** The workspace's slug in the address. */
+export const slug = computed(() => (place.value.kind === "workspace" ? place.value.slug : ""));
+
+type Query = Record<string, string | number | null | undefined>;
+
+function withQuery(path: string, query: Query): string {
+  const set = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const search = new URLSearchParams(set.map(([name, value]) => [name, String(value)]));
+  return search.size > 0 ? `${path}?${search}` : path;
+}
+
+export type LinkOptions = { id?: string; query?: Query; env?: Env; slug?: string };
+
+/** The address of a page of this workspace. */
+export function hrefTo(page: string, options: LinkOptions = {}): string {
+  const { id, query = {} } = options;
+  const path = `#/w/${options.slug ?? slug.value}/${options.env ?? env.value}/${page}`;
+  return withQuery(id === undefined ? path : `${path}/${encodeURIComponent(id)}`, query);
+}
+
+/** A filter, tab or cursor in the address; empty if it is not there. */
+export const param = (name: string): string => place.value.query.get(name) ?? "";
+
+/** Changes filters in the address. `replace`: while typing, so that Back leaves the page instead of a letter. */
+export function setParams(changes: Query, { replace = false } = {}): void {
+  const [path = "#/"] = location.hash.split("?", 1);
+  const query = { ...Object.fromEntries(place.value.query), ...changes };
+  go(withQuery(path, query), { replace });
+}

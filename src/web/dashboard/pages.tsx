@@ -1,0 +1,20 @@
+// The pages of a workspace, in the order of the navigation. A page is reachable as soon as it has a row here.
+import type { FunctionComponent } from "preact";
+import { Home } from "./home/home.tsx";
+import type { IconName } from "./parts/icon.tsx";
+
+export type WorkspacePage = {
+  /** Its name in the address. */
+  page: string;
+  title: string;
+  icon: IconName;
+  /** False for pages whose data is the same in live and test. */
+  hasEnv: boolean;
+  Show: FunctionComponent;
+  /** The page of one record, if there is one. */
+  ShowRecord?: FunctionComponent<{ id: string }>;
+};
+
+export const PAGES: readonly WorkspacePage[] = [
+  { page: "home", title: "Home", icon: "home", hasEnv: true, Show: Home },
+];

@@ -1,0 +1,33 @@
+// A state as shape and word, so that it does not depend on colour.
+import type { ComponentChildren } from "preact";
+
+export type Tone = "good" | "warn" | "bad" | "plain" | "accent";
+
+export function Badge({ tone = "plain", children }: { tone?: Tone; children: ComponentChildren }) {
+  return (
+    <span class={`badge ${tone}`}>
+      <span class="dot" aria-hidden="true" />
+      {children}
+    </span>
+  );
+}
+
+/** Short values in a row, such as scopes. `max`: how many are shown before a count stands for the others. */
+export function Chips({ values, max = 3 }: { values: readonly string[]; max?: number }) {
+  if (values.length === 0) return <span class="muted">None</span>;
+  const hidden = values.slice(max);
+  return (
+    <span class="chips">
+      {values.slice(0, max).map((value) => (
+        <span key={value} class="chip">
+          <bdi>{value}</bdi>
+        </span>
+      ))}
+      {hidden.length > 0 && (
+        <span class="chip" title={hidden.join(", ")}>
+          +{hidden.length}
+        </span>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,78 @@
+// Buttons and links that look like buttons. What the role may not do is disabled with its reason: it keeps its place and
+// its focus, and pressing it does nothing.
+import type { ComponentChildren, Ref } from "preact";
+import { useId } from "preact/hooks";
+import { role, type Role } from "../api/session.ts";
+import { Icon, type IconName } from "./icon.tsx";
+
+export type ButtonKind = "primary" | "plain" | "quiet" | "danger";
+
+const RANK: Record<Role, number> = { member: 0, admin: 1, owner: 2 };
+
+/** Why the person's role does not allow something; null if it does. */
+export function roleReason(needs: Role): string | null {
+  if (RANK[role.value] >= RANK[needs]) return null;
+  if (needs === "owner") return "Only an owner can do this.";
+  return "Members can view but not change. Ask an owner or admin.";
+}
+
+export type ButtonProps = {
+  children?: ComponentChildren;
+  kind?: ButtonKind;
+  type?: "button" | "submit";
+  icon?: IconName;
+  /** For a button that shows only an icon. */
+  label?: string;
+  busy?: boolean;
+  /** The least role that may press it. */
+  needs?: Role;
+  /** Why it cannot be pressed now. */
+  disabled?: string | null;
+  pressed?: boolean;
+  autofocus?: boolean;
+  onClick?: (event: MouseEvent) => void;
+  buttonRef?: Ref<HTMLButtonElement>;
+};
+
+export function Button(props: ButtonProps) {
+  const { children, kind = "plain", type = "button", icon, label, busy = false, needs, onClick } = props;
+  const id = useId();
+  const reason = props.disabled ?? (needs ? roleReason(needs) : null);
+  const blocked = busy || reason !== null;
+  const button = (
+    <button
+      ref={props.buttonRef ?? null}
+      type={blocked ? "button" : type}
+      class={`button ${kind}${children === undefined ? " square" : ""}`}
+      aria-label={label}
+      aria-pressed={props.pressed}
+      aria-disabled={blocked ? "true" : undefined}
+      aria-describedby={reason === null ? undefined : id}
+      data-autofocus={props.autofocus ? "" : undefined}
+      onClick={(event) => (blocked ? event.preventDefault() : onClick?.(event))}
+    >
+      {icon && <Icon name={icon} />}
+      {children !== undefined && <span>{children}</span>}
+    </button>
+  );
+  if (reason === null) return button;
+  return (
+    <span class="has-reason">
+      {button}
+      <span id={id} class="reason" role="tooltip">
+        {reason}
+      </span>
+    </span>
+  );
+}
+
+export type LinkButtonProps = { href: string; children: ComponentChildren; kind?: ButtonKind; icon?: IconName };
+
+export function LinkButton({ href, children, kind = "plain", icon }: LinkButtonProps) {
+  return (
+    <a class={`button ${kind}`} href={href}>
+      {icon && <Icon name={icon} />}
+      <span>{children}</span>
+    </a>
+  );
+}

@@ -1,0 +1,62 @@
+// Copies a text. Without the clipboard API (plain HTTP off loopback) it selects the text instead and says what to press.
+import { useRef, useState } from "preact/hooks";
+import { Button, type ButtonKind } from "./button.tsx";
+
+const SHOWN_MS = 2_000;
+
+export type CopyProps = {
+  text: string;
+  label?: string;
+  /** What screen readers announce in place of the label. */
+  name?: string;
+  kind?: ButtonKind;
+  /** The element that shows the text, for selecting it. */
+  source?: () => Element | null;
+  onCopied?: () => void;
+};
+
+export function CopyButton({ text, label = "Copy", name, kind = "plain", source, onCopied }: CopyProps) {
+  const [said, setSaid] = useState("");
+  const timer = useRef<ReturnType<typeof setTimeout>>();
+  const say = (words: string): void => {
+    setSaid(words);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setSaid(""), SHOWN_MS);
+  };
+  const select = (): void => {
+    const element = source?.();
+    if (element) getSelection()?.selectAllChildren(element);
+    say("Press Ctrl+C");
+  };
+  const copy = (): void => {
+    const done = (): void => {
+      say("Copied");
+      onCopied?.();
+    };
+    // The type claims that it always exists; on plain HTTP it does not.
+    const clipboard = navigator.clipboard as Clipboard | undefined;
+    if (!clipboard) return select();
+    clipboard.writeText(text).then(done, select);
+  };
+  return (
+    <>
+      <Button kind={kind} icon={said === "Copied" ? "check" : "copy"} onClick={copy} {...(name && { label: name })}>
+        {said || label}
+      </Button>
+      <span role="status" class="hide">
+        {said}
+      </span>
+    </>
+  );
+}
+
+/** An id or a prefix in the mono font with a small copy button. */
+export function CopyText({ text, name }: { text: string; name: string }) {
+  const ref = useRef<HTMLElement>(null);
+  return (
+    <span class="copy-text">
+      <code ref={ref}>{text}</code>
+      <CopyButton text={text} label="Copy" name={name} kind="quiet" source={() => ref.current} />
+    </span>
+  );
+}

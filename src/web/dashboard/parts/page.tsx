@@ -1,0 +1,89 @@
+// The frame of a page's content: heading, actions, title of the document. A page that opens takes the focus to its
+// heading, so that screen readers announce it.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { membership } from "../api/session.ts";
+import { env } from "../here.ts";
+import { place } from "../routes.ts";
+import { Icon } from "./icon.tsx";
+
+export type PageProps = {
+  /** The page's name, or the record's. */
+  title: string;
+  /** A line below the heading. */
+  lead?: ComponentChildren;
+  /** Link to the list that the record belongs to. */
+  back?: { href: string; label: string };
+  actions?: ComponentChildren;
+  children?: ComponentChildren;
+};
+
+export function documentTitle(title: string): string {
+  const here = place.value.kind === "workspace" ? membership.value : null;
+  if (!here) return `${title} · Keyrack`;
+  return `${title} · ${here.name}${env.value === "test" ? " (test)" : ""} · Keyrack`;
+}
+
+/** Sets the title and focuses the heading once per title. */
+export function useHeading(title: string) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    document.title = documentTitle(title);
+  });
+  useEffect(() => {
+    // A dialog that opened with the page keeps the focus.
+    if (!document.querySelector("dialog[open]")) heading.current?.focus();
+  }, []);
+  return heading;
+}
+
+export function Page({ title, lead, back, actions, children }: PageProps) {
+  const heading = useHeading(title);
+  return (
+    <>
+      {back && (
+        <a class="back" href={back.href}>
+          <Icon name="left" />
+          {back.label}
+        </a>
+      )}
+      <div class="page-head">
+        <div class="grow">
+          <h1 ref={heading} tabIndex={-1}>
+            <bdi>{title}</bdi>
+          </h1>
+          {lead && <p class="lead">{lead}</p>}
+        </div>
+        {actions && <div class="buttons">{actions}</div>}
+      </div>
+      {children}
+    </>
+  );
+}
+
+/** A titled box. */
+export function Panel(props: { title: string; actions?: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <section class="panel">
+      <header>
+        <h2>{props.title}</h2>
+        {props.actions}
+      </header>
+      <div class="panel-body">{props.children}</div>
+    </section>
+  );
+}
+
+/** Names and values of a record. */
+export function Facts({ facts }: { facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

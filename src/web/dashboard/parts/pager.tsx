@@ -1,0 +1,61 @@
+// Pages of a list by cursor. The cursor is in the address; the cursors before it are remembered here, so a page that was
+// opened by its address goes back to the first one.
+import { param, setParams } from "../here.ts";
+import { Button } from "./button.tsx";
+
+const SIZES = [25, 50, 100, 200] as const;
+const DEFAULT_SIZE = 50;
+
+/** Cursor → the one of the page before it. */
+const before = new Map<string, string>();
+const REMEMBERED_MAX = 2_000;
+
+export const pageSize = (): number => SIZES.find((size) => String(size) === param("limit")) ?? DEFAULT_SIZE;
+
+/** The cursor of the page in the address; undefined for the first. */
+export const pageCursor = (): string | undefined => param("after") || undefined;
+
+export type PagerProps = {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  /** How many rows are shown. */
+  shown: number;
+  what: string;
+};
+
+export function Pager({ next, shown, what }: PagerProps) {
+  const at = param("after");
+  const forward = (): void => {
+    if (next === null) return;
+    if (before.size >= REMEMBERED_MAX) before.clear();
+    before.set(next, at);
+    setParams({ after: next });
+  };
+  return (
+    <nav class="pager" aria-label="Pages">
+      <span class="muted small" role="status">
+        {shown} {what} on this page
+      </span>
+      <label class="small">
+        Rows{" "}
+        <select onChange={(event) => setParams({ limit: event.currentTarget.value, after: null })}>
+          {SIZES.map((size) => (
+            <option key={size} value={size} selected={size === pageSize()}>
+              {size}
+            </option>
+          ))}
+        </select>
+      </label>
+      <Button
+        icon="left"
+        disabled={at === "" ? "This is the first page." : null}
+        onClick={() => setParams({ after: before.get(at) ?? null })}
+      >
+        Previous page
+      </Button>
+      <Button icon="right" disabled={next === null ? "This is the last page." : null} onClick={forward}>
+        Next page
+      </Button>
+    </nav>
+  );
+}

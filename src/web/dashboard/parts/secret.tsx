@@ -1,0 +1,82 @@
+// The one time a secret is shown. The dialog cannot be closed before the secret was copied, downloaded or confirmed; the
+// text is in no attribute, storage or live region, and is gone with the dialog.
+import type { ComponentChildren } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { Button } from "./button.tsx";
+import { CopyButton } from "./copy.tsx";
+import { Dialog } from "./dialog.tsx";
+import { download } from "./download.ts";
+import { CheckField } from "../forms/field.tsx";
+import { useUnsaved } from "../forms/unsaved.ts";
+
+const MASK = "•".repeat(24);
+
+export type SecretProps = {
+  secret: string;
+  /** Its name in an .env file. */
+  variable: string;
+  onStored?: () => void;
+};
+
+/** The masked text with its buttons. */
+export function Secret({ secret, variable, onStored }: SecretProps) {
+  const [shown, setShown] = useState(false);
+  const ref = useRef<HTMLElement>(null);
+  const prefix = secret.slice(0, secret.lastIndexOf("_", 12) + 1);
+  const selectable = (): Element | null => {
+    setShown(true);
+    return ref.current;
+  };
+  return (
+    <div class="secret">
+      <code ref={ref} class="secret-text">
+        {shown ? secret : prefix + MASK}
+      </code>
+      <div class="buttons">
+        <Button pressed={shown} onClick={() => setShown(!shown)}>
+          Show
+        </Button>
+        <CopyButton text={secret} source={selectable} {...(onStored && { onCopied: onStored })} />
+        <Button
+          icon="download"
+          onClick={() => {
+            download(`${variable.toLowerCase()}.env`, [`${variable}=${secret}\n`]);
+            onStored?.();
+          }}
+        >
+          Download .env
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+export type SecretDialogProps = {
+  secret: string;
+  variable: string;
+  /** What the secret is and what to do with it. */
+  children?: ComponentChildren;
+  onDone: () => void;
+};
+
+export function SecretDialog({ secret, variable, children, onDone }: SecretDialogProps) {
+  const [stored, setStored] = useState(false);
+  useUnsaved(!stored);
+  return (
+    <Dialog title="Save this key now" onClose={onDone} locked changes>
+      <p>This is the only time the key is shown. Store it where your program reads its secrets.</p>
+      {children}
+      <Secret secret={secret} variable={variable} onStored={() => setStored(true)} />
+      <CheckField label="I have stored it" checked={stored} onChange={setStored} />
+      <div class="buttons">
+        <Button
+          kind="primary"
+          disabled={stored ? null : "Copy or download the key first, or confirm that you stored it."}
+          onClick={onDone}
+        >
+          Done
+        </Button>
+      </div>
+    </Dialog>
+  );
+}

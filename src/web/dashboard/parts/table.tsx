@@ -1,0 +1,120 @@
+// A table of records. On a phone every row becomes a card with the column's name beside each value.
+import type { ComponentChildren } from "preact";
+
+export type Column<T> = {
+  head: string;
+  cell: (row: T) => ComponentChildren;
+  /** Numbers are aligned at their end. */
+  number?: boolean;
+  /** The cell that names the row. */
+  names?: boolean;
+  /** A column of buttons; its head is for screen readers only. */
+  actions?: boolean;
+};
+
+export type Selection = {
+  chosen: ReadonlySet<string>;
+  onChange: (chosen: ReadonlySet<string>) => void;
+  /** The name of a row. */
+  label: (id: string) => string;
+};
+
+export type TableProps<T> = {
+  caption: string;
+  columns: readonly Column<T>[];
+  rows: readonly T[];
+  rowKey: (row: T) => string;
+  selection?: Selection;
+};
+
+const classOf = ({ number, actions }: { number?: boolean; actions?: boolean }): string | undefined =>
+  number ? "number" : actions ? "actions" : undefined;
+
+function toggle(chosen: ReadonlySet<string>, ids: readonly string[], on: boolean): ReadonlySet<string> {
+  const next = new Set(chosen);
+  for (const id of ids) {
+    if (on) next.add(id);
+    else next.delete(id);
+  }
+  return next;
+}
+
+type CheckProps = { label: string; checked: boolean; onChange: (on: boolean) => void };
+
+function Check({ label, checked, onChange }: CheckProps) {
+  return (
+    <input
+      type="checkbox"
+      aria-label={label}
+      checked={checked}
+      onChange={(event) => onChange(event.currentTarget.checked)}
+    />
+  );
+}
+
+function Head<T>({ columns, rows, rowKey, selection }: TableProps<T>) {
+  const ids = rows.map(rowKey);
+  return (
+    <thead>
+      <tr>
+        {selection && (
+          <th scope="col" class="select">
+            <Check
+              label="All rows on this page"
+              checked={ids.length > 0 && ids.every((id) => selection.chosen.has(id))}
+              onChange={(on) => selection.onChange(toggle(selection.chosen, ids, on))}
+            />
+          </th>
+        )}
+        {columns.map((column) => (
+          <th key={column.head} scope="col" class={classOf(column)}>
+            {column.actions ? <span class="hide">{column.head}</span> : column.head}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+export function Table<T>(props: TableProps<T>) {
+  const { caption, columns, rows, rowKey, selection } = props;
+  return (
+    <div class="table-scroll">
+      <table class="table">
+        <caption class="hide">{caption}</caption>
+        <Head {...props} />
+        <tbody>
+          {rows.map((row) => {
+            const id = rowKey(row);
+            return (
+              <tr key={id} data-row={id}>
+                {selection && (
+                  <td class="select">
+                    <Check
+                      label={selection.label(id)}
+                      checked={selection.chosen.has(id)}
+                      onChange={(on) => selection.onChange(toggle(selection.chosen, [id], on))}
+                    />
+                  </td>
+                )}
+                {columns.map((column) => {
+                  const Cell = column.names ? "th" : "td";
+                  return (
+                    <Cell
+                      key={column.head}
+                      {...(column.names && { scope: "row" as const })}
+                      class={classOf(column)}
+                      data-label={column.head}
+                    >
+                      <div class="cell">{column.cell(row)}</div>
+                    </Cell>
+                  );
+                })}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

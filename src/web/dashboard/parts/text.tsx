@@ -1,0 +1,23 @@
+// Texts of people and customers: isolated from the direction of what surrounds them, and cut when they are long.
+import { useState } from "preact/hooks";
+
+const SHOWN_MAX = 200;
+
+export function UserText({ children }: { children: string }) {
+  const [whole, setWhole] = useState(false);
+  const characters = [...children];
+  if (characters.length <= SHOWN_MAX || whole) return <bdi class="user-text">{children}</bdi>;
+  return (
+    <>
+      <bdi class="user-text">{characters.slice(0, SHOWN_MAX).join("")}…</bdi>{" "}
+      <button type="button" class="link" onClick={() => setWhole(true)}>
+        Show all
+      </button>
+    </>
+  );
+}
+
+/** A name, or another text where there is none. */
+export function Name({ name, fallback }: { name: string | null; fallback: string }) {
+  return name === null || name === "" ? <bdi class="muted">{fallback}</bdi> : <UserText>{name}</UserText>;
+}

@@ -1,0 +1,22 @@
+// A moment, relative to the server's clock; the exact local and UTC time on hover and for screen readers.
+import { formatAbsolute, formatRelative } from "../../shared/format.ts";
+import { serverNow, tick } from "../api/clock.ts";
+
+export type TimeProps = {
+  at: string | null;
+  /** Shown when there is no time. */
+  none?: string;
+  /** Also reachable by keyboard; not in tables, where it would add a stop for every cell. */
+  focusable?: boolean;
+};
+
+export function Time({ at, none = "Never", focusable = false }: TimeProps) {
+  if (at === null) return <span class="muted">{none}</span>;
+  void tick.value; // renders again as time passes
+  const ms = Date.parse(at);
+  return (
+    <time dateTime={at} title={formatAbsolute(ms)} class="time" {...(focusable && { tabIndex: 0 })}>
+      {formatRelative(ms, serverNow())}
+    </time>
+  );
+}

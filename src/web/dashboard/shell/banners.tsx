@@ -1,0 +1,28 @@
+// Lines above the page: no connection, an unencrypted connection, test data.
+import { formatClock } from "../../shared/format.ts";
+import { offlineSince } from "../api/call.ts";
+import { env } from "../here.ts";
+import { place } from "../routes.ts";
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+/** Browsers hide cryptography and the clipboard from plain HTTP, except on this machine. */
+const isUnencrypted = location.protocol === "http:" && !LOOPBACK.test(location.hostname);
+
+export function Banners({ hasEnv }: { hasEnv: boolean }) {
+  return (
+    <>
+      {isUnencrypted && (
+        <p class="banner warn">
+          This connection is not encrypted. Others on the network can read what you see and type.
+        </p>
+      )}
+      {offlineSince.value !== null && (
+        <p class="banner bad" role="status">
+          Offline. Showing data from {formatClock(offlineSince.value)}.
+        </p>
+      )}
+      {hasEnv && place.value.kind === "workspace" && env.value === "test" && <p class="test-band">Test data</p>}
+    </>
+  );
+}

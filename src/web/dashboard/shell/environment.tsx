@@ -1,0 +1,29 @@
+// The switch between live and test data. It keeps the page, but not a record: a record belongs to one environment.
+import { env, hrefTo } from "../here.ts";
+import { go, place } from "../routes.ts";
+
+const ENVIRONMENTS = [
+  ["live", "Live"],
+  ["test", "Test"],
+] as const;
+
+export function EnvironmentSwitch() {
+  const here = place.value;
+  if (here.kind !== "workspace") return null;
+  return (
+    <div class={`environment ${env.value}`} role="radiogroup" aria-label="Environment">
+      {ENVIRONMENTS.map(([value, label]) => (
+        <label key={value}>
+          <input
+            type="radio"
+            name="environment"
+            value={value}
+            checked={env.value === value}
+            onChange={() => go(hrefTo(here.page, { env: value }))}
+          />
+          <span>{label}</span>
+        </label>
+      ))}
+    </div>
+  );
+}

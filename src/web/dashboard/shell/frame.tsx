@@ -1,0 +1,55 @@
+// What surrounds every page of a workspace: navigation, header, banners, toasts.
+import type { ComponentChildren } from "preact";
+import { Logo } from "../parts/icon.tsx";
+import { AccountMenu } from "./account-menu.tsx";
+import { Banners } from "./banners.tsx";
+import { EnvironmentSwitch } from "./environment.tsx";
+import { Nav, NavMenu, type NavItem } from "./nav.tsx";
+import { ServerStatus } from "./status.tsx";
+import { Toasts } from "./toasts.tsx";
+import { WorkspaceMenu } from "./workspace-menu.tsx";
+
+export type FrameProps = {
+  items: readonly NavItem[];
+  /** Whether the page shows data of an environment. */
+  hasEnv: boolean;
+  hasAccountPage: boolean;
+  children: ComponentChildren;
+};
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.querySelector<HTMLElement>("main h1")?.focus();
+}
+
+export function Frame({ items, hasEnv, hasAccountPage, children }: FrameProps) {
+  return (
+    <div class="frame">
+      <a class="skip" href="#content" onClick={skip}>
+        Skip to content
+      </a>
+      <aside class="side" aria-label="Workspace">
+        <a class="brand" href="#/">
+          <Logo />
+          Keyrack
+        </a>
+        <WorkspaceMenu />
+        <Nav items={items} />
+        <div class="side-foot">
+          <ServerStatus />
+        </div>
+      </aside>
+      <div class="column">
+        <header class="top">
+          <NavMenu items={items} />
+          <div class="grow" />
+          {hasEnv && <EnvironmentSwitch />}
+          <AccountMenu hasAccountPage={hasAccountPage} />
+        </header>
+        <Banners hasEnv={hasEnv} />
+        <main id="content">{children}</main>
+      </div>
+      <Toasts />
+    </div>
+  );
+}

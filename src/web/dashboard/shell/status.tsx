@@ -1,0 +1,18 @@
+// The health of the server, as a dot with its name.
+import { useRead } from "../api/query.ts";
+import { Badge, type Tone } from "../parts/badge.tsx";
+
+const EVERY_MS = 30_000;
+const WORDS: Record<string, [Tone, string]> = {
+  ok: ["good", "All systems normal"],
+  degraded: ["warn", "Degraded"],
+  down: ["bad", "Down"],
+};
+
+export function ServerStatus() {
+  const { data, problem } = useRead("GET /status", {}, { everyMs: EVERY_MS }).answer.value;
+  if (problem) return <Badge tone="bad">Not reachable</Badge>;
+  if (!data) return null;
+  const [tone, words] = WORDS[data.status] ?? ["plain", data.status];
+  return <Badge tone={tone}>{words}</Badge>;
+}

@@ -1,0 +1,49 @@
+// Short confirmations. They leave by themselves, wait while the pointer or the focus is on them, and stay listed in the
+// account menu. Nothing that needs an answer is a toast.
+import { signal } from "@preact/signals";
+
+const SHOWN_MS = 6_000;
+const LISTED_MAX = 20;
+
+type Toast = { id: number; text: string; at: number };
+
+export const notifications = signal<readonly Toast[]>([]);
+const shown = signal<readonly Toast[]>([]);
+const paused = signal(false);
+let lastId = 0;
+
+function hideLater(id: number): void {
+  setTimeout(() => {
+    if (paused.value) hideLater(id);
+    else shown.value = shown.value.filter((toast) => toast.id !== id);
+  }, SHOWN_MS);
+}
+
+export function toast(text: string): void {
+  const next = { id: ++lastId, text, at: Date.now() };
+  notifications.value = [next, ...notifications.value].slice(0, LISTED_MAX);
+  shown.value = [...shown.value, next].slice(-3);
+  hideLater(next.id);
+}
+
+export function Toasts() {
+  const pause = (on: boolean) => () => {
+    paused.value = on;
+  };
+  return (
+    <div
+      class="toasts"
+      role="status"
+      onMouseEnter={pause(true)}
+      onMouseLeave={pause(false)}
+      onFocusCapture={pause(true)}
+      onBlurCapture={pause(false)}
+    >
+      {shown.value.map(({ id, text }) => (
+        <p key={id} class="toast">
+          <bdi>{text}</bdi>
+        </p>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,30 @@
+// The button with the workspace's name: other workspaces of the person, and the page that makes a new one.
+import { membership, session } from "../api/session.ts";
+import { env, hrefTo } from "../here.ts";
+import { Icon } from "../parts/icon.tsx";
+import { Menu, type MenuItem } from "../parts/menu.tsx";
+
+export function WorkspaceMenu() {
+  const here = membership.value;
+  if (!here) return null;
+  const others = (session.value?.memberships ?? []).map(
+    ({ workspace_id, name, slug, role }): MenuItem => ({
+      label: name,
+      hint: role,
+      href: hrefTo("home", { slug, env: env.value }),
+      checked: workspace_id === here.workspace_id,
+    }),
+  );
+  const more: MenuItem[] = [{ label: "All workspaces", icon: "plus", href: "#/workspaces" }];
+  return (
+    <Menu label={`Workspace: ${here.name}`} className="workspace-button" groups={[others, more]}>
+      <span class="workspace-mark" aria-hidden="true">
+        {[...here.name][0]?.toUpperCase()}
+      </span>
+      <span class="grow">
+        <bdi>{here.name}</bdi>
+      </span>
+      <Icon name="down" />
+    </Menu>
+  );
+}

@@ -1,0 +1,54 @@
+// Numbers, times and durations as people read them. Numbers and dates follow the browser's locale; words are English.
+const numbers = new Intl.NumberFormat();
+const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 1 });
+const dates = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const localTimes = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const clockTimes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+
+export const formatNumber = (value: number): string => numbers.format(value);
+export const formatCompact = (value: number): string => compact.format(value);
+export const formatPercent = (share: number): string => percent.format(share);
+export const formatDate = (ms: number): string => dates.format(ms);
+export const formatClock = (ms: number): string => clockTimes.format(ms);
+
+/** "1 key", "3 keys". */
+export const plural = (count: number, one: string, many = `${one}s`): string =>
+  `${formatNumber(count)} ${count === 1 ? one : many}`;
+
+/** Local time, and UTC for comparison with logs. */
+export function formatAbsolute(ms: number): string {
+  return `${localTimes.format(ms)} (${new Date(ms).toISOString().replace(".000", "")})`;
+}
+
+const UNITS: readonly [ms: number, name: string][] = [
+  [31_536_000_000, "year"],
+  [2_592_000_000, "month"],
+  [86_400_000, "day"],
+  [3_600_000, "hour"],
+  [60_000, "minute"],
+  [1_000, "second"],
+];
+
+/** The largest unit that fits: "3 days", "45 seconds"; "0.4 seconds" below one. */
+export function formatDuration(ms: number): string {
+  const span = Math.max(0, ms);
+  if (span < 1_000) return `${(span / 1_000).toFixed(1)} seconds`;
+  const [unit, name] = UNITS.find(([size]) => span >= size) ?? [1_000, "second"];
+  return plural(Math.floor(span / unit), name);
+}
+
+/** "just now", "5 minutes ago", "in 3 days". */
+export function formatRelative(ms: number, nowMs: number): string {
+  const distance = ms - nowMs;
+  if (Math.abs(distance) < 10_000) return "just now";
+  const span = formatDuration(Math.abs(distance));
+  return distance < 0 ? `${span} ago` : `in ${span}`;
+}
+
+/** How long to wait, rounded up. */
+export function formatWait(seconds: number): string {
+  if (seconds <= 90) return plural(Math.max(1, Math.ceil(seconds)), "second");
+  const minutes = Math.ceil(seconds / 60);
+  return minutes <= 90 ? plural(minutes, "minute") : plural(Math.ceil(minutes / 60), "hour");
+}
