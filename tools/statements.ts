@@ -8,6 +8,12 @@ import type { Source } from "../src/store/offline/source.ts";
 import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
 import { listAuditRows } from "../src/store/queries/audit.ts";
+import {
+  countWorkingKeys,
+  projectsWithKeysOf,
+  revokeWorkingKeys,
+  sizesOfWorkingKeys,
+} from "../src/store/queries/cascades.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
@@ -33,6 +39,11 @@ const selections = [
 ] as const;
 const day = { workspace_id, key_id: "k", day: 1, requests: 1, errors: 0 };
 const month = { workspace_id, month: 1, env: "live", tenant_id: "t", project_id: "p", requests: 1 } as const;
+const scopes = [
+  { workspace_id, project_id: "p" },
+  { workspace_id, project_id: "p", tenant_id: "t" },
+];
+const revocation = { cause: "tenant_deleted", reason: "tenant deleted", revoked_at: 1 } as const;
 const stopped: StoppedKey[] = [
   { id: "k", kind: "api_keys" },
   { id: "s", kind: "secret_keys" },
@@ -42,6 +53,15 @@ const stopped: StoppedKey[] = [
 const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   listAuditRows: (on) =>
     ([null, "test"] as const).map((env) => listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 })),
+  countWorkingKeys: (on) => scopes.map((scope) => countWorkingKeys(on, scope, 1)),
+  sizesOfWorkingKeys: (on) => scopes.map((scope) => sizesOfWorkingKeys(on, scope, 1, 1)),
+  revokeWorkingKeys: (on) =>
+    scopes.flatMap((scope) => [
+      revokeWorkingKeys(on, scope, { ...revocation, policy_version: 1 }, 1),
+      revokeWorkingKeys(on, scope, { ...revocation, policy_version: null }, 1),
+    ]),
+  projectsWithKeysOf: (on) =>
+    [true, false].map((deleted) => projectsWithKeysOf(on, { workspace_id, tenant_id: "t", deleted })),
   findKeyOwners: (on) => [findKeyOwners(on, workspace_id, ["k"])],
   findOwnedIds: (on) => [
     findOwnedIds(on, "projects", workspace_id, ["p"]),

@@ -10,6 +10,7 @@ import { reapIdempotency } from "../domain/limits/idempotency.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
 import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
 import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
+import { runCascades } from "../domain/workspaces/cascades.ts";
 import { reapIngest } from "../domain/usage/ingest.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
 import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
@@ -66,6 +67,7 @@ export const jobs = [
   { name: "daily usage", everyMs: HOUR_MS, runsOn: "leader", run: reapUsage },
   { name: "backup", everyMs: MINUTE_MS, runsOn: "leader", run: runDueBackup },
   { name: "restore test", everyMs: MINUTE_MS, runsOn: "leader", run: runDueRestoreTest },
+  { name: "deferred revocations", everyMs: SECOND_MS, runsOn: "leader", run: runCascades },
   { name: "secret key creators", everyMs: MINUTE_MS, runsOn: "leader", run: fillKeyCreators },
   { name: "old mail", everyMs: HOUR_MS, runsOn: "leader", run: reapOutbox },
   { name: "old sessions and tokens", everyMs: HOUR_MS, runsOn: "leader", run: reapLogins },

@@ -23,11 +23,14 @@ export class VersionGate<F extends string> {
 
   /** Call it before storing what narrows access by `feature`. */
   async assertKnownEverywhere({ store, clock }: Pick<Services, "store" | "clock">, feature: F): Promise<void> {
+    if (!(await this.isKnownEverywhere({ store, clock }, feature))) throw fail("older_process");
+  }
+
+  async isKnownEverywhere({ store, clock }: Pick<Services, "store" | "clock">, feature: F): Promise<boolean> {
     const since = minorOf(this.#features[feature]);
     const versions = await this.#connected(store, clock.now());
     // This version knows its own features, also before the release that is named in the table gets its number.
-    const older = versions.some((version) => version !== VERSION && isBefore(minorOf(version), since));
-    if (older) throw fail("older_process");
+    return !versions.some((version) => version !== VERSION && isBefore(minorOf(version), since));
   }
 
   /** Reads the database at most once a second, however many callers there are. */
@@ -42,7 +45,7 @@ export class VersionGate<F extends string> {
 }
 
 /** The one table of such features: a feature that narrows access adds its line. */
-export const versionGate = new VersionGate({});
+export const versionGate = new VersionGate({ "deferred revocation": "0.2.0" });
 
 type Minor = readonly [major: number, minor: number];
 

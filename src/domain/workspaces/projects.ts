@@ -1,7 +1,6 @@
 // Projects: the APIs that the vendor protects. Every change that verifiers must learn of raises policy_version.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { revokeKeysOfProject } from "../../store/queries/keys.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
 import {
   countProjects,
@@ -20,6 +19,7 @@ import type { Ctx } from "../core/context.ts";
 import { changes } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { listOf, viewProject } from "../core/views.ts";
+import { mayDefer, revokeKeysOf } from "./cascades.ts";
 
 export const PROJECTS_MAX = 1_000;
 
@@ -96,20 +96,14 @@ function auditable(row: ProjectRow) {
   return { name: row.name, default_rate_limits: JSON.parse(row.default_rate_limits) as RateLimit[] };
 }
 
-export function deleteProject(ctx: Ctx<Vendor>, id: string) {
+export async function deleteProject(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
+  const deferrable = await mayDefer(ctx.services);
   return mutate(ctx, { workspace_id }, async (tx) => {
     await liveProject(tx, workspace_id, id);
     const now = ctx.services.clock.now();
-    const policy_version = await tx.bump(id);
-    const revoked_keys = await revokeKeysOfProject(tx, {
-      workspace_id,
-      project_id: id,
-      now,
-      reason: "project deleted",
-      cause: "project_deleted",
-      policy_version,
-    });
+    const deletion = { id, workspace_id, cause: "project_deleted", now, mayDefer: deferrable } as const;
+    const revoked_keys = await revokeKeysOf(tx, deletion);
     await markProjectDeleted.run(tx, { workspace_id, id, now });
     return {
       value: { object: "project" as const, id, deleted: true as const, revoked_keys },

@@ -1,8 +1,7 @@
 // Tenants: the customer organisations of the vendor.
 import { fail, failField } from "../../kernel/errors.ts";
-import { projectsOfTenant, revokeKeysOfTenant } from "../../store/queries/keys.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
-import type { Reader, Tx } from "../../store/engine/statement.ts";
+import type { Reader } from "../../store/engine/statement.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
 import {
   insertTenant,
@@ -19,6 +18,7 @@ import type { Ctx } from "../core/context.ts";
 import { changes } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { listOf, viewTenant, type Meta } from "../core/views.ts";
+import { mayDefer, revokeKeysOf } from "./cascades.ts";
 
 export const TENANTS_MAX = 1_000_000;
 
@@ -103,12 +103,14 @@ export function revokeEmbedTokens(ctx: Ctx<Vendor>, id: string) {
   });
 }
 
-export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
+export async function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
+  const deferrable = await mayDefer(ctx.services);
   return mutate(ctx, { workspace_id }, async (tx) => {
     await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
-    const revoked_keys = await revokeTenantKeys(tx, workspace_id, id, now);
+    const deletion = { id, workspace_id, cause: "tenant_deleted", now, mayDefer: deferrable } as const;
+    const revoked_keys = await revokeKeysOf(tx, deletion);
     await markTenantDeleted.run(tx, { workspace_id, id, now });
     await releaseTenantSlot.run(tx, { id: workspace_id });
     return {
@@ -116,22 +118,4 @@ export function deleteTenant(ctx: Ctx<Vendor>, id: string) {
       events: [{ action: "tenant.deleted", target_id: id, payload: { revoked_keys } }],
     };
   });
-}
-
-async function revokeTenantKeys(tx: Tx, workspace_id: string, tenant_id: string, now: number): Promise<number> {
-  let revoked = 0;
-  for (const { project_id } of await projectsOfTenant.all(tx, { workspace_id, tenant_id })) {
-    const policy_version = await tx.bump(project_id);
-    const cause = "tenant_deleted";
-    revoked += await revokeKeysOfTenant(tx, {
-      workspace_id,
-      tenant_id,
-      project_id,
-      now,
-      reason: "tenant deleted",
-      cause,
-      policy_version,
-    });
-  }
-  return revoked;
 }

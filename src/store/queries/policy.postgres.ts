@@ -32,6 +32,7 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
       select id, expires_at, '{"key_id":"' || ${IDENTITY} || ${RULES} as entry
       from api_keys
       where project_id = $2 and id > $3 and revoked_at is null and (expires_at is null or expires_at >= $4)
+        and tenant_id not in (select id from cascades)
         ${filter.sql}
       order by id
       limit $5

@@ -27,6 +27,7 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
       select expires_at, concat('{"key_id":"', ${IDENTITY}, ${RULES}) as entry
       from api_keys
       where project_id = ? and id > ? and revoked_at is null and (expires_at is null or expires_at >= ?)
+        and tenant_id not in (select id from cascades)
         ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
       order by id
       ${LIMIT}

@@ -91,6 +91,15 @@ export type ApiKeyRow = {
   policy_version: number;
 };
 
+/** A deleted project or tenant whose keys are still being marked as revoked. */
+export type CascadeRow = {
+  id: string;
+  workspace_id: string;
+  cause: "tenant_deleted" | "project_deleted";
+  reason: string;
+  revoked_at: number;
+};
+
 export type SecretKeyRow = {
   id: string;
   workspace_id: string;
@@ -186,6 +195,7 @@ export type Tables = {
   projects: ProjectRow;
   tenants: TenantRow;
   api_keys: ApiKeyRow;
+  cascades: CascadeRow;
   secret_keys: SecretKeyRow;
   policy_versions: PolicyVersionRow;
   policy_nodes: PolicyNodeRow;

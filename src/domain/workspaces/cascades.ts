@@ -1,0 +1,107 @@
+// Revokes the keys of a deleted project or tenant. A few keys are revoked in the transaction of the deletion. Many would hold
+// every other writer for its length: then that transaction only counts them and stores that they are revoked, which every
+// reader respects from that commit on, and a job marks the rows in pieces. Nodes take a new snapshot.
+import {
+  countWorkingKeys,
+  dropCascade,
+  insertCascade,
+  oldestCascade,
+  projectsWithKeysOf,
+  revokeWorkingKeys,
+  sizesOfWorkingKeys,
+  type KeyScope,
+  type Revocation,
+} from "../../store/queries/cascades.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { CascadeRow } from "../../store/schema/tables.ts";
+import type { Services } from "../core/context.ts";
+import { record } from "../core/record.ts";
+import { versionGate } from "../core/version-gate.ts";
+
+/** Keys and bytes that one commit revokes. */
+const PIECE_KEYS = 500;
+const PIECE_BYTES = 1024 * 1024;
+
+/** Keys per statement: a tenant may have more than can be revoked within PostgreSQL's statement_timeout. */
+const STATEMENT_KEYS = 5_000;
+
+const REASONS = { project_deleted: "project deleted", tenant_deleted: "tenant deleted" } as const;
+
+/** Whether every process on the database knows of deferred revocations. Ask before the transaction. */
+export function mayDefer(services: Services): Promise<boolean> {
+  return versionGate.isKnownEverywhere(services, "deferred revocation");
+}
+
+export type Deletion = Pick<CascadeRow, "id" | "workspace_id" | "cause"> & { now: number; mayDefer: boolean };
+
+/** Revokes all keys of the project or tenant and raises the version of each project they are in. Returns their number. */
+export async function revokeKeysOf(tx: Tx, deletion: Deletion): Promise<number> {
+  const { id, workspace_id, cause, now } = deletion;
+  const scopes = await scopesOf(tx, deletion, false);
+  const revocation = { cause, reason: REASONS[cause], revoked_at: now };
+  const defers = deletion.mayDefer && !(await fitsOnePiece(tx, scopes, now));
+  let revoked = 0;
+  for (const scope of scopes) {
+    const policy_version = await tx.bump(scope.project_id, { forgetDeltas: defers });
+    if (defers) revoked += await countWorkingKeys(tx, scope, now);
+    else revoked += await revokeAll(tx, scope, { ...revocation, policy_version });
+  }
+  if (defers) await insertCascade.run(tx, { id, workspace_id, ...revocation });
+  return revoked;
+}
+
+async function revokeAll(tx: Tx, scope: KeyScope, revocation: Revocation): Promise<number> {
+  for (let all = 0; ; ) {
+    const some = await revokeWorkingKeys(tx, scope, revocation, STATEMENT_KEYS);
+    all += some;
+    if (some < STATEMENT_KEYS) return all;
+    await new Promise((resolve) => setImmediate(resolve)); // let reads run in between
+  }
+}
+
+async function scopesOf(
+  tx: Tx,
+  { id, workspace_id, cause }: Pick<CascadeRow, "id" | "workspace_id" | "cause">,
+  deleted: boolean,
+): Promise<KeyScope[]> {
+  if (cause === "project_deleted") return [{ workspace_id, project_id: id }];
+  const projects = await projectsWithKeysOf(tx, { workspace_id, tenant_id: id, deleted });
+  return projects.map((project_id) => ({ workspace_id, project_id, tenant_id: id }));
+}
+
+async function fitsOnePiece(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<boolean> {
+  const sizes: number[] = [];
+  for (const scope of scopes) {
+    sizes.push(...(await sizesOfWorkingKeys(tx, scope, now, PIECE_KEYS + 1)));
+    if (sizes.length > PIECE_KEYS) return false;
+  }
+  return sizes.reduce((sum, bytes) => sum + bytes, 0) <= PIECE_BYTES;
+}
+
+/** Scheduled job: marks what deletions have left, oldest deletion first, so that each key keeps its first reason. */
+export async function runCascades(services: Services): Promise<void> {
+  while (!services.shutdown.signal.aborted) {
+    const next = await oldestCascade.first(services.store.read, {});
+    if (!next) return;
+    await record(services, (tx) => runPiece(tx, next));
+  }
+}
+
+async function runPiece(tx: Tx, cascade: CascadeRow): Promise<void> {
+  const { cause, reason, revoked_at } = cascade;
+  for (const scope of await scopesOf(tx, cascade, true)) {
+    const sizes = await sizesOfWorkingKeys(tx, scope, revoked_at, PIECE_KEYS);
+    if (sizes.length === 0) continue;
+    const keys = keysWithin(sizes, PIECE_BYTES);
+    await revokeWorkingKeys(tx, scope, { cause, reason, revoked_at, policy_version: null }, keys);
+    return;
+  }
+  await dropCascade.run(tx, { id: cascade.id });
+}
+
+/** How many of the first rows fit into `max` bytes; at least one. */
+function keysWithin(sizes: readonly number[], max: number): number {
+  let sum = 0;
+  const over = sizes.findIndex((bytes) => (sum += bytes) > max);
+  return over < 0 ? sizes.length : Math.max(1, over);
+}
