@@ -19,7 +19,7 @@ import { listInvites } from "../src/store/queries/invites.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
 import { listLive } from "../src/store/queries/page.ts";
-import { changesSince, snapshotChunk } from "../src/store/queries/policy.ts";
+import { changesSince, headsByIds, snapshotChunk } from "../src/store/queries/policy.ts";
 import { saveCounters } from "../src/store/queries/rate-counters.ts";
 import { findLostStops, readReplacedState, type StoppedKey } from "../src/store/queries/restore.ts";
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
@@ -83,6 +83,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   listMail: (on) => [listMail(on, null), listMail(on, "queued")],
   listLive: (on) => [listLive(on, "projects", workspace_id, null), listLive(on, "tenants", workspace_id, after)],
   snapshotChunk: (on) => selections.map((each) => snapshotChunk(on, { ...each, after: "k", expiredBefore: 1 })),
+  headsByIds: (on) => [headsByIds(on, ["p"])],
   changesSince: (on) => selections.map((each) => changesSince(on, { ...each, since: 1, upTo: 2 })),
   saveCounters: (on) => [saveCounters(on, [{ key: "k", lapses_at: 1, windows: "[]" }])],
   sealedTables: (on) => sealedTables.map(({ page }) => page(on, "", 1)),

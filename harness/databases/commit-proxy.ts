@@ -1,5 +1,5 @@
 // A proxy in front of PostgreSQL that cuts the connection exactly at COMMIT: before the server receives it, or after it
-// has committed and before the client receives the reply.
+// has committed and before the client receives the reply. It can also leave listening connections open and dead.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
@@ -9,14 +9,18 @@ export type Proxy = AsyncDisposable & {
   url(real: string): string;
   /** Cuts the next connection that commits, once. Resolves when it has. */
   cutNext(when: Cut): Promise<void>;
+  /** From now on nothing passes on the connections that listen for notices, which stay open. New ones work. */
+  swallowListeners(): void;
 };
 
 /** COMMIT as the client sends it, and as the server confirms it. */
 const COMMIT = Buffer.from("commit\0");
 const COMMITTED = Buffer.from("COMMIT\0");
+const LISTEN = Buffer.from("listen keyrack\0");
 
 export async function tcpProxy(host: string, port: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
+  const listeners = new Set<{ dead: boolean }>();
   let armed: { when: Cut; done: () => void } | undefined;
   const server = createServer((client) => {
     const upstream = connect(port, host);
@@ -32,7 +36,10 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
       });
     }
     let cut: (() => void) | undefined;
+    const state = { dead: false };
     client.on("data", (data) => {
+      if (state.dead) return;
+      if (data.includes(LISTEN)) listeners.add(state);
       if (armed && data.includes(COMMIT)) {
         const { when, done } = armed;
         armed = undefined;
@@ -45,7 +52,10 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
       upstream.write(data);
     });
     // Replies to earlier statements come first, possibly in a packet of their own.
-    upstream.on("data", (data) => (cut && data.includes(COMMITTED) ? cut() : client.write(data)));
+    upstream.on("data", (data) => {
+      if (cut && data.includes(COMMITTED)) cut();
+      else if (!state.dead) client.write(data);
+    });
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -59,6 +69,9 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
       new Promise((done) => {
         armed = { when, done };
       }),
+    swallowListeners: () => {
+      for (const listener of listeners) listener.dead = true;
+    },
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();
       server.close();

@@ -70,15 +70,7 @@ class OpenStore implements Store {
 
   async notify(topic: string, payload: string): Promise<void> {
     this.#deliverNotice(topic, payload);
-    if (this.dialect === "postgres") {
-      await this.#group.submit({
-        chains: [],
-        work: async () => {
-          await this.#driver.notify(`${topic} ${payload}`);
-          return { value: undefined, entries: [] };
-        },
-      });
-    }
+    await this.#driver.notify([`${topic} ${payload}`]);
   }
 
   onNotice(topic: string, listener: (payload: string) => void): void {
@@ -138,7 +130,10 @@ class OpenStore implements Store {
     this.stats.jobs += jobs;
     this.stats.largest = Math.max(this.stats.largest, jobs);
     this.stats.sizes.observe(jobs);
-    if (changes.length > 0) this.#call(this.#policyListeners, changes);
+    if (changes.length === 0) return;
+    this.#call(this.#policyListeners, changes);
+    // A notice that is not sent delays the polls that wait in other processes by a second at most.
+    this.#driver.notify(changes.map(({ project_id, version }) => `policy ${project_id} ${version}`)).catch(() => {});
   }
 
   #call<T>(listeners: readonly ((value: T) => void)[], value: T): void {

@@ -157,13 +157,13 @@ describe("waiting polls", () => {
     const feed = new Feed(r.app.services.store, r.app.services.shares.of("polls"));
     const owner = cellOwner("w", "live");
     const waiters = Array.from({ length: 10_000 }, (_none, i) =>
-      feed.subscribe(owner, `p${i % 7}`, 25_000, () => () => {}),
+      feed.subscribe(owner, { project_id: `p${i % 7}`, version: 0 }, 25_000, () => () => {}),
     );
     expect(waiters.every((subscription) => subscription !== undefined)).toBe(true);
-    expect(feed.subscribe(owner, "p0", 25_000, () => () => {})).toBeUndefined();
+    expect(feed.subscribe(owner, { project_id: "p0", version: 0 }, 25_000, () => () => {})).toBeUndefined();
     expect(feed.waiting).toBe(10_000);
     feed.stop();
     await Promise.resolve();
-    expect(feed.subscribe(owner, "p0", 25_000, () => () => {})).toBeUndefined();
+    expect(feed.subscribe(owner, { project_id: "p0", version: 0 }, 25_000, () => () => {})).toBeUndefined();
   });
 });

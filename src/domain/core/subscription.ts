@@ -6,10 +6,11 @@ export type OnDisconnect = (listener: () => void) => () => void;
 export const NEVER_DISCONNECTS: OnDisconnect = () => () => {};
 
 /** A change notified while the owner is busy is not lost: the next `changed()` resolves at once. */
-export class Subscription {
+export class Subscription<News = undefined> {
   /** True once the time is up, the caller has disconnected or the service is stopping. */
   ended = false;
   #pending = false;
+  #news: News | undefined;
   #resume: (() => void) | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #unregister: () => void;
@@ -22,7 +23,8 @@ export class Subscription {
     this.#unregister = onDisconnect(() => this.end());
   }
 
-  notify(): void {
+  notify(news?: News): void {
+    this.#news = news;
     this.#pending = true;
     this.#resume?.();
   }
@@ -33,7 +35,7 @@ export class Subscription {
   }
 
   /** Resolves at the next notification, or at once if there was one since the last call. */
-  async changed(): Promise<void> {
+  async changed(): Promise<News | undefined> {
     if (!this.#pending) {
       await new Promise<void>((resolve) => {
         this.#resume = resolve;
@@ -41,6 +43,7 @@ export class Subscription {
     }
     this.#pending = false;
     this.#resume = undefined;
+    return this.#news;
   }
 
   close(): void {

@@ -78,6 +78,12 @@ function cacheFamilies({ credentialCache, feed }: Services): Family[] {
     counter("keyrack_cache_misses", "Cache misses, by cache.", of("misses")),
     gauge("keyrack_policy_pages_bytes", "Bytes of cached policy pages.", feed.pages.bytes),
     gauge("keyrack_policy_polls_waiting", "Long polls waiting for a change.", feed.waiting),
+    counter("keyrack_policy_head_reads", "Statements that read policy versions for polls.", feed.headReads),
+    counter(
+      "keyrack_notices_missed",
+      "Policy versions of another process found without its notice.",
+      feed.noticesMissed,
+    ),
   ];
 }
 

@@ -1,15 +1,18 @@
 // In-process state of the policy feed: project heads, cached pages and long polls. Caution: heads are cached only on SQLite,
 // where every change passes through this process. On PostgreSQL another process may have changed the policy, and a poll
-// after a revocation must see it, so the head is always read. bench: feed/unchanged-poll
+// after a revocation must see it, so the head is always read. Notices of other processes only shorten a wait: they may be
+// lost. bench: feed/unchanged-poll
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
 import { fail } from "../../kernel/errors.ts";
 import type { Store } from "../../store/store.ts";
-import { headById } from "../../store/queries/policy.ts";
-import { PageCache } from "./page-cache.ts";
+import { headsByIds } from "../../store/queries/policy.ts";
 import { Subscription, type OnDisconnect } from "../core/subscription.ts";
+import { HeadRounds } from "./head-rounds.ts";
+import { PageCache } from "./page-cache.ts";
+import { Waiters } from "./waiters.ts";
 
 export type Head = {
   readonly project_id: string;
@@ -21,17 +24,21 @@ export type Head = {
 };
 
 const HEADS_MAX = 10_000;
+/** How often to read the heads that polls wait for, in case a notice was lost. */
+const LOOK_MS = 1_000;
 
 export class Feed {
   readonly pages = new PageCache();
   /** Cache hits and misses of heads, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
+  /** Versions that another process wrote and whose notice did not arrive, for /metrics. */
+  noticesMissed = 0;
   readonly #store: Store;
   readonly #heads = new BoundedMap<string, Head>({ max: HEADS_MAX });
-  readonly #subscriptions = new Map<string, Set<Subscription>>();
-  readonly #waiting: FairSet<Subscription>;
-  /** One read per project and change, shared by all polls that the change has woken. */
-  readonly #rereads = new Map<string, Promise<Head>>();
+  readonly #rounds: HeadRounds;
+  readonly #waiters = new Map<string, Waiters>();
+  readonly #waiting: FairSet<Subscription<Head>>;
+  readonly #look: NodeJS.Timeout | undefined;
   /** Raised by every change: a head read before one must not be cached after it. */
   #epoch = 0;
   #stopped = false;
@@ -39,19 +46,26 @@ export class Feed {
   /** `polls` bounds the subscriptions; one that is displaced ends early. */
   constructor(store: Store, polls: Ledger) {
     this.#store = store;
+    this.#rounds = new HeadRounds((ids) => headsByIds(store.read, ids));
     this.#waiting = new FairSet(polls, (subscription) => subscription.end());
+    if (store.dialect === "postgres") this.#look = setInterval(() => void this.lookForChanges(), LOOK_MS).unref();
     store.onPolicyChange((bumped) => {
       this.#epoch++;
-      for (const { project_id } of bumped) {
+      for (const { project_id, version } of bumped) {
         this.#heads.delete(project_id);
-        this.#notify(project_id);
+        this.#waiters.get(project_id)?.wake(version);
       }
     });
     store.onNotice("resync", () => {
       this.#epoch++;
       this.#heads.clear();
-      for (const project_id of this.#subscriptions.keys()) this.#notify(project_id);
+      for (const waiters of this.#waiters.values()) waiters.wake();
     });
+  }
+
+  /** Statements that read heads, for /metrics. */
+  get headReads(): number {
+    return this.#rounds.count;
   }
 
   /** Open subscriptions, for /metrics. */
@@ -61,28 +75,15 @@ export class Feed {
 
   head(workspace_id: string, project_id: string): Head | Promise<Head> {
     const known = this.#heads.get(project_id);
-    if (!known) return this.#readHead(workspace_id, project_id);
+    if (!known) return this.#readHead(project_id).then((head) => requireOwner(head, workspace_id));
     this.reads.hits++;
     return requireOwner(known, workspace_id);
   }
 
-  /** The head for a poll that was just woken: all polls of the project share one read. */
-  async headAfterChange(workspace_id: string, project_id: string): Promise<Head> {
-    let reread = this.#rereads.get(project_id);
-    if (!reread) {
-      const work = (async () => this.head(workspace_id, project_id))();
-      reread = work.finally(() => {
-        if (this.#rereads.get(project_id) === reread) this.#rereads.delete(project_id);
-      });
-      this.#rereads.set(project_id, reread);
-    }
-    return requireOwner(await reread, workspace_id);
-  }
-
-  async #readHead(workspace_id: string, project_id: string): Promise<Head> {
+  async #readHead(project_id: string): Promise<Head> {
     const epoch = this.#epoch;
     this.reads.misses++;
-    const row = await headById.first(this.#store.read, { id: project_id });
+    const row = await this.#rounds.read(project_id);
     if (!row) throw fail("project_not_found");
     const head: Head = {
       project_id,
@@ -95,35 +96,59 @@ export class Feed {
     if (this.#store.dialect === "sqlite" && epoch === this.#epoch) {
       this.#heads.set(project_id, head);
     }
-    return requireOwner(head, workspace_id);
+    return head;
   }
 
-  /** Undefined when the owner is at its bound, or the service is stopping. */
-  subscribe(owner: Owner, project_id: string, waitMs: number, onDisconnect: OnDisconnect): Subscription | undefined {
+  /** `version`: what the caller knows. Undefined when the owner is at its bound, or the service is stopping. */
+  subscribe(
+    owner: Owner,
+    { project_id, version }: Pick<Head, "project_id" | "version">,
+    waitMs: number,
+    onDisconnect: OnDisconnect,
+  ): Subscription<Head> | undefined {
     if (this.#stopped) return undefined;
-    const set = this.#subscriptions.get(project_id) ?? new Set();
-    const subscription = new Subscription(waitMs, onDisconnect, () => {
+    const waiters = this.#waiters.get(project_id) ?? new Waiters(() => this.#readHead(project_id));
+    const subscription = new Subscription<Head>(waitMs, onDisconnect, () => {
       this.#waiting.delete(subscription);
-      if (!set.delete(subscription)) return;
-      if (set.size === 0 && this.#subscriptions.get(project_id) === set) this.#subscriptions.delete(project_id);
+      if (waiters.delete(subscription)) this.#forgetIfIdle(project_id, waiters);
     });
     if (!this.#waiting.add(owner, subscription)) {
       subscription.close();
       return undefined;
     }
-    this.#subscriptions.set(project_id, set.add(subscription));
+    this.#waiters.set(project_id, waiters);
+    waiters.add(subscription, version);
     return subscription;
+  }
+
+  /** Whether a long poll that knows `since` waits for the next wake of its project, although the head is newer. */
+  defers({ project_id, version }: Head, since: number): boolean {
+    return this.#waiters.get(project_id)?.defers(since, version) ?? false;
+  }
+
+  /** Wakes the polls of projects that changed without a notice. */
+  async lookForChanges(): Promise<void> {
+    const waiting = [...this.#waiters].filter(([, { size }]) => size > 0);
+    await Promise.allSettled(
+      waiting.map(async ([project_id, waiters]) => {
+        const row = await this.#rounds.read(project_id);
+        if (row && waiters.wake(row.policy_version)) this.noticesMissed++;
+      }),
+    );
   }
 
   /** Ends all subscriptions and rejects new ones. */
   stop(): void {
     this.#stopped = true;
-    for (const set of this.#subscriptions.values()) for (const subscription of set) subscription.end();
+    clearInterval(this.#look);
+    for (const waiters of this.#waiters.values()) waiters.end();
   }
 
-  #notify(project_id: string): void {
-    this.#rereads.delete(project_id);
-    for (const subscription of this.#subscriptions.get(project_id) ?? []) subscription.notify();
+  /** Kept while it rests: its polls come back at once. */
+  #forgetIfIdle(project_id: string, waiters: Waiters): void {
+    if (waiters.size > 0 || this.#waiters.get(project_id) !== waiters) return;
+    if (waiters.restMs === 0) this.#waiters.delete(project_id);
+    else setTimeout(() => this.#forgetIfIdle(project_id, waiters), waiters.restMs).unref();
   }
 }
 

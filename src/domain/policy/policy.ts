@@ -93,7 +93,9 @@ async function awaitDelta(
   onEnd: OnDisconnect,
 ): Promise<FeedResponse> {
   const { since } = query;
-  const head = since === current.version ? await awaitChange(ctx, current, query, onEnd) : current;
+  const { feed } = ctx.services;
+  const waits = since === current.version || (query.wait_ms > 0 && feed.defers(current, since));
+  const head = waits ? await awaitChange(ctx, current, query, onEnd) : current;
   if (since === head.version) return { tag: tagOf("delta", head, filter, since), page: null };
   const found = await deltaSince(ctx, head, filter, query);
   if (head !== current) await ctx.requireStillValid?.();
@@ -115,15 +117,20 @@ async function awaitChange(
 ): Promise<Head> {
   const { feed } = ctx.services;
   const waitMs = Math.min(query.wait_ms, validMs(ctx));
-  const subscription = feed.subscribe(ownerOf(ctx.actor), head.project_id, waitMs, onEnd);
+  const subscription = feed.subscribe(
+    ownerOf(ctx.actor),
+    { project_id: head.project_id, version: query.since },
+    waitMs,
+    onEnd,
+  );
   if (!subscription) return head;
   try {
     // Read again after subscribing: a change in between was not notified.
     let now = await feed.head(ctx.actor.workspace_id, head.project_id);
-    while (now.version === query.since && !subscription.ended) {
-      await subscription.changed();
+    while (!subscription.ended && (now.version === query.since || feed.defers(now, query.since))) {
+      const newer = await subscription.changed();
       await ctx.requireStillValid?.();
-      now = await feed.headAfterChange(ctx.actor.workspace_id, head.project_id);
+      now = newer ?? (await feed.head(ctx.actor.workspace_id, head.project_id));
     }
     return now;
   } finally {

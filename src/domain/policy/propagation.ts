@@ -29,12 +29,7 @@ export type Propagation = {
 export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Propagation> {
   const { clock, settings, nodes, feed, store } = ctx.services;
   const start = clock.now();
-  const subscription = feed.subscribe(
-    ownerOf(ctx.actor),
-    revoked.project_id,
-    settings.revoke_wait_ms,
-    NEVER_DISCONNECTS,
-  );
+  const subscription = feed.subscribe(ownerOf(ctx.actor), revoked, settings.revoke_wait_ms, NEVER_DISCONNECTS);
   const unsubscribe = nodes.onWritten(() => subscription?.notify());
   const rereading = store.dialect === "postgres" ? setInterval(() => subscription?.notify(), REREAD_MS) : undefined;
   try {

@@ -48,8 +48,8 @@ export interface Driver {
   classifyError(error: unknown): ErrorClass;
   /** Replaces a lost connection. */
   reconnect(): Promise<void>;
-  /** Sends a notice to every process on the database; `onNotice` receives it there. */
-  notify(payload: string): Promise<void>;
+  /** Sends notices to every process on the database, after the commit they are about; `onNotice` receives them there. */
+  notify(payloads: readonly string[]): Promise<void>;
   onNotice(listener: (payload: string) => void): void;
   ping(timeoutMs: number): Promise<void>;
   /** Copies page by page on the write connection; on another one, each write would restart the copy. SQLite only. */

@@ -269,7 +269,6 @@ export class GroupCommit {
     const now = this.#events.now();
     const entries = segment.flatMap((pending) => (pending.outcome ? (pending.entries ?? []) : []));
     const [, changes] = await Promise.all([appendEntries(tx, heads, entries, now), versions.write(tx, now)]);
-    await Promise.all(changes.map(({ project_id, version }) => this.#driver.notify(`policy ${project_id} ${version}`)));
     return changes;
   }
 

@@ -17,6 +17,10 @@ const CHANNEL = "keyrack";
 /** The two keys of the leader's advisory lock. */
 export const LEADER_LOCK = [1_263_682_379, 1] as const;
 const TRY_LEADER_LOCK = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
+const NOTIFY = "select pg_notify($1, payload) from unnest($2::text[]) as payload";
+/** How often the listening connection is checked, and how long it may take to respond. */
+const CHECK_MS = 1_000;
+const CHECK_MAX_MS = 2_000;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
 
 /** Pipelined: statements are sent without waiting for earlier responses. bench: vendor/mint-postgres */
@@ -87,6 +91,9 @@ export class PostgresDriver implements Driver {
   #listener: Client | undefined;
   #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};
+  /** The listening connection while a check is not answered. */
+  #unanswered: Client | undefined;
+  #checking: NodeJS.Timeout | undefined;
   #closing = false;
 
   constructor(url: string, poolSize: number) {
@@ -100,6 +107,7 @@ export class PostgresDriver implements Driver {
     await this.reconnect();
     const warnings = await this.#assertServer();
     await this.#listen();
+    this.#checking = setInterval(() => void this.#checkListener(), CHECK_MS).unref();
     return warnings;
   }
 
@@ -133,12 +141,32 @@ export class PostgresDriver implements Driver {
     this.writer.stale = false;
   }
 
+  /**
+   * Notices are sent on this connection too, after the commit: PostgreSQL serializes all commits that carry a NOTIFY through
+   * their sync, so inside the writing transaction it would make every writer of the cluster wait.
+   */
   async #listen(): Promise<void> {
     const onLost = (client: Client): void => this.#relisten(client);
-    const client = await connectPostgres(this.#url, { ...this.#options, onLost });
+    const options = `${SESSION} -c synchronous_commit=off`;
+    const client = await connectPostgres(this.#url, { ...this.#options, options, pipeline: true, onLost });
     client.on("notification", ({ payload }) => payload && this.#notice(payload));
     await client.query(`listen ${CHANNEL}`);
     this.#listener = client;
+  }
+
+  /** A connection may be dead without an error: a proxy that dropped it, a failover. */
+  async #checkListener(): Promise<void> {
+    const client = this.#listener;
+    if (!client || this.#unanswered === client) return;
+    this.#unanswered = client;
+    const query: TimedQuery = { text: "select 1", query_timeout: CHECK_MAX_MS };
+    try {
+      await client.query(query);
+      this.#unanswered = undefined;
+    } catch {
+      this.#relisten(client);
+      client.end().catch(() => {});
+    }
   }
 
   #relisten(lost: Client): void {
@@ -201,8 +229,10 @@ export class PostgresDriver implements Driver {
     return isOverloaded(error) ? "slow" : "other";
   }
 
-  async notify(payload: string): Promise<void> {
-    await this.writer.all({ sql: "select pg_notify($1, $2)", values: [CHANNEL, payload] });
+  async notify(payloads: readonly string[]): Promise<void> {
+    if (!this.#listener) throw new Error("not connected");
+    const query: TimedQuery = { text: NOTIFY, values: [CHANNEL, payloads], query_timeout: QUERY_MAX_MS };
+    await this.#listener.query(query);
   }
 
   onNotice(listener: (payload: string) => void): void {
@@ -225,6 +255,7 @@ export class PostgresDriver implements Driver {
 
   async close(): Promise<void> {
     this.#closing = true;
+    clearInterval(this.#checking);
     await Promise.allSettled([this.reader.end(), this.writer.client?.end(), this.#listener?.end()]);
   }
 }

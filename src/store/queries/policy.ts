@@ -3,6 +3,7 @@
 import * as postgres from "./policy.postgres.ts";
 import * as sqlite from "./policy.sqlite.ts";
 import { statement, type Reader } from "../engine/statement.ts";
+import type { ProjectRow } from "../schema/tables.ts";
 import type { ChangesParams, ChunkParams } from "./policy-params.ts";
 
 export type Chunk = { entries: Buffer; n: number; last_id: string | null; first_expiry: number | null };
@@ -32,13 +33,23 @@ export function changesSince(on: Reader, params: ChangesParams): Promise<Change[
   return on.all<Change>(dialects[on.dialect].changesQuery(params));
 }
 
-/** Includes deleted projects: their last version removes every key. */
-export const headById = statement<{ id: string }>()((db, p) =>
-  db
-    .selectFrom("projects")
-    .select(["id", "workspace_id", "policy_version", "min_delta_version", "default_rate_limits", "deleted_at"])
-    .where("id", "=", p.id),
-);
+export type HeadRow = Pick<
+  ProjectRow,
+  "id" | "workspace_id" | "policy_version" | "min_delta_version" | "default_rate_limits" | "deleted_at"
+>;
+
+const HEAD = "id, workspace_id, policy_version, min_delta_version, default_rate_limits, deleted_at";
+/** One parameter for any number of ids, so that the statement stays prepared. */
+const HEADS_BY_IDS = {
+  sqlite: `select ${HEAD} from projects where id in (select value from json_each(?))`,
+  postgres: `select ${HEAD} from projects where id = any(string_to_array($1, ','))`,
+};
+
+/** Includes deleted projects: their last version removes every key. Of any workspace: the caller compares it. */
+export function headsByIds(on: Reader, ids: readonly string[]): Promise<HeadRow[]> {
+  const list = on.dialect === "sqlite" ? JSON.stringify(ids) : ids.join(",");
+  return on.all<HeadRow>({ sql: HEADS_BY_IDS[on.dialect], values: [list] });
+}
 
 export const versionChangedAt = statement<{ project_id: string; version: number }>()((db, p) =>
   db

@@ -242,7 +242,12 @@ for (const back of backends) {
       const disposed = r[Symbol.asyncDispose]();
       expect((await poll).status).toBe(304);
       expect(
-        r.app.services.feed.subscribe(cellOwner(w.id, "live"), w.project_id, 1_000, () => () => {}),
+        r.app.services.feed.subscribe(
+          cellOwner(w.id, "live"),
+          { project_id: w.project_id, version: 0 },
+          1_000,
+          () => () => {},
+        ),
       ).toBeUndefined();
       await disposed;
     });

@@ -4,6 +4,7 @@ import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { Feed } from "../../../src/domain/policy/feed.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
+import { turns, until } from "../../../harness/waiting.ts";
 import type { Store } from "../../../src/store/store.ts";
 
 const row = { workspace_id: "w", policy_version: 3, min_delta_version: 1, default_rate_limits: "[]", deleted_at: null };
@@ -17,26 +18,29 @@ const head = {
 };
 
 const OWNER = cellOwner("w", "live");
+const at = (project_id: string, version = 3) => ({ project_id, version });
 
 function feedOn(dialect: "sqlite" | "postgres") {
   const listeners: { bump?: (bumped: { project_id: string; version: number }[]) => void; resync?: () => void } = {};
   const fake = { rows: [row] as object[], reads: 0, meanwhile: (): void => {} };
-  const first = async (): Promise<object | undefined> => {
+  /** Every project has the first row; the list of ids is of either dialect. */
+  const all = async ({ values: [ids] }: { values: string[] }): Promise<object[]> => {
     fake.reads++;
     const [found] = fake.rows;
     await Promise.resolve();
     fake.meanwhile();
-    return found;
+    return found ? [...(ids ?? "").matchAll(/\w+/g)].map(([id]) => ({ ...found, id })) : [];
   };
   const store = {
     dialect,
-    read: { dialect, first },
+    read: { dialect, all },
     onPolicyChange: (listener: NonNullable<typeof listeners.bump>) => void (listeners.bump = listener),
     onNotice: (_: "resync", listener: () => void) => void (listeners.resync = listener),
   };
   const polls = new Ledger({ bound: 10_000, share: Number.POSITIVE_INFINITY });
   const feed = new Feed(store as unknown as Store, polls);
-  const bump = (project_id: string): void => listeners.bump?.([{ project_id, version: 4 }]);
+  let version = 3;
+  const bump = (project_id: string): void => listeners.bump?.([{ project_id, version: ++version }]);
   return { feed, fake, bump, resync: () => listeners.resync?.() };
 }
 
@@ -102,31 +106,80 @@ describe("a subscription", () => {
 
   it("is notified by changes of its own project and by a resync, and by nothing else", async () => {
     const { feed, bump, resync } = feedOn("sqlite");
-    const subscription = feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!;
-    let wakes = 0;
-    const wait = (): void => void subscription.changed().then(() => (wakes++, wait()));
+    const subscription = feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!;
+    const versions: (number | undefined)[] = [];
+    const wait = (): void => void subscription.changed().then((news) => (versions.push(news?.version), wait()));
     wait();
-    const seen = async (): Promise<number> => {
-      await new Promise((resolve) => setImmediate(resolve));
-      return wakes;
-    };
     bump("another");
-    expect(await seen()).toBe(0);
+    await turns(5);
+    expect(versions).toEqual([]);
     bump("p");
-    expect(await seen()).toBe(1);
+    await until(() => versions.length === 1);
     resync();
-    expect(await seen()).toBe(2);
-    expect(subscription.ended).toBe(false);
+    await until(() => versions.length === 2);
+    expect([subscription.ended, versions]).toEqual([false, [3, 3]]); // with the head, as it was read
     subscription.close();
     bump("p");
-    expect(await seen()).toBe(2);
+    await turns(5);
+    expect(versions).toHaveLength(2);
+  });
+
+  it("is woken once for the changes that follow a wake closely, and for the last of them", async () => {
+    const { feed, fake, bump } = feedOn("sqlite");
+    const subscription = feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!;
+    const versions: (number | undefined)[] = [];
+    const wait = (): void => void subscription.changed().then((news) => (versions.push(news?.version), wait()));
+    wait();
+    const change = (version: number): void => {
+      fake.rows = [{ ...row, policy_version: version }];
+      bump("p");
+    };
+    change(4);
+    await until(() => versions.length === 1);
+    for (const version of [5, 6, 7]) change(version);
+    await until(() => versions.length === 2);
+    await turns(5);
+    expect(versions).toEqual([4, 7]);
+    subscription.close();
+  });
+
+  it("lets other requests run between the slices of a wake", async () => {
+    const { feed, bump } = feedOn("sqlite");
+    const woken: number[] = [];
+    const all = Array.from({ length: 200 }, (_, i) => {
+      const subscription = feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!;
+      void subscription.changed().then(() => woken.push(i));
+      return subscription;
+    });
+    const slices = new Set<number>();
+    bump("p");
+    while (woken.length < all.length) {
+      await turns();
+      slices.add(woken.length);
+    }
+    expect(woken).toEqual(all.map((_, i) => i));
+    expect(slices.size).toBeGreaterThan(5);
+    feed.stop();
+  });
+
+  it("is woken by a look where the notice of another process was lost", async () => {
+    const { feed, fake } = feedOn("postgres");
+    const subscription = feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!;
+    await feed.lookForChanges();
+    expect(feed.noticesMissed).toBe(0);
+    fake.rows = [{ ...row, policy_version: 4 }];
+    await feed.lookForChanges();
+    expect(await subscription.changed()).toEqual({ ...head, version: 4 });
+    await feed.lookForChanges();
+    expect(feed.noticesMissed).toBe(1);
+    feed.stop();
   });
 
   it("is counted until it is closed, closes once, and does not affect others", async () => {
     const { feed, bump } = feedOn("sqlite");
     const [a, b] = [
-      feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!,
-      feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!,
+      feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!,
+      feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!,
     ];
     expect(feed.waiting).toBe(2);
     a.close();
@@ -135,7 +188,7 @@ describe("a subscription", () => {
     bump("p");
     await b.changed();
     b.close();
-    const again = feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!;
+    const again = feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!;
     b.close(); // closed before: must not close another
     expect(feed.waiting).toBe(1);
     bump("p");
@@ -146,31 +199,33 @@ describe("a subscription", () => {
 
   it("is rejected beyond ten thousand", () => {
     const { feed } = feedOn("sqlite");
-    const all = Array.from({ length: 10_000 }, (_, i) => feed.subscribe(OWNER, `p${i % 7}`, HOUR, NEVER_DISCONNECTS));
+    const all = Array.from({ length: 10_000 }, (_, i) =>
+      feed.subscribe(OWNER, at(`p${i % 7}`), HOUR, NEVER_DISCONNECTS),
+    );
     expect(all.includes(undefined)).toBe(false);
-    expect(feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)).toBeUndefined();
+    expect(feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)).toBeUndefined();
     all[0]?.close();
-    expect(feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)).toBeDefined();
+    expect(feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)).toBeDefined();
     feed.stop();
   });
 
   it("of the largest owner ends early where another owner needs its place", async () => {
     const { feed } = feedOn("sqlite");
-    const all = Array.from({ length: 10_000 }, () => feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!);
-    const neighbour = feed.subscribe(cellOwner("v", "live"), "q", HOUR, NEVER_DISCONNECTS);
+    const all = Array.from({ length: 10_000 }, () => feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!);
+    const neighbour = feed.subscribe(cellOwner("v", "live"), at("q"), HOUR, NEVER_DISCONNECTS);
     await all[0]?.changed();
     expect([neighbour?.ended, all[0]?.ended, all[1]?.ended, feed.waiting]).toEqual([false, true, false, 10_000]);
     all[0]?.close();
     expect(feed.waiting).toBe(10_000);
-    expect(feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)).toBeUndefined();
+    expect(feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)).toBeUndefined();
     feed.stop();
   });
 
   it("ends when the service stops, and new ones are rejected", () => {
     const { feed } = feedOn("sqlite");
-    const subscription = feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)!;
+    const subscription = feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)!;
     feed.stop();
-    expect([subscription.ended, feed.subscribe(OWNER, "p", HOUR, NEVER_DISCONNECTS)]).toEqual([true, undefined]);
+    expect([subscription.ended, feed.subscribe(OWNER, at("p"), HOUR, NEVER_DISCONNECTS)]).toEqual([true, undefined]);
     subscription.close();
   });
 });
