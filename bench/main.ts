@@ -17,6 +17,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   vendor: async () => (await import("./vendor.ts")).vendor(),
   scale: async () => (await import("./scale.ts")).scale(),
   feed: async () => (await import("./feed.ts")).feed(),
+  fleet: async () => (await import("./fleet.ts")).fleet(),
   parts: async () => (await import("./parts.ts")).parts(),
   compare: async () => (await import("./compare.ts")).compare(),
   "fast-paths": async () => (await import("./fast-paths.ts")).fastPaths(),
@@ -28,7 +29,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   install: async () => (await import("./install.ts")).install(),
 };
 const groups: Record<string, string[]> = {
-  machine: ["ratelimit", "feed", "ingest", "limiter", "faults"],
+  machine: ["ratelimit", "feed", "fleet", "ingest", "limiter", "faults"],
   all: Object.keys(benches).filter((name) => !["install", "compare"].includes(name)), // they need the registry, another checkout
 };
 

@@ -26,6 +26,13 @@ export const ROWS = {
   "feed/revocation": "a revocation at 200 waiting nodes, p99; limit: 100 ms",
   "feed/delta": "a delta of one change with 1e5 keys; compared with 1e3 keys",
 
+  "fleet/unchanged-poll": "unchanged polls on PostgreSQL, 48 connections; compared with SQLite",
+  "fleet/head-reads": "statements that read heads for unchanged polls on PostgreSQL, 48 connections; limit: one a poll",
+  "fleet/commits": "commits of 8 processes on one PostgreSQL with a sync of 2 ms; compared with one process",
+  "fleet/checks-beside-wakes":
+    "ratelimit/check while 2,000 polls wait and 50 mints a second wake them; compared with no mints",
+  "fleet/revocation": "a revocation at 5,000 waiting nodes, p99; compared with 1,000",
+
   "verify/floor-1e4": "verify() at 1e4 keys; limit: the fused floor",
   "verify/digests-1e4": "verify() at 1e4 keys; limit: the fused floor with only digests in its table",
   "verify/idiomatic-1e4": "verify() at 1e4 keys; peer: a straightforward implementation",

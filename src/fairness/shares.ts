@@ -23,7 +23,7 @@ export const sharesTable = {
     owners: ["cell"],
     limits: () => ({ bound: 10_000, share: Number.POSITIVE_INFINITY }),
     atBound: "its oldest poll is answered early, as if nothing had changed",
-    files: ["src/domain/policy/feed.ts"],
+    files: ["src/domain/policy/feed.ts", "src/domain/policy/waiters.ts"],
   },
   passwords: {
     what: "Passwords that wait to be hashed",

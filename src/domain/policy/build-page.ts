@@ -4,7 +4,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { changesSince, snapshotChunk, versionChangedAt, type Change } from "../../store/queries/policy.ts";
 import type { PolicySelection } from "../../store/queries/policy-params.ts";
 import { writeCursor, type Cursor } from "./cursor.ts";
-import type { Head } from "./feed.ts";
+import type { Head } from "./head.ts";
 import { tagOf, type Filter } from "./filter.ts";
 import type { Page } from "./page-cache.ts";
 

@@ -10,18 +10,10 @@ import { fail } from "../../kernel/errors.ts";
 import type { Store } from "../../store/store.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import { Subscription, type OnDisconnect } from "../core/subscription.ts";
+import type { Head } from "./head.ts";
 import { HeadRounds } from "./head-rounds.ts";
 import { PageCache } from "./page-cache.ts";
 import { Waiters } from "./waiters.ts";
-
-export type Head = {
-  readonly project_id: string;
-  readonly workspace_id: string;
-  readonly version: number;
-  readonly min_delta_version: number;
-  readonly default_rate_limits: string;
-  readonly deleted: boolean;
-};
 
 const HEADS_MAX = 10_000;
 /** How often to read the heads that polls wait for, in case a notice was lost. */

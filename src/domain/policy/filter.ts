@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import type { Env } from "../../kernel/credentials.ts";
 import type { Ctx } from "../core/context.ts";
 import { visibleEnv } from "../core/env-access.ts";
-import type { Head } from "./feed.ts";
+import type { Head } from "./head.ts";
 
 export type Filter = { env: Env | null; tenants: readonly string[]; segment: string };
 

@@ -14,7 +14,7 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Head } from "./feed.ts";
+import type { Head } from "./head.ts";
 import { record } from "../core/record.ts";
 
 export const NODES_MAX = 1_000;

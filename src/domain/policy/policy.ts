@@ -5,7 +5,7 @@ import { fail } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import type { Head } from "./feed.ts";
+import type { Head } from "./head.ts";
 import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
 import { filterOf, tagOf, type Filter } from "./filter.ts";

@@ -3,7 +3,7 @@
 // more than half of the process. A wake reads the head once, for all, and yields to other requests between slices.
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import type { Subscription } from "../core/subscription.ts";
-import type { Head } from "./feed.ts";
+import type { Head } from "./head.ts";
 
 /** Polls woken before other requests get their turn; a poll takes up to 100 µs. bench: fleet/revocation */
 const SLICE = 32;
@@ -51,7 +51,7 @@ export class Waiters {
     return true;
   }
 
-  /** Wakes all for this version, now or after the rest. Returns false if they know it already. */
+  /** Wakes all for this version, at once or when they have rested. Returns false if they know it already. */
   wake(version = Number.POSITIVE_INFINITY): boolean {
     if (version <= this.#version) return false;
     this.#wanted = Math.max(this.#wanted, version);
@@ -84,7 +84,8 @@ export class Waiters {
   /** In the order in which they began to wait. */
   async #notifyAll(head: Head | undefined): Promise<void> {
     let woken = 0;
-    for (const subscription of [...this.#subscriptions]) {
+    const waiting = [...this.#subscriptions]; // without those that come back during the wake
+    for (const subscription of waiting) {
       subscription.notify(head);
       if (++woken % SLICE === 0) await endOfTurn();
     }
