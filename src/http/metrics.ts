@@ -14,6 +14,7 @@ import {
   type Format,
   type Sample,
 } from "../kernel/exposition.ts";
+import { LoopDelay } from "../platform/loop-delay.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Endpoint } from "./endpoint.ts";
 
@@ -91,6 +92,7 @@ export class RequestMetrics {
 export function createMetricsServer(services: Services, requests: RequestMetrics, main: Server): Server {
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   lag.enable();
+  const delay = new LoopDelay();
   const scrape = async (format: Format): Promise<string> => {
     const connections = await new Promise<number>((resolve) => main.getConnections((_error, n) => resolve(n ?? 0)));
     const open = gauge("keyrack_http_connections", "Open connections.", connections);
@@ -98,6 +100,7 @@ export function createMetricsServer(services: Services, requests: RequestMetrics
       [
         ...processFamilies(services),
         ...lagFamilies(lag),
+        delayFamily(delay),
         open,
         ...requests.families(),
         ...(await collectMetrics(services)),
@@ -121,7 +124,10 @@ export function createMetricsServer(services: Services, requests: RequestMetrics
     );
   });
   server.headersTimeout = server.requestTimeout = 10_000;
-  server.on("close", () => lag.disable());
+  server.on("close", () => {
+    lag.disable();
+    delay.stop();
+  });
   return server;
 }
 
@@ -136,6 +142,11 @@ function processFamilies({ store, settings }: Services): Family[] {
     gauge("process_resident_memory_bytes", "Memory in use.", rss),
     gauge("keyrack_heap_used_bytes", "Memory of the JavaScript heap in use.", heapUsed),
   ];
+}
+
+function delayFamily({ seconds }: LoopDelay): Family {
+  const help = "How late a timer of 5 ms fires.";
+  return { name: "keyrack_event_loop_delay_seconds", type: "histogram", help, samples: seconds.samples() };
 }
 
 /** Since the last scrape. */
