@@ -67,7 +67,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     findOwnedIds(on, "projects", workspace_id, ["p"]),
     findOwnedIds(on, "tenants", workspace_id, ["t"]),
   ],
-  listInvites: (on) => [listInvites(on, workspace_id, null), listInvites(on, workspace_id, after)],
+  listInvites: (on) => [listInvites(on, workspace_id, null, 1), listInvites(on, workspace_id, after, 1)],
   listKeys: (on) => [
     listKeys(on, { workspace_id, include_revoked: true, limit: 1, after: null }),
     listKeys(on, {
@@ -81,15 +81,15 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     }),
   ],
   listMail: (on) => [listMail(on, null), listMail(on, "queued")],
-  listLive: (on) => [listLive(on, "projects", workspace_id, null), listLive(on, "tenants", workspace_id, after)],
+  listLive: (on) => [listLive(on, "projects", workspace_id, null, 1), listLive(on, "tenants", workspace_id, after, 1)],
   snapshotChunk: (on) => selections.map((each) => snapshotChunk(on, { ...each, after: "k", expiredBefore: 1 })),
   headsByIds: (on) => [headsByIds(on, ["p"])],
   changesSince: (on) => selections.map((each) => changesSince(on, { ...each, since: 1, upTo: 2 })),
   saveCounters: (on) => [saveCounters(on, [{ key: "k", lapses_at: 1, windows: "[]" }])],
   sealedTables: (on) => sealedTables.map(({ page }) => page(on, "", 1)),
   listSecretKeys: (on) => [
-    listSecretKeys(on, { workspace_id, env: null, after: null }),
-    listSecretKeys(on, { workspace_id, env: "live", after }),
+    listSecretKeys(on, { workspace_id, env: null, after: null, limit: 1 }),
+    listSecretKeys(on, { workspace_id, env: "live", after, limit: 1 }),
   ],
   usageDayUpsert: (on) => [usageDayUpsert.write(on, [day])],
   tenantMonthUpsert: (on) => [tenantMonthUpsert.write(on, [{ ...month, first_seen_at: 1, last_seen_at: 1 }])],

@@ -90,6 +90,12 @@ export const settingsTable = {
     "Telemetry events per minute and workspace.",
   ),
   snapshot_max_keys: setting("KEYRACK_SNAPSHOT_MAX_KEYS", "count", "10000", "Keys per page of the policy feed."),
+  answer_max_bytes: setting(
+    "KEYRACK_ANSWER_MAX_BYTES",
+    "answer_bytes",
+    "8388608",
+    "Bytes of JSON after which a page of a list or of the policy feed ends, 262144 to 67108864.",
+  ),
   revoke_wait_ms: setting(
     "KEYRACK_REVOKE_WAIT_MS",
     "wait",

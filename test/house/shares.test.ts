@@ -36,6 +36,7 @@ const CONTAINERS = [
 
 /** Lives for one transaction, one batch of one turn, or one request. */
 const SHORT_LIVED = [
+  "src/domain/core/list.ts",
   "src/domain/usage/ingest-events.ts",
   "src/http/body/chunk-list.ts",
   "src/ratelimit/memory/counter.ts",

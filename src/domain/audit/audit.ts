@@ -9,7 +9,7 @@ import { confinedTo, type Vendor } from "../core/actor.ts";
 import { expectedByCheckpoint } from "./checkpoints.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { PRODUCT_STATE } from "../core/events.ts";
-import { listOf, type List } from "../core/views.ts";
+import { cutListOf, type List } from "../core/list.ts";
 
 export type AuditActor = { id: string; email: string; email_verified: boolean; name: string | null };
 
@@ -37,9 +37,9 @@ export async function listAudit(ctx: Ctx<Vendor>, query: AuditQuery): Promise<Li
   const env = confinedTo(ctx.actor) === "test" ? "test" : null;
   const after_seq = query.after_seq ?? 0;
   const rows = await listAuditRows(ctx.services.store.read, { workspace_id, after_seq, limit: query.limit, env });
-  if (env) return listOf(rows, query.limit, viewConfined);
+  if (env) return cutListOf(ctx.services, rows, query.limit, viewConfined);
   const people = await resolveActors(ctx.services, rows);
-  return listOf(rows, query.limit, (row) => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null }));
+  return cutListOf(ctx.services, rows, query.limit, viewWith(people));
 }
 
 /** The people who acted, by id. */
@@ -60,7 +60,11 @@ export async function listDeploymentAudit(services: Services, query: AuditQuery)
   const filter = { workspace_id: NIL_WORKSPACE, after_seq, limit: query.limit, env: null };
   const rows = await listAuditRows(services.store.read, filter);
   const people = await resolveActors(services, rows);
-  return listOf(rows, query.limit, (row) => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null }));
+  return cutListOf(services, rows, query.limit, viewWith(people));
+}
+
+function viewWith(people: Map<string, AuditActor>) {
+  return (row: AuditLogRow): AuditLog => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null });
 }
 
 export function viewAudit(row: AuditLogRow): AuditLog {

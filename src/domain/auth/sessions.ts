@@ -21,7 +21,8 @@ import { checkPasswordThrottled, type LoginAttempt } from "./login-throttle.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "./new-credentials.ts";
 import { mutate } from "../core/mutate.ts";
 import { record } from "../core/record.ts";
-import { listOf, viewSession, viewUserFields, type Membership } from "../core/views.ts";
+import { listOf } from "../core/list.ts";
+import { viewSession, viewUserFields, type Membership } from "../core/views.ts";
 
 const HOUR_MS = 3_600_000;
 export const IDLE_MS = 12 * HOUR_MS;

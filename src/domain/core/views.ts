@@ -172,11 +172,3 @@ export type Rotated<T> = WithKey<T> & { previous_key: T };
 export function withKey<T extends object>(view: T, text: string): WithKey<T> {
   return { ...view, key: text, key_shown_once: true };
 }
-
-export type List<T> = { object: "list"; data: T[]; has_more?: true };
-
-/** `rows` holds `max` + 1 rows when there are more. */
-export function listOf<R, T>(rows: R[], max: number, view: (row: R) => T): List<T> {
-  const data = rows.slice(0, max).map((row) => view(row));
-  return rows.length > max ? { object: "list", data, has_more: true } : { object: "list", data };
-}

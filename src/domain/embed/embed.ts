@@ -12,7 +12,8 @@ import { createKey, revokeKey, rotateKey } from "../keys/keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
 import { usageOf } from "../usage/usage.ts";
-import { listOf, viewKey, type ApiKey } from "../core/views.ts";
+import { listOf } from "../core/list.ts";
+import { viewKey, type ApiKey } from "../core/views.ts";
 
 /** Whether any workspace registers this origin: a CORS preflight carries no token. */
 export async function isRegisteredOrigin(services: Services, origin: string | undefined): Promise<boolean> {
@@ -44,7 +45,8 @@ export async function embedSession(ctx: Ctx<EmbedActor>) {
 export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revoked: boolean; limit: number }) {
   const { workspace_id, project_id, tenant_id, env } = ctx.actor;
   const filter = { ...query, workspace_id, project_id, tenant_id, env, after: null };
-  return listOf(await listKeys(ctx.services.store.read, filter), query.limit, (row) => withoutMeta(viewKey(row)));
+  const rows = await listKeys(ctx.services.store.read, filter);
+  return listOf(rows, query.limit, (row) => withoutMeta(viewKey(row)));
 }
 
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };

@@ -22,7 +22,8 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
-import { listOf, viewKey, withKey, type ApiKey, type Meta, type WithKey, type Rotated } from "../core/views.ts";
+import { cutListOf } from "../core/list.ts";
+import { viewKey, withKey, type ApiKey, type Meta, type WithKey, type Rotated } from "../core/views.ts";
 
 export type NewKey = {
   project_id: string;
@@ -116,7 +117,7 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   const after = query.after
     ? positionAfter(ctx.actor, await keyById.first(read, { workspace_id, id: query.after }))
     : null;
-  return listOf(await listKeyRows(read, { ...query, workspace_id, env, after }), query.limit, viewKey);
+  return cutListOf(ctx.services, await listKeyRows(read, { ...query, workspace_id, env, after }), query.limit, viewKey);
 }
 
 /** Returns without a promise on SQLite. bench: vendor/get-by-id */

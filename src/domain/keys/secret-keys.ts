@@ -1,7 +1,7 @@
 // Secret keys: the credentials of the vendor's own software.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { LIST_MAX } from "../../store/queries/page.ts";
+import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import {
   countSecretKeys,
   insertSecretKey,
@@ -18,15 +18,8 @@ import type { Event } from "../core/events.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
-import {
-  listOf,
-  viewSecretKey,
-  withKey,
-  type Meta,
-  type WithKey,
-  type Rotated,
-  type SecretKey,
-} from "../core/views.ts";
+import { readList } from "../core/list.ts";
+import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
 
 export const SECRET_KEYS_MAX = 1_000;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
@@ -102,8 +95,10 @@ export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string |
   const after = query.after
     ? positionAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
     : null;
-  const rows = await listSecretKeyRows(read, { workspace_id, env: confinedTo(ctx.actor), after });
-  return listOf(rows, LIST_MAX, viewSecretKey);
+  const env = confinedTo(ctx.actor);
+  const rows = (limit: number, last: PageKey | null) =>
+    listSecretKeyRows(read, { workspace_id, env, after: last ?? after, limit });
+  return readList(ctx.services, LIST_MAX, rows, viewSecretKey);
 }
 
 export async function showSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKey> {

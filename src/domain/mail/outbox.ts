@@ -26,7 +26,7 @@ import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import type { MailMessage } from "./templates.ts";
 import { record } from "../core/record.ts";
-import { listOf } from "../core/views.ts";
+import { listOf } from "../core/list.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

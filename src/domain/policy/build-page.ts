@@ -1,7 +1,7 @@
 // Builds the pages of the policy feed as serialised JSON. Every read yields to the event loop: a page may hold 100,000 keys.
 import type { Ctx } from "../core/context.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { changesSince, snapshotChunk, versionChangedAt, type Change } from "../../store/queries/policy.ts";
+import { changesSince, snapshotChunk, versionChangedAt, type Change, type Chunk } from "../../store/queries/policy.ts";
 import type { PolicySelection } from "../../store/queries/policy-params.ts";
 import { writeCursor, type Cursor } from "./cursor.ts";
 import type { Head } from "./head.ts";
@@ -12,8 +12,8 @@ const HOUR_MS = 3_600_000;
 /** Snapshots keep an expired key for this long, so that its denial can name the reason. */
 const KEEP_EXPIRED_MS = 24 * HOUR_MS;
 export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;
-/** Keys per read: blocks the event loop for about two milliseconds, not for a whole page. */
-export const CHUNK_KEYS = 2_000;
+/** Keys or changes per read: neither memory nor a turn of the event loop holds a whole page of them. */
+export const CHUNK_KEYS = 500;
 
 function selectionOf(head: Head, { env, tenants }: Filter): PolicySelection {
   return { project_id: head.project_id, env, tenants, defaults: head.default_rate_limits };
@@ -57,7 +57,7 @@ export async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: nu
 
 type Changes = { version: number; changes: Change[] };
 
-/** Up to `limit` changes, whole versions only; null when a single version exceeds the ceiling. */
+/** Up to `limit` changes within the size of an answer, whole versions only; null when a single version exceeds it. */
 async function changesWithin(
   ctx: Ctx,
   head: Head,
@@ -65,18 +65,49 @@ async function changesWithin(
   since: number,
   limit: number,
 ): Promise<Changes | null> {
-  const selection = { ...selectionOf(head, filter), since, upTo: head.version };
-  const changes = await changesSince(ctx.services.store.read, { ...selection, limit: limit + 1 });
-  const first = changes[limit];
-  if (!first) return { version: head.version, changes };
-  // Cut between versions: a partial version must never look complete.
-  const cut = first.policy_version;
-  const whole = changes.filter(({ policy_version }) => policy_version < cut);
-  const last = whole.at(-1);
-  if (last) return { version: last.policy_version, changes: whole };
-  const ceiling = ctx.services.settings.snapshot_max_keys;
-  const one = await changesSince(ctx.services.store.read, { ...selection, upTo: cut, limit: ceiling + 1 });
-  return one.length > ceiling ? null : { version: cut, changes: one };
+  const { store, settings } = ctx.services;
+  const selection = { ...selectionOf(head, filter), upTo: head.version };
+  const changes: Change[] = [];
+  for (let version = since, bytesLeft = settings.answer_max_bytes; ; ) {
+    const size = Math.min(CHUNK_KEYS, limit - changes.length);
+    const read = await changesSince(store.read, { ...selection, since: version, limit: size + 1 });
+    const fit = countWithin(read.slice(0, size), bytesLeft);
+    const first = read[fit];
+    if (!first) return { version: head.version, changes: [...changes, ...read] };
+    // Cut between versions: a partial version must never look complete.
+    const whole = read.filter(({ policy_version }) => policy_version < first.policy_version);
+    changes.push(...whole);
+    const last = changes.at(-1);
+    if (!last) return changesOf(ctx, selection, since, first.policy_version);
+    if (fit < size || whole.length === 0 || changes.length >= limit) return { version: last.policy_version, changes };
+    version = last.policy_version;
+    bytesLeft -= bytesOf(whole);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** All changes up to one version, which may be more than a page holds but not more than its ceilings. */
+async function changesOf(
+  { services: { store, settings } }: Ctx,
+  selection: PolicySelection,
+  since: number,
+  version: number,
+): Promise<Changes | null> {
+  const ceiling = settings.snapshot_max_keys;
+  const changes = await changesSince(store.read, { ...selection, since, upTo: version, limit: ceiling + 1 });
+  const fits = changes.length <= ceiling && bytesOf(changes) <= settings.answer_max_bytes;
+  return fits ? { version, changes } : null;
+}
+
+function bytesOf(changes: readonly Change[]): number {
+  return changes.reduce((sum, { entry }) => sum + Buffer.byteLength(entry) + 1, 0);
+}
+
+/** How many of the changes fit, from the first on. */
+function countWithin(changes: readonly Change[], bytes: number): number {
+  let left = bytes;
+  const over = changes.findIndex(({ entry }) => (left -= Buffer.byteLength(entry) + 1) < 0);
+  return over < 0 ? changes.length : over;
 }
 
 function deltaPage(
@@ -111,23 +142,32 @@ type Keys = { chunks: Buffer[]; more: boolean; last: string; staleAt: number };
 const NO_KEYS: Keys = { chunks: [], more: false, last: "", staleAt: Number.POSITIVE_INFINITY };
 const COMMA = Buffer.from(",");
 
+/** Ends at the limit, or where the next key would exceed the size of an answer. */
 async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, limit: number): Promise<Keys> {
-  const { store, clock } = ctx.services;
+  const { store, clock, settings } = ctx.services;
   const selection = { ...selectionOf(head, filter), expiredBefore: clock.now() - KEEP_EXPIRED_MS };
   const keys: Keys = { ...NO_KEYS, chunks: [], last: after };
-  for (let left = limit; left > 0; ) {
-    const size = Math.min(left, CHUNK_KEYS);
+  let bytesLeft = settings.answer_max_bytes;
+  let left = limit;
+  for (let size = Math.min(left, CHUNK_KEYS); size > 0; size = Math.min(left, size)) {
     const chunk = await snapshotChunk(store.read, { ...selection, after: keys.last, limit: size });
-    if (chunk.n > 0) {
-      if (keys.chunks.length > 0) keys.chunks.push(COMMA);
-      keys.chunks.push(chunk.entries);
-      keys.last = chunk.last_id ?? keys.last;
-      if (chunk.first_expiry !== null) keys.staleAt = Math.min(keys.staleAt, chunk.first_expiry + KEEP_EXPIRED_MS + 1);
+    if (chunk.entries.length > bytesLeft && (size > 1 || keys.chunks.length > 0)) {
+      size >>= 1; // the same keys again, fewer of them
+      continue;
     }
+    if (chunk.n > 0) addChunk(keys, chunk);
     if (chunk.n < size) return keys;
     left -= chunk.n;
+    bytesLeft -= chunk.entries.length + 1;
     await new Promise((resolve) => setImmediate(resolve));
   }
   const following = await snapshotChunk(store.read, { ...selection, after: keys.last, limit: 1 });
   return { ...keys, more: following.n > 0 };
+}
+
+function addChunk(keys: Keys, { entries, last_id, first_expiry }: Chunk): void {
+  if (keys.chunks.length > 0) keys.chunks.push(COMMA);
+  keys.chunks.push(entries);
+  keys.last = last_id ?? keys.last;
+  if (first_expiry !== null) keys.staleAt = Math.min(keys.staleAt, first_expiry + KEEP_EXPIRED_MS + 1);
 }

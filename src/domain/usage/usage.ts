@@ -11,7 +11,7 @@ import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
 import { record } from "../core/record.ts";
-import { listOf, type List } from "../core/views.ts";
+import { listOf, type List } from "../core/list.ts";
 
 const DAYS_KEPT = 400;
 

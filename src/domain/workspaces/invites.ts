@@ -12,7 +12,7 @@ import {
   pendingInviteFor,
 } from "../../store/queries/invites.ts";
 import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../../store/queries/memberships.ts";
-import { LIST_MAX } from "../../store/queries/page.ts";
+import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { UserRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
@@ -31,7 +31,8 @@ import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
 import { countInviteMail } from "../mail/quotas.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
-import { listOf, viewInvite } from "../core/views.ts";
+import { readList } from "../core/list.ts";
+import { viewInvite } from "../core/views.ts";
 
 const INVITE_MS = 7 * 24 * 3_600_000;
 export const PENDING_INVITES_MAX = 500;
@@ -96,7 +97,8 @@ export async function listInvites(ctx: Ctx<Vendor>, query: { after?: string | un
   const after = query.after
     ? positionAfter(ctx.actor, await inviteById.first(read, { workspace_id, id: query.after }))
     : null;
-  return listOf(await listInviteRows(read, workspace_id, after), LIST_MAX, viewInvite);
+  const rows = (limit: number, last: PageKey | null) => listInviteRows(read, workspace_id, last ?? after, limit);
+  return readList(ctx.services, LIST_MAX, rows, viewInvite);
 }
 
 export function revokeInvite(ctx: Ctx<Vendor>, id: string) {

@@ -8,7 +8,8 @@ import type { Role, Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { listOf, viewMember, type MemberRow } from "../core/views.ts";
+import { listOf } from "../core/list.ts";
+import { viewMember, type MemberRow } from "../core/views.ts";
 import { leftBehind, leftBehindField, listLeftBehind, revokeInvites, revokeKeys, type Revoke } from "./left-behind.ts";
 
 export const MEMBERS_MAX = 500;

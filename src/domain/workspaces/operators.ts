@@ -17,7 +17,8 @@ import { issueToken, type IssuedToken } from "../auth/one-time-tokens.ts";
 import { unknownCaller } from "../auth/password-queue.ts";
 import { userCreated } from "../auth/user-events.ts";
 import { newUser } from "../auth/users.ts";
-import { listOf, viewUser } from "../core/views.ts";
+import { listOf } from "../core/list.ts";
+import { viewUser } from "../core/views.ts";
 
 const asOperator = (services: Services): Ctx<SystemActor> => ({ services, actor: SYSTEM });
 

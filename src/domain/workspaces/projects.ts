@@ -1,7 +1,7 @@
 // Projects: the APIs that the vendor protects. Every change that verifiers must learn of raises policy_version.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { LIST_MAX } from "../../store/queries/page.ts";
+import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import {
   countProjects,
   insertProject,
@@ -18,7 +18,8 @@ import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { listOf, viewProject } from "../core/views.ts";
+import { readList } from "../core/list.ts";
+import { viewProject } from "../core/views.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
 
 export const PROJECTS_MAX = 1_000;
@@ -63,7 +64,8 @@ export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | u
   const after = query.after
     ? positionAfter(ctx.actor, await projectPageKey.first(read, { workspace_id, id: query.after }))
     : null;
-  return listOf(await listProjectRows(read, workspace_id, after), LIST_MAX, viewProject);
+  const rows = (limit: number, last: PageKey | null) => listProjectRows(read, workspace_id, last ?? after, limit);
+  return readList(ctx.services, LIST_MAX, rows, viewProject);
 }
 
 export async function showProject(ctx: Ctx<Vendor>, id: string) {

@@ -1,6 +1,6 @@
 // Tenants: the customer organisations of the vendor.
 import { fail, failField } from "../../kernel/errors.ts";
-import { LIST_MAX } from "../../store/queries/page.ts";
+import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
 import {
@@ -17,7 +17,8 @@ import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { listOf, viewTenant, type Meta } from "../core/views.ts";
+import { readList } from "../core/list.ts";
+import { viewTenant, type Meta } from "../core/views.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
 
 export const TENANTS_MAX = 1_000_000;
@@ -60,7 +61,8 @@ export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | un
   const after = query.after
     ? positionAfter(ctx.actor, await tenantPageKey.first(read, { workspace_id, id: query.after }))
     : null;
-  return listOf(await listTenantRows(read, workspace_id, after), LIST_MAX, viewTenant);
+  const rows = (limit: number, last: PageKey | null) => listTenantRows(read, workspace_id, last ?? after, limit);
+  return readList(ctx.services, LIST_MAX, rows, viewTenant);
 }
 
 export async function showTenant(ctx: Ctx<Vendor>, id: string) {

@@ -1,5 +1,5 @@
 // Invitations to a workspace. Every query is scoped to the workspace; tokens are looked up by hash only.
-import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
+import { pageAfter, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
 
@@ -90,8 +90,13 @@ export const markInviteRevoked = statement<{ workspace_id: string; id: string; n
     .where("workspace_id", "=", p.workspace_id),
 );
 
-/** Newest first, in every state. Returns one row more than LIST_MAX if there are more. */
-export function listInvites(on: Reader, workspace_id: string, after: PageKey | null): Promise<WorkspaceInviteRow[]> {
+/** Newest first, in every state. Returns one row more than the limit if there are more. */
+export function listInvites(
+  on: Reader,
+  workspace_id: string,
+  after: PageKey | null,
+  limit: number,
+): Promise<WorkspaceInviteRow[]> {
   return on.all<WorkspaceInviteRow>(
     compileQuery(on, (db) => {
       const query = db
@@ -100,7 +105,7 @@ export function listInvites(on: Reader, workspace_id: string, after: PageKey | n
         .where("workspace_id", "=", workspace_id)
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")
-        .limit(LIST_MAX + 1);
+        .limit(limit + 1);
       return after ? query.where(pageAfter<"workspace_invites">(after)) : query;
     }),
   );

@@ -21,12 +21,13 @@ export function pageAfter<T extends Listed & keyof Tables>(after: PageKey) {
 /** Lists return at most this many rows and report whether there are more. */
 export const LIST_MAX = 10_000;
 
-/** Rows that are not deleted, newest first. Returns one row more than LIST_MAX if there are more. */
+/** Rows that are not deleted, newest first. Returns one row more than the limit if there are more. */
 export function listLive<R>(
   on: Reader,
   table: "projects" | "tenants",
   workspace_id: string,
   after: PageKey | null,
+  limit: number,
 ): Promise<R[]> {
   return on.all<R>(
     compileQuery(on, (db) => {
@@ -37,7 +38,7 @@ export function listLive<R>(
         .where("deleted_at", "is", null)
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")
-        .limit(LIST_MAX + 1);
+        .limit(limit + 1);
       return after ? query.where(pageAfter<"projects">(after)) : query;
     }),
   );

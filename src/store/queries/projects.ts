@@ -66,6 +66,11 @@ export const markProjectDeleted = statement<{ workspace_id: string; id: string; 
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export function listProjects(on: Reader, workspace_id: string, after: PageKey | null): Promise<ProjectRow[]> {
-  return listLive<ProjectRow>(on, "projects", workspace_id, after);
+export function listProjects(
+  on: Reader,
+  workspace_id: string,
+  after: PageKey | null,
+  limit: number,
+): Promise<ProjectRow[]> {
+  return listLive<ProjectRow>(on, "projects", workspace_id, after, limit);
 }

@@ -1,6 +1,6 @@
 // Secret keys, the vendor's own credentials. Authenticated by hash only.
 import type { Env } from "../../kernel/credentials.ts";
-import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
+import { pageAfter, type PageKey } from "./page.ts";
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
@@ -119,7 +119,7 @@ export const touchSecretKey = statement<{ workspace_id: string; id: string; now:
 
 export function listSecretKeys(
   on: Reader,
-  filter: { workspace_id: string; env: Env | null; after: PageKey | null },
+  filter: { workspace_id: string; env: Env | null; after: PageKey | null; limit: number },
 ): Promise<SecretKeyRow[]> {
   return on.all<SecretKeyRow>(
     compileQuery(on, (db) => {
@@ -129,7 +129,7 @@ export function listSecretKeys(
       return query
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")
-        .limit(LIST_MAX + 1);
+        .limit(filter.limit + 1);
     }),
   );
 }

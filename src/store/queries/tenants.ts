@@ -57,6 +57,11 @@ export const markTenantDeleted = statement<{ workspace_id: string; id: string; n
     .where("workspace_id", "=", p.workspace_id),
 );
 
-export function listTenants(on: Reader, workspace_id: string, after: PageKey | null): Promise<TenantRow[]> {
-  return listLive<TenantRow>(on, "tenants", workspace_id, after);
+export function listTenants(
+  on: Reader,
+  workspace_id: string,
+  after: PageKey | null,
+  limit: number,
+): Promise<TenantRow[]> {
+  return listLive<TenantRow>(on, "tenants", workspace_id, after, limit);
 }
