@@ -91,6 +91,8 @@ export const calledElsewhere: Record<string, string> = {
   "PATCH /v1/auth/me": "the web pages",
   "POST /v1/auth/me/password": "the web pages",
   "GET /v1/instance": "the web pages",
+  "GET /v1/setup": "the web pages",
+  "POST /v1/setup": "the web pages, with the link of keyrack setup link",
   "POST /v1/auth/users": "the web pages",
   "POST /v1/auth/email_verifications": "the web pages",
   "POST /v1/auth/email_verifications/consume": "the web pages",

@@ -26,6 +26,7 @@ const PLACEHOLDERS: [RegExp, string][] = [
   [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "UUID"],
   [/\b[0-9a-f]{64}\b/g, "HASH"],
   [/\bkr(?:sk)?_(?:live|test)_[\w-]{6}(?:[\w-]{34}|…)/g, "SECRET"],
+  [/\bkrset_[\w-]{6}(?:[\w-]{34}|…)/g, "SECRET"],
   [/\bkr(?:sk)?_(?:live|test)_[\w-]{6}(?![\w-])/g, "PREFIX"],
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME"],
   [/\b\d+\.\d s\b/g, "SECONDS"],
@@ -74,7 +75,7 @@ export function normalize(text: string): string {
 
 /** Removes whole secrets and this machine's folder from a line, for the page. */
 function redact(line: string, dir: string): string {
-  return line.replaceAll(/\b(kr(?:sk)?_(?:live|test)_[\w-]{6})[\w-]{34}/g, "$1…").replaceAll(dir, "/home/you");
+  return line.replaceAll(/\b(kr(?:set_|(?:sk)?_(?:live|test)_)[\w-]{6})[\w-]{34}/g, "$1…").replaceAll(dir, "/home/you");
 }
 
 /** One bash for the whole page, so that variables persist; in its own process group, so that no child outlives it. */

@@ -97,6 +97,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     knownIds: new KnownIds(),
     scannerKeys: null,
     worker: { leads: true, failing: new Set<string>() },
+    setup: { claimed: false, unclaimedUntil: 0 },
     statusCache: { until: 0, status: undefined },
     mutationCounts: newMutationCounts(),
     shutdown: new AbortController(),

@@ -14,6 +14,7 @@ import * as emailVerifications from "./person/email-verifications.ts";
 import { instanceShow } from "./person/instance.ts";
 import * as accept from "./person/invites.ts";
 import * as passwordResets from "./person/password-resets.ts";
+import * as setup from "./person/setup.ts";
 import * as sessions from "./person/sessions.ts";
 import * as users from "./person/users.ts";
 import { portalScript } from "./public/portal.ts";
@@ -36,6 +37,7 @@ const planes = {
   ...passwordResets,
   ...accept,
   instanceShow,
+  ...setup,
   ...workspaces,
   ...members,
   ...invites,

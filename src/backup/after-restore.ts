@@ -6,6 +6,7 @@ import {
   dropSealedResponses,
   dropUnsentMail,
   endAllSessions,
+  endAllSetupTokens,
   endAllTokens,
   logVersions,
   projectVersions,
@@ -64,7 +65,7 @@ function applyPending(ctx: Ctx, { backup_id, new_master_key, reached }: PendingR
     await raiseVersions(tx, reached);
     await logVersions.run(tx, { now });
     const sessions_ended = await endAllSessions.run(tx, { now });
-    const tokens_ended = await endAllTokens.run(tx, { now });
+    const tokens_ended = (await endAllTokens.run(tx, { now })) + (await endAllSetupTokens.run(tx, { now }));
     const mail_dropped = new_master_key ? await dropUnsentMail.run(tx, { now, why: NO_KEY }) : 0;
     if (new_master_key) await dropSealedResponses.run(tx, { body_stored: 0 });
     await dropFact.run(tx, { name: "restore_pending" });

@@ -26,6 +26,10 @@ export const commandTable: Record<string, CommandEntry> = {
     description: "Set up an instance interactively.",
     load: async () => (await import("./commands/setup/init.ts")).addInitCommand,
   },
+  setup: {
+    description: "Claim a server that has no owner yet.",
+    load: async () => (await import("./commands/setup/link.ts")).addSetupCommands,
+  },
   login: {
     description: "Save a credential in a profile.",
     load: async () => (await import("./commands/login.ts")).addLoginCommand,

@@ -128,6 +128,7 @@ const TAGS: Record<string, string> = {
   public: "Health, pages and this document.",
   ratelimit: "Rate limits that all nodes share.",
   secret_keys: "The credentials of the vendor's own backend.",
+  setup: "Claiming a server that has no owner yet.",
   tenants: "The vendor's customers.",
   usage: "Traffic and billing figures.",
   webhooks: "Reports of leaked keys by secret scanners.",

@@ -19,7 +19,8 @@ export type CredentialKind =
   | "session"
   | "bootstrap"
   | "email_verification"
-  | "password_reset";
+  | "password_reset"
+  | "setup";
 
 export const PREFIXES = {
   api_key: { live: "kr_live_", test: "kr_test_" },
@@ -28,12 +29,13 @@ export const PREFIXES = {
   bootstrap: "krboot_",
   email_verification: "krev_",
   password_reset: "krpr_",
+  setup: "krset_",
 } as const satisfies Record<CredentialKind, string | Record<Env, string>>;
 
 /** Regex sources for secret scanners. They carry no anchors, and a match still has to pass `parseCredential`. */
 export const CREDENTIAL_PATTERN = [
   "kr(sk)?_(live|test)_[A-Za-z0-9_-]{32}[0-9a-f]{8}",
-  "kr(ses|boot|ev|pr)_[A-Za-z0-9_-]{32}[0-9a-f]{8}",
+  "kr(ses|boot|ev|pr|set)_[A-Za-z0-9_-]{32}[0-9a-f]{8}",
 ] as const;
 
 export const RANDOM_BYTES = 24;

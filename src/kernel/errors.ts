@@ -95,6 +95,8 @@ export const failures = {
   workspaces_reached: [409, "conflict", "You have reached your limit of workspaces."],
   embed_keys_cap: [409, "conflict", "This tenant has reached its limit of active keys."],
   older_process: [409, "conflict", "An older Keyrack process is still connected. Finish the upgrade first."],
+  setup_done: [409, "conflict", "This server already has an owner. Log in instead."],
+  setup_off: [409, "conflict", "Setup is off. Start the server with KEYRACK_BOOTSTRAP=on first."],
   workspace_moved: [409, "conflict", "This session is in another workspace now."],
   idempotency_in_flight: [409, "conflict", "A request with this Idempotency-Key is still in progress."],
   // 413, 415, 422

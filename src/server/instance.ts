@@ -70,12 +70,11 @@ export async function openInstance(
   const locks = target.kind === "sqlite" && !options.locked;
   const lock = locks ? lockSqlite(dir, target.file, options.allowNetworkFs ?? false) : undefined;
   if (lock) opened.push(() => lock.release());
-  const fatal = options.fatal ?? exitOnFatal(log);
   const listenerFailed = (error: unknown): void => log.error("a listener failed", { error: String(error) });
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
   const deployment = { settings: { ...settings, data_dir: dir }, target, log, now };
-  const events = { now, fatal, listenerFailed };
+  const events = { now, fatal: options.fatal ?? exitOnFatal(log), listenerFailed };
   const { store, migrationBackup } = await openDeploymentStore(deployment, events, options.forceReadOnly ?? false);
   opened.push(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
@@ -107,6 +106,7 @@ export async function openInstance(
     inFlight: new Set(),
     worker: { leads: false, failing: new Set() },
     statusCache: { until: 0, status: undefined },
+    setup: { claimed: false, unclaimedUntil: 0 },
     mutationCounts: newMutationCounts(),
     shutdown: new AbortController(),
     ...machineServices,

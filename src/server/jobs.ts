@@ -16,6 +16,7 @@ import { reapUsage } from "../domain/usage/usage.ts";
 import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
 import { reapLoginFailures, reapLoginNetworks } from "../store/queries/logins.ts";
 import { reapTokens } from "../store/queries/one-time-tokens.ts";
+import { reapSetupTokens } from "../store/queries/setup-tokens.ts";
 import { reapSessions } from "../store/queries/sessions.ts";
 
 export type Job = {
@@ -47,6 +48,7 @@ async function reapLogins(services: Services): Promise<void> {
   await record(services, async (tx) => {
     await reapSessions.run(tx, { before: now - 30 * DAY_MS });
     await reapTokens.run(tx, { before: now - 7 * DAY_MS });
+    await reapSetupTokens.run(tx, { before: now - 7 * DAY_MS });
     await reapLoginNetworks.run(tx, { before: now - 30 * DAY_MS });
     await reapLoginFailures.run(tx, { before: now - 90 * DAY_MS, max: CONSECUTIVE_FAILURES_MAX });
   });

@@ -45,6 +45,10 @@ export const operatorCommands = {
     const { listDeploymentAudit } = await import("../domain/audit/audit.ts");
     return listDeploymentAudit(services, { after_seq: Number(args.after_seq ?? 0), limit: Number(args.limit ?? 50) });
   },
+  "setup.link": async (services) => {
+    const { issueSetupLink } = await import("../domain/workspaces/setup-tokens.ts");
+    return issueSetupLink(services);
+  },
   "user.list": async (services) => (await operators()).listUsers(services),
   "user.create": async (services, args) => (await operators()).createUser(services, text(args, "email")),
   "user.unlock": async (services, args) => (await operators()).unlockUser(services, text(args, "email")),

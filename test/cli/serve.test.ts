@@ -15,7 +15,15 @@ describe("keyrack serve", () => {
     using temp = tempDir();
     const data = join(temp.dir, "data");
     const first = await startServer(["--data-dir", data]);
-    expect(Object.keys(first.ready)).toEqual(["event", "url", "data_dir", "bootstrap_token_file", "pid"]);
+    expect(Object.keys(first.ready)).toEqual([
+      "event",
+      "url",
+      "data_dir",
+      "bootstrap_token_file",
+      "pid",
+      "setup_url",
+      "setup_expires_at",
+    ]);
     expect(first.ready).toMatchObject({ event: "listening", pid: first.child.pid, data_dir: data });
     expect(mode(data)).toBe("700");
     for (const file of ["keyrack.db", "keyrack.lock", "master.key", "bootstrap.token"]) {

@@ -131,6 +131,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   scan: () => ({ args: ["clean"] }),
   "signing-key list": () => ({ args: cli.dataDir }),
   "signing-key rotate": () => ({ args: cli.dataDir }),
+  "setup link": () => ({ args: cli.dataDir }),
   "user list": () => ({ args: cli.dataDir }),
   "user create": () => ({ args: ["grace@example.com", ...cli.dataDir] }),
   "user unlock": () => ({ args: ["ada@example.com", ...cli.dataDir] }),

@@ -28,6 +28,7 @@ const forms: [CredentialKind, Env | null, string][] = [
   ["bootstrap", null, "krboot_"],
   ["email_verification", null, "krev_"],
   ["password_reset", null, "krpr_"],
+  ["setup", null, "krset_"],
 ];
 const anyForm = fc.constantFrom(...forms);
 const any24 = fc.uint8Array({ minLength: 24, maxLength: 24 });

@@ -25,6 +25,7 @@ const SAMPLES = [
   formatCredential("bootstrap", null, random),
   formatCredential("email_verification", null, random),
   formatCredential("password_reset", null, random),
+  formatCredential("setup", null, random),
   "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc",
   "krsk_test_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX71d47aac",
 ];

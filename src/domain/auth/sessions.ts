@@ -82,20 +82,21 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, input: LogIn
       const last_workspace_id = row.active_workspace_id ?? current.last_workspace_id;
       await recordLogin.run(tx, { id: user.id, last_workspace_id, password_phc, now: row.created_at });
       await attempt.succeeded(tx);
-      const created: Event = {
-        action: "session.created",
-        target_id: row.id,
-        payload: { display_prefix: row.display_prefix },
-      };
-      const person = viewUserFields({ ...current, last_login_at: row.created_at });
-      return {
-        value: { object: "session" as const, token: minted.text, ...viewSession(row), user: person, memberships },
-        events: [created, ...ended],
-      };
+      const person = { ...current, last_login_at: row.created_at };
+      return { value: viewLogin(row, minted.text, person, memberships), events: [sessionCreated(row), ...ended] };
     });
     services.log.info("login", { user_id: user.id, session: row.display_prefix, ...from });
     return value;
   });
+}
+
+/** The session as the log-in returns it, with its token. */
+export function viewLogin(row: SessionRow, token: string, user: UserRow, memberships: Membership[]) {
+  return { object: "session" as const, token, ...viewSession(row), user: viewUserFields(user), memberships };
+}
+
+export function sessionCreated({ id, display_prefix }: SessionRow): Event {
+  return { action: "session.created", target_id: id, payload: { display_prefix } };
 }
 
 /** Upgrades a hash with outdated parameters. At the concurrency limit the log-in continues with the old hash. */
@@ -109,7 +110,7 @@ async function rehashIfStale(
   return services.passwords.hash(caller, password).catch(() => phc);
 }
 
-function newSession(
+export function newSession(
   services: Services,
   user_id: string,
   stored: { lookup_hash: string; display_prefix: string },

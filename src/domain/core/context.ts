@@ -17,7 +17,7 @@ import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../usage/known-ids.ts";
 import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
-import type { BackupState, StatusCache, WorkerState } from "../health/state.ts";
+import type { BackupState, SetupState, StatusCache, WorkerState } from "../health/state.ts";
 import type { MutationCounts } from "../health/mutation-counts.ts";
 import type { Throttles } from "../auth/throttle.ts";
 import type { Vault } from "../vault/vault.ts";
@@ -61,6 +61,7 @@ export type Services = {
   /** Absent in instances that make no backups. */
   backups?: () => Promise<BackupState>;
   readonly statusCache: StatusCache;
+  readonly setup: SetupState;
   /** Committed mutations by audit action, for /metrics. */
   readonly mutationCounts: MutationCounts;
   /** Aborted when the instance stops: long operations such as backups end early. */

@@ -37,6 +37,7 @@ export const deploymentActions = {
   "user.email_verified": "user",
   "session.created": "session",
   "session.revoked": "session",
+  "setup.completed": "setup",
   "signing_key.rotated": "signing_key",
   "backup.created": "backup",
   "backup.restored": "backup",

@@ -6,6 +6,7 @@ import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { auditTotals, countLiveNodes } from "../../store/queries/metrics.ts";
 import type { Services } from "../core/context.ts";
+import { isSetupOpen } from "../workspaces/setup-tokens.ts";
 import { mailState } from "../mail/outbox.ts";
 import { backupState } from "./status.ts";
 
@@ -113,15 +114,17 @@ async function backupFamilies(services: Services): Promise<Family[]> {
 
 async function storedFamilies(services: Services): Promise<Family[]> {
   const { store, clock, settings } = services;
-  const [mail, nodes, audit, head] = await Promise.all([
+  const [mail, nodes, audit, head, setupOpen] = await Promise.all([
     mailState(services),
     countLiveNodes.first(store.read, { seenAfter: clock.now() - settings.node_live_ms }),
     auditTotals.first(store.read, {}),
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),
+    isSetupOpen(services),
   ]);
   return [
     gauge("keyrack_outbox_queued", "Messages waiting to be sent.", mail.queued),
     gauge("keyrack_outbox_dead", "Messages that became undeliverable within the last day.", mail.dead),
+    gauge("keyrack_setup_open", "1 while the server has no owner and accepts setup links.", setupOpen ? 1 : 0),
     gauge("keyrack_nodes_live", "Nodes seen recently.", nodes?.n ?? 0),
     gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),
     gauge("keyrack_audit_rows", "Audit rows in all chains.", audit?.rows ?? 0),

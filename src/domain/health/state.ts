@@ -31,5 +31,8 @@ export type Status = {
 /** The last computed status. */
 export type StatusCache = { until: number; status: Promise<Status> | undefined };
 
+/** Whether the instance has an owner: forever once it has, else until the given time. */
+export type SetupState = { claimed: boolean; unclaimedUntil: number };
+
 /** `leads`: this process is the leader and runs the scheduled jobs. `failing`: the jobs whose last run failed. */
 export type WorkerState = { leads: boolean; readonly failing: Set<string> };

@@ -62,7 +62,7 @@ export function createKey(ctx: KeyManager, input: NewKey): Promise<WithKey<ApiKe
 
 type KeyOwner = { project: { id: string }; tenant: { id: string }; policy_version: number };
 
-function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["stored"], owner: KeyOwner): ApiKeyRow {
+export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["stored"], owner: KeyOwner): ApiKeyRow {
   return {
     id: ctx.services.newId(),
     workspace_id: ctx.actor.workspace_id,
@@ -89,7 +89,7 @@ function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["stored"]
   };
 }
 
-function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
+export function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
   const { env, display_prefix, name } = row;
   const payload = { env, display_prefix, name, scopes };
   return { action: "api_key.created", target_id: row.id, payload };

@@ -4,6 +4,7 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import { parseCredential, type CredentialKind } from "../../kernel/credentials.ts";
 import { endTokens, tokenByHash } from "../../store/queries/one-time-tokens.ts";
+import { endSetupTokens, setupTokenByHash } from "../../store/queries/setup-tokens.ts";
 import { revokeSessionRow, sessionByHash } from "../../store/queries/sessions.ts";
 import type { TokenPurpose } from "../../store/schema/tables.ts";
 import type { ScannerActor } from "../core/actor.ts";
@@ -82,6 +83,7 @@ const handlers: Record<CredentialKind, LeakHandler> = {
   bootstrap: async () => false, // checked before parsing, since it may have any form
   email_verification: (ctx, hash) => stopOneTimeToken(ctx, hash, "email_verification"),
   password_reset: (ctx, hash) => stopOneTimeToken(ctx, hash, "password_reset"),
+  setup: stopSetupToken,
 };
 
 /** True when the token is or was a Keyrack credential. */
@@ -130,5 +132,15 @@ async function stopOneTimeToken(ctx: Scanner, token_hash: string, purpose: Token
   if (found.ended_at === null)
     await record(services, (tx) => endTokens.run(tx, { user_id, purpose, now: services.clock.now() }));
   logLeak(ctx, purpose, { user_id });
+  return true;
+}
+
+/** Ends every setup link: others may have leaked with it. The operator prints a new one. */
+async function stopSetupToken(ctx: Scanner, token_hash: string): Promise<boolean> {
+  const { services } = ctx;
+  const found = await setupTokenByHash.first(services.store.read, { token_hash });
+  if (!found) return false;
+  await record(services, (tx) => endSetupTokens.run(tx, { now: services.clock.now(), kept: 0 }));
+  logLeak(ctx, "setup", {});
   return true;
 }

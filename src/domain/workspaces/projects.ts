@@ -16,7 +16,7 @@ import type { ProjectRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
-import { changes } from "../core/events.ts";
+import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { readList } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
@@ -33,12 +33,11 @@ export async function liveProject(on: Reader, workspace_id: string, id: string):
 
 export type NewProject = { name: string; slug: string; default_rate_limits?: RateLimit[] | undefined };
 
-export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
-  const { workspace_id } = ctx.actor;
-  const now = ctx.services.clock.now();
-  const row: ProjectRow = {
-    id: ctx.services.newId(),
-    workspace_id,
+export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProject): ProjectRow {
+  const now = services.clock.now();
+  return {
+    id: services.newId(),
+    workspace_id: actor.workspace_id,
     name: input.name,
     slug: input.slug,
     policy_version: 1,
@@ -48,13 +47,21 @@ export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
     updated_at: now,
     deleted_at: null,
   };
+}
+
+export function projectCreated({ id, name, slug }: ProjectRow): Event {
+  return { action: "project.created", target_id: id, payload: { name, slug } };
+}
+
+export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
+  const { workspace_id } = ctx.actor;
+  const row = newProjectRow(ctx, input);
   const onConflict = () => failField("slug_taken", "slug", "is already in use");
   return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const [count] = await countProjects.all(tx, { workspace_id });
     if ((count?.n ?? 0) >= PROJECTS_MAX) throw fail("quota_reached");
     await insertProject.run(tx, row);
-    const payload = { name: row.name, slug: row.slug };
-    return { value: viewProject(row), events: [{ action: "project.created", target_id: row.id, payload }] };
+    return { value: viewProject(row), events: [projectCreated(row)] };
   });
 }
 

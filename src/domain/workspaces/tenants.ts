@@ -15,7 +15,7 @@ import { releaseTenantSlot, reserveTenantSlot } from "../../store/queries/worksp
 import type { Vendor } from "../core/actor.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
-import { changes } from "../core/events.ts";
+import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { readList } from "../core/list.ts";
 import { viewTenant, type Meta } from "../core/views.ts";
@@ -32,12 +32,11 @@ export async function liveTenant(on: Reader, workspace_id: string, id: string): 
 
 export type NewTenant = { external_id: string; name?: string | undefined; meta?: Meta | undefined };
 
-export function createTenant(ctx: Ctx<Vendor>, input: NewTenant) {
-  const { workspace_id } = ctx.actor;
-  const now = ctx.services.clock.now();
-  const row: TenantRow = {
-    id: ctx.services.newId(),
-    workspace_id,
+export function newTenantRow({ services, actor }: Ctx<Vendor>, input: NewTenant): TenantRow {
+  const now = services.clock.now();
+  return {
+    id: services.newId(),
+    workspace_id: actor.workspace_id,
     external_id: input.external_id,
     name: input.name ?? null,
     meta: JSON.stringify(input.meta ?? {}),
@@ -46,12 +45,20 @@ export function createTenant(ctx: Ctx<Vendor>, input: NewTenant) {
     updated_at: now,
     deleted_at: null,
   };
+}
+
+export function tenantCreated({ id, external_id, name }: TenantRow): Event {
+  return { action: "tenant.created", target_id: id, payload: { external_id, name } };
+}
+
+export function createTenant(ctx: Ctx<Vendor>, input: NewTenant) {
+  const { workspace_id } = ctx.actor;
+  const row = newTenantRow(ctx, input);
   const onConflict = () => failField("external_id_taken", "external_id", "is already in use");
   return mutate(ctx, { workspace_id, onConflict, batch: true }, async (tx) => {
     if ((await reserveTenantSlot.run(tx, { id: workspace_id, max: TENANTS_MAX })) === 0) throw fail("quota_reached");
     await insertTenant.run(tx, row);
-    const payload = { external_id: row.external_id, name: row.name };
-    return { value: viewTenant(row), events: [{ action: "tenant.created", target_id: row.id, payload }] };
+    return { value: viewTenant(row), events: [tenantCreated(row)] };
   });
 }
 

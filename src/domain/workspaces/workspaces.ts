@@ -6,10 +6,10 @@ import { isInsecureRemote, normalizeOrigin } from "../../kernel/origins.ts";
 import { dropEmbedOrigins, insertEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { insertSecretKey } from "../../store/queries/secret-keys.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import type { WorkspaceRow } from "../../store/schema/tables.ts";
+import type { UserRow, WorkspaceRow } from "../../store/schema/tables.ts";
 import { insertWorkspace, updateWorkspace, workspaceById } from "../../store/queries/workspaces.ts";
 import type { BootstrapActor, SessionActor, Vendor } from "../core/actor.ts";
-import type { Ctx } from "../core/context.ts";
+import type { Ctx, Services } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { newSecretKeyRow, secretKeyCreated } from "../keys/secret-keys.ts";
@@ -23,37 +23,52 @@ const UNVERIFIED_MAX = 3;
 
 export type NewWorkspace = { name: string; slug: string; billing_email?: string | undefined; env: Env };
 
+export function newWorkspaceRow(
+  services: Services,
+  input: Omit<NewWorkspace, "env">,
+  created_by: string | null,
+): WorkspaceRow {
+  const now = services.clock.now();
+  return {
+    id: services.newId(),
+    name: input.name,
+    slug: input.slug,
+    billing_email: input.billing_email ?? null,
+    embed_origins: "[]",
+    tenant_count: 0,
+    created_at: now,
+    updated_at: now,
+    created_by,
+  };
+}
+
+export function workspaceCreated({ id, slug }: WorkspaceRow): Event {
+  return { action: "workspace.created", target_id: id, payload: { slug } };
+}
+
+export function ownerJoined({ id, email }: Pick<UserRow, "id" | "email">): Event {
+  return { action: "workspace_member.joined", target_id: id, payload: { role: "owner", email } };
+}
+
 /** Creates a workspace and its first secret key. Created with the bootstrap token, it has no members. */
 export function createWorkspace(ctx: Ctx<BootstrapActor | SessionActor>, input: NewWorkspace) {
   return retryOnHashCollision(async () => {
     const minted = mint("secret_key", input.env);
-    const id = ctx.services.newId();
-    const now = ctx.services.clock.now();
-    const row: WorkspaceRow = {
-      id,
-      name: input.name,
-      slug: input.slug,
-      billing_email: input.billing_email ?? null,
-      embed_origins: "[]",
-      tenant_count: 0,
-      created_at: now,
-      updated_at: now,
-      created_by: ctx.actor.kind === "session" ? ctx.actor.user_id : null,
-    };
+    const row = newWorkspaceRow(ctx.services, input, ctx.actor.kind === "session" ? ctx.actor.user_id : null);
+    const { id } = row;
     const { workspaces_per_person: perPerson } = ctx.services.settings;
     return mutate(ctx, { workspace_id: id, onConflict: onSlugConflict }, async (tx) => {
       await insertWorkspace.run(tx, row);
       const key = newSecretKeyRow(ctx, { workspace_id: id, env: input.env, owner_scope: true, ...minted.stored });
       await insertSecretKey.run(tx, key);
       const owner = ctx.actor.kind === "session" ? await joinAsOwner(tx, ctx.actor, row, perPerson) : null;
-      const created: Event = { action: "workspace.created", target_id: id, payload: { slug: row.slug } };
       return {
         value: {
           workspace: viewWorkspace(row),
           secret_key: withKey(viewSecretKey(key), minted.text),
           membership: owner?.membership ?? null,
         },
-        events: [created, ...(owner ? [owner.event] : []), secretKeyCreated(key)],
+        events: [workspaceCreated(row), ...(owner ? [owner.event] : []), secretKeyCreated(key)],
       };
     });
   });
@@ -74,8 +89,7 @@ async function joinAsOwner(
     throw fail("workspaces_reached");
   await insertMembership.run(tx, { workspace_id, user_id, role, created_at, updated_at: created_at });
   if (actor.workspace_id === null) await enterWorkspace(tx, actor, workspace_id);
-  const event: Event = { action: "workspace_member.joined", target_id: user_id, payload: { role, email } };
-  return { membership: { user_id, role }, event };
+  return { membership: { user_id, role }, event: ownerJoined({ id: user_id, email }) };
 }
 
 function onSlugConflict(target: string) {

@@ -90,3 +90,8 @@ export async function expectedCheckpoints(source: Source, workspace_id: string):
   const valid = checkpoint && checkpoint.origin === name && checkpoint.size === stored.seq;
   return [{ size: stored.seq, root: valid ? toBase64(checkpoint.root) : null }];
 }
+
+/** Whether the database has an owner, without a server. */
+export async function hasOwner(source: Source): Promise<boolean> {
+  return (await source.all("select 1 as n from memberships where role = 'owner' limit 1", [])).length > 0;
+}

@@ -9,7 +9,8 @@ import type { CopySource, Row } from "./copy-source.ts";
 import type { Source } from "./source.ts";
 
 const LANES = 4;
-const HISTORY = "schema_migrations"; // the target has its own: it ran the migrations itself
+/** The target has its own history: it ran the migrations itself. A setup link is for the server that printed it. */
+const NOT_COPIED = ["schema_migrations", "setup_tokens"];
 
 export type TableChecksum = { rows: number; digest: string };
 export type TableChecksums = Record<string, TableChecksum>;
@@ -28,7 +29,7 @@ async function foreignKeys(source: Source): Promise<[string, string][]> {
 
 /** Every table to copy, referenced tables first. */
 export async function copyOrder(source: Source): Promise<string[]> {
-  const tables = (await listTables(source)).filter((name) => name !== HISTORY);
+  const tables = (await listTables(source)).filter((name) => !NOT_COPIED.includes(name));
   const links = await foreignKeys(source);
   const order: string[] = [];
   while (order.length < tables.length) {

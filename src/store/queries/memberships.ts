@@ -1,4 +1,5 @@
 // Memberships: which person has which role in which workspace.
+import { sql } from "kysely";
 import { columns, statement } from "../engine/statement.ts";
 import type { MembershipRow, Role } from "../schema/tables.ts";
 
@@ -55,6 +56,15 @@ export const countOwners = statement<{ workspace_id: string }>()((db, p) =>
     .select((eb) => eb.fn.countAll<number>().as("n"))
     .where("workspace_id", "=", p.workspace_id)
     .where("role", "=", "owner"),
+);
+
+/** Some owner of any workspace. */
+export const anyOwner = statement<Record<string, never>>()((db) =>
+  db
+    .selectFrom("memberships")
+    .select("user_id")
+    .where(sql<boolean>`role = 'owner'`) // a literal, so that the partial index applies
+    .limit(1),
 );
 
 export const countOwnedBy = statement<{ user_id: string }>()((db, p) =>

@@ -43,6 +43,10 @@ export const endAllTokens = statement<{ now: number }>()((db, p) =>
   db.updateTable("one_time_tokens").set({ ended_at: p.now }).where("ended_at", "is", null),
 );
 
+export const endAllSetupTokens = statement<{ now: number }>()((db, p) =>
+  db.updateTable("setup_tokens").set({ ended_at: p.now }).where("ended_at", "is", null),
+);
+
 /** Messages that cannot be decrypted any more. */
 export const dropUnsentMail = statement<{ now: number; why: string }>()((db, p) =>
   db

@@ -61,6 +61,8 @@ export type OneTimeTokenRow = {
   ended_at: number | null;
 };
 
+export type SetupTokenRow = { token_hash: string; created_at: number; expires_at: number; ended_at: number | null };
+
 export type LoginFailureRow = { address_key: string; bucket: string; consecutive: number; failed_at: number };
 export type LoginNetworkRow = { address_key: string; network_key: string; succeeded_at: number };
 

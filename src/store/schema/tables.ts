@@ -18,6 +18,7 @@ import type {
   OneTimeTokenRow,
   OutboxRow,
   SessionRow,
+  SetupTokenRow,
   UserRow,
   WorkspaceInviteRow,
 } from "./tables-people.ts";
@@ -211,6 +212,7 @@ export type Tables = {
   sessions: SessionRow;
   workspace_invites: WorkspaceInviteRow;
   one_time_tokens: OneTimeTokenRow;
+  setup_tokens: SetupTokenRow;
   login_failures: LoginFailureRow;
   login_networks: LoginNetworkRow;
   outbox: OutboxRow;

@@ -1,6 +1,7 @@
 // `keyrack serve`.
 import { basename, dirname, join } from "node:path";
 import type { Command } from "commander";
+import type { SetupLink } from "../../../domain/workspaces/setup-tokens.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
 import { ExitError, examples, print } from "../../ui/output.ts";
@@ -51,14 +52,32 @@ async function runUntilSignal(
   stopped: Promise<void>,
 ): Promise<void> {
   const { url, dataDir: data_dir, bootstrap } = app;
+  const setup = await setupLink(app);
   if (options.json) {
     const ready = { event: "listening", url, data_dir, bootstrap_token_file: bootstrap.file, pid: process.pid };
-    print(JSON.stringify({ ...ready, ...seeded }));
+    print(
+      JSON.stringify({
+        ...ready,
+        setup_url: setup?.url ?? null,
+        setup_expires_at: setup?.expires_at ?? null,
+        ...seeded,
+      }),
+    );
   } else {
     print(`keyrack listening on ${url}`);
+    if (setup)
+      print(
+        `\nOpen this link to create the first account and workspace. It works once, until ${setup.expires_at}.\n${setup.url}`,
+      );
     if (app.firstStart && bootstrap.file) print(firstSteps(url, bootstrap.file));
   }
   await stopped;
+}
+
+/** The link is a credential: it goes to standard output only. */
+async function setupLink({ services }: RunningInstance): Promise<SetupLink | null> {
+  const { isSetupOpen, issueSetupLink } = await import("../../../domain/workspaces/setup-tokens.ts");
+  return !services.store.readOnly && (await isSetupOpen(services)) ? issueSetupLink(services) : null;
 }
 
 function firstSteps(url: string, file: string): string {
@@ -66,7 +85,7 @@ function firstSteps(url: string, file: string): string {
     basename(file) === "bootstrap.token" ? `--data-dir ${dirname(file)}` : `--bootstrap-token "$(cat ${file})"`;
   return [
     "",
-    "First start. Create your first workspace:",
+    "Or create your first workspace from the command line:",
     `  keyrack workspace create --name "Acme" --slug acme --save --url ${url} ${credential}`,
     "It prints a secret key, shown only once; --save stores it in your profile for the next commands.",
   ].join("\n");

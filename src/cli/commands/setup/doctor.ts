@@ -119,11 +119,19 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
     return await withSource(target, async (source) => {
       const applied = await readAppliedMigrations(source);
       const reached = ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
-      return target.kind === "postgres" ? [reached, await checkVersions(source)] : [reached];
+      const found = [reached, ...(await checkOwner(source, options))];
+      return target.kind === "postgres" ? [...found, await checkVersions(source)] : found;
     });
   } catch (error) {
     return [fail((error as Error).message, "Check KEYRACK_DATABASE_URL and that the database is running.")];
   }
+}
+
+/** Not a risk: a server may be run with secret keys alone. */
+async function checkOwner(source: Source, options: OperatorOptions): Promise<Finding[]> {
+  const { hasOwner } = await import("../../../store/offline/contents.ts");
+  if (!operatorSettings(options).bootstrap || (await hasOwner(source))) return [];
+  return [ok("The server has no owner yet: keyrack setup link prints a link that creates one.")];
 }
 
 async function checkVersions(source: Source): Promise<Finding> {

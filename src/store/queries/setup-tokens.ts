@@ -1,0 +1,38 @@
+// Setup tokens, with which the first owner claims an instance. Only their hashes are stored.
+import { columns, statement } from "../engine/statement.ts";
+import type { SetupTokenRow } from "../schema/tables.ts";
+
+export const insertSetupToken = statement<SetupTokenRow>()((db, p) =>
+  db.insertInto("setup_tokens").values(columns(p, ["token_hash", "created_at", "expires_at", "ended_at"])),
+);
+
+export const setupTokenByHash = statement<{ token_hash: string }>()((db, p) =>
+  db.selectFrom("setup_tokens").selectAll().where("token_hash", "=", p.token_hash),
+);
+
+/** Ends all live tokens but the newest `kept`. The table is small: expired rows are deleted. */
+export const endSetupTokens = statement<{ now: number; kept: number }>()((db, p) =>
+  db
+    .updateTable("setup_tokens")
+    .set({ ended_at: p.now })
+    .where("ended_at", "is", null)
+    .where((eb) =>
+      eb(
+        "token_hash",
+        "not in",
+        eb
+          .selectFrom("setup_tokens")
+          .select("token_hash")
+          .where("ended_at", "is", null)
+          .where("expires_at", ">", p.now)
+          .orderBy("created_at", "desc")
+          .orderBy("token_hash")
+          .limit(p.kept),
+      ),
+    ),
+);
+
+/** An ended token is expired within the hour, so this removes ended ones too. */
+export const reapSetupTokens = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("setup_tokens").where("expires_at", "<", p.before),
+);

@@ -1,0 +1,55 @@
+// The setup link: printed by `keyrack serve` and `keyrack setup link`, to standard output only.
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { startServer } from "../../harness/processes/server.ts";
+
+const LINK = /^http:\/\/127\.0\.0\.1:\d+\/#\/setup\?token=(krset_[\w-]{40})$/;
+const claim = (url: string, link: string): Promise<Response> =>
+  fetch(`${url}/v1/setup`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      token: LINK.exec(link)?.[1],
+      email: "ada@example.com",
+      password: "correct horse battery staple",
+      workspace_name: "Acme",
+      workspace_slug: "acme",
+    }),
+  });
+
+describe("the setup link", () => {
+  it("is in the ready line, is printed again by the command, and ends with the claim", async () => {
+    using temp = tempDir();
+    const data = ["--data-dir", join(temp.dir, "data")];
+    const server = await startServer(data);
+    const { url, setup_url, setup_expires_at } = server.ready as Record<string, string>;
+    expect(setup_url).toMatch(LINK);
+    expect(Date.parse(setup_expires_at ?? "")).toBeGreaterThan(Date.now());
+    const asked = JSON.parse((await keyrack(["setup", "link", "--json", ...data])).stdout);
+    expect(Object.keys(asked)).toEqual(["url", "expires_at"]);
+    expect(asked.url).toMatch(LINK);
+    expect((await keyrack(["doctor", "--json", ...data])).stdout).toContain("keyrack setup link");
+    expect((await claim(url ?? "", setup_url ?? "")).status).toBe(201);
+    const late = await keyrack(["setup", "link", ...data]);
+    expect(late).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("already has an owner") });
+    expect(server.stderr()).not.toContain("krset_");
+    expect(await server.end("SIGTERM")).toBe(0);
+    const again = await startServer(data);
+    expect(again.ready).toMatchObject({ setup_url: null, setup_expires_at: null });
+    await again.end("SIGTERM");
+  });
+
+  it("is not issued while KEYRACK_BOOTSTRAP is off", async () => {
+    using temp = tempDir();
+    const data = ["--data-dir", join(temp.dir, "data")];
+    const env = { KEYRACK_BOOTSTRAP: "off" };
+    const server = await startServer(data, env);
+    expect(server.ready).toMatchObject({ setup_url: null });
+    await server.end("SIGTERM");
+    const refused = await keyrack(["setup", "link", ...data], { env });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("KEYRACK_BOOTSTRAP") });
+    const link = (await keyrack(["setup", "link", "--quiet", ...data])).stdout.trim();
+    expect(link).toMatch(LINK);
+  });
+});
