@@ -13,26 +13,22 @@ const limits = {
   hookTimeout: TEST_DEADLINE_MS,
   expect: { poll: { timeout: DEADLINE_MS, interval: POLL_MS } },
   restoreMocks: true,
-  setupFiles: ["harness/setup/file-cpu.ts"],
+  setupFiles: ["file-cpu", "leftovers", "large-values"].map((name) => `harness/setup/${name}.ts`),
 };
 
-// Tests that run in their own process's memory and clean up after themselves share a process, because loading Keyrack
-// takes about a second of CPU per file.
-const SHARED = ["api", "client", "domain", "house", "http", "kernel", "platform", "ratelimit", "sdk"];
-// Runs alone: it hides Node from the library under test.
+/** Runs in a process of its own: it hides Node from the library under test. */
 const ISOLATED = ["test/sdk/runtime.test.ts"];
-const shared = `test/@(${SHARED.join("|")})/**/*.test.ts`;
-const others = `test/!(${SHARED.join("|")})/**/*.test.ts`;
 
-// Files run in parallel processes; each test file creates its own databases.
+// Files run in parallel processes, many in each, because loading Keyrack takes about a second of CPU. Each test file
+// creates its own databases and restores what it changes of Node itself.
 export default defineConfig({
   test: {
     maxWorkers: 3, // two cores, and some files mostly wait
-    globalSetup: ["harness/setup/servers.ts", "harness/setup/web-assets.ts", "harness/setup/program.ts"],
+    globalSetup: ["run-folder", "servers", "web-assets", "program"].map((name) => `harness/setup/${name}.ts`),
     reporters: ["default", new TimesReporter()],
     projects: [
-      { test: { name: "shared", ...limits, isolate: false, include: [shared], exclude: ISOLATED } },
-      { test: { name: "isolated", ...limits, include: [others, ...ISOLATED] } },
+      { test: { name: "isolated", ...limits, include: ISOLATED } },
+      { test: { name: "shared", ...limits, isolate: false, include: ["test/**/*.test.ts"], exclude: ISOLATED } },
     ],
   },
 });

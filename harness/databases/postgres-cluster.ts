@@ -3,18 +3,16 @@
 // or a killed run either.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { chownSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { withPostgres } from "../../src/store/postgres/client.ts";
 import { unusedPort } from "../processes/unused-port.ts";
+import { memoryFolder } from "../setup/run-folder.ts";
 import { until } from "../waiting.ts";
 
 const run = promisify(execFile);
-const MEMORY = "/dev/shm";
-const TMPFS = 0x01021994;
-const MEMORY_MIN_BYTES = 2 ** 31;
 
 /** $1: the folder, $2…: the server. Arguments of the background job: POSIX gives it /dev/null as input, hence <&3. */
 const KEEPER = `
@@ -41,7 +39,7 @@ export type Cluster = { url: string; stop(): Promise<void> };
 /** `bin` contains `initdb` and `postgres`. */
 export async function startCluster(bin: string): Promise<Cluster> {
   const user = await serverUser();
-  const dir = mkdtempSync(join(folder(), "keyrack-test-postgres-"));
+  const dir = mkdtempSync(join(memoryFolder() ?? tmpdir(), "keyrack-test-postgres-"));
   if (user) chownSync(dir, user.uid, user.gid);
   const options = { ...user, cwd: dir };
   try {
@@ -83,17 +81,6 @@ function responds(url: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** A memory file system with room, or the temporary folder. */
-function folder(): string {
-  try {
-    const { type, bavail, bsize } = statfsSync(MEMORY);
-    if (type === TMPFS && bavail * bsize >= MEMORY_MIN_BYTES) return MEMORY;
-  } catch {
-    // There is none.
-  }
-  return tmpdir();
 }
 
 /** PostgreSQL refuses to run as root: then it runs as `postgres`, or as `nobody`. */

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Client } from "pg";
 import { withPostgres } from "../../src/store/postgres/client.ts";
+import { openDatabases } from "./open-databases.ts";
 
 const HOUR_MS = 3_600_000;
 const CONNECT_MAX_MS = 30_000;
@@ -24,6 +25,7 @@ export function newName(): string {
 export async function createDatabase(server: string, template = "template0"): Promise<Database> {
   const name = newName();
   await withAdmin(server, (admin) => admin.query(`create database ${name} template ${template} encoding 'UTF8'`));
+  openDatabases.add(name);
   const url = new URL(server);
   url.pathname = `/${name}`;
   return { name, url: url.href, drop: () => dropDatabase(server, name) };
@@ -31,6 +33,7 @@ export async function createDatabase(server: string, template = "template0"): Pr
 
 export async function dropDatabase(server: string, name: string): Promise<void> {
   await withAdmin(server, (admin) => admin.query(`drop database if exists ${name} with (force)`));
+  openDatabases.delete(name);
 }
 
 /** A copy of `template`. The first caller creates the template; `fill` migrates it. */
@@ -49,6 +52,7 @@ export async function copyTemplate(
   try {
     // It gets its name only when it is complete.
     await withAdmin(server, (admin) => admin.query(`alter database ${made.name} rename to ${template}`));
+    openDatabases.delete(made.name);
   } catch (error) {
     await made.drop();
     if ((error as { code?: string }).code !== DUPLICATE_DATABASE) throw error;

@@ -1,4 +1,4 @@
-// Finds or starts a Redis for tests. The shared one is never flushed: tests use their own key prefix and delete it.
+// Starts a Redis for tests, or uses a given one, which is never flushed: tests use their own key prefix and delete it.
 // A test kills, pauses or flushes only servers that it started itself; they are stopped by process id.
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
@@ -20,17 +20,14 @@ export type OwnRedis = {
   stop(): Promise<void>;
 };
 
-/** The Redis that tests may share, or null after a warning; throws when KEYRACK_TEST_REQUIRE names redis. */
+/** The Redis that KEYRACK_TEST_REDIS_URL names, else one of the test's own; null as below. */
 export async function findRedis(): Promise<{ url: string; stop(): Promise<void> } | null> {
-  const given = process.env["KEYRACK_TEST_REDIS_URL"];
-  for (const url of given === undefined ? ["redis://127.0.0.1:6379"] : [given]) {
-    if (await listens(url)) return { url, stop: async () => {} };
-    if (given !== undefined) return missing(`nothing answers at KEYRACK_TEST_REDIS_URL`);
-  }
-  return startRedis();
+  const url = process.env["KEYRACK_TEST_REDIS_URL"];
+  if (url === undefined) return startRedis();
+  return (await listens(url)) ? { url, stop: async () => {} } : missing("nothing answers at KEYRACK_TEST_REDIS_URL");
 }
 
-/** A server of the test's own, or null as above when `redis-server` is not installed. */
+/** A server of the test's own, or null after a warning without `redis-server`; throws when KEYRACK_TEST_REQUIRE names redis. */
 export async function startRedis(args: string[] = []): Promise<OwnRedis | null> {
   let port = 0;
   let child: ChildProcess | null = null;

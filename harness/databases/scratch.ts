@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { withPostgres } from "../../src/store/postgres/client.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
+import { openDatabases } from "./open-databases.ts";
 
 /** For an instance in this process use `target`; for a process of its own, `args`. */
 export type Scratch = { dir: string; target: DatabaseTarget; args: string[] };
@@ -33,6 +34,7 @@ export async function withScratch<T>(
 
 async function withDatabase<T>(server: string, work: (url: string) => Promise<T>): Promise<T> {
   const name = `keyrack_prove_${randomBytes(6).toString("hex")}`;
+  openDatabases.add(name);
   return withPostgres(server, async (admin) => {
     try {
       await admin.query(`create database ${name} template template0 encoding 'UTF8'`);
@@ -41,6 +43,7 @@ async function withDatabase<T>(server: string, work: (url: string) => Promise<T>
       return await work(url.href);
     } finally {
       await admin.query(`drop database if exists ${name} with (force)`);
+      openDatabases.delete(name);
     }
   });
 }

@@ -34,6 +34,9 @@ describe("the matrix", () => {
   });
 });
 
+/** How a credential is looked up depends on the database, what an endpoint admits does not. */
+const oneOfEachRow = [...new Map(endpoints.map((endpoint) => [endpoint.access, endpoint])).values()];
+
 for (const back of backends) {
   describe(`the matrix on ${back}`, () => {
     let r: TestInstance;
@@ -44,7 +47,7 @@ for (const back of backends) {
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
-    for (const endpoint of endpoints) {
+    for (const endpoint of back === "sqlite" ? endpoints : oneOfEachRow) {
       const row = access[endpoint.access];
       it(`${endpoint.name} responds to each credential as its row says`, async () => {
         const body = endpoint.method === "GET" || endpoint.method === "DELETE" ? undefined : {};

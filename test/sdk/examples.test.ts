@@ -18,10 +18,11 @@ const folder = mkdtempSync(join(tmpdir(), "keyrack-examples-"));
 const EXAMPLES = ["express-app", "hono-app", "fastify-idempotent-payments"];
 
 beforeAll(async () => {
-  const tarball = packSdk(folder);
+  const installed = join(folder, "installed");
+  installSdk(packSdk(folder), installed);
   for (const name of EXAMPLES) {
     const app = join(folder, name);
-    installSdk(tarball, app);
+    cpSync(installed, app, { recursive: true });
     cpSync(join(root, "examples", name), app, { recursive: true });
     // The frameworks are not in the offline cache as packages; this repository has them installed.
     const { dependencies } = JSON.parse(readFileSync(join(app, "package.json"), "utf8")) as { dependencies: object };

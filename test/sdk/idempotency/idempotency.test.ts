@@ -91,7 +91,9 @@ for (const [name, make] of Object.entries(apps)) {
     });
 
     it("responds 409 while the first request is running, and holds its claim meanwhile", async () => {
+      const beats = () => r.plane.idempotency.calls.filter(({ verb }) => verb === "heartbeat").length;
       r.plane.idempotency.lockMs = 150;
+      r.plane.idempotency.now = () => 100 * beats(); // the claim lapses at the second heartbeat unless one extends it
       let finish = () => {};
       const gate = new Promise<void>((resolve) => (finish = resolve));
       pay = async () => {
@@ -100,7 +102,6 @@ for (const [name, make] of Object.entries(apps)) {
       };
       const first = post("k");
       await until(() => runs === 1);
-      const beats = () => r.plane.idempotency.calls.filter(({ verb }) => verb === "heartbeat").length;
       await until(() => beats() >= 4);
       const second = await post("k");
       expect(second.status).toBe(409);
