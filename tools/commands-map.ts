@@ -59,6 +59,12 @@ export const commandMap: Record<string, CommandRow> = {
   },
   "DELETE /v1/auth/sessions/{id}": { command: "session revoke" },
   "POST /v1/auth/sessions/current/workspace": { command: "session switch" },
+  "GET /v1/nodes": {
+    command: "node list",
+    quiet: "node_id",
+    columns: ["node_id", "project_id", "env_scope", "version", "lag", "live", "last_seen_at"],
+  },
+  "GET /v1/propagation": { command: "node acks", quiet: "complete" },
   "POST /v1/embed_tokens": { command: "embed-token create", quiet: "token", secret: "token" },
   "GET /v1/usage/billing": { command: "usage billing", quiet: "month", columns: ["month", "active_tenants"] },
   "GET /v1/usage/tenants": {

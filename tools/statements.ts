@@ -17,6 +17,7 @@ import {
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
+import { fleetOf } from "../src/store/queries/nodes.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
 import { listLive } from "../src/store/queries/page.ts";
 import { changesSince, headsByIds, snapshotChunk } from "../src/store/queries/policy.ts";
@@ -51,6 +52,7 @@ const stopped: StoppedKey[] = [
 
 /** Functions that build SQL, by name. */
 const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
+  fleetOf: (on) => [undefined, "p"].map((project_id) => fleetOf(on, { workspace_id, project_id, limit: 1 })),
   listAuditRows: (on) =>
     ([null, "test"] as const).map((env) => listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 })),
   countWorkingKeys: (on) => scopes.map((scope) => countWorkingKeys(on, scope, 1)),

@@ -24,6 +24,7 @@ import * as environments from "./vendor/environments.ts";
 import * as invites from "./vendor/invites.ts";
 import * as keys from "./vendor/keys.ts";
 import * as members from "./vendor/members.ts";
+import * as nodes from "./vendor/nodes.ts";
 import * as projects from "./vendor/projects.ts";
 import * as secretKeys from "./vendor/secret-keys.ts";
 import * as tenants from "./vendor/tenants.ts";
@@ -44,6 +45,7 @@ const planes = {
   ...projects,
   ...tenants,
   ...keys,
+  ...nodes,
   ...secretKeys,
   ...environments,
   ...audit,

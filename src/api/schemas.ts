@@ -124,6 +124,10 @@ export const Sha256Hex = z
 export const EmptyBody = z.strictObject({});
 export const ById = z.strictObject({ id: Uuid.describe("id of the record") });
 export const After = Uuid.optional().describe("last id of the page before");
+/** Lists that are paged by a cursor. */
+export const PAGE = 50;
+export const Limit = z.int().min(1).max(200).describe(`rows on a page; ${PAGE} by default`);
+export const Cursor = text(1, 512).describe("next_cursor of the page before");
 export const AfterQuery = z.strictObject({ after: After });
 
 /** `{object: 'list', data: [...]}`, with has_more only if there are more rows. */

@@ -108,6 +108,12 @@ export const settingsTable = {
     "120000",
     "A node that has not polled for this long is not live.",
   ),
+  node_late_after: setting(
+    "KEYRACK_NODE_LATE_AFTER",
+    "duration",
+    "10s",
+    "A live node that lacks a version older than this is late; off = never.",
+  ),
   idempotency_store: setting(
     "KEYRACK_IDEMPOTENCY_STORE",
     "idempotency",

@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import { recheckOf } from "../domain/auth/credentials.ts";
 import type { Actor } from "../domain/core/actor.ts";
 import type { Ctx, Recheck, RequestSource, Services } from "../domain/core/context.ts";
+import type { OnDisconnect } from "../domain/core/subscription.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
 import type { RequestBody } from "./body/body.ts";
 
@@ -55,6 +56,15 @@ export function matchesEtag(headers: IncomingHttpHeaders, etag: string): boolean
   const sent = headers["if-none-match"];
   if (sent === undefined) return false;
   return sent.trim() === "*" || sent.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag);
+}
+
+/** A request that has been read never closes; only its socket shows that the client has disconnected. */
+export function onDisconnect({ socket }: Pick<HttpRequest, "socket">): OnDisconnect {
+  return (listener) => {
+    if (socket.destroyed) listener();
+    socket.once("close", listener);
+    return () => socket.off("close", listener);
+  };
 }
 
 /** What the pipeline knows about the request's credential. */

@@ -4,9 +4,8 @@ import { z } from "zod";
 import type { Services } from "../../domain/core/context.ts";
 import { policyDelta, policySnapshot, type FeedResponse } from "../../domain/policy/policy.ts";
 import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
-import type { OnDisconnect } from "../../domain/core/subscription.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { matchesEtag, type HttpRequest } from "../../http/request.ts";
+import { matchesEtag, onDisconnect, type HttpRequest } from "../../http/request.ts";
 import { HttpResponse, JSON_TYPE } from "../../http/response.ts";
 import { Env, Flag, NodeId, text, Uuid } from "../schemas.ts";
 import { PolicyDelta, PolicySnapshot } from "./policy-schemas.ts";
@@ -56,15 +55,6 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
 /** Whether the caller has the version with this tag already. */
 function hasVersion({ headers }: HttpRequest): (tag: string) => boolean {
   return (tag) => matchesEtag(headers, `"${tag}"`);
-}
-
-/** A request that has been read never closes; only its socket shows that the client has disconnected. */
-function onDisconnect({ socket }: HttpRequest): OnDisconnect {
-  return (listener) => {
-    if (socket.destroyed) listener();
-    socket.once("close", listener);
-    return () => socket.off("close", listener);
-  };
 }
 
 const NOT_MODIFIED_MAX = 1_000;

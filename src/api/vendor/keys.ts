@@ -1,7 +1,7 @@
 // API keys.
 import { z } from "zod";
 import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey } from "../../domain/keys/keys.ts";
-import { awaitPropagation } from "../../domain/policy/propagation.ts";
+import { awaitRevocation } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { withFastPath } from "../../http/fast/fast-path.ts";
 import {
@@ -120,6 +120,6 @@ export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
   handle: async (ctx, { params, query, body }) => {
     const revoked = await revokeKey(ctx, params.id, body.reason);
     if (query.wait !== "true") return revoked.key;
-    return { ...revoked.key, propagation: await awaitPropagation(ctx, revoked) };
+    return { ...revoked.key, propagation: await awaitRevocation(ctx, revoked) };
   },
 });

@@ -80,6 +80,38 @@ export const Propagation = z.strictObject({
     }),
   ),
 });
+export const VersionPropagation = z.strictObject({
+  object: z.literal("propagation"),
+  project_id: Uuid,
+  ...Propagation.shape,
+});
+
+const node = {
+  object: z.literal("node"),
+  project_id: Uuid,
+  node_id: z.string(),
+  env_scope: z.enum(["live", "test", "all"]),
+  version: z.int(),
+  lag: z.int().describe("versions that it lacks"),
+  live: z.boolean(),
+  last_seen_at: Timestamp,
+};
+const fleet = {
+  lag_ms: z
+    .int()
+    .nullable()
+    .describe("age of the oldest version that it lacks; null if that is not in the log any more"),
+  late: z.boolean(),
+};
+export const Node = z.strictObject({ ...node, lag_ms: fleet.lag_ms.optional(), late: fleet.late.optional() });
+export const FleetCounts = z.strictObject({
+  total: z.int(),
+  live: z.int(),
+  current: z.int().describe("live, and with the newest version"),
+  late: z.int(),
+  silent: z.int(),
+});
+
 export const RevokedApiKey = ApiKey.extend({ propagation: Propagation.optional() });
 
 export const SecretKey = z.strictObject({

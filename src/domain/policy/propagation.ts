@@ -1,11 +1,15 @@
-// Propagation receipts: which nodes have acknowledged a revocation (`revoke?wait=true`).
+// Propagation: which nodes have acknowledged a policy version, such as the one of a revocation.
+import type { Env } from "../../kernel/credentials.ts";
+import { failField } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { liveNodes } from "../../store/queries/nodes.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
-import { ownerOf } from "../core/actor.ts";
+import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { NEVER_DISCONNECTS } from "../core/subscription.ts";
+import { visibleEnv } from "../core/env-access.ts";
+import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
+import { liveProject } from "../workspaces/projects.ts";
 
 /** How often to read acknowledgements that other processes may have written. */
 const REREAD_MS = 100;
@@ -25,20 +29,26 @@ export type Propagation = {
   }[];
 };
 
-/** Waits until all live nodes with keys of this environment have acknowledged the revocation, or the time is up. */
-export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Propagation> {
-  const { clock, settings, nodes, feed, store } = ctx.services;
+/** A version, and the environment whose nodes must have it; every node where it is null. */
+export type Awaited = { project_id: string; version: number; env: Env | null };
+export type Waiting = { waitMs: number; onDisconnect: OnDisconnect };
+
+/** Waits until all live nodes with keys of this environment have acknowledged the version, or the time is up. */
+export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Waiting): Promise<Propagation> {
+  const { clock, nodes, feed, store } = ctx.services;
+  const { waitMs, onDisconnect } = waiting;
   const start = clock.now();
-  const subscription = feed.subscribe(ownerOf(ctx.actor), revoked, settings.revoke_wait_ms, NEVER_DISCONNECTS);
+  const subscription = waitMs > 0 ? feed.subscribe(ownerOf(ctx.actor), awaited, waitMs, onDisconnect) : undefined;
   const unsubscribe = nodes.onWritten(() => subscription?.notify());
-  const rereading = store.dialect === "postgres" ? setInterval(() => subscription?.notify(), REREAD_MS) : undefined;
+  const rereading =
+    subscription && store.dialect === "postgres" ? setInterval(() => subscription.notify(), REREAD_MS) : undefined;
   try {
     for (;;) {
-      const rows = await nodesHolding(ctx, revoked);
-      const acked = rows.filter(({ version }) => version >= revoked.version).length;
+      const rows = await nodesHolding(ctx, awaited);
+      const acked = rows.filter(({ version }) => version >= awaited.version).length;
       const complete = acked === rows.length;
       if (complete || !subscription || subscription.ended)
-        return receipt(rows, revoked.version, complete, clock.now() - start);
+        return receipt(rows, awaited.version, complete, clock.now() - start);
       await subscription.changed();
     }
   } finally {
@@ -48,10 +58,30 @@ export async function awaitPropagation(ctx: Ctx, revoked: Revoked): Promise<Prop
   }
 }
 
-async function nodesHolding(ctx: Ctx, { project_id, key }: Revoked): Promise<PolicyNodeRow[]> {
+/** Waits for a revocation that has been committed; the caller's disconnect does not matter. */
+export function awaitRevocation(ctx: Ctx, { project_id, version, key }: Revoked): Promise<Propagation> {
+  const { revoke_wait_ms: waitMs } = ctx.services.settings;
+  return awaitPropagation(ctx, { project_id, version, env: key.env }, { waitMs, onDisconnect: NEVER_DISCONNECTS });
+}
+
+export type PropagationQuery = { project_id: string; version: number; env?: Env | undefined; wait_ms: number };
+
+/** Which nodes have acknowledged any version of a project. */
+export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery, onDisconnect: OnDisconnect) {
+  const { actor, services } = ctx;
+  const { project_id, version, wait_ms: waitMs } = query;
+  const env = visibleEnv(actor, query.env) ?? null;
+  const { policy_version } = await liveProject(services.store.read, actor.workspace_id, project_id);
+  if (version > policy_version)
+    throw failField("invalid_query", "version", "must not be above the project's policy version");
+  const shown = await awaitPropagation(ctx, { project_id, version, env }, { waitMs, onDisconnect });
+  return { object: "propagation" as const, project_id, ...shown };
+}
+
+async function nodesHolding(ctx: Ctx, { project_id, env }: Awaited): Promise<PolicyNodeRow[]> {
   const { clock, settings, store } = ctx.services;
   const rows = await liveNodes.all(store.read, { project_id, seenAfter: clock.now() - settings.node_live_ms });
-  return rows.filter(({ env_scope }) => env_scope === "all" || env_scope === key.env);
+  return rows.filter(({ env_scope }) => env === null || env_scope === "all" || env_scope === env);
 }
 
 function receipt(rows: PolicyNodeRow[], version: number, complete: boolean, waited_ms: number): Propagation {

@@ -1,5 +1,5 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
-import { columns, statement } from "../engine/statement.ts";
+import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { EnvScope, PolicyNodeRow } from "../schema/tables.ts";
 
 export type NodeKey = { project_id: string; node_id: string; env_scope: EnvScope };
@@ -50,6 +50,34 @@ export const liveNodes = statement<{ project_id: string; seenAfter: number }>()(
     .orderBy("node_id")
     .orderBy("env_scope"),
 );
+
+/** `missed_at`: when the oldest version that the node lacks was made, if the delta log still has it. */
+export type FleetRow = PolicyNodeRow & { policy_version: number; missed_at: number | null };
+
+export type FleetFilter = { workspace_id: string; project_id?: string | undefined; limit: number };
+
+/** The nodes of a workspace's projects, ordered by project, node and scope. */
+export function fleetOf(on: Reader, { workspace_id, project_id, limit }: FleetFilter): Promise<FleetRow[]> {
+  return on.all<FleetRow>(
+    compileQuery(on, (db) => {
+      const query = db
+        .selectFrom("projects as p")
+        .innerJoin("policy_nodes as n", "n.project_id", "p.id")
+        .leftJoin("policy_versions as v", (join) =>
+          join.onRef("v.project_id", "=", "n.project_id").on((eb) => eb("v.version", "=", eb("n.version", "+", 1))),
+        )
+        .selectAll("n")
+        .select(["p.policy_version", "v.changed_at as missed_at"])
+        .where("p.workspace_id", "=", workspace_id)
+        .where("p.deleted_at", "is", null)
+        .orderBy("n.project_id")
+        .orderBy("n.node_id")
+        .orderBy("n.env_scope")
+        .limit(limit);
+      return project_id ? query.where("p.id", "=", project_id) : query;
+    }),
+  );
+}
 
 /** All but the `keep` most recently seen nodes of a project, the least recently seen last. */
 export const surplusNodes = statement<{ project_id: string; keep: number }>()((db, p) =>

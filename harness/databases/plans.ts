@@ -1,0 +1,45 @@
+// Query plans: that a list reads through indexes on both databases, however many rows there are.
+import { expect } from "vitest";
+import type { Query, Reader } from "../../src/store/engine/statement.ts";
+import type { DatabaseTarget } from "../../src/store/target.ts";
+import { openRaw } from "./raw-sql.ts";
+
+/** The plans of the queries that `run` makes. PostgreSQL prefers indexes here, as it would for large tables. */
+export async function plansOf(target: DatabaseTarget, run: (on: Reader) => Promise<unknown>): Promise<string> {
+  const queries: Query[] = [];
+  const reader = {
+    dialect: target.kind,
+    all: async (query: Query) => (queries.push(query), []),
+    first: async (query: Query) => void queries.push(query),
+  } as unknown as Reader;
+  await run(reader);
+  const raw = await openRaw(target);
+  try {
+    if (target.kind === "postgres") await raw.all("set enable_seqscan = off");
+    const plans: string[] = [];
+    for (const { sql, values } of queries) {
+      const explain = target.kind === "sqlite" ? "explain query plan" : "explain";
+      const filled = inline(sql, values as (string | number | null)[]);
+      plans.push(...(await raw.all(`${explain} ${filled}`)).map((row) => String(row.detail ?? row["QUERY PLAN"])));
+    }
+    return plans.join("\n");
+  } finally {
+    await raw.close();
+  }
+}
+
+/** Values as literals, so that PostgreSQL needs no types. */
+function inline(sql: string, values: readonly (string | number | null)[]): string {
+  let next = 0;
+  const literal = (value: string | number | null | undefined): string =>
+    typeof value === "string" ? `'${value.replaceAll("'", "''")}'` : String(value ?? null);
+  return sql.replaceAll(/\?|\$(\d+)/g, (_all, n: string | undefined) => literal(values[n ? Number(n) - 1 : next++]));
+}
+
+/** Returns the plan, for further checks. */
+export async function expectNoScan(target: DatabaseTarget, run: (on: Reader) => Promise<unknown>): Promise<string> {
+  const plan = await plansOf(target, run);
+  expect(plan).not.toBe("");
+  expect(/\bSCAN (?!CONSTANT|\d+-ROW)|Seq Scan/.test(plan) ? plan : null).toBeNull();
+  return plan;
+}

@@ -1,0 +1,106 @@
+// The fleet: the nodes that poll the policy feed, how far each of them is behind, and which are late or silent.
+import type { Env } from "../../kernel/credentials.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { fleetOf, type FleetRow } from "../../store/queries/nodes.ts";
+import { confinedTo, type Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { ListCursor } from "../core/cursor.ts";
+import { requireEnvAccess } from "../core/env-access.ts";
+import { liveProject } from "../workspaces/projects.ts";
+
+/** Counts stop here, and a list over all projects ends here. A project has at most a thousand nodes. */
+export const FLEET_MAX = 10_000;
+
+export const NODE_STATES = ["live", "late", "silent"] as const;
+export type NodeState = (typeof NODE_STATES)[number];
+
+export type FleetQuery = {
+  project_id?: string | undefined;
+  env?: Env | undefined;
+  state?: NodeState | undefined;
+  limit: number;
+  cursor?: string | undefined;
+};
+
+/** The nodes of one project, the most recently seen first. */
+export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
+  const rows = await readFleet(ctx, { project_id });
+  const newest = rows.toSorted((a, b) => b.last_seen_at - a.last_seen_at || (a.node_id < b.node_id ? -1 : 1));
+  return { object: "list" as const, data: newest.map((row) => viewNode(ctx, row)) };
+}
+
+/** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */
+export async function listFleet(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: FleetQuery) {
+  const rows = await readFleet(ctx, filters);
+  const all = rows.map((row) => ({ ...viewNode(ctx, row), ...viewLag(ctx, row) }));
+  const pages = new ListCursor(ctx.actor, "nodes", filters);
+  const after = cursor === undefined ? [] : pages.read(cursor, ["string", "string", "string"]);
+  const wanted = all.filter((node) => isIn(node, filters.state) && isAfter(positionOf(node), after));
+  const data = wanted.slice(0, limit);
+  const last = wanted.length > limit ? data.at(-1) : undefined;
+  const next_cursor = last ? pages.write(positionOf(last)) : null;
+  return { object: "list" as const, data, next_cursor, counts: countStates(all) };
+}
+
+/** A test secret key sees nodes of test keys only; nodes of both environments belong to live verifiers. */
+async function readFleet(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery, "project_id" | "env">) {
+  const { services, actor } = ctx;
+  const { workspace_id } = actor;
+  if (env) requireEnvAccess(actor, env);
+  if (project_id) await liveProject(services.store.read, workspace_id, project_id);
+  const rows = await fleetOf(services.store.read, { workspace_id, project_id, limit: FLEET_MAX });
+  const confined = confinedTo(actor);
+  return rows.filter(({ env_scope }) =>
+    confined ? env_scope === confined : !env || env_scope === "all" || env_scope === env,
+  );
+}
+
+function viewNode({ services }: Ctx, row: FleetRow) {
+  return {
+    object: "node" as const,
+    project_id: row.project_id,
+    node_id: row.node_id,
+    env_scope: row.env_scope,
+    version: row.version,
+    lag: Math.max(0, row.policy_version - row.version),
+    live: row.last_seen_at > services.clock.now() - services.settings.node_live_ms,
+    last_seen_at: formatTimestamp(row.last_seen_at),
+  };
+}
+
+/** `lag_ms`: the age of the oldest version that the node lacks; null when that is no longer in the delta log. */
+function viewLag(ctx: Ctx, row: FleetRow) {
+  const { clock, settings } = ctx.services;
+  const { lag, live } = viewNode(ctx, row);
+  const lag_ms = lag === 0 ? 0 : row.missed_at === null ? null : Math.max(0, clock.now() - row.missed_at);
+  const lateAfter = settings.node_late_after;
+  return { lag_ms, late: live && lateAfter !== null && (lag_ms === null || lag_ms > lateAfter) };
+}
+
+type FleetNode = ReturnType<typeof viewNode> & ReturnType<typeof viewLag>;
+
+function isIn({ live, late }: FleetNode, state: NodeState | undefined): boolean {
+  if (state === undefined) return true;
+  return state === "late" ? late : live === (state === "live");
+}
+
+function countStates(nodes: readonly FleetNode[]) {
+  const count = (matches: (node: FleetNode) => boolean): number => nodes.filter(matches).length;
+  return {
+    total: nodes.length,
+    live: count(({ live }) => live),
+    current: count(({ live, lag }) => live && lag === 0),
+    late: count(({ late }) => late),
+    silent: count(({ live }) => !live),
+  };
+}
+
+const positionOf = ({ project_id, node_id, env_scope }: FleetNode) => [project_id, node_id, env_scope] as const;
+
+function isAfter(position: readonly string[], after: readonly (string | number)[]): boolean {
+  for (const [i, value] of position.entries()) {
+    const bound = String(after[i] ?? "");
+    if (value !== bound) return value > bound;
+  }
+  return false;
+}

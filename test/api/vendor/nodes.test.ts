@@ -1,0 +1,157 @@
+// The fleet: which nodes hold policy, how far behind they are, and which have acknowledged a change.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { expectNoScan } from "../../../harness/databases/plans.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+import { fleetOf } from "../../../src/store/queries/nodes.ts";
+
+const MINUTE = 60_000;
+const names = (body: { data: { node_id: string }[] }): string[] => body.data.map(({ node_id }) => node_id);
+
+for (const back of backends) {
+  describe(`nodes on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const poll = async (
+      w: Workspace,
+      node: string,
+      since: number,
+      more = "",
+      as: "sk_owner" | "sk_test" = "sk_owner",
+    ) => {
+      await w.call(as, `GET /v1/policy/delta?project_id=${w.project_id}&node=${node}&since=${since}${more}`);
+      await r.app.services.nodes.flushed();
+    };
+    const versionOf = async (w: Workspace): Promise<number> =>
+      (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body.policy_version;
+
+    it("lists a project's nodes with their lag, the most recently seen first", async () => {
+      const w = await r.workspace();
+      await w.mint();
+      const version = await versionOf(w);
+      await poll(w, "old", version);
+      r.clock.advance(3 * MINUTE);
+      await w.mint();
+      await poll(w, "behind", version);
+      r.clock.advance(1);
+      await poll(w, "current", version + 1);
+      const { body } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
+      expect(body.data.map((node: Json) => [node.node_id, node.env_scope, node.lag, node.live])).toEqual([
+        ["current", "all", 0, true],
+        ["behind", "all", 1, true],
+        ["old", "all", 1, false],
+      ]);
+      expect(Object.keys(body)).toEqual(["object", "data"]);
+      expect(body.data[0]).toEqual({
+        object: "node",
+        project_id: w.project_id,
+        node_id: "current",
+        env_scope: "all",
+        version: version + 1,
+        lag: 0,
+        live: true,
+        last_seen_at: new Date(r.clock.now()).toISOString(),
+      });
+    });
+
+    it("counts the fleet's states, whatever page or state is asked for", async () => {
+      const w = await r.workspace();
+      await w.mint();
+      const version = await versionOf(w);
+      await poll(w, "silent", version);
+      r.clock.advance(3 * MINUTE);
+      await w.mint();
+      r.clock.advance(20_000);
+      for (const node of ["a", "b", "c"]) await poll(w, node, version + 1);
+      await poll(w, "late", version);
+      const counts = { total: 5, live: 4, current: 3, late: 1, silent: 1 };
+      const fleet = (more = "") => w.call("sk_owner", `GET /v1/nodes?view=fleet${more}`);
+      const whole = (await fleet()).body;
+      expect(names(whole)).toEqual(["a", "b", "c", "late", "silent"]);
+      expect([whole.counts, whole.next_cursor]).toEqual([counts, null]);
+      expect(whole.data[3]).toMatchObject({ lag: 1, lag_ms: 20_000, late: true });
+      for (const [state, expected] of [
+        ["live", ["a", "b", "c", "late"]],
+        ["late", ["late"]],
+        ["silent", ["silent"]],
+      ] as const) {
+        const { body } = await fleet(`&state=${state}`);
+        expect([names(body), body.counts]).toEqual([expected, counts]);
+      }
+      const first = (await fleet("&limit=2")).body;
+      const second = (await fleet(`&limit=2&cursor=${first.next_cursor}`)).body;
+      const third = (await fleet(`&limit=2&cursor=${second.next_cursor}`)).body;
+      expect([first, second, third].map(names)).toEqual([["a", "b"], ["c", "late"], ["silent"]]);
+      expect([third.next_cursor, third.counts]).toEqual([null, counts]);
+      const foreign = await fleet(`&state=live&cursor=${first.next_cursor}`);
+      expectRefusal(foreign, 400, "invalid_request");
+      expect(foreign.body.error.details[0].path).toBe("cursor");
+    });
+
+    it("shows a test secret key the nodes of test keys only, and another workspace none", async () => {
+      const w = await r.workspace();
+      const other = await r.workspace();
+      await poll(w, "both", 1);
+      await poll(w, "live-only", 1, "&env=live");
+      await poll(w, "test-only", 1, "", "sk_test");
+      const list = async (as: "sk_owner" | "sk_test", more = "") =>
+        names((await w.call(as, `GET /v1/nodes?view=fleet${more}`)).body);
+      expect(await list("sk_test")).toEqual(["test-only"]);
+      expect(await list("sk_owner", "&env=test")).toEqual(["both", "test-only"]);
+      expectRefusal(await w.call("sk_test", "GET /v1/nodes?view=fleet&env=live"), 403, "forbidden");
+      expect((await other.call("sk_owner", "GET /v1/nodes?view=fleet")).body.data).toEqual([]);
+      const foreign = `GET /v1/nodes?project_id=${w.project_id}`;
+      expectRefusal(await other.call("sk_owner", foreign), 404, "not_found");
+      expectRefusal(await w.call("sk_owner", "GET /v1/nodes"), 400, "invalid_request");
+      expectRefusal(await w.call("sk_owner", `${foreign}&state=live`), 400, "invalid_request");
+    });
+
+    it("reads the fleet through indexes", async () => {
+      const w = await r.workspace();
+      for (const project_id of [undefined, w.project_id])
+        await expectNoScan(r.target, (on) => fleetOf(on, { workspace_id: w.id, project_id, limit: 50 }));
+    });
+
+    it("names the nodes that have not acknowledged a version, and waits for them", async () => {
+      const w = await r.workspace();
+      const key = await w.mint();
+      const version = await versionOf(w);
+      for (const node of ["fast", "slow"]) await poll(w, node, version);
+      await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {});
+      const route = `GET /v1/propagation?project_id=${w.project_id}&version=${version + 1}`;
+      const acked = ({ body }: { body: { nodes: Json[] } }) => body.nodes.map(({ node_id, acked }) => [node_id, acked]);
+      expect((await w.call("sk_owner", route)).body).toMatchObject({
+        object: "propagation",
+        project_id: w.project_id,
+        version: version + 1,
+        complete: false,
+        acked_nodes: 0,
+        total_nodes: 2,
+      });
+      await poll(w, "fast", version + 1);
+      expect(acked(await w.call("sk_owner", route))).toEqual([
+        ["fast", true],
+        ["slow", false],
+      ]);
+      const waiting = w.call("sk_owner", `${route}&wait_ms=30000`);
+      await poll(w, "slow", version + 1);
+      expect((await waiting).body).toMatchObject({ complete: true, acked_nodes: 2 });
+      const later = await w.call("sk_owner", `GET /v1/propagation?project_id=${w.project_id}&version=${version + 2}`);
+      expectRefusal(later, 400, "invalid_request");
+      expect(later.body.error.details[0].path).toBe("version");
+      expectRefusal(await w.call("sk_test", `${route}&env=live`), 403, "forbidden");
+      const other = await r.workspace();
+      expectRefusal(await other.call("sk_owner", route), 404, "not_found");
+    });
+  });
+}
