@@ -1,6 +1,7 @@
 // The list of campaigns.
 import { backupCampaign } from "./backup.ts";
 import type { Campaign } from "./campaign.ts";
+import { cascade } from "./cascade.ts";
 import { clock } from "./clock.ts";
 import { copyCampaign } from "./copy.ts";
 import { crash } from "./crash.ts";
@@ -33,6 +34,7 @@ export const campaigns: readonly Campaign[] = [
   backupCampaign,
   flipsCampaign,
   copyCampaign,
+  cascade,
   clock,
   soak,
   upgrade,

@@ -38,7 +38,7 @@ export async function countWorkingKeys(on: Reader, scope: KeyScope, at: number):
 export async function sizesOfWorkingKeys(on: Reader, scope: KeyScope, at: number, limit: number): Promise<number[]> {
   const bytes = sql<number>`octet_length(meta) + octet_length(scopes) + coalesce(octet_length(rate_limits), 0)`;
   const query = compileQuery(on, (db) =>
-    workingKeys(db, scope, at).select(bytes.as("bytes")).orderBy("tenant_id").orderBy("id").limit(limit),
+    workingKeys(db, scope, at).select(bytes.as("bytes")).orderBy("tenant_id").limit(limit),
   );
   return (await on.all<{ bytes: number }>(query)).map((row) => row.bytes);
 }
@@ -55,11 +55,7 @@ export function revokeWorkingKeys(tx: Tx, scope: KeyScope, revocation: Revocatio
     db
       .updateTable("api_keys")
       .set({ revoked_at, revoked_reason: reason, revoked_cause: cause, ...(policy_version && { policy_version }) })
-      .where(
-        "id",
-        "in",
-        workingKeys(db, scope, revoked_at).select("id").orderBy("tenant_id").orderBy("id").limit(limit),
-      ),
+      .where("id", "in", workingKeys(db, scope, revoked_at).select("id").orderBy("tenant_id").limit(limit)),
   );
   return tx.run(query);
 }

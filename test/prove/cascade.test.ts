@@ -1,0 +1,14 @@
+// The short version of `npm run prove -- cascade`: one deletion of a few thousand keys on each database.
+import { describe, expect, it } from "vitest";
+import { cascadeCampaign } from "../../prove/cascade.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { shortRun } from "./short.ts";
+
+describe.concurrent("kill -9 while the keys of a deleted project are marked", () => {
+  for (const back of backends) {
+    it(`changes no answer on ${back}`, async () => {
+      const { figures } = await shortRun(cascadeCampaign({ keys: 3_000, timed: false }), back, 1, 3);
+      expect(figures).toHaveProperty("longest write ms");
+    });
+  }
+});
