@@ -1,7 +1,7 @@
 // examples/nginx-gateway with real nginx, gateway and server: the responses that a customer of the API gets.
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
+import { createServer, request, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -43,7 +43,9 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
       env: "live",
       ...more,
     });
-    await expect.poll(() => fetch(url, { headers: bearer(minted.key) }).then(({ status }) => status)).not.toBe(401);
+    await expect
+      .poll(() => fetch(`${url}status`, { headers: bearer(minted.key) }).then(({ status }) => status))
+      .not.toBe(401);
     reached.length = 0;
     return minted;
   };
@@ -74,7 +76,7 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
       req.on("data", (chunk: Buffer) => chunks.push(chunk));
       req.on("end", () => {
         reached.push({ url: req.url ?? "", headers: req.headers, body: Buffer.concat(chunks).toString() });
-        res.writeHead(req.url === "/teapot" ? 403 : 200, { "content-type": "text/plain" });
+        res.writeHead(req.url === "/status/teapot" ? 403 : 200, { "content-type": "text/plain" });
         res.end("from the API");
       });
     }).listen(0, "127.0.0.1");
@@ -117,17 +119,17 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
         },
       },
     ]);
-    expect((await fetch(url, { headers: { "x-api-key": key } })).status).toBe(200);
+    expect((await fetch(`${url}status`, { headers: { "x-api-key": key } })).status).toBe(200);
   });
 
   it("401: has the library's body and challenge, and the request never reaches the API", async () => {
     reached.length = 0;
-    const none = await fetch(url);
+    const none = await fetch(`${url}status`);
     expect([none.status, none.headers.get("www-authenticate")]).toEqual([401, 'Bearer realm="keyrack"']);
     expect(none.headers.get("content-type")).toBe("application/json");
     expect(none.headers.get("cache-control")).toBe("no-store");
     expect(await none.json()).toMatchObject({ error: { code: "missing_key" } });
-    const wrong = await fetch(url, { headers: bearer("kr_live_nonsense") });
+    const wrong = await fetch(`${url}status`, { headers: bearer("kr_live_nonsense") });
     expect([wrong.status, await wrong.json()]).toMatchObject([401, { error: { code: "invalid_key" } }]);
     expect(wrong.headers.get("www-authenticate")).toBe('Bearer realm="keyrack", error="invalid_token"');
     expect(reached).toEqual([]);
@@ -149,7 +151,9 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     const { key } = await mint({ rate_limits: [rule] });
     const responses: Response[] = [];
     // A check that takes over 250 ms admits without counting, so a slow machine may need more than four requests.
-    await until(async () => responses[responses.push(await fetch(url, { headers: bearer(key) })) - 1]?.status !== 200);
+    await until(
+      async () => responses[responses.push(await fetch(`${url}status`, { headers: bearer(key) })) - 1]?.status !== 200,
+    );
     const allowed = responses.slice(0, -1);
     const policies = allowed.map(({ headers }) => headers.get("ratelimit-policy")).filter((policy) => policy !== null);
     expect(new Set(policies)).toEqual(new Set(['"tiny";q=3;w=3600']));
@@ -162,7 +166,7 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
 
   it("leaves the API's own responses unchanged, and removes forged headers on an open location", async () => {
     const { key } = await mint({});
-    const own = await fetch(`${url}teapot`, { headers: bearer(key) });
+    const own = await fetch(`${url}status/teapot`, { headers: bearer(key) });
     expect([own.status, await own.text()]).toEqual([403, "from the API"]);
     reached.length = 0;
     const open = await fetch(`${url}health`, { headers: { "x-keyrack-tenant-id": "evil" } });
@@ -171,25 +175,45 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     expect((await fetch(`${url}_keyrack`, { headers: bearer(key) })).status).toBe(404);
   });
 
+  it("refuses a key without the scope however the path is written, and every path that is not named", async () => {
+    const { key } = await mint({ scopes: ["other"] });
+    const { port } = new URL(url);
+    /** As written: fetch would normalise the path. */
+    const status = (path: string): Promise<number | undefined> =>
+      new Promise((resolve, reject) => {
+        const sent = request({ host: "127.0.0.1", port, path, headers: bearer(key) }, (response) => {
+          response.resume();
+          resolve(response.statusCode);
+        });
+        sent.on("error", reject).end();
+      });
+    for (const path of ["/orders", "/ORDERS", "/Orders/1", "/%6Frders", "//orders", "/./orders", "/x/../orders"])
+      expect([path, await status(path)]).toEqual([path, 403]);
+    for (const path of ["/", "/ordersx", "/order", "/admin", "/status.json", "/health/x"])
+      expect([path, await status(path)]).toEqual([path, 403]);
+    expect(reached).toEqual([]);
+    expect(await status("/STATUS/1")).toBe(200);
+  });
+
   it("rejects a revoked key once revoke --wait has returned: the gateway acknowledges like any node", async () => {
     const { id, key } = await mint({});
     const { propagation } = await call<{ propagation: object }>("POST", `/v1/keys/${id}/revoke?wait=true`, {});
     expect(propagation).toMatchObject({ complete: true, acked_nodes: 1, total_nodes: 1 });
-    expect((await fetch(url, { headers: bearer(key) })).status).toBe(401);
+    expect((await fetch(`${url}status`, { headers: bearer(key) })).status).toBe(401);
   });
 
   it("503: without a policy, and while the gateway is down; recovers afterwards", async () => {
     const { key } = await mint({});
     expect(await stopGateway()).toBe(0);
-    const away = await fetch(url, { headers: bearer(key) });
+    const away = await fetch(`${url}status`, { headers: bearer(key) });
     expect([away.status, await away.json()]).toMatchObject([503, { error: { code: "unavailable" } }]);
     await startGateway({ KEYRACK_URL: "http://127.0.0.1:1" });
     expect(gateway.stderr()).toContain("no policy yet");
-    const none = await fetch(url, { headers: bearer(key) });
+    const none = await fetch(`${url}status`, { headers: bearer(key) });
     expect([none.status, await none.json()]).toMatchObject([503, { error: { code: "unavailable" } }]);
     expect(none.headers.get("retry-after")).toBe("1");
     await stopGateway();
     await startGateway();
-    expect((await fetch(url, { headers: bearer(key) })).status).toBe(200);
+    expect((await fetch(`${url}status`, { headers: bearer(key) })).status).toBe(200);
   });
 });
