@@ -1,5 +1,6 @@
 // Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the name.
 import { isIP } from "node:net";
+import { addressIn, isPublicAddress } from "../kernel/addresses.ts";
 
 export type DatabaseSetting =
   | { kind: "default" }
@@ -33,6 +34,14 @@ function httpUrl(text: string): string | null {
 function httpsUrl(text: string): string | null {
   const url = httpUrl(text);
   if (url && !url.startsWith("https:")) throw new Error("must be an https:// URL");
+  return url;
+}
+
+/** Fetched by the server itself: an address that is not public would lead into the operator's own network. */
+function publicHttpsUrl(text: string): string | null {
+  const url = httpsUrl(text);
+  const address = url && addressIn(new URL(url));
+  if (address && !isPublicAddress(address)) throw new Error("must not name a private or reserved address");
   return url;
 }
 
@@ -101,7 +110,7 @@ export const parsers = {
   text: (text: string): string => text,
   path: (text: string): string => text,
   url: httpUrl,
-  https_url: httpsUrl,
+  public_https_url: publicHttpsUrl,
   port: integer(0, 65_535),
   count: integer(1, 1_000_000_000),
   zero_or_count: integer(0, 1_000_000_000),

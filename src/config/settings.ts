@@ -128,7 +128,7 @@ export const settingsTable = {
   ),
   scanner_keys_url: setting(
     "KEYRACK_SCANNER_KEYS_URL",
-    "https_url",
+    "public_https_url",
     "",
     "URL of the public keys of the secret scanner, instead of a file.",
   ),

@@ -33,6 +33,8 @@ describe("settings", () => {
     ["KEYRACK_PUBLIC_URL", "ftp://x", "must be an http:// or https:// URL"],
     ["KEYRACK_PUBLIC_URL", "https://x/?a=1", "must not have a query or a fragment"],
     ["KEYRACK_SCANNER_KEYS_URL", "http://x", "must be an https:// URL"],
+    ["KEYRACK_SCANNER_KEYS_URL", "https://0x7f.1/keys", "must not name a private or reserved address"],
+    ["KEYRACK_SCANNER_KEYS_URL", "https://[::ffff:10.0.0.1]/", "must not name a private or reserved address"],
     ["KEYRACK_DATABASE_URL", "mysql://x/y", "must be sqlite:FILE or postgres://USER@HOST/DATABASE"],
     ["KEYRACK_REDIS_URL", "redis://a,http://b", "must be redis:// or rediss:// URLs, separated by commas"],
     ["KEYRACK_MAIL_URL", "mailto:x", "must be file:DIR, smtp://…, smtps://… or log:"],

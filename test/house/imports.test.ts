@@ -8,7 +8,7 @@ const LOOSE = ["client", "gateway", "globals.d"];
 /** Folder → folders it may import. `types:` = types only. A folder may always import itself. */
 const RULES: Record<string, string[]> = {
   kernel: [],
-  config: [],
+  config: ["kernel"],
   fairness: ["kernel", "types:config"],
   platform: ["kernel", "fairness"],
   store: ["kernel", "fairness", "platform"],

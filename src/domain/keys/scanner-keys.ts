@@ -2,17 +2,18 @@
 // ECDSA P-256 with SHA-256 over the raw bytes, DER in base64. If the URL does not respond, reports get 503, so that the
 // sender retries.
 import { createPublicKey, verify, type KeyObject } from "node:crypto";
+import type { LookupAddress } from "node:dns";
 import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
-import { BlockList } from "node:net";
+import { isPublicAddress } from "../../kernel/addresses.ts";
 import { fail } from "../../kernel/errors.ts";
+import { getText } from "../../platform/https.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../core/clock.ts";
 
 const FRESH_MS = 3_600_000;
 const RELOAD_EVERY_MS = 60_000;
 const RESPONSE_MAX_MS = 5_000;
-const LIST_BYTES_MAX = 1 << 20;
 
 export type KeyList = ReadonlyMap<string, KeyObject>;
 type Load = () => Promise<KeyList>;
@@ -104,34 +105,15 @@ export function keysInFile(file: string): Load {
   return async () => parseKeyList(await readFile(file, "utf8"));
 }
 
-/** Loopback, link-local and private ranges: fetching from them would be server-side request forgery. */
-const PRIVATE_RANGES = new BlockList();
-for (const [net, bits] of [
-  ["0.0.0.0", 8],
-  ["10.0.0.0", 8],
-  ["100.64.0.0", 10],
-  ["127.0.0.0", 8],
-  ["169.254.0.0", 16],
-  ["172.16.0.0", 12],
-  ["192.168.0.0", 16],
-] as const)
-  PRIVATE_RANGES.addSubnet(net, bits, "ipv4");
-for (const [net, bits] of [
-  ["::", 127],
-  ["fc00::", 7],
-  ["fe80::", 10],
-] as const)
-  PRIVATE_RANGES.addSubnet(net, bits, "ipv6");
-
-type Resolve = (host: string) => Promise<{ address: string; family: number }[]>;
+type Resolve = (host: string) => Promise<LookupAddress[]>;
 const resolveAll: Resolve = (host) => lookup(host, { all: true });
 
-/** Rejects names that resolve to a private address, such as `localhost`, `[::1]` or a name of the internal DNS. */
-async function requirePublicAddress(url: string, resolve: Resolve): Promise<void> {
+/** The addresses of the URL's host. Rejects a name that has any private one, such as `localhost` or one of an internal DNS. */
+async function publicAddresses(url: string, resolve: Resolve): Promise<LookupAddress[]> {
   const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
-  for (const { address, family } of await resolve(host)) {
-    if (PRIVATE_RANGES.check(address, family === 6 ? "ipv6" : "ipv4")) throw new Error("its address is private");
-  }
+  const addresses = await resolve(host);
+  if (!addresses.every(({ address }) => isPublicAddress(address))) throw new Error("its address is private");
+  return addresses;
 }
 
 function aborted(signal: AbortSignal): Promise<never> {
@@ -142,20 +124,13 @@ function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-export function fetchedKeys(url: string, request: typeof fetch = fetch, resolve: Resolve = resolveAll): Load {
+export type Get = (url: string, addresses: readonly LookupAddress[], signal: AbortSignal) => Promise<string>;
+
+export function fetchedKeys(url: string, get: Get = getText, resolve: Resolve = resolveAll): Load {
   return async () => {
     const signal = AbortSignal.timeout(RESPONSE_MAX_MS);
-    await Promise.race([requirePublicAddress(url, resolve), aborted(signal)]); // DNS may take longer than the timeout
-    const headers = { accept: "application/json", "user-agent": "keyrack" };
-    const response = await request(url, { redirect: "error", signal, headers });
-    if (!response.ok) throw new Error(`it responded with ${response.status}`);
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    for await (const chunk of response.body ?? []) {
-      size += chunk.length;
-      if (size > LIST_BYTES_MAX) throw new Error("the list is too long");
-      chunks.push(chunk);
-    }
-    return parseKeyList(Buffer.concat(chunks).toString("utf8"));
+    // DNS may take longer than the timeout.
+    const addresses = await Promise.race([publicAddresses(url, resolve), aborted(signal)]);
+    return parseKeyList(await get(url, addresses, signal));
   };
 }

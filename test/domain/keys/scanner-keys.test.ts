@@ -1,12 +1,23 @@
 // Loading the public keys of the secret scanner: over https, cached for an hour, reloaded at most once a minute.
-import { writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { loadSettings } from "../../../src/config/load.ts";
 import type { SettingName } from "../../../src/config/settings.ts";
-import { fetchedKeys, parseKeyList, ScannerKeys, type KeyList } from "../../../src/domain/keys/scanner-keys.ts";
+import {
+  fetchedKeys,
+  parseKeyList,
+  ScannerKeys,
+  type Get,
+  type KeyList,
+} from "../../../src/domain/keys/scanner-keys.ts";
+import { getText } from "../../../src/platform/https.ts";
 import { silentLog } from "../../../src/platform/log.ts";
 import { startInstance } from "../../../src/server/start.ts";
+import { makeCertificate } from "../../../harness/processes/certificate.ts";
 import { tempDir } from "../../../harness/processes/cli.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { IDENTIFIER, keyList, signed } from "../../../harness/instances/scanner-keys.ts";
@@ -73,19 +84,54 @@ describe("the scanner's public keys", () => {
       expect(() => parseKeyList(bad), bad).toThrow(Error);
   });
 
-  it("are fetched without redirects, within five seconds and one megabyte", async () => {
-    const seen: RequestInit[] = [];
-    const publicAddress = async () => [{ address: "203.0.113.7", family: 4 }];
-    const fetching = (response: Response) => async (_url: unknown, init?: RequestInit) => {
-      seen.push(init ?? {});
-      return response;
+  it("are fetched from the addresses that were checked, without redirects, within one megabyte", async () => {
+    using at = tempDir();
+    const { cert, key } = makeCertificate(at.dir, "scanner", "scanner.example");
+    const responses: [number, string][] = [
+      [200, keyList()],
+      [302, keyList()],
+      [500, "no"],
+      [200, "x".repeat((1 << 20) + 1)],
+    ];
+    const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (_req, res) => {
+      const [status, text] = responses.shift() ?? [404, ""];
+      res.writeHead(status, { location: "https://127.0.0.1/" }).end(text);
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    // The certificate names the address; a name that DNS does not know shows that it is not resolved again.
+    const ca = readFileSync(cert);
+    const checkServerIdentity = () => undefined;
+    const vetted = [{ address: "127.0.0.1", family: 4 }];
+    const get = () =>
+      getText(`https://scanner.invalid:${port}/keys`, vetted, new AbortController().signal, {
+        ca,
+        checkServerIdentity,
+      } as never);
+    expect(parseKeyList(await get()).has(IDENTIFIER)).toBe(true);
+    await expect(get()).rejects.toThrow("302");
+    await expect(get()).rejects.toThrow("500");
+    await expect(get()).rejects.toThrow("too long");
+    server.close();
+    server.closeAllConnections();
+  });
+
+  it("are requested with all addresses of the name, which is resolved once", async () => {
+    const resolved: string[] = [];
+    const addresses = [
+      { address: "93.184.216.34", family: 4 },
+      { address: "2606:2800:220:1::1", family: 6 },
+    ];
+    const resolve = async (host: string) => {
+      resolved.push(host);
+      return addresses;
     };
-    const load = (response: Response) =>
-      fetchedKeys("https://scanner.example/keys", fetching(response), publicAddress)();
-    expect((await load(new Response(keyList()))).has(IDENTIFIER)).toBe(true);
-    expect(seen[0]).toMatchObject({ redirect: "error", signal: expect.any(AbortSignal) });
-    await expect(load(new Response("no", { status: 500 }))).rejects.toThrow("500");
-    await expect(load(new Response("x".repeat((1 << 20) + 1)))).rejects.toThrow("too long");
+    const get: Get = async (_url, given) => {
+      expect(given).toEqual(addresses);
+      return keyList();
+    };
+    expect((await fetchedKeys("https://scanner.example/keys", get, resolve)()).has(IDENTIFIER)).toBe(true);
+    expect(resolved).toEqual(["scanner.example"]);
   });
 
   it("are given up when DNS does not respond in time", async () => {
@@ -109,7 +155,7 @@ describe("the scanner's public keys", () => {
   ] as const) {
     it(`are not fetched from ${where}, even if the name also has a public address`, async () => {
       const resolve = async () => [
-        { address: "203.0.113.7", family: 4 },
+        { address: "93.184.216.34", family: 4 },
         { address, family },
       ];
       const request = async () => expect.unreachable("no request expected");
