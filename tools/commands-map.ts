@@ -14,7 +14,17 @@ export type CommandRow = {
 const PROJECT = ["id", "slug", "name", "created_at"];
 const TENANT = ["id", "external_id", "name", "created_at"];
 const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expires_at", "revoked_at"];
-const SECRET_KEY = ["id", "display_prefix", "env", "name", "last_used_at", "expires_at", "revoked_at"];
+const SECRET_KEY = [
+  "id",
+  "display_prefix",
+  "env",
+  "name",
+  "permissions",
+  "project_ids",
+  "last_used_at",
+  "expires_at",
+  "revoked_at",
+];
 const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
 
 export const commandMap: Record<string, CommandRow> = {

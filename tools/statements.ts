@@ -96,7 +96,9 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   usageDayUpsert: (on) => [usageDayUpsert.write(on, [day])],
   tenantMonthUpsert: (on) => [tenantMonthUpsert.write(on, [{ ...month, first_seen_at: 1, last_seen_at: 1 }])],
   tenantMonths: (on) =>
-    ([undefined, "live"] as const).map((env) => tenantMonths(on, { workspace_id, env, from: 1, to: 2 })),
+    ([undefined, "live"] as const).map((env) =>
+      tenantMonths(on, { workspace_id, projects: env ? ["p"] : null, env, from: 1, to: 2 }),
+    ),
   usersByIds: (on) => [usersByIds(on, ["u"])],
   listUsers: (on) => [listUsers(on, null), listUsers(on, after)],
   readReplacedState: (_on, source) => [readReplacedState(source, 1)],

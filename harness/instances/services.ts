@@ -125,7 +125,15 @@ export async function vendorOf(
 }
 
 export function keyActor(workspace_id: string, key: { id: string; env: Env }): SecretKeyActor {
-  return { kind: "secret_key", id: key.id, workspace_id, env: key.env, owner_scope: true, expires_at: null };
+  return {
+    kind: "secret_key",
+    id: key.id,
+    workspace_id,
+    env: key.env,
+    owner_scope: true,
+    expires_at: null,
+    restriction: null,
+  };
 }
 
 /** The same workspace seen by a person. */

@@ -49,6 +49,16 @@ export function toMs(value: string | null | undefined): number | null | undefine
   return typeof value === "string" ? parseTimestamp(value) : value;
 }
 
+/** A list without repetitions. */
+export function distinct<T extends z.ZodType>(item: T, min: number, max: number) {
+  return z
+    .array(item)
+    .min(min, { error: `must have at least ${min} entries` })
+    .max(max, { error: `must have at most ${max} entries` })
+    .refine((list) => new Set(list).size === list.length, { error: "must not repeat an entry" })
+    .meta({ uniqueItems: true });
+}
+
 export const Email = z
   .string()
   .refine(isEmail, { error: "must be a valid email address" })

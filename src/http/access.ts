@@ -1,13 +1,16 @@
 // The authorisation matrix as one table: routes are built from it and tests check every cell.
 // Y allowed · T allowed in the test environment only · "-" 403 · 401 not a credential here.
-import type {
-  Actor,
-  BootstrapActor,
-  EmbedActor,
-  AnonymousActor,
-  SecretKeyActor,
-  SessionActor,
-  Vendor,
+import {
+  restrictionOf,
+  type Actor,
+  type AnonymousActor,
+  type BootstrapActor,
+  type EmbedActor,
+  type Permission,
+  type Restriction,
+  type SecretKeyActor,
+  type SessionActor,
+  type Vendor,
 } from "../domain/core/actor.ts";
 import { fail, failField, type Failure, type FailureName } from "../kernel/errors.ts";
 import { parseUuid } from "../kernel/ids.ts";
@@ -33,18 +36,38 @@ export type Row<A extends Actor = Actor> = {
   readonly wrongKind: FailureName;
   /** Credentials are ignored. */
   readonly open: boolean;
+  /** What a restricted secret key needs beside the cell; null: only an unrestricted one will do. */
+  readonly needs: Needs | null;
+  /** Is about the whole workspace, so a key that is confined to projects is refused. */
+  readonly wide: boolean;
   readonly _actor?: A;
 };
 
-function row<A extends Actor>(text: string, wrongKind: FailureName, open = false): Row<A> {
+/** `itself`: every restricted key may, with itself. */
+type Needs = Permission | "itself";
+
+function row<A extends Actor>(
+  text: string,
+  wrongKind: FailureName,
+  more: Partial<Pick<Row, "open" | "needs" | "wide">> = {},
+): Row<A> {
   const cells = text.trim().split(/\s+/) as Cell[];
-  return { cells: Object.fromEntries(COLUMNS.map((column, i) => [column, cells[i]])) as Row["cells"], wrongKind, open };
+  return {
+    cells: Object.fromEntries(COLUMNS.map((column, i) => [column, cells[i]])) as Row["cells"],
+    wrongKind,
+    open: false,
+    needs: null,
+    wide: false,
+    ...more,
+  };
 }
 
-const vendor = (cells: string): Row<Vendor> => row(cells, "needs_vendor");
-const machine = (cells: string): Row<SecretKeyActor> => row(cells, "needs_secret_key");
+const vendor = (cells: string, needs: Needs | null = null, { wide = false } = {}): Row<Vendor> =>
+  row(cells, "needs_vendor", { needs, wide });
+const WIDE = { wide: true };
+const machine = (cells: string, needs: Permission): Row<SecretKeyActor> => row(cells, "needs_secret_key", { needs });
 const person = (cells: string): Row<SessionActor> => row(cells, "needs_session");
-const everyone = (): Row<AnonymousActor> => row("Y Y Y Y Y Y Y Y Y", "unauthenticated", true);
+const everyone = (): Row<AnonymousActor> => row("Y Y Y Y Y Y Y Y Y", "unauthenticated", { open: true });
 
 export const access = {
   //                                   SK live        SK    SES                  EMB  BOOT none
@@ -55,28 +78,31 @@ export const access = {
     "                                  -     -        -     Y     Y     Y        -    Y    401",
     "needs_session_or_bootstrap",
   ),
-  "workspace.read": vendor("           Y     Y        Y     Y     Y     Y        -    401  401"),
+  "workspace.read": vendor("           Y     Y        Y     Y     Y     Y        -    401  401", "read"),
   "workspace.write": vendor("          Y     Y        -     Y     Y     -        -    401  401"),
   "members.read": vendor("             Y     Y        -     Y     Y     Y        -    401  401"),
   "members.write": vendor("            Y     -        -     Y     -     -        -    401  401"),
-  "resources.read": vendor("           Y     Y        Y     Y     Y     Y        -    401  401"),
-  "resources.create": vendor("         Y     Y        Y     Y     Y     -        -    401  401"),
-  "resources.change": vendor("         Y     Y        -     Y     Y     -        -    401  401"),
-  "keys.read": vendor("                Y     Y        T     Y     Y     Y        -    401  401"),
-  "keys.write": vendor("               Y     Y        T     Y     Y     -        -    401  401"),
-  "secret_keys.read": vendor("         Y     Y        T     Y     Y     Y        -    401  401"),
-  "secret_keys.write": vendor("        Y     Y        T     Y     Y     -        -    401  401"),
-  "embed_tokens.mint": machine("       Y     Y        T     -     -     -        -    401  401"),
+  "resources.read": vendor("           Y     Y        Y     Y     Y     Y        -    401  401", "read"),
+  "projects.create": vendor("          Y     Y        Y     Y     Y     -        -    401  401"),
+  "projects.change": vendor("          Y     Y        -     Y     Y     -        -    401  401"),
+  "tenants.create": vendor("           Y     Y        Y     Y     Y     -        -    401  401", "manage"),
+  "tenants.change": vendor("           Y     Y        -     Y     Y     -        -    401  401", "manage", WIDE),
+  "keys.read": vendor("                Y     Y        T     Y     Y     Y        -    401  401", "read"),
+  "keys.write": vendor("               Y     Y        T     Y     Y     -        -    401  401", "manage"),
+  "secret_keys.read": vendor("         Y     Y        T     Y     Y     Y        -    401  401", "read"),
+  "secret_keys.create": vendor("       Y     Y        T     Y     Y     -        -    401  401"),
+  "secret_keys.write": vendor("        Y     Y        T     Y     Y     -        -    401  401", "itself"),
+  "embed_tokens.mint": machine("       Y     Y        T     -     -     -        -    401  401", "portal"),
   "embed.use": row<EmbedActor>(
     "                                  -     -        -     -     -     -        Y    401  401",
     "needs_embed_token",
   ),
-  "machine.use": machine("             Y     Y        T     -     -     -        -    401  401"),
-  "usage.billing": vendor("            Y     Y        -     Y     Y     Y        -    401  401"),
-  "usage.tenants": vendor("            Y     Y        T     Y     Y     Y        -    401  401"),
-  "environments.read": vendor("        Y     Y        Y     Y     Y     Y        -    401  401"),
-  "audit.read": vendor("               Y     Y        Y     Y     Y     Y        -    401  401"),
-  "audit.chain": vendor("              Y     Y        Y     Y     Y     Y        -    401  401"),
+  "machine.use": machine("             Y     Y        T     -     -     -        -    401  401", "verify"),
+  "usage.billing": vendor("            Y     Y        -     Y     Y     Y        -    401  401", "read", WIDE),
+  "usage.tenants": vendor("            Y     Y        T     Y     Y     Y        -    401  401", "read"),
+  "environments.read": vendor("        Y     Y        Y     Y     Y     Y        -    401  401", "read"),
+  "audit.read": vendor("               Y     Y        Y     Y     Y     Y        -    401  401", "read", WIDE),
+  "audit.chain": vendor("              Y     Y        Y     Y     Y     Y        -    401  401", "read"),
   public: everyone(),
   "scanner.report": everyone(),
 } as const satisfies Record<string, Row>;
@@ -96,7 +122,8 @@ const SECRET_KEYS: Column[] = ["sk_owner", "sk_admin", "sk_test"];
 const SESSIONS: Column[] = ["ses_owner", "ses_admin", "ses_member"];
 
 /** Why this row refuses the actor; undefined where it admits it. */
-export function refusal({ cells, wrongKind, open }: Row, actor: Actor): Failure | undefined {
+export function refusal(row: Row, actor: Actor): Failure | undefined {
+  const { cells, wrongKind, open } = row;
   if (open) return undefined;
   const column = columnOf(actor);
   const cell = cells[column];
@@ -104,13 +131,24 @@ export function refusal({ cells, wrongKind, open }: Row, actor: Actor): Failure 
   const inWorkspace = wrongKind === "needs_vendor";
   if (cell !== "-") {
     const homeless = inWorkspace && actor.kind === "session" && actor.workspace_id === null;
-    return homeless ? fail("no_active_workspace") : undefined;
+    return homeless ? fail("no_active_workspace") : restrictionRefusal(row, restrictionOf(actor));
   }
   const family = SECRET_KEYS.includes(column) ? SECRET_KEYS : SESSIONS.includes(column) ? SESSIONS : [];
   if (family.every((other) => cells[other] === "-")) return fail(wrongKind);
   if (column === "sk_test") return fail("test_refused");
   if (actor.kind === "session" && actor.workspace_id === null) return fail("no_active_workspace");
   return fail(column === "ses_member" ? "member_is_read_only" : "owner_only");
+}
+
+/** Why a restricted secret key may not, although its role may. */
+function restrictionRefusal({ needs, wide }: Row, restriction: Restriction | null): Failure | undefined {
+  if (!restriction || needs === "itself") return undefined;
+  const lacks = (message: string): Failure => failField("lacks_permission", "permissions", message);
+  if (needs === null) return lacks("needs an unrestricted key");
+  const { permissions, project_ids } = restriction;
+  const permitted = permissions.includes(needs) || (needs === "read" && permissions.includes("manage"));
+  if (!permitted) return lacks(`needs ${needs}`);
+  return wide && project_ids ? lacks("needs no project_ids") : undefined;
 }
 
 /** Vendor endpoints check the header keyrack-workspace. */

@@ -53,6 +53,7 @@ export const failures = {
   needs_session_or_bootstrap: [403, "forbidden", "This endpoint accepts a session or the bootstrap token."],
   needs_embed_token: [403, "forbidden", "This endpoint accepts an embed token only."],
   owner_only: [403, "forbidden", "Only an owner may do this."],
+  lacks_permission: [403, "forbidden", "This secret key lacks a permission for this."],
   member_is_read_only: [403, "forbidden", "A member may not change anything."],
   test_cannot_live: [403, "forbidden", "A test secret key cannot manage live resources."],
   test_refused: [403, "forbidden", "A test secret key may not do this."],

@@ -133,7 +133,7 @@ class Waiters {
 function startError(error: CallError): KeyrackError {
   const why: Record<number, string> = {
     401: "the secret key is not accepted",
-    403: "the secret key may not read this project's policy",
+    403: "the secret key may not read policies: it needs the permission verify",
     404: "there is no such project, or url is not a Keyrack",
   };
   const reason = why[error.status] ?? "the request is not accepted";

@@ -10,6 +10,8 @@ export type Seed = {
   workspace_id: string;
   secret_key: string;
   test_secret_key: string;
+  /** A live secret key that may only verify: what a verifier should hold. */
+  verify_key: string;
   project_id: string;
   tenant_id: string;
 };
@@ -25,15 +27,18 @@ export async function seedInstance(services: Services): Promise<Seed> {
     env: "live",
     owner_scope: true,
     expires_at: null,
+    restriction: null,
   };
   const ctx: Ctx<SecretKeyActor> = { services, actor };
   const test = await createSecretKey(ctx, { env: "test" });
+  const verifier = await createSecretKey(ctx, { env: "live", name: "verifier", permissions: ["verify"] });
   const project = await createProject(ctx, { name: "Example API", slug: "example-api" });
   const tenant = await createTenant(ctx, { external_id: "customer-1", name: "First customer" });
   return {
     workspace_id,
     secret_key: made.secret_key.key,
     test_secret_key: test.key,
+    verify_key: verifier.key,
     project_id: project.id,
     tenant_id: tenant.id,
   };

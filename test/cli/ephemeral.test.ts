@@ -74,6 +74,7 @@ describe("an ephemeral instance", () => {
       "KEYRACK_TENANT_ID",
       "KEYRACK_TEST_SECRET_KEY",
       "KEYRACK_URL",
+      "KEYRACK_VERIFY_KEY",
       "KEYRACK_WORKSPACE_ID",
     ]);
     expect(readdirSync(temp.dir)).toEqual([]);

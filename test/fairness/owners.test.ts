@@ -26,7 +26,15 @@ describe("a network", () => {
 
 describe("an actor", () => {
   it("is charged to its cell; a session acts in live; a person without a workspace is charged alone", () => {
-    const key = { kind: "secret_key", id: "k", workspace_id: "w", env: "test", owner_scope: false, expires_at: null };
+    const key = {
+      kind: "secret_key",
+      id: "k",
+      workspace_id: "w",
+      env: "test",
+      owner_scope: false,
+      expires_at: null,
+      restriction: null,
+    };
     const session = { kind: "session", id: "s", user_id: "u", workspace_id: "w", role: "owner" };
     expect(ownerOf(key as never).id).toBe("w/test");
     expect(ownerOf(session as never).id).toBe("w/live");

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Actor } from "../../src/domain/core/actor.ts";
 import { access, refusal, type AccessName } from "../../src/http/access.ts";
 
-const key = { kind: "secret_key", id: "k", workspace_id: "w", expires_at: null } as const;
+const key = { kind: "secret_key", id: "k", workspace_id: "w", expires_at: null, restriction: null } as const;
 const session = { kind: "session", id: "s", user_id: "u", workspace_id: "w" } as const;
 const who = {
   "an owner's key": { ...key, env: "live", owner_scope: true },
@@ -19,11 +19,11 @@ const who = {
 
 describe("an access row", () => {
   for (const [row, name, refused] of [
-    ["resources.change", "an owner's key", undefined],
-    ["resources.change", "a test key", "test_refused"],
-    ["resources.change", "an admin", undefined],
-    ["resources.change", "a member", "member_is_read_only"],
-    ["resources.change", "a session without a workspace", "no_active_workspace"],
+    ["projects.change", "an owner's key", undefined],
+    ["projects.change", "a test key", "test_refused"],
+    ["projects.change", "an admin", undefined],
+    ["projects.change", "a member", "member_is_read_only"],
+    ["projects.change", "a session without a workspace", "no_active_workspace"],
     ["resources.read", "a session without a workspace", "no_active_workspace"],
     ["resources.read", "an embed token", "needs_vendor"],
     ["resources.read", "bootstrap", "unauthenticated"],

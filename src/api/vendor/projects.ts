@@ -13,7 +13,7 @@ import { Project } from "./schemas.ts";
 
 export const projectsCreate = endpoint("POST /v1/projects", {
   summary: "Create a project.",
-  access: "resources.create",
+  access: "projects.create",
   body: z.strictObject({ name: Name, slug: Slug, default_rate_limits: RateLimits.optional() }),
   output: Project,
   status: 201,
@@ -42,7 +42,7 @@ export const projectsShow = endpoint("GET /v1/projects/{id}", {
 
 export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
   summary: "Change a project. Nodes receive new default rate limits with their next poll.",
-  access: "resources.change",
+  access: "projects.change",
   params: ById,
   body: z.strictObject({ name: Name.optional(), default_rate_limits: RateLimits.optional() }),
   output: Project,
@@ -53,7 +53,7 @@ export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
 
 export const projectsDelete = endpoint("DELETE /v1/projects/{id}", {
   summary: "Delete a project and revoke its keys.",
-  access: "resources.change",
+  access: "projects.change",
   params: ById,
   output: z.strictObject({ object: z.literal("project"), id: Uuid, deleted: z.literal(true), revoked_keys: z.int() }),
   failures: ["project_not_found"],

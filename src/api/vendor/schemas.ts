@@ -1,4 +1,5 @@
 // Response schemas of the vendor plane, one per resource.
+import { PERMISSIONS } from "../../domain/core/actor.ts";
 import { z } from "zod";
 import { Env, Meta, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
 
@@ -122,6 +123,8 @@ export const SecretKey = z.strictObject({
   name: z.string().nullable(),
   meta: Meta,
   ...lifecycle,
+  permissions: z.array(z.enum(PERMISSIONS)).nullable(),
+  project_ids: z.array(Uuid).nullable(),
 });
 export const MintedSecretKey = SecretKey.extend(shownOnce);
 export const RotatedSecretKey = MintedSecretKey.extend({ previous_key: SecretKey });

@@ -7,23 +7,45 @@ import {
   rotateSecretKey,
   showSecretKey,
 } from "../../domain/keys/secret-keys.ts";
+import { PERMISSIONS } from "../../domain/core/actor.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { AfterQuery, ById, Env, listOf, Meta, Name, OverlapHours, Reason, Timestamp, toMs } from "../schemas.ts";
+import {
+  AfterQuery,
+  ById,
+  distinct,
+  Env,
+  listOf,
+  Meta,
+  Name,
+  OverlapHours,
+  Reason,
+  Timestamp,
+  toMs,
+  Uuid,
+} from "../schemas.ts";
 import { MintedSecretKey, RotatedSecretKey, SecretKey } from "./schemas.ts";
+
+const PROJECT_IDS_MAX = 50;
 
 export const secretKeysCreate = endpoint("POST /v1/secret_keys", {
   summary: "Create a secret key for the vendor's backend. The key is shown only in this response.",
-  access: "secret_keys.write",
+  access: "secret_keys.create",
   body: z.strictObject({
     env: Env,
     name: Name.optional(),
     meta: Meta.optional(),
     expires_at: Timestamp.optional(),
+    permissions: distinct(z.enum(PERMISSIONS), 1, PERMISSIONS.length)
+      .optional()
+      .describe("what the key may do; absent = everything that its role may"),
+    project_ids: distinct(Uuid, 1, PROJECT_IDS_MAX)
+      .optional()
+      .describe("the only projects it may be used for; needs permissions"),
   }),
   output: MintedSecretKey,
   status: 201,
   idempotent: true,
-  failures: ["test_cannot_live", "quota_reached"],
+  failures: ["test_cannot_live", "quota_reached", "project_not_found", "older_process"],
   emits: ["secret_key.created"],
   handle: (ctx, { body }) => createSecretKey(ctx, { ...body, expires_at: toMs(body.expires_at) ?? undefined }),
 });

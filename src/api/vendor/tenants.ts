@@ -14,7 +14,7 @@ import { Tenant } from "./schemas.ts";
 
 export const tenantsCreate = endpoint("POST /v1/tenants", {
   summary: "Create a tenant: one customer organisation.",
-  access: "resources.create",
+  access: "tenants.create",
   body: z.strictObject({ external_id: text(1, 200), name: Name.optional(), meta: Meta.optional() }),
   output: Tenant,
   status: 201,
@@ -43,7 +43,7 @@ export const tenantsShow = endpoint("GET /v1/tenants/{id}", {
 
 export const tenantsUpdate = endpoint("PATCH /v1/tenants/{id}", {
   summary: "Change a tenant. meta is replaced completely; external_id cannot change.",
-  access: "resources.change",
+  access: "tenants.change",
   params: ById,
   body: z.strictObject({ name: Name.nullable().optional(), meta: Meta.optional() }),
   output: Tenant,
@@ -54,7 +54,7 @@ export const tenantsUpdate = endpoint("PATCH /v1/tenants/{id}", {
 
 export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_tokens/revoke", {
   summary: "Revoke every embed token issued for a tenant so far.",
-  access: "resources.change",
+  access: "tenants.change",
   params: ById,
   body: EmptyBody,
   output: z.strictObject({
@@ -71,7 +71,7 @@ export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_to
 
 export const tenantsDelete = endpoint("DELETE /v1/tenants/{id}", {
   summary: "Delete a tenant and revoke its keys.",
-  access: "resources.change",
+  access: "tenants.change",
   params: ById,
   output: z.strictObject({ object: z.literal("tenant"), id: Uuid, deleted: z.literal(true), revoked_keys: z.int() }),
   failures: ["tenant_not_found"],

@@ -9,7 +9,7 @@ import { guessCredentialKind, parseCredential, type CredentialKind } from "../..
 import { secretKeyByHash, touchSecretKey } from "../../store/queries/secret-keys.ts";
 import { sessionByHash, sessionInUse, touchSession } from "../../store/queries/sessions.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import type { Actor, SecretKeyActor, SessionActor } from "../core/actor.ts";
+import type { Permission, Restriction, Actor, SecretKeyActor, SessionActor } from "../core/actor.ts";
 import type { Recheck, Services } from "../core/context.ts";
 import { looksLikeJwt, rereadEmbedToken, resolveEmbedToken } from "../embed/tokens.ts";
 import { record } from "../core/record.ts";
@@ -95,7 +95,16 @@ type FoundSecretKey = Awaited<ReturnType<typeof secretKeyByHash.first>>;
 function secretKeyActor(row: FoundSecretKey, now: number): SecretKeyActor | null {
   if (!row || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= now)) return null;
   const { id, workspace_id, env, expires_at } = row;
-  return { kind: "secret_key", id, workspace_id, env, owner_scope: row.owner_scope === 1, expires_at };
+  const owner_scope = row.owner_scope === 1;
+  return { kind: "secret_key", id, workspace_id, env, owner_scope, expires_at, restriction: parseRestriction(row) };
+}
+
+function parseRestriction({ permissions, project_ids }: NonNullable<FoundSecretKey>): Restriction | null {
+  if (permissions === null) return null;
+  return {
+    permissions: JSON.parse(permissions) as Permission[],
+    project_ids: project_ids === null ? null : (JSON.parse(project_ids) as string[]),
+  };
 }
 
 async function resolveSession(services: Services, bearer: string): Promise<SessionActor> {

@@ -5,6 +5,16 @@ import type { Env } from "../../kernel/credentials.ts";
 export const ROLES = ["owner", "admin", "member"] as const;
 export type Role = (typeof ROLES)[number];
 
+/** What a restricted secret key may do. `manage` includes `read`. */
+export const PERMISSIONS = ["verify", "portal", "read", "manage"] as const;
+export type Permission = (typeof PERMISSIONS)[number];
+
+/** `project_ids` null: every project of the workspace. */
+export type Restriction = {
+  readonly permissions: readonly Permission[];
+  readonly project_ids: readonly string[] | null;
+};
+
 export type SecretKeyActor = {
   readonly kind: "secret_key";
   readonly id: string;
@@ -13,6 +23,8 @@ export type SecretKeyActor = {
   /** True when an owner or the bootstrap token minted it: an admin must not become an owner by minting a key. */
   readonly owner_scope: boolean;
   readonly expires_at: number | null;
+  /** Null: everything that its role may. */
+  readonly restriction: Restriction | null;
 };
 
 export type SessionActor = {
@@ -77,6 +89,15 @@ type AuditActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "sca
 /** The environment an actor is confined to, or null when it may use both. */
 export function confinedTo(actor: Actor): Env | null {
   return actor.kind === "secret_key" && actor.env === "test" ? "test" : null;
+}
+
+export function restrictionOf(actor: Actor): Restriction | null {
+  return actor.kind === "secret_key" ? actor.restriction : null;
+}
+
+/** The only projects that exist for the actor, or null when it sees all of its workspace. */
+export function projectsOf(actor: Actor): readonly string[] | null {
+  return restrictionOf(actor)?.project_ids ?? null;
 }
 
 /** Who is charged for what the actor holds of a shared resource. A session acts in the live environment. */

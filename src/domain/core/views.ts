@@ -1,4 +1,5 @@
 // The wire shapes of records, field by field: a column that is not named here never leaves the process.
+import type { Permission } from "./actor.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -96,6 +97,8 @@ export function viewSecretKey(row: SecretKeyRow) {
     rotated_from: row.rotated_from,
     created_at: formatTimestamp(row.created_at),
     last_used_at: time(row.last_used_at),
+    permissions: row.permissions === null ? null : (JSON.parse(row.permissions) as Permission[]),
+    project_ids: row.project_ids === null ? null : (JSON.parse(row.project_ids) as string[]),
   };
 }
 

@@ -12,7 +12,7 @@ import { liveTenantById } from "../../store/queries/tenants.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { EmbedActor, SecretKeyActor } from "../core/actor.ts";
-import { requireEnvAccess } from "../core/env-access.ts";
+import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { EMBED_ALG, embedKeyAt, loadEmbedSigner } from "./signing-keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -38,6 +38,7 @@ export type NewEmbedToken = {
 export async function mintEmbedToken(ctx: Ctx<SecretKeyActor>, input: NewEmbedToken) {
   const { services, actor } = ctx;
   requireEnvAccess(actor, input.env);
+  requireProjectAccess(actor, input.project_id);
   const { read } = services.store;
   const project = await liveProject(read, actor.workspace_id, input.project_id);
   const tenant = await liveTenant(read, actor.workspace_id, input.tenant_id);

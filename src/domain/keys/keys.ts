@@ -12,8 +12,15 @@ import {
   updateKey,
 } from "../../store/queries/keys.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
-import type { EmbedActor, Vendor } from "../core/actor.ts";
-import { requireEnvAccess, requireManageable, positionAfter, requireReadable, visibleEnv } from "../core/env-access.ts";
+import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
+import {
+  positionAfter,
+  requireEnvAccess,
+  requireManageable,
+  requireProjectAccess,
+  requireReadable,
+  visibleEnv,
+} from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { ownsKey, requireRotatable, requireKeyQuota } from "../embed/rules.ts";
 import { changes, type Event } from "../core/events.ts";
@@ -40,6 +47,7 @@ type KeyManager = Ctx<Vendor | EmbedActor>;
 
 export function createKey(ctx: KeyManager, input: NewKey): Promise<WithKey<ApiKey>> {
   requireEnvAccess(ctx.actor, input.env);
+  requireProjectAccess(ctx.actor, input.project_id);
   requireFuture(ctx, input.expires_at);
   const { actor } = ctx;
   const { workspace_id } = actor;
@@ -117,7 +125,9 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   const after = query.after
     ? positionAfter(ctx.actor, await keyById.first(read, { workspace_id, id: query.after }))
     : null;
-  return cutListOf(ctx.services, await listKeyRows(read, { ...query, workspace_id, env, after }), query.limit, viewKey);
+  const projects = projectsOf(ctx.actor);
+  const rows = await listKeyRows(read, { ...query, workspace_id, projects, env, after });
+  return cutListOf(ctx.services, rows, query.limit, viewKey);
 }
 
 /** Returns without a promise on SQLite. bench: vendor/get-by-id */

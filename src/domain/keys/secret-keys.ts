@@ -11,12 +11,14 @@ import {
   shortenSecretKey,
 } from "../../store/queries/secret-keys.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
-import { confinedTo, hasOwnerScope, type Actor, type Vendor } from "../core/actor.ts";
+import { confinedTo, hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
 import { requireEnvAccess, requireManageable, positionAfter, requireReadable } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
+import { versionGate } from "../core/version-gate.ts";
+import { liveProject } from "../workspaces/projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
 import { readList } from "../core/list.ts";
 import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
@@ -30,6 +32,8 @@ export type NewSecretKey = {
   name?: string | undefined;
   meta?: Meta | undefined;
   expires_at?: number | undefined;
+  permissions?: readonly Permission[] | undefined;
+  project_ids?: readonly string[] | undefined;
 };
 
 type FreshRow = NewSecretKey &
@@ -55,13 +59,27 @@ export function newSecretKeyRow(ctx: Ctx, key: FreshRow): SecretKeyRow {
     created_at: ctx.services.clock.now(),
     last_used_at: null,
     created_by: personOf(ctx.actor),
+    permissions: key.permissions ? JSON.stringify(key.permissions) : null,
+    project_ids: key.project_ids ? JSON.stringify(key.project_ids) : null,
   };
 }
 
 const personOf = (actor: Actor): string | null => (actor.kind === "session" ? actor.user_id : null);
 
-export function secretKeyCreated({ id, env, display_prefix, name }: SecretKeyRow): Event {
-  return { action: "secret_key.created", target_id: id, payload: { env, display_prefix, name } };
+export function secretKeyCreated(row: SecretKeyRow): Event {
+  const { id, env, display_prefix, name } = row;
+  return { action: "secret_key.created", target_id: id, payload: { env, display_prefix, name, ...restrictionIn(row) } };
+}
+
+/** For audit payloads: the fields that are set. */
+function restrictionIn(row: SecretKeyRow): { permissions?: string[]; project_ids?: string[] } {
+  const { permissions, project_ids } = viewSecretKey(row);
+  return { ...(permissions && { permissions }), ...(project_ids && { project_ids }) };
+}
+
+/** A restricted key has itself only: any other secret key does not exist for it. */
+function requireVisible(actor: Actor, id: string): void {
+  if (restrictionOf(actor) && actor.kind === "secret_key" && actor.id !== id) throw fail("secret_key_not_found");
 }
 
 export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Promise<WithKey<SecretKey>> {
@@ -69,14 +87,18 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
   if (input.expires_at !== undefined && input.expires_at <= ctx.services.clock.now()) {
     throw failField("invalid_body", "expires_at", "must be in the future");
   }
+  if (input.project_ids && !input.permissions)
+    throw failField("invalid_body", "permissions", "is required with project_ids");
+  if (input.permissions) await versionGate.assertKnownEverywhere(ctx.services, "restricted secret keys");
   const { workspace_id } = ctx.actor;
   const created = await retryOnHashCollision(() => {
     const minted = mint("secret_key", input.env);
-    const owner_scope = hasOwnerScope(ctx.actor);
+    const owner_scope = hasOwnerScope(ctx.actor) && !input.permissions;
     const row = newSecretKeyRow(ctx, { ...input, ...minted.stored, workspace_id, owner_scope });
     return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const [count] = await countSecretKeys.all(tx, { workspace_id });
       if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw fail("quota_reached");
+      for (const id of input.project_ids ?? []) await liveProject(tx, workspace_id, id);
       await insertSecretKey.run(tx, row);
       return { value: withKey(viewSecretKey(row), minted.text), events: [secretKeyCreated(row)] };
     });
@@ -92,6 +114,7 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
 export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
+  if (restrictionOf(ctx.actor)) return { object: "list" as const, data: [await showSecretKey(ctx, ctx.actor.id)] };
   const after = query.after
     ? positionAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
     : null;
@@ -102,6 +125,7 @@ export async function listSecretKeys(ctx: Ctx<Vendor>, query: { after?: string |
 }
 
 export async function showSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKey> {
+  requireVisible(ctx.actor, id);
   const row = await secretKeyById.first(ctx.services.store.read, { workspace_id: ctx.actor.workspace_id, id });
   return viewSecretKey(requireReadable(ctx.actor, row, "secret_key_not_found"));
 }
@@ -111,6 +135,7 @@ export async function rotateSecretKey(
   id: string,
   overlap_hours: number,
 ): Promise<Rotated<SecretKey>> {
+  requireVisible(ctx.actor, id);
   const { workspace_id } = ctx.actor;
   const rotated = await retryOnHashCollision(() =>
     mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
@@ -135,7 +160,7 @@ export async function rotateSecretKey(
       const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours) };
       await shortenSecretKey.run(tx, previous);
       await insertSecretKey.run(tx, successor);
-      const payload = { env: row.env, successor_id: successor.id, overlap_hours };
+      const payload = { env: row.env, successor_id: successor.id, overlap_hours, ...restrictionIn(row) };
       return {
         value: { ...withKey(viewSecretKey(successor), minted.text), previous_key: viewSecretKey(previous) },
         events: [{ action: "secret_key.rotated", target_id: id, payload }],
@@ -147,6 +172,7 @@ export async function rotateSecretKey(
 }
 
 export async function revokeSecretKey(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<SecretKey> {
+  requireVisible(ctx.actor, id);
   const { workspace_id } = ctx.actor;
   const revoked = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = requireManageable(

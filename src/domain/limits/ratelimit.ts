@@ -3,7 +3,7 @@
 import type { CheckRequest, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
-import { requireEnvAccess } from "../core/env-access.ts";
+import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 
@@ -14,6 +14,7 @@ type Machine = Ctx<SecretKeyActor>;
 /** Returns without a promise when the counters are in process. bench: ratelimit/check */
 export function checkLimits({ services, actor }: Machine, input: Omit<CheckRequest, "workspace_id">) {
   requireEnvAccess(actor, input.env);
+  requireProjectAccess(actor, input.project_id);
   const { project_id, env, key_id, tenant_id, cost, limits } = input; // a spread costs more than the check
   const { workspace_id } = actor;
   const verdict = services.counters.counter.check({ workspace_id, project_id, env, key_id, tenant_id, cost, limits });
@@ -29,6 +30,7 @@ function resultOf(verdict: Verdict): LimitsResult {
 
 export async function leaseLimits({ services, actor }: Machine, input: Omit<LeaseRequest, "workspace_id">) {
   requireEnvAccess(actor, input.env);
+  requireProjectAccess(actor, input.project_id);
   const lease = await services.counters.counter.lease({ workspace_id: actor.workspace_id, ...input });
   return { object: "ratelimit_lease" as const, ...lease };
 }

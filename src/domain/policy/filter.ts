@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import type { Env } from "../../kernel/credentials.ts";
 import type { Ctx } from "../core/context.ts";
-import { visibleEnv } from "../core/env-access.ts";
+import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import type { Head } from "./head.ts";
 
 export type Filter = { env: Env | null; tenants: readonly string[]; segment: string };
@@ -12,8 +12,9 @@ const UNFILTERED = { live: unfiltered("live"), test: unfiltered("test"), all: un
 
 export function filterOf(
   ctx: Ctx,
-  query: { env?: Env | undefined; tenant_id?: readonly string[] | undefined },
+  query: { project_id: string; env?: Env | undefined; tenant_id?: readonly string[] | undefined },
 ): Filter {
+  requireProjectAccess(ctx.actor, query.project_id);
   const env = visibleEnv(ctx.actor, query.env) ?? null;
   if (!query.tenant_id) return UNFILTERED[env ?? "all"];
   const tenants = [...new Set(query.tenant_id)].toSorted();

@@ -52,6 +52,13 @@ export function checkOwnership(batch: Batch, checked: CheckedEvents, known: Know
   return problems;
 }
 
+/** The events of other projects than those that the secret key is for. */
+export function checkProjects({ events }: Batch, projects: readonly string[]): Detail[] {
+  const foreign = events.flatMap(({ project_id }, i) => (projects.includes(project_id) ? [] : [i]));
+  const message = "is not a project of this secret key";
+  return foreign.slice(0, DETAILS_MAX).map((i) => ({ path: `events[${i}].project_id`, message }));
+}
+
 /** One pass. Skips repeated request ids and events older than seven days. bench: ingest/batch */
 export function sumEvents(workspace_id: string, batch: Batch, checked: CheckedEvents, now: number): IngestTotals {
   const { events, sample_rate } = batch;

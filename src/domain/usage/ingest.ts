@@ -7,10 +7,10 @@ import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../../store/queries/ingest.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKey } from "../../store/queries/usage.ts";
-import { confinedTo, type SecretKeyActor } from "../core/actor.ts";
+import { confinedTo, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
-import { sumEvents, checkOwnership, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
+import { sumEvents, checkOwnership, checkProjects, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
 import type { KnownOwners } from "./known-ids.ts";
 import { record } from "../core/record.ts";
 
@@ -55,7 +55,9 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): () => MaybePromi
   const { batch, checked } = check(ctx, value, known);
   const body_hash = hashOf(bytes);
   const sum = (): BatchSum => {
-    const problems = checkOwnership(batch, checked, known);
+    const projects = projectsOf(actor);
+    const problems = projects ? checkProjects(batch, projects) : [];
+    problems.push(...checkOwnership(batch, checked, known));
     if (problems.length > 0) throw fail("invalid_body", { details: problems });
     const totals = sumEvents(workspace_id, batch, checked, services.clock.now());
     return { body_hash, events_dropped: batch.events_dropped, totals };

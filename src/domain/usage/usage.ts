@@ -6,7 +6,7 @@ import { keyById } from "../../store/queries/keys.ts";
 import { LIST_MAX } from "../../store/queries/page.ts";
 import type { UsageTenantMonthRow } from "../../store/schema/tables.ts";
 import { activeTenants, keyDays, reapDays, tenantMonths } from "../../store/queries/usage.ts";
-import type { EmbedActor, Vendor } from "../core/actor.ts";
+import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
 import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
@@ -69,7 +69,8 @@ export async function tenantActivity(ctx: Ctx<Vendor>, query: { months: number; 
   const env = visibleEnv(actor, query.env);
   const to = monthOf(services.clock.now());
   const from = to - query.months + 1;
-  const rows = await tenantMonths(services.store.read, { workspace_id: actor.workspace_id, env, from, to });
+  const { workspace_id } = actor;
+  const rows = await tenantMonths(services.store.read, { workspace_id, projects: projectsOf(actor), env, from, to });
   return listOf(rows, LIST_MAX, viewTenantMonth);
 }
 

@@ -14,7 +14,7 @@ import {
 import type { Reader } from "../../store/engine/statement.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
-import { positionAfter } from "../core/env-access.ts";
+import { positionAfter, reachesProject, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
@@ -72,10 +72,12 @@ export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | u
     ? positionAfter(ctx.actor, await projectPageKey.first(read, { workspace_id, id: query.after }))
     : null;
   const rows = (limit: number, last: PageKey | null) => listProjectRows(read, workspace_id, last ?? after, limit);
-  return readList(ctx.services, LIST_MAX, rows, viewProject);
+  const list = await readList(ctx.services, LIST_MAX, rows, viewProject);
+  return { ...list, data: list.data.filter(({ id }) => reachesProject(ctx.actor, id)) };
 }
 
 export async function showProject(ctx: Ctx<Vendor>, id: string) {
+  requireProjectAccess(ctx.actor, id);
   return viewProject(await liveProject(ctx.services.store.read, ctx.actor.workspace_id, id));
 }
 

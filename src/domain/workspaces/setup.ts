@@ -73,6 +73,13 @@ export async function completeSetup(ctx: Ctx<AnonymousActor>, input: Setup) {
   return made;
 }
 
+const FIRST_VERIFIER = {
+  env: "test",
+  name: "First verifier",
+  owner_scope: false,
+  permissions: ["verify"],
+} as const;
+
 type Owner = { user: UserRow; known: boolean; password_phc: string };
 
 function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]) {
@@ -85,8 +92,7 @@ function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]
   const ctx: Ctx<WorkspaceSession> = { services, actor, from };
   const project = newProjectRow(ctx, { name: input.project_name, slug: input.project_slug });
   const tenant = newTenantRow(ctx, { external_id: "example-customer", name: "Example customer" });
-  const verifier = { workspace_id, env: "test" as const, name: "First verifier", owner_scope: false };
-  const secretKey = newSecretKeyRow(ctx, { ...verifier, ...minted.secret_key.stored });
+  const secretKey = newSecretKeyRow(ctx, { ...FIRST_VERIFIER, workspace_id, ...minted.secret_key.stored });
   session.active_workspace_id = workspace_id;
   // The deployment's chain is locked first, by every process: of two claims the second sees the first.
   return mutate(ctx, { workspace_id, deployment: true, onConflict }, async (tx) => {

@@ -27,6 +27,8 @@ export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
         "created_at",
         "last_used_at",
         "created_by",
+        "permissions",
+        "project_ids",
       ]),
     ),
 );
@@ -34,7 +36,17 @@ export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
 export const secretKeyByHash = statement<{ lookup_hash: string }>()((db, p) =>
   db
     .selectFrom("secret_keys")
-    .select(["id", "workspace_id", "env", "owner_scope", "expires_at", "revoked_at", "last_used_at"])
+    .select([
+      "id",
+      "workspace_id",
+      "env",
+      "owner_scope",
+      "expires_at",
+      "revoked_at",
+      "last_used_at",
+      "permissions",
+      "project_ids",
+    ])
     .where("lookup_hash", "=", p.lookup_hash),
 );
 

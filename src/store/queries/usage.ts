@@ -83,9 +83,18 @@ export const activeTenants = statement<{ workspace_id: string; from: number; to:
     .groupBy("month"),
 );
 
+type TenantMonthsFilter = {
+  workspace_id: string;
+  /** Null: all. */
+  projects: readonly string[] | null;
+  env: Env | undefined;
+  from: number;
+  to: number;
+};
+
 export function tenantMonths(
   on: Reader,
-  { workspace_id, env, from, to }: { workspace_id: string; env: Env | undefined; from: number; to: number },
+  { workspace_id, projects, env, from, to }: TenantMonthsFilter,
 ): Promise<UsageTenantMonthRow[]> {
   return on.all<UsageTenantMonthRow>(
     compileQuery(on, (db) => {
@@ -101,7 +110,8 @@ export function tenantMonths(
         .orderBy("project_id")
         .orderBy("env")
         .limit(LIST_MAX + 1);
-      return env ? query.where("env", "=", env) : query;
+      const ofProjects = projects ? query.where("project_id", "in", projects) : query;
+      return env ? ofProjects.where("env", "=", env) : ofProjects;
     }),
   );
 }

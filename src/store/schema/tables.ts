@@ -121,6 +121,9 @@ export type SecretKeyRow = {
   last_used_at: number | null;
   /** The person who minted it; null for keys minted by software. */
   created_by: string | null;
+  /** JSON lists; null: everything that its role may, in every project. */
+  permissions: string | null;
+  project_ids: string | null;
 };
 
 export type PolicyVersionRow = { project_id: string; version: number; changed_at: number };

@@ -29,7 +29,14 @@ function countResolutions(r: TestInstance): () => number {
 }
 
 describe("the credential cache alone", () => {
-  const actor = { kind: "secret_key", id: "i", workspace_id: "w", env: "live", owner_scope: false } as const;
+  const actor = {
+    kind: "secret_key",
+    id: "i",
+    workspace_id: "w",
+    env: "live",
+    owner_scope: false,
+    restriction: null,
+  } as const;
   const lasting = { ...actor, expires_at: null };
   const newCache = (ttlMs = 5_000) => {
     const clock = testClock();
@@ -153,6 +160,7 @@ for (const back of backends) {
         workspace_id: "w",
         env: "live",
         owner_scope: false,
+        restriction: null,
         expires_at: null,
       } as const;
       for (let i = 0; i < 10_500; i++) credentialCache.set(`h${i}`, actor, credentialCache.epoch);

@@ -52,6 +52,7 @@ for (const back of backends) {
         env: "live",
         owner_scope: true,
         expires_at: null,
+        restriction: null,
       });
     });
 

@@ -9,7 +9,14 @@ import {
   type Actor,
 } from "../../../src/domain/core/actor.ts";
 
-const key = { kind: "secret_key", id: "k", workspace_id: "w", owner_scope: false, expires_at: null } as const;
+const key = {
+  kind: "secret_key",
+  id: "k",
+  workspace_id: "w",
+  owner_scope: false,
+  expires_at: null,
+  restriction: null,
+} as const;
 const session = { kind: "session", id: "s", user_id: "u", workspace_id: "w" } as const;
 
 describe("an actor", () => {

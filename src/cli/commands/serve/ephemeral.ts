@@ -29,6 +29,7 @@ async function ephemeral(command: string[], options: { seed?: true }): Promise<v
       KEYRACK_WORKSPACE_ID: seed.workspace_id,
       KEYRACK_SECRET_KEY: seed.secret_key,
       KEYRACK_TEST_SECRET_KEY: seed.test_secret_key,
+      KEYRACK_VERIFY_KEY: seed.verify_key,
       KEYRACK_PROJECT_ID: seed.project_id,
       KEYRACK_TENANT_ID: seed.tenant_id,
     }),
