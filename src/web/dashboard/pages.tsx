@@ -1,6 +1,8 @@
 // The pages of a workspace, in the order of the navigation. A page is reachable as soon as it has a row here.
 import type { FunctionComponent } from "preact";
 import { Home } from "./home/home.tsx";
+import { KeyPage } from "./keys/key.tsx";
+import { Keys } from "./keys/keys.tsx";
 import type { IconName } from "./parts/icon.tsx";
 
 export type WorkspacePage = {
@@ -17,4 +19,5 @@ export type WorkspacePage = {
 
 export const PAGES: readonly WorkspacePage[] = [
   { page: "home", title: "Home", icon: "home", hasEnv: true, Show: Home },
+  { page: "keys", title: "Keys", icon: "key", hasEnv: true, Show: Keys, ShowRecord: KeyPage },
 ];

@@ -11,8 +11,8 @@ export function Card({ title, tone, wide = false, children }: CardProps) {
   const heading = useHeading(title);
   return (
     <div class={wide ? "enter wide" : "enter"}>
-      <Banners hasEnv={false} />
       <header>
+        <Banners hasEnv={false} />
         <a class="brand" href="#/">
           <Logo />
           Keyrack

@@ -49,9 +49,7 @@ export function Workspaces({ note }: { note?: string }) {
         {memberships.map(({ workspace_id, name, slug, role }) => (
           <li key={workspace_id}>
             <a href={`#/w/${slug}/live/home`}>
-              <span class="workspace-mark" aria-hidden="true">
-                {[...name][0]?.toUpperCase()}
-              </span>
+              <span class="workspace-mark" data-letter={[...name][0]?.toUpperCase()} aria-hidden="true" />
               <span class="grow">
                 <bdi>{name}</bdi>
                 <span class="muted small">{role}</span>

@@ -21,6 +21,26 @@ type ControlAttributes = {
   "aria-describedby": string | undefined;
 };
 
+type Notes = { id: string; label: string; error: string | undefined; hint: ComponentChildren };
+
+/** Error and hint of a field, which refers to them by `<id>-error` and `<id>-hint`. */
+export function FieldNotes({ id, label, error, hint }: Notes) {
+  return (
+    <>
+      {error !== undefined && (
+        <p id={`${id}-error`} class="error">
+          {fieldMessage(label, error)}
+        </p>
+      )}
+      {hint !== undefined && (
+        <p id={`${id}-hint`} class="hint">
+          {hint}
+        </p>
+      )}
+    </>
+  );
+}
+
 function FieldShell({ name, label, hint, optional = false, control, after }: Shell) {
   const id = useId();
   const error = useContext(FormContext).errors.get(name);
@@ -41,16 +61,7 @@ function FieldShell({ name, label, hint, optional = false, control, after }: She
         })}
         {after}
       </div>
-      {error !== undefined && (
-        <p id={`${id}-error`} class="error">
-          {fieldMessage(label, error)}
-        </p>
-      )}
-      {hint !== undefined && (
-        <p id={`${id}-hint`} class="hint">
-          {hint}
-        </p>
-      )}
+      <FieldNotes id={id} label={label} error={error} hint={hint} />
     </div>
   );
 }

@@ -17,8 +17,9 @@ export type DialogProps = {
 };
 
 function focusFirst(dialog: HTMLDialogElement): void {
-  const first = "[data-autofocus], input:not([type=hidden]):not([disabled]), select, textarea";
-  (dialog.querySelector<HTMLElement>(first) ?? dialog.querySelector<HTMLElement>("h2"))?.focus();
+  const wishes = ["[data-autofocus]", "input:not([type=hidden]), select, textarea", "h2"];
+  const found = wishes.map((selector) => dialog.querySelector<HTMLElement>(selector)).find((element) => element);
+  found?.focus();
 }
 
 function returnFocus(opener: Element | null): void {

@@ -40,13 +40,15 @@ export function Frame({ items, hasEnv, hasAccountPage, children }: FrameProps) {
         </div>
       </aside>
       <div class="column">
-        <header class="top">
-          <NavMenu items={items} />
-          <div class="grow" />
-          {hasEnv && <EnvironmentSwitch />}
-          <AccountMenu hasAccountPage={hasAccountPage} />
+        <header class="head">
+          <div class="top">
+            <NavMenu items={items} />
+            <div class="grow" />
+            {hasEnv && <EnvironmentSwitch />}
+            <AccountMenu hasAccountPage={hasAccountPage} />
+          </div>
+          <Banners hasEnv={hasEnv} />
         </header>
-        <Banners hasEnv={hasEnv} />
         <main id="content">{children}</main>
       </div>
       <Toasts />

@@ -18,9 +18,7 @@ export function WorkspaceMenu() {
   const more: MenuItem[] = [{ label: "All workspaces", icon: "plus", href: "#/workspaces" }];
   return (
     <Menu label={`Workspace: ${here.name}`} className="workspace-button" groups={[others, more]}>
-      <span class="workspace-mark" aria-hidden="true">
-        {[...here.name][0]?.toUpperCase()}
-      </span>
+      <span class="workspace-mark" data-letter={[...here.name][0]?.toUpperCase()} aria-hidden="true" />
       <span class="grow">
         <bdi>{here.name}</bdi>
       </span>

@@ -1,0 +1,125 @@
+// Creating a key: for a project and a tenant, in the environment on the screen. Ends with the one time it is shown.
+import { useMemo, useState } from "preact/hooks";
+import { call, newIdempotencyKey } from "../api/call.ts";
+import { refreshReads } from "../api/query.ts";
+import { Combobox, type Suggestion } from "../forms/combobox.tsx";
+import { TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { env, hrefTo } from "../here.ts";
+import { Button } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { SecretDialog } from "../parts/secret.tsx";
+import { go } from "../routes.ts";
+import { toast } from "../shell/toasts.tsx";
+import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } from "./key-fields.tsx";
+import { searchProjects, searchTenants, useProjects } from "./records.ts";
+
+type Made = { id: string; key: string };
+
+/** A new tenant in place of choosing one. */
+function NewTenant({ onCreated, onCancel }: { onCreated: (tenant: Suggestion) => void; onCancel: () => void }) {
+  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  const send = async ({ external_id = "", name = "" }: Values): Promise<void> => {
+    const body = { external_id, ...(name !== "" && { name }) };
+    const tenant = await call("POST /v1/tenants", { body, idempotencyKey });
+    refreshReads("/v1/tenants");
+    onCreated({ id: tenant.id, label: tenant.name ?? tenant.external_id, hint: tenant.external_id });
+  };
+  return (
+    <Dialog title="Create tenant" onClose={onCancel}>
+      <p class="muted">A tenant is one of your customers. Its keys, limits and usage belong together.</p>
+      <Form submit="Create tenant" send={send} actions={<Button onClick={onCancel}>Cancel</Button>}>
+        <TextField name="external_id" label="External id" mono hint="Your own id of this customer. It cannot change." />
+        <TextField name="name" label="Name" optional />
+      </Form>
+    </Dialog>
+  );
+}
+
+function keyOf(values: Values) {
+  const { name = "" } = values;
+  const expires_at = expiryOf(values);
+  return {
+    scopes: scopesOf(values),
+    rate_limits: limitsOf(values),
+    ...(name !== "" && { name }),
+    ...(expires_at && { expires_at }),
+  };
+}
+
+function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) => void } & CreateKeyProps) {
+  const projects = useProjects();
+  const only = projects.length === 1 && projects[0] ? { id: projects[0].id, label: projects[0].name } : null;
+  const [picked, setProject] = useState<Suggestion | null>(null);
+  const [tenant, setTenant] = useState<Suggestion | null>(given ?? null);
+  const [adding, setAdding] = useState(false);
+  const project = picked ?? only;
+  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  const send = async (values: Values): Promise<void> => {
+    const target = { project_id: project?.id ?? "", tenant_id: tenant?.id ?? "", env: env.value };
+    const made = await call("POST /v1/keys", { body: { ...target, ...keyOf(values) }, idempotencyKey });
+    refreshReads("/v1/keys");
+    onMade(made);
+  };
+  const defaults = projects.find(({ id }) => id === project?.id)?.default_rate_limits ?? null;
+  return (
+    <>
+      <p class="muted">
+        The key will admit requests to your API in the <strong>{env.value}</strong> environment.
+      </p>
+      <Form submit="Create key" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+        <Combobox name="project_id" label="Project" chosen={project} onChoose={setProject} search={searchProjects} />
+        <Combobox
+          name="tenant_id"
+          label="Tenant"
+          chosen={tenant}
+          onChoose={setTenant}
+          search={searchTenants}
+          hint={
+            <button type="button" class="link" onClick={() => setAdding(true)}>
+              New tenant
+            </button>
+          }
+        />
+        <TextField name="name" label="Name" optional hint="What the key is for, such as Production." />
+        <ScopesField />
+        <ExpiryField />
+        <LimitsField inherited={defaults} />
+      </Form>
+      {adding && (
+        <NewTenant
+          onCancel={() => setAdding(false)}
+          onCreated={(made) => {
+            setTenant(made);
+            setAdding(false);
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+export type CreateKeyProps = { onClose: () => void; tenant?: Suggestion };
+
+export function CreateKey(props: CreateKeyProps) {
+  const [made, setMade] = useState<Made | null>(null);
+  if (made)
+    return (
+      <SecretDialog
+        secret={made.key}
+        variable="API_KEY"
+        onDone={() => {
+          props.onClose();
+          toast("Key created.");
+          go(hrefTo("keys", { id: made.id }));
+        }}
+      >
+        <p>Give it to your customer. Keyrack stores only its hash and cannot show it again.</p>
+      </SecretDialog>
+    );
+  return (
+    <Dialog title="Create key" onClose={props.onClose} changes>
+      <CreateForm {...props} onMade={setMade} />
+    </Dialog>
+  );
+}

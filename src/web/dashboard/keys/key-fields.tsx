@@ -1,0 +1,99 @@
+// The fields that creating and editing a key share: scopes, expiry, limits.
+import { useState } from "preact/hooks";
+import { Problem } from "../api/problems.ts";
+import { formatAbsolute } from "../../shared/format.ts";
+import { serverNow } from "../api/clock.ts";
+import { SelectField, TextAreaField, TextField, type Option } from "../forms/field.tsx";
+import type { Values } from "../forms/form.tsx";
+import { parseRules, ruleText, rulesText, type Rules } from "./limits.ts";
+import type { ApiKey } from "./state.ts";
+
+const DAY_MS = 86_400_000;
+const EXPIRIES: readonly Option[] = [
+  ["none", "Never"],
+  ["30", "In 30 days"],
+  ["90", "In 90 days"],
+  ["365", "In 365 days"],
+  ["date", "On a date"],
+];
+
+export function ScopesField({ value }: { value?: readonly string[] }) {
+  const hint = "One on each line, such as orders:read. Without any, the key admits routes that need none.";
+  return (
+    <TextAreaField name="scopes" label="Scopes" optional hint={hint} value={value?.join("\n") ?? ""} mono rows={3} />
+  );
+}
+
+export const scopesOf = ({ scopes = "" }: Values): string[] => scopes.split(/[\s,]+/).filter((scope) => scope !== "");
+
+/** `current`: the stored expiry of a key that is edited. */
+export function ExpiryField({ current = null }: { current?: string | null }) {
+  const [choice, setChoice] = useState(current === null ? "none" : "keep");
+  const kept: Option[] = current === null ? [] : [["keep", `Keep: ${formatAbsolute(Date.parse(current))}`]];
+  return (
+    <>
+      <SelectField
+        name="expires_at"
+        label="Expires"
+        optional
+        options={[...kept, ...EXPIRIES]}
+        value={choice}
+        onChange={setChoice}
+      />
+      {choice === "date" && (
+        <TextField name="expires_on" label="Date" type="date" hint="At the end of this day, UTC." />
+      )}
+    </>
+  );
+}
+
+/** Null = no expiry; undefined = as it is. */
+export function expiryOf({ expires_at = "none", expires_on = "" }: Values): string | null | undefined {
+  if (expires_at === "none") return null;
+  if (expires_at === "keep") return undefined;
+  if (expires_at === "date") return `${expires_on}T23:59:59.999Z`;
+  return new Date(serverNow() + Number(expires_at) * DAY_MS).toISOString();
+}
+
+type LimitsProps = { current?: ApiKey["rate_limits"]; inherited: Rules | null };
+
+export function LimitsField({ current = null, inherited }: LimitsProps) {
+  const [choice, setChoice] = useState(current === null ? "inherit" : current.length === 0 ? "none" : "own");
+  const defaults = inherited && inherited.length > 0 ? inherited.map(ruleText).join(", ") : "none";
+  return (
+    <>
+      <SelectField
+        name="limits"
+        label="Rate limits"
+        optional
+        options={[
+          ["inherit", `Project default (${defaults})`],
+          ["none", "No limits"],
+          ["own", "Own rules"],
+        ]}
+        value={choice}
+        onChange={setChoice}
+      />
+      {choice === "own" && (
+        <TextAreaField
+          name="rate_limits"
+          label="Rules"
+          mono
+          rows={3}
+          value={rulesText(current ?? [])}
+          hint="One on each line: 100 / minute, or burst: 20 / 10 seconds per tenant."
+        />
+      )}
+    </>
+  );
+}
+
+/** Null = the project's. Throws a problem that names the line. */
+export function limitsOf({ limits = "inherit", rate_limits = "" }: Values): Rules | null {
+  if (limits === "inherit") return null;
+  if (limits === "none") return [];
+  const parsed = parseRules(rate_limits);
+  if ("rules" in parsed) return parsed.rules;
+  const message = `has a line that is not a rule: ${parsed.wrong}`;
+  throw new Problem(400, { code: "invalid_request", details: [{ path: "rate_limits", message }] });
+}

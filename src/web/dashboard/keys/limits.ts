@@ -1,0 +1,57 @@
+// Rate limit rules as people write them: one line each, "100 / 1 minute" or "100 / 60 s per tenant".
+import type { ApiKey } from "./state.ts";
+
+export type Rules = NonNullable<ApiKey["rate_limits"]>;
+
+const UNITS: readonly [name: string, ms: number][] = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1_000],
+];
+const SHORT: Record<string, string> = { s: "second", sec: "second", m: "minute", min: "minute", h: "hour", d: "day" };
+const LINE =
+  /^(?:([a-z0-9][a-z0-9._-]{0,63}):\s*)?(\d+)\s*(?:\/|per)\s*(\d+)?\s*([a-z]+?)s?(?:\s+per\s+(key|tenant))?(?:\s+(fixed|sliding))?$/i;
+
+function windowText(ms: number): string {
+  const [name, unit] = UNITS.find(([, size]) => ms % size === 0) ?? ["second", 1_000];
+  const count = ms / unit;
+  return count === 1 ? name : `${count} ${name}s`;
+}
+
+/** "100 / minute per tenant". */
+export function ruleText({ limit, window_ms, scope, algorithm }: Rules[number]): string {
+  const suffix = [scope === "tenant" ? " per tenant" : "", algorithm === "fixed" ? " fixed" : ""].join("");
+  return `${limit} / ${windowText(window_ms)}${suffix}`;
+}
+
+export const rulesText = (rules: Rules): string => rules.map((rule) => `${rule.id}: ${ruleText(rule)}`).join("\n");
+
+function parseLine(line: string, index: number): Rules[number] | null {
+  const [, id, limit = "", count = "1", word = "", scope, algorithm] = LINE.exec(line) ?? [];
+  const name = SHORT[word.toLowerCase()] ?? word.toLowerCase();
+  const unit = UNITS.find(([each]) => each === name)?.[1];
+  if (unit === undefined) return null;
+  return {
+    id: id?.toLowerCase() ?? `rule-${index + 1}`,
+    limit: Number(limit),
+    window_ms: Number(count) * unit,
+    algorithm: algorithm?.toLowerCase() === "fixed" ? "fixed" : "sliding",
+    scope: scope?.toLowerCase() === "tenant" ? "tenant" : "key",
+  };
+}
+
+/** The rules, or the first line that is none. */
+export function parseRules(text: string): { rules: Rules } | { wrong: string } {
+  const lines = text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  const rules: Rules = [];
+  for (const [index, line] of lines.entries()) {
+    const rule = parseLine(line, index);
+    if (!rule) return { wrong: line };
+    rules.push(rule);
+  }
+  return { rules };
+}

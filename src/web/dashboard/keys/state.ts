@@ -1,0 +1,56 @@
+// The state of a key: the first that holds, as a badge and as a sentence.
+import type { RouteOutput } from "../../../client.ts";
+import { formatAbsolute } from "../../shared/format.ts";
+import { serverNow } from "../api/clock.ts";
+import type { Tone } from "../parts/badge.tsx";
+
+export type ApiKey = RouteOutput<"GET /v1/keys/{id}">;
+
+type Lifecycle = Pick<
+  ApiKey,
+  | "revoked_at"
+  | "revoked_reason"
+  | "quarantined_at"
+  | "quarantine_reason"
+  | "expires_at"
+  | "created_at"
+  | "last_used_at"
+>;
+
+export type KeyState = { name: string; tone: Tone; sentence: string };
+
+const DAY_MS = 86_400_000;
+const SOON_DAYS = 7;
+const IDLE_DAYS = 30;
+
+const at = (timestamp: string): string => formatAbsolute(Date.parse(timestamp));
+const because = (reason: string | null): string => (reason === null ? "" : ` Reason: ${reason}`);
+
+export function keyState(key: Lifecycle, now = serverNow()): KeyState {
+  const { revoked_at, revoked_reason, expires_at, quarantined_at, quarantine_reason } = key;
+  if (revoked_at !== null)
+    return { name: "Revoked", tone: "plain", sentence: `Revoked on ${at(revoked_at)}.${because(revoked_reason)}` };
+  if (expires_at !== null && Date.parse(expires_at) <= now)
+    return { name: "Expired", tone: "plain", sentence: `Expired on ${at(expires_at)}.` };
+  if (quarantined_at !== null)
+    return {
+      name: "Quarantined",
+      tone: "bad",
+      sentence: `It was found in public on ${at(quarantined_at)} and stops working unless it is rotated.${because(quarantine_reason)}`,
+    };
+  return { name: "Active", tone: "good", sentence: "It works: requests with this key are admitted." };
+}
+
+/** What is worth a look although the key works. */
+export function keyNotes(key: Lifecycle, now = serverNow()): string[] {
+  if (keyState(key, now).name !== "Active") return [];
+  const notes: string[] = [];
+  if (key.expires_at !== null && Date.parse(key.expires_at) - now < SOON_DAYS * DAY_MS) notes.push("Expires soon");
+  const used = Date.parse(key.last_used_at ?? key.created_at);
+  if (now - used > IDLE_DAYS * DAY_MS) notes.push("Idle");
+  return notes;
+}
+
+/** Its name, or the start of its text. */
+export const keyTitle = ({ name, display_prefix }: Pick<ApiKey, "name" | "display_prefix">): string =>
+  name ?? `${display_prefix}…`;

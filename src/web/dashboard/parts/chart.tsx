@@ -1,0 +1,206 @@
+// A stacked bar chart as SVG. Its name states the finding; the figures are also there as a table and as CSV, and the
+// arrow keys walk through the points.
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { layoutChart, type Area, type Chart as Layout } from "../../shared/chart.ts";
+import { toCsv } from "../../shared/csv.ts";
+import { formatCompact, formatNumber } from "../../shared/format.ts";
+import { Button } from "./button.tsx";
+import { download } from "./download.ts";
+
+export type Series = {
+  name: string;
+  values: readonly number[];
+  /** 1 to 6: a colour of the palette. Every second one is also hatched. */
+  colour: number;
+};
+
+export type ChartProps = {
+  /** The finding: "1 204 requests, 3 % denied, last 24 hours". */
+  name: string;
+  buckets: readonly string[];
+  series: readonly Series[];
+  /** Name of the CSV file. */
+  file: string;
+};
+
+const HEIGHT = 180;
+const MARGINS = { left: 48, top: 8, bottom: 24 };
+
+function useWidth() {
+  const ref = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(640);
+  useEffect(() => {
+    const element = ref.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => setWidth(Math.max(240, element.clientWidth)));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return [ref, width] as const;
+}
+
+/** Stripes, so that neighbouring series differ without colour. */
+function Hatch({ id, colour }: { id: string; colour: number }) {
+  return (
+    <pattern id={id} width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+      <rect width="5" height="5" class={`fill-${colour}`} />
+      <line x1="0" x2="0" y1="0" y2="5" class="stripe" />
+    </pattern>
+  );
+}
+
+type DrawingProps = ChartProps & { layout: Layout; area: Area; at: number | null; id: string };
+
+function Drawing({ name, buckets, series, layout, area, at, id }: DrawingProps) {
+  const slot = at === null ? undefined : layout.slots[at];
+  return (
+    <svg
+      viewBox={`0 0 ${area.width} ${area.height}`}
+      width={area.width}
+      height={area.height}
+      role="img"
+      aria-label={name}
+    >
+      <defs>
+        {series.map(({ colour }) => colour % 2 === 0 && <Hatch key={colour} id={`${id}-${colour}`} colour={colour} />)}
+      </defs>
+      {slot && (
+        <rect
+          class="chart-cursor"
+          x={slot.x}
+          width={slot.width}
+          y={area.top}
+          height={area.height - area.bottom - area.top}
+        />
+      )}
+      {layout.ticks.map(({ value, y }) => (
+        <g key={value}>
+          <line class="chart-grid" x1={area.left} x2={area.width} y1={y} y2={y} />
+          <text x={area.left - 8} y={y + 4} text-anchor="end">
+            {formatCompact(value)}
+          </text>
+        </g>
+      ))}
+      {series.map(({ name: label, colour }, i) => (
+        <path
+          key={label}
+          d={layout.paths[i]}
+          class={`fill-${colour}`}
+          {...(colour % 2 === 0 && { fill: `url(#${id}-${colour})`, class: "" })}
+        />
+      ))}
+      <text x={area.left} y={area.height - 6}>
+        {buckets[0]}
+      </text>
+      <text x={area.width} y={area.height - 6} text-anchor="end">
+        {buckets.at(-1)}
+      </text>
+    </svg>
+  );
+}
+
+function Legend({ series }: { series: readonly Series[] }) {
+  return (
+    <figcaption class="chart-legend small">
+      {series.map(({ name: label, colour }) => (
+        <span key={label}>
+          <span class={`swatch back-${colour}`} aria-hidden="true" />
+          {label}
+        </span>
+      ))}
+    </figcaption>
+  );
+}
+
+export function Chart(props: ChartProps) {
+  const { name, buckets, series, file } = props;
+  const [ref, width] = useWidth();
+  const [at, setAt] = useState<number | null>(null);
+  const [open, setOpen] = useState(false);
+  const id = useId();
+  const area: Area = { width, height: HEIGHT, ...MARGINS };
+  const layout = layoutChart(
+    series.map(({ values }) => values),
+    area,
+  );
+  const last = buckets.length - 1;
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const from = at ?? last + 1;
+    const next = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    setAt(Math.min(last, Math.max(0, next)));
+  };
+  const onMove = (event: MouseEvent): void => {
+    const x = event.clientX - (ref.current?.getBoundingClientRect().left ?? 0);
+    const found = layout.slots.findIndex((slot) => x >= slot.x && x < slot.x + slot.width);
+    setAt(found < 0 ? null : found);
+  };
+  const words = (i: number): string =>
+    [buckets[i], ...series.map((one) => `${one.name} ${formatNumber(one.values[i] ?? 0)}`)].join(" · ");
+  const rows = buckets.map((bucket, i) => [bucket, ...series.map(({ values }) => values[i] ?? 0)]);
+  const head = ["Time", ...series.map((one) => one.name)];
+  return (
+    <figure class="chart">
+      <Legend series={series} />
+      <div
+        ref={ref}
+        tabIndex={0}
+        role="group"
+        aria-label={`${name}. Use the arrow keys to read single points.`}
+        onKeyDown={onKeyDown}
+        onMouseMove={onMove}
+        onMouseLeave={() => setAt(null)}
+      >
+        <Drawing {...props} layout={layout} area={area} at={at} id={id} />
+      </div>
+      <p class="chart-point small muted" role="status">
+        {at === null ? "" : words(at)}
+      </p>
+      <div class="buttons">
+        <Button kind="quiet" pressed={open} onClick={() => setOpen(!open)}>
+          Show as table
+        </Button>
+        <Button kind="quiet" icon="download" onClick={() => download(`${file}.csv`, [toCsv(head, rows)], "text/csv")}>
+          Download CSV
+        </Button>
+      </div>
+      {open && <ChartTable caption={name} head={head} rows={rows} />}
+    </figure>
+  );
+}
+
+type TableProps = {
+  caption: string;
+  head: readonly string[];
+  rows: readonly (readonly (string | number | undefined)[])[];
+};
+
+function ChartTable({ caption, head, rows }: TableProps) {
+  return (
+    <div class="table-scroll chart-table" tabIndex={0} role="region" aria-label={caption}>
+      <table class="table plain-table">
+        <caption class="hide">{caption}</caption>
+        <thead>
+          <tr>
+            {head.map((text) => (
+              <th key={text} scope="col">
+                {text}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.toReversed().map(([bucket, ...values]) => (
+            <tr key={bucket}>
+              <th scope="row">{bucket}</th>
+              {values.map((value, i) => (
+                <td key={head[i + 1]}>{formatNumber(Number(value))}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,143 @@
+// Keys in the dashboard: create, read, rotate and revoke, for those who may; a secret is shown once.
+import type { Page } from "playwright-core";
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { button, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
+
+const HOSTILE = '"><img src=x onerror=alert(1)>\u202etxt';
+
+const dialog = (page: Page, name: string | RegExp) => page.getByRole("dialog", { name });
+
+describe.runIf(hasBrowser)("keys in the dashboard", () => {
+  const suite = useBrowserSuite();
+
+  it("creates a key by keyboard, and loses its text neither by Escape nor by Back before it is stored", async () => {
+    const at = await shop(suite.instance, HOSTILE);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "home" });
+    const { page } = g;
+    await page.getByRole("link", { name: "Keys", exact: true }).click();
+    await page.getByText("No live keys yet").waitFor();
+    await button(page, "Create key").first().focus();
+    await page.keyboard.press("Enter");
+    await dialog(page, "Create key").waitFor();
+    await expect.poll(() => field(page, "Project").inputValue()).toBe("Orders"); // the only one
+    await field(page, "Tenant").focus();
+    await page.keyboard.type("glob");
+    await page.getByRole("option", { name: /globex/ }).waitFor();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.getByLabel(/^Name/).fill("Production");
+    await page.getByLabel(/^Scopes/).fill("orders:read\norders:write");
+    await button(page, "Create key").last().click();
+    const reveal = dialog(page, "Save this key now");
+    await reveal.waitFor();
+    page.on("dialog", (asked) => void asked.dismiss()); // "Leave without saving?" No.
+    for (let i = 0; i < 5; i++) await page.keyboard.press("Escape");
+    await page.evaluate("history.back()");
+    await expect.poll(() => page.evaluate("location.hash")).toMatch(/keys$/);
+    expect(await reveal.isVisible()).toBe(true);
+    const all = (): Promise<string> =>
+      page.evaluate(
+        "document.documentElement.outerHTML + JSON.stringify([localStorage, sessionStorage, history.state])",
+      );
+    expect(await all()).not.toMatch(/kr_live_[A-Za-z0-9_-]{32}/); // masked
+    await button(page, "Show").click();
+    const secret = await reveal.locator(".secret-text").innerText();
+    expect(secret).toMatch(/^kr_live_[A-Za-z0-9_-]{32}[0-9a-f]{8}$/);
+    await button(page, "Done").click({ force: true });
+    expect(await reveal.isVisible()).toBe(true);
+    await page.getByLabel("I have stored it").check();
+    await button(page, "Done").click();
+    await g.at("Production");
+    expect(await all()).not.toContain(secret);
+    const { body } = await suite.instance.call(at.owner.session, "GET /v1/keys?env=live");
+    expect(body.data).toMatchObject([{ name: "Production", scopes: ["orders:read", "orders:write"], env: "live" }]);
+    await page.getByText(HOSTILE).waitFor();
+    await g.show("keys");
+    await page.getByRole("row").getByText(HOSTILE).waitFor();
+    await g.expectClean();
+  });
+
+  it("rotates and revokes a key, and says what reaches the verifiers", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const made = await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: `keys/${made.body.id}` });
+    const { page } = g;
+    await g.at("CI");
+    await button(page, "Rotate").click();
+    await button(page, "Rotate key").click();
+    await dialog(page, "Save this key now").waitFor();
+    await page.getByLabel("I have stored it").check();
+    await button(page, "Done").click();
+    await dialog(page, "Key rotated").waitFor();
+    await button(page, "Open the new key").click();
+    await page.getByRole("link", { name: "the key before it" }).waitFor();
+    await button(page, "Revoke").click();
+    await dialog(page, "Revoke CI").getByText("Not used in the last 30 days.").waitFor();
+    expect(await page.evaluate("document.activeElement.innerText")).toBe("Cancel");
+    await field(page, "Reason (optional)").fill("leaked");
+    await button(page, "Revoke key").click();
+    await dialog(page, "Key revoked").waitFor();
+    await button(page, "Done").click();
+    await page.getByText(/Revoked on .* Reason: leaked/).waitFor();
+    const { body } = await suite.instance.call(at.owner.session, "GET /v1/keys?include_revoked=true");
+    expect(body.data.map((key: { revoked_reason: string | null }) => key.revoked_reason)).toEqual(["leaked", null]);
+    await g.expectClean();
+  });
+
+  it("lets a member look, and sends nothing when a disabled action is pressed", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const made = await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    await using g = await signedIn(suite.browser, suite.instance, at, { role: "member", page: `keys/${made.body.id}` });
+    const { page } = g;
+    const writes: string[] = [];
+    page.on("request", (request) => request.method() !== "GET" && writes.push(request.url()));
+    for (const name of ["Edit", "Rotate", "Revoke"]) {
+      await button(page, name).focus();
+      await page.keyboard.press("Enter");
+      const reason = await button(page, name).evaluate(
+        (element: {
+          getAttribute(name: string): string | null;
+          ownerDocument: { getElementById(id: string): { innerText: string } | null };
+        }) => element.ownerDocument.getElementById(element.getAttribute("aria-describedby") ?? "")?.innerText,
+      );
+      expect(reason).toBe("Members can view but not change. Ask an owner or admin.");
+    }
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    expect(writes).toEqual([]);
+    await g.expectClean();
+  });
+
+  const LOOKS = [
+    ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
+    ["dark", { colorScheme: "dark", viewport: { width: 820, height: 800 } }],
+    ["phone", { colorScheme: "light", viewport: { width: 320, height: 640 } }],
+  ] as const;
+  for (const [look, options] of LOOKS) {
+    it(`passes axe and fits the window: ${look}`, async () => {
+      const at = await shop(suite.instance);
+      const { project_id, tenant_id } = at;
+      const body = { project_id, tenant_id, env: "test", name: "CI", scopes: ["a:b", "c:d", "e:f"] };
+      const made = await suite.instance.call(at.key, "POST /v1/keys", body);
+      await using g = await signedIn(suite.browser, suite.instance, at, { ...options, page: "keys", env: "live" });
+      await g.page.getByText("No live keys yet").waitFor();
+      await expectAccessible(g.page);
+      await g.show("keys", "test");
+      await g.page.getByRole("link", { name: /CI/ }).waitFor();
+      await expectAccessible(g.page);
+      await button(g.page, "Create key").first().click();
+      await dialog(g.page, "Create key").waitFor();
+      await expectAccessible(g.page);
+      await g.page.keyboard.press("Escape");
+      await g.show(`keys/${made.body.id}`, "test");
+      await g.at("CI");
+      await g.page.getByText("Not used in the last 30 days.").waitFor();
+      await expectAccessible(g.page);
+      await g.expectClean();
+    });
+  }
+});
