@@ -18,6 +18,7 @@ import { newMutationCounts } from "../../src/domain/health/mutation-counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
+import { Answers } from "../../src/fairness/answers.ts";
 import { Shares } from "../../src/fairness/shares.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
 import type { Log } from "../../src/platform/log.ts";
@@ -81,6 +82,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     vault: createVault(MASTER),
     log,
     shares,
+    answers: new Answers(shares.of("unsent")),
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     throttles: new Throttles(clock, false),

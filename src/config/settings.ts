@@ -96,6 +96,18 @@ export const settingsTable = {
     "8388608",
     "Bytes of JSON after which a page of a list or of the policy feed ends, 262144 to 67108864.",
   ),
+  unsent_mb: setting(
+    "KEYRACK_UNSENT_MB",
+    "megabytes",
+    "64",
+    "MiB of answers that clients have not taken yet; a quarter for one environment of a workspace.",
+  ),
+  send_stall_ms: setting(
+    "KEYRACK_SEND_STALL_MS",
+    "stall",
+    "10000",
+    "A connection that takes less than 64 KiB of its answer within this time is closed.",
+  ),
   revoke_wait_ms: setting(
     "KEYRACK_REVOKE_WAIT_MS",
     "wait",

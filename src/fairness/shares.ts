@@ -17,6 +17,8 @@ export type Share = {
   readonly files: readonly string[];
 };
 
+const MIB = 1024 * 1024;
+
 export const sharesTable = {
   polls: {
     what: "Long polls of the policy feed",
@@ -31,6 +33,14 @@ export const sharesTable = {
     limits: () => ({ bound: 512, share: 32 }),
     atBound: "503",
     files: ["src/domain/auth/password-queue.ts"],
+  },
+  unsent: {
+    what: "Bytes of large answers that clients have not taken yet",
+    owners: ["cell", "network", "person", "account"],
+    limits: ({ unsent_mb }) => ({ bound: unsent_mb * MIB, share: (unsent_mb * MIB) / 4 }),
+    atBound: "large answers wait 2 s for its clients to read, then 503; a connection that takes nothing is closed",
+    setting: "KEYRACK_UNSENT_MB",
+    files: ["src/fairness/answers.ts"],
   },
   workspaces: {
     what: "Workspaces that a person owns; counted in the database, so nothing is shown here",

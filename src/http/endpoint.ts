@@ -87,6 +87,8 @@ export type Endpoint = {
   readonly rawBody: boolean;
   readonly idempotent: boolean;
   readonly looseQuery: boolean;
+  /** Its answer may be large: a page of a list. */
+  readonly isList: boolean;
   readonly hot: string | undefined;
   readonly produces: string | undefined;
   readonly headers: Readonly<Record<string, string>> | undefined;
@@ -137,6 +139,7 @@ export function endpoint<
     rawBody: declared.rawBody ?? false,
     idempotent: declared.idempotent ?? false,
     looseQuery: declared.looseQuery ?? false,
+    isList: "shape" in declared.output && "has_more" in (declared.output.shape as object),
     hot: declared.hot,
     produces: declared.produces,
     headers: declared.headers,

@@ -5,6 +5,7 @@ import type { RequestSource, Services } from "../domain/core/context.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { requireOrigin, requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
+import type { Release } from "../fairness/answers.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, refusal, workspaceRefusal } from "./access.ts";
@@ -15,7 +16,7 @@ import type { Endpoint } from "./endpoint.ts";
 import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import { bearerOf, RequestContext, type Admission, type HttpRequest } from "./request.ts";
+import { bearerOf, chargedTo, RequestContext, type Admission, type HttpRequest } from "./request.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
 import { failureResponse, HttpResponse, jsonTextResponse, respondLater, type Respond } from "./response.ts";
 
@@ -63,6 +64,8 @@ class Run implements Admission {
   #actor: Actor = ANONYMOUS;
   #replay: IdempotencyReplay | undefined;
   #startsOver = 0;
+  /** Ends the making of a large answer. */
+  #made: Release | undefined;
 
   constructor(services: Services, endpoint: Endpoint, request: HttpRequest, options: RunOptions, send: Respond) {
     this.#services = services;
@@ -117,6 +120,7 @@ class Run implements Admission {
   /** Kind of credential, role, origin and scope. */
   #admit(actor: Actor): void {
     this.#actor = actor;
+    this.#request.actor = actor;
     const endpoint = this.#endpoint;
     const row = access[endpoint.access];
     const refused = workspaceRefusal(row, actor, this.#request.headers["keyrack-workspace"]) ?? refusal(row, actor);
@@ -141,11 +145,21 @@ class Run implements Admission {
     const endpoint = this.#endpoint;
     throttle(this.#services, actor, endpoint);
     if (endpoint.perNetwork) this.#services.throttles.take(endpoint.perNetwork, this.origin().network);
+    if (endpoint.isList) return this.#makeList();
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
     this.#read(
       (bytes) => this.#step(() => this.#handle(bytes)),
       (failure) => this.#refuse(failure),
     );
+  }
+
+  /** Lists are large: the owner makes few at a time, and none while its clients do not read. */
+  #makeList(): void {
+    const owner = chargedTo(this.#request, this.#options.addressOf);
+    this.#then(this.#services.answers.make(owner), (release) => {
+      this.#made = release;
+      this.#handle(undefined);
+    });
   }
 
   #read(take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
@@ -225,6 +239,7 @@ class Run implements Admission {
   #respondNow(response: HttpResponse): void {
     this.#options.metrics?.count(this.#endpoint, response.status, this.#startedAt);
     this.#send(response);
+    this.#made?.();
   }
 
   get token(): string | null {

@@ -3,7 +3,8 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { recheckOf } from "../domain/auth/credentials.ts";
-import type { Actor } from "../domain/core/actor.ts";
+import { ANONYMOUS, ownerOf, type Actor } from "../domain/core/actor.ts";
+import { networkOwner, type Owner } from "../fairness/owners.ts";
 import type { Ctx, Recheck, RequestSource, Services } from "../domain/core/context.ts";
 import type { OnDisconnect } from "../domain/core/subscription.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
@@ -23,6 +24,8 @@ export type HttpRequest = {
   readonly body: RequestBody;
   /** For the peer's address, and to notice that the client has disconnected. */
   readonly socket: Socket;
+  /** Whose credential it carries, once that is known. */
+  actor: Actor;
 };
 
 export function toHttpRequest(id: string, message: IncomingMessage, params: Params, body: RequestBody): HttpRequest {
@@ -37,7 +40,13 @@ export function toHttpRequest(id: string, message: IncomingMessage, params: Para
     headers: message.headers,
     body,
     socket: message.socket,
+    actor: ANONYMOUS,
   };
+}
+
+/** Who is charged for a request: the owner of its credential, or else the client's network. */
+export function chargedTo(request: HttpRequest, addressOf: (request: HttpRequest) => string): Owner {
+  return request.actor.kind === "anonymous" ? networkOwner(addressOf(request)) : ownerOf(request.actor);
 }
 
 export function bearerOf(headers: IncomingHttpHeaders): { presented: boolean; token: string | null } {

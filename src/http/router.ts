@@ -11,7 +11,8 @@ import { preflight, withCors, type Cors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { OverloadGuard } from "./overload-guard.ts";
 import { run, type RunOptions } from "./pipeline.ts";
-import { toHttpRequest, type HttpRequest } from "./request.ts";
+import { chargedTo, toHttpRequest, type HttpRequest } from "./request.ts";
+import { chargeBody, chunksOf, SLICE_BYTES, slicesOf } from "./sending/slices.ts";
 import {
   contentLength,
   failureResponse,
@@ -61,7 +62,7 @@ export function h3Listener(
 }
 
 /** Runs a handler for an h3 event. Returns its response at once where nothing has to be waited for. */
-function eventServer(services: Services, { guard, defaults, bodyOf }: RouterOptions) {
+function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }: RouterOptions) {
   return (event: H3Event, handler: Handler): Response | Promise<Response> => {
     const { req, res } = nodeOf(event);
     const body = bodyOf(req);
@@ -71,7 +72,9 @@ function eventServer(services: Services, { guard, defaults, bodyOf }: RouterOpti
     const send = (response: HttpResponse): void => {
       body.discard();
       try {
-        ready = toNodeResponse(response, request, defaults);
+        ready = toNodeResponse(response, request, defaults, (chunks, bytes) =>
+          chargeBody(services.answers, chargedTo(request, addressOf), res, chunks, bytes),
+        );
       } catch (error) {
         services.log.error("response failed", { request_id: request.id, error: String(error) });
         res.destroy();
@@ -95,14 +98,21 @@ function toNodeResponse(
   response: HttpResponse,
   { id, method }: Pick<HttpRequest, "id" | "method">,
   defaults: HeaderDefaults,
+  charge: (chunks: readonly Uint8Array[], bytes: number) => void = () => {},
 ): Response {
   const { status, body } = response;
-  const headers = defaults.with(response.headers).pairs(id, contentLength(response));
+  const length = contentLength(response);
+  const headers = defaults.with(response.headers).pairs(id, length);
   const statusText = STATUS_CODES[status] ?? "";
   if (method === "HEAD" || body === null || body.length === 0) {
     return new NodeResponse(null, { status, statusText, headers });
   }
-  const content = Array.isArray(body) ? Readable.from(body as readonly Uint8Array[]) : (body as string | Uint8Array);
+  if (length !== null && length > SLICE_BYTES) {
+    const chunks = chunksOf(body);
+    charge(chunks, length);
+    return new NodeResponse(Readable.from(slicesOf(chunks)), { status, statusText, headers });
+  }
+  const content = Array.isArray(body) ? Buffer.concat(body as readonly Uint8Array[]) : (body as string | Uint8Array);
   return new NodeResponse(content as string, { status, statusText, headers });
 }
 

@@ -17,6 +17,8 @@ import { rawResponse, refuseParserError } from "./parser-errors.ts";
 import type { RunOptions } from "./pipeline.ts";
 import { defaultHeaders, sendRefusal } from "./response.ts";
 import { h3Listener } from "./router.ts";
+import { awaitsLargeAnswer } from "./sending/slices.ts";
+import { Stalls } from "./sending/stalls.ts";
 
 export type HttpOptions = RunOptions & {
   publicUrl: string | null;
@@ -51,6 +53,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   guard.attach(server);
   const connections = options.fastLane ? new ScannedConnections() : new Connections();
   connections.attach(server, options.tls ? "secureConnection" : "connection");
+  new Stalls(connections, services.settings.send_stall_ms).attach(server);
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     refuseParserError(error, socket, (failure) => rawResponse(failure, services.newId(), defaults));
   });
@@ -81,13 +84,14 @@ type Refuse = (res: ServerResponse, failure: ReturnType<typeof fail>) => void;
 
 /** What both lanes rely on: not overloaded, a target in origin form that decodes, one Host. */
 function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {
-  return (req, res) => {
+  const admitted: Listener = (req, res) => {
     (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
     if (guard.sheds(req)) return refuse(res, fail("overloaded"));
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
     if (!hasOneHost(req) || !isDecodable(req.url)) return refuse(res, malformed());
-    next(req, res);
+    if (!awaitsLargeAnswer(res, () => admitted(req, res))) next(req, res);
   };
+  return admitted;
 }
 
 /** h3 builds a URL from Host and path. Where they make none it throws, and an uncaught error would end the process. */

@@ -9,6 +9,7 @@ import { KnownIds } from "../domain/usage/known-ids.ts";
 import { NodeRegistry } from "../domain/policy/node-registry.ts";
 import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
+import { Answers } from "../fairness/answers.ts";
 import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
 import type { Log } from "../platform/log.ts";
@@ -16,7 +17,7 @@ import type { Store } from "../store/store.ts";
 
 export type MachineServices = Pick<
   Services,
-  "credentialCache" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys"
+  "answers" | "credentialCache" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys"
 >;
 type Base = {
   store: Store;
@@ -44,6 +45,7 @@ export async function openMachineServices(
   const claims = await openClaims(base);
   opened.push(() => claims.close());
   return {
+    answers: new Answers(shares.of("unsent")),
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
     feed: new Feed(store, shares.of("polls")),
     nodes: new NodeRegistry(store, clock, log),

@@ -1,6 +1,7 @@
 // The arguments of every operation: the services of the running instance, and the caller. Nothing is global. Types only:
 // the classes named here must not import this file.
 import type { Settings } from "../../config/settings.ts";
+import type { Answers } from "../../fairness/answers.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import type { Store } from "../../store/store.ts";
@@ -32,6 +33,8 @@ export type Services = {
   newId(): string;
   /** What owners share, and how much of it each of them holds. */
   readonly shares: Shares;
+  /** Large answers that are being made or not yet taken. */
+  readonly answers: Answers;
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */
   publicUrl: string;
   readonly throttles: Throttles;

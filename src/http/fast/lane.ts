@@ -4,8 +4,9 @@ import type { Services } from "../../domain/core/context.ts";
 import type { Endpoint } from "../endpoint.ts";
 import type { OverloadGuard } from "../overload-guard.ts";
 import { run, type RunOptions } from "../pipeline.ts";
-import { toHttpRequest } from "../request.ts";
+import { chargedTo, toHttpRequest } from "../request.ts";
 import type { HeaderDefaults } from "../response.ts";
+import { chargeBody } from "../sending/slices.ts";
 import type { FastRequest } from "./request.ts";
 import { sendFast, type FastResponse } from "./response.ts";
 import { Routes } from "./routes.ts";
@@ -33,7 +34,9 @@ export function fastLane(
       (respond) => run(services, route.target, request, options, respond),
       (response) => {
         try {
-          sendFast(res, response, request.id, defaults);
+          sendFast(res, response, request.id, defaults, (chunks, bytes) =>
+            chargeBody(services.answers, chargedTo(request, options.addressOf), res, chunks, bytes),
+          );
         } catch (error) {
           services.log.error("response failed", { request_id: request.id, error: String(error) });
           res.destroy();

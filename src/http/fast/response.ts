@@ -5,6 +5,7 @@
 import { ServerResponse } from "node:http";
 import { KEEP_ALIVE_MS } from "../connections.ts";
 import { contentLength, type HeaderDefaults, type HeaderTemplate, type HttpResponse } from "../response.ts";
+import { chunksOf, SLICE_BYTES, writeSlices } from "../sending/slices.ts";
 import type { FastRequest } from "./request.ts";
 
 export class ResponseHead {
@@ -77,12 +78,24 @@ function dateLine(): string {
   return line;
 }
 
-export function sendFast(res: FastResponse, response: HttpResponse, requestId: string, defaults: HeaderDefaults): void {
+/** `charge` is called with a large body before it is sent. */
+export function sendFast(
+  res: FastResponse,
+  response: HttpResponse,
+  requestId: string,
+  defaults: HeaderDefaults,
+  charge: (chunks: readonly Uint8Array[], bytes: number) => void,
+): void {
   if (res.destroyed || res.headersSent) return;
   res.req.discard();
   const length = contentLength(response);
   res.begin(response.status, new ResponseHead(defaults.with(response.headers), requestId, length));
   const { body } = response;
+  if (body && length !== null && length > SLICE_BYTES) {
+    const chunks = chunksOf(body);
+    charge(chunks, length);
+    return writeSlices(res, chunks);
+  }
   if (Array.isArray(body)) {
     res.cork();
     for (const chunk of body as readonly Uint8Array[]) res.write(chunk);

@@ -1,0 +1,112 @@
+// Large answers, from the moment they are made until their clients have taken them. An owner makes two at a time, and none
+// while its clients leave its share of bytes unread; it waits a moment for them to read and is then refused.
+import { fail } from "../kernel/errors.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
+import type { Ledger } from "./ledger.ts";
+import type { Owner } from "./owners.ts";
+
+const MAKING_MAX = 2;
+const WAIT_MS = 2_000;
+
+/** Ends the making of an answer, or the charge for one. May be called more than once. */
+export type Release = () => void;
+
+type Charge = { readonly owner: Owner; readonly bytes: number; readonly cuts: Set<() => void> };
+
+export class Answers {
+  readonly #ledger: Ledger;
+  readonly #waitMs: number;
+  readonly #making = new Map<string, number>();
+  /** By owner: what resumes each of those that wait, oldest first. */
+  readonly #waiting = new Map<string, Set<() => void>>();
+  /** By what is sent: a page that many clients take at the same time is in memory once, and is charged once. */
+  readonly #charges = new Map<object, Charge>();
+
+  constructor(ledger: Ledger, waitMs = WAIT_MS) {
+    this.#ledger = ledger;
+    this.#waitMs = waitMs;
+  }
+
+  /** Before a large answer is made. The function it gives ends the making, once the answer was charged. */
+  make(owner: Owner): MaybePromise<Release> {
+    if (this.#mayMake(owner)) return this.#start(owner);
+    const waiting = this.#waiting.get(owner.id) ?? new Set();
+    this.#waiting.set(owner.id, waiting);
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void) => (): void => {
+        clearTimeout(timer);
+        waiting.delete(resume);
+        if (waiting.size === 0 && this.#waiting.get(owner.id) === waiting) this.#waiting.delete(owner.id);
+        settle();
+      };
+      const resume = end(() => resolve(this.#start(owner)));
+      const refuse = end(() => {
+        this.#ledger.countRefusal(owner);
+        reject(fail("share_full", { retryAfterSeconds: 1 }));
+      });
+      const timer = setTimeout(refuse, this.#waitMs);
+      waiting.add(resume);
+    });
+  }
+
+  /** Charges what is being sent to one client; `cut` ends that where the bytes must make room for another owner's. */
+  charge(owner: Owner, sent: object, bytes: number, cut: () => void): Release {
+    let charge = this.#charges.get(sent);
+    if (!charge) {
+      this.#makeRoom(owner, bytes);
+      charge = { owner, bytes, cuts: new Set() };
+      this.#charges.set(sent, charge);
+      this.#ledger.take(owner, bytes);
+    }
+    const { cuts } = charge;
+    cuts.add(cut);
+    return () => {
+      if (cuts.delete(cut) && cuts.size === 0) this.#release(sent);
+    };
+  }
+
+  #mayMake(owner: Owner): boolean {
+    return (this.#making.get(owner.id) ?? 0) < MAKING_MAX && this.#ledger.withinShare(owner);
+  }
+
+  #start(owner: Owner): Release {
+    this.#making.set(owner.id, (this.#making.get(owner.id) ?? 0) + 1);
+    let ended = false;
+    return () => {
+      if (ended) return;
+      ended = true;
+      const left = (this.#making.get(owner.id) ?? 1) - 1;
+      if (left > 0) this.#making.set(owner.id, left);
+      else this.#making.delete(owner.id);
+      this.#resume(owner);
+    };
+  }
+
+  #resume(owner: Owner): void {
+    for (const resume of this.#waiting.get(owner.id) ?? []) {
+      if (!this.#mayMake(owner)) return;
+      resume();
+    }
+  }
+
+  #release(sent: object): void {
+    const charge = this.#charges.get(sent);
+    if (!charge) return;
+    this.#charges.delete(sent);
+    this.#ledger.release(charge.owner, charge.bytes);
+    this.#resume(charge.owner);
+  }
+
+  /** At the bound the largest owner's oldest answers are cut. */
+  #makeRoom(owner: Owner, bytes: number): void {
+    while (this.#ledger.used + bytes > this.#ledger.limits.bound) {
+      const victim = this.#ledger.victimFor(owner, 0);
+      const oldest = victim && [...this.#charges].find(([, charge]) => charge.owner.id === victim.id);
+      if (!victim || !oldest) return;
+      this.#ledger.countRefusal(victim);
+      const [sent, { cuts }] = oldest;
+      this.#release(sent);
+      for (const cut of cuts) cut();
+    }
+  }
+}

@@ -1,0 +1,63 @@
+// Sends a large body in slices, each after the one before has left: written at once, TLS would copy all of it. Until the
+// client has taken it, the body is charged to its owner.
+import type { ServerResponse } from "node:http";
+import type { Answers } from "../../fairness/answers.ts";
+import type { Owner } from "../../fairness/owners.ts";
+import type { TrackedSocket } from "../connections.ts";
+import type { HttpResponse } from "../response.ts";
+
+export const SLICE_BYTES = 64 * 1024;
+/** Behind an unsent answer of this size no request of the same connection is started. */
+const HOLD_BYTES = 1024 * 1024;
+
+/** The response of this connection that must leave before the next request starts. */
+const HOLDING = Symbol("holding");
+type HoldingSocket = TrackedSocket & { [HOLDING]?: ServerResponse };
+
+type Chunks = readonly Uint8Array[];
+
+/** A body as the chunks that are sent; text is encoded here, once. */
+export function chunksOf(body: NonNullable<HttpResponse["body"]>): Chunks {
+  if (typeof body === "string") return [Buffer.from(body)];
+  return Array.isArray(body) ? (body as Chunks) : [body as Uint8Array];
+}
+
+export function* slicesOf(chunks: Chunks): Generator<Uint8Array> {
+  for (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; at += SLICE_BYTES) yield chunk.subarray(at, at + SLICE_BYTES);
+  }
+}
+
+/** Writes the slices and ends the response. Its head must have been written. */
+export function writeSlices(res: ServerResponse, chunks: Chunks): void {
+  const slices = slicesOf(chunks);
+  const writeNext = (): void => {
+    for (const slice of slices) {
+      if (res.destroyed) return;
+      if (!res.write(slice)) {
+        res.once("drain", writeNext);
+        return;
+      }
+    }
+    res.end();
+  };
+  writeNext();
+}
+
+/** Charges a body until the response has closed. */
+export function chargeBody(answers: Answers, owner: Owner, res: ServerResponse, chunks: Chunks, bytes: number): void {
+  // Pages share their chunks, so the first chunk names what is sent.
+  const release = answers.charge(owner, chunks[0] ?? chunks, bytes, () => res.destroy());
+  res.once("close", release);
+  if (bytes >= HOLD_BYTES) (res.req.socket as HoldingSocket)[HOLDING] = res.setMaxListeners(0);
+}
+
+/** Runs `start` later where the connection owes a large answer; false where nothing has to be waited for. */
+export function awaitsLargeAnswer({ req: { socket } }: ServerResponse, start: () => void): boolean {
+  const before = (socket as HoldingSocket)[HOLDING];
+  if (!before || before.closed || before.destroyed) return false;
+  before.once("close", () => {
+    if (!socket.destroyed) start();
+  });
+  return true;
+}

@@ -1,0 +1,67 @@
+// Large answers: an owner whose clients do not read waits and is refused; no other owner notices; a shared page counts once.
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Answers, type Release } from "../../src/fairness/answers.ts";
+import { Ledger } from "../../src/fairness/ledger.ts";
+import { cellOwner } from "../../src/fairness/owners.ts";
+
+const [slow, other, third] = ["slow", "other", "third"].map((id) => cellOwner(id, "live"));
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+function setUp(bound = 400) {
+  const ledger = new Ledger({ bound, share: bound / 4 });
+  return { ledger, answers: new Answers(ledger) };
+}
+
+describe("making answers", () => {
+  it("lets an owner make two at a time; the third starts when one has ended", async () => {
+    const { answers } = setUp();
+    const [first] = [answers.make(slow!), answers.make(slow!)] as Release[];
+    const third = answers.make(slow!);
+    expect(third).toBeInstanceOf(Promise);
+    expect(answers.make(other!)).not.toBeInstanceOf(Promise);
+    first?.();
+    first?.(); // counts once
+    expect(await third).toBeTypeOf("function");
+    expect(answers.make(slow!)).toBeInstanceOf(Promise);
+  });
+
+  it("refuses an owner whose clients leave its share unread for two seconds, and lets it continue when they read", async () => {
+    const { answers, ledger } = setUp();
+    const taken = answers.charge(slow!, {}, 100, () => {});
+    const refused = Promise.resolve(answers.make(slow!)).catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(await refused).toMatchObject({ failure: "share_full", status: 503 });
+    expect(ledger.refused.get("cell")).toBe(1);
+    const waiting = answers.make(slow!);
+    taken();
+    expect(await waiting).toBeTypeOf("function");
+    expect(ledger.used).toBe(0);
+  });
+});
+
+describe("unsent bytes", () => {
+  it("are charged once for what many clients take, until the last of them has taken it", () => {
+    const { answers, ledger } = setUp();
+    const page = {};
+    const releases = [1, 2, 3].map(() => answers.charge(slow!, page, 50, () => {}));
+    expect(ledger.used).toBe(50);
+    releases[0]?.();
+    releases[0]?.();
+    releases[1]?.();
+    expect(ledger.used).toBe(50);
+    releases[2]?.();
+    expect(ledger.used).toBe(0);
+  });
+
+  it("of the largest owner are cut at the bound, oldest first, to make room for a smaller owner's", () => {
+    const { answers, ledger } = setUp(100);
+    const cut: string[] = [];
+    for (const name of ["s1", "s2", "s3"]) answers.charge(slow!, {}, 25, () => cut.push(name));
+    answers.charge(other!, {}, 25, () => cut.push("o1"));
+    answers.charge(third!, {}, 20, () => cut.push("t1"));
+    expect(cut).toEqual(["s1"]);
+    expect([ledger.used, ledger.usedBy(slow!), ledger.usedBy(third!)]).toEqual([95, 50, 20]);
+  });
+});

@@ -1,0 +1,118 @@
+// Clients that never read their answers: the bytes are bounded by owner, the connections are closed, and other workspaces
+// are served. With both lanes.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { until } from "../../harness/waiting.ts";
+import { Answers } from "../../src/fairness/answers.ts";
+import { Stalls } from "../../src/http/sending/stalls.ts";
+import { Connections, type TrackedSocket } from "../../src/http/connections.ts";
+
+/** Never reached in the tests of the lane that is on. */
+const STALL_MS = { on: "600000", off: "500" };
+
+async function heavyWorkspace(r: TestInstance): Promise<Workspace> {
+  const w = await r.workspace();
+  const id = "lower(hex(randomblob(4))) || '-0000-4000-8000-' || lower(hex(randomblob(6)))";
+  const meta = `'{"t":"' || substr(hex(zeroblob(8000)), 1, 15000) || '"}'`;
+  const numbers = "with recursive s(n) as (select 1 union all select n + 1 from s where n < 600) select n from s";
+  await r.sql(
+    `insert into tenants (id, external_id, created_at, meta, workspace_id, updated_at) select ${id}, 'e' || n, 1, ${meta}, workspace_id, updated_at from (${numbers}) as s cross join (select * from tenants where id = '${w.tenant_id}') as t`,
+  );
+  return w;
+}
+
+for (const lane of ["on", "off"] as const) {
+  describe(`with the fast lane ${lane}, clients that never read`, () => {
+    let r: TestInstance;
+    let w: Workspace;
+    const clients: Socket[] = [];
+    beforeAll(async () => {
+      r = await testInstance("sqlite", { flags: { fast_lane: lane, unsent_mb: "16", send_stall_ms: STALL_MS[lane] } });
+      w = await heavyWorkspace(r);
+    });
+    afterAll(async () => {
+      for (const client of clients) client.destroy();
+      await r[Symbol.asyncDispose]();
+    });
+
+    const request = (path = "/v1/tenants"): string =>
+      `GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${w.keys.sk_owner}\r\n\r\n`;
+    async function neverReads(): Promise<Socket> {
+      const { hostname, port } = new URL(r.url);
+      const socket = connect(Number(port), hostname).pause();
+      clients.push(socket);
+      socket.on("error", () => {});
+      await once(socket, "connect");
+      socket.write(request());
+      return socket;
+    }
+    const unsent = () => r.app.services.shares.of("unsent");
+
+    if (lane === "on") {
+      it("hold no more than their share: their owner is refused, a neighbour is not", async () => {
+        Object.assign(r.app.services, { answers: new Answers(unsent(), 1) });
+        await neverReads();
+        await until(() => unsent().used > 0);
+        const held = unsent().used;
+        for (let i = 0; i < 10; i++) {
+          const [refused] = await sendRaw(r.url, request(), { count: 1 });
+          expect(refused && codeOf(refused)).toEqual([503, "unavailable"]);
+        }
+        expect(unsent().used).toBe(held);
+        const neighbour = await r.workspace();
+        expect((await neighbour.call("sk_owner", "GET /v1/tenants")).status).toBe(200);
+        clients[0]?.destroy();
+        await until(() => unsent().used === 0);
+      });
+
+      it("a client that reads gets the whole answer, and the answer to the request behind it", async () => {
+        const both = await sendRaw(r.url, request() + request("/v1/projects"), { count: 2 });
+        expect(both.map(({ status }) => status)).toEqual([200, 200]);
+        expect(JSON.parse(both[0]?.body ?? "")).toMatchObject({ has_more: true });
+      });
+    } else {
+      it("are disconnected", async () => {
+        const client = await neverReads();
+        await until(() => unsent().used > 0);
+        await until(() => unsent().used === 0);
+        client.resume();
+        await until(() => client.closed);
+        expect(client.bytesRead).toBeLessThan(8 * 1024 * 1024);
+      });
+    }
+  });
+}
+
+describe("a connection that owes bytes", () => {
+  type Fake = { writableLength: number; bytesWritten: number; destroyed: boolean; destroy(): void };
+  const fake = (): Fake => ({
+    writableLength: 0,
+    bytesWritten: 0,
+    destroyed: false,
+    destroy() {
+      this.destroyed = true;
+    },
+  });
+
+  it("is closed when it takes less than 64 KiB in the time allowed, and kept while it takes that or all", () => {
+    let now = 0;
+    const connections = new Connections();
+    const sockets = [fake(), fake(), fake()];
+    for (const socket of sockets) connections.open.add(socket as unknown as TrackedSocket);
+    const stalls = new Stalls(connections, 1_000, () => now);
+    const [idle, slow, stuck] = sockets as [Fake, Fake, Fake];
+    slow.writableLength = stuck.writableLength = 64 * 1024;
+    slow.bytesWritten = stuck.bytesWritten = 64 * 1024;
+    for (now = 0; now < 5_000; now += 250) {
+      stalls.scan();
+      if (now % 750 === 0) slow.bytesWritten += 64 * 1024;
+      stuck.bytesWritten += 100;
+      stuck.writableLength += 90;
+    }
+    expect(sockets.map(({ destroyed }) => destroyed)).toEqual([false, false, true]);
+    expect(idle.destroyed).toBe(false);
+  });
+});
