@@ -94,7 +94,12 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
     feed: new Feed(store, shares.of("polls")),
     nodes: new NodeRegistry(store, clock, log),
-    counters: await openCounters({ now: () => clock.now(), redisUrls: null, onRedisFailure: "local" }),
+    counters: await openCounters({
+      now: () => clock.now(),
+      places: shares.of("counters"),
+      redisUrls: null,
+      onRedisFailure: "local",
+    }),
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),
     scannerKeys: null,

@@ -117,6 +117,8 @@ export const parsers = {
   megabytes: integer(8, 1_000_000),
   stall: integer(500, 600_000),
   answer_bytes: integer(256 * 1024, 64 * 1024 * 1024),
+  counters: integer(1_000, 100_000_000),
+  cell_counters: integer(100, 100_000_000),
   ms: integer(0, 86_400_000),
   wait: integer(0, 30_000),
   password_min: integer(8, 64),

@@ -77,6 +77,18 @@ export const settingsTable = {
     "100",
     "Invitations that one account (the creator of a workspace) may send within 24 hours.",
   ),
+  ratelimit_counters: setting(
+    "KEYRACK_RATELIMIT_COUNTERS",
+    "counters",
+    "1000000",
+    "Places for rate-limit counters in this process, of 165 bytes each: a fixed counter takes one, a sliding one two, a rule ten.",
+  ),
+  ratelimit_counters_per_workspace: setting(
+    "KEYRACK_RATELIMIT_COUNTERS_PER_WORKSPACE",
+    "cell_counters",
+    "100000",
+    "Rate-limit counters of one environment of a workspace; above it new ids share one counter for each rule.",
+  ),
   hot_auth_ttl_ms: setting(
     "KEYRACK_HOT_AUTH_TTL_MS",
     "ms",

@@ -37,6 +37,12 @@ export class Ledger {
     return this.#holders.get(id)?.used ?? 0;
   }
 
+  /** Everything that holds some, largest first. */
+  owners(): { owner: Owner; used: number }[] {
+    const holders = Array.from(this.#holders.values(), ({ owner, used }) => ({ owner, used }));
+    return holders.toSorted((a, b) => b.used - a.used);
+  }
+
   /** The largest holding as a part of its share, or of the bound where there is no share. */
   get largestPart(): number {
     const { bound, share } = this.limits;
@@ -64,9 +70,9 @@ export class Ledger {
     const victim = largest?.holders.top;
     if (!victim || !this.withinShare(owner, amount)) return undefined;
     const group = this.#groups.get(owner.group);
-    if (group !== largest) return (group?.used ?? 0) < largest.used ? victim.owner : undefined;
+    if (group !== largest) return (group?.used ?? 0) + amount <= largest.used ? victim.owner : undefined;
     if (victim.displacedFirst !== owner.displacedFirst) return victim.displacedFirst ? victim.owner : undefined;
-    return this.usedBy(owner) < victim.used ? victim.owner : undefined;
+    return this.usedBy(owner) + amount <= victim.used ? victim.owner : undefined;
   }
 
   /** Takes without a check: for what exists already, and after one. */

@@ -27,6 +27,23 @@ export const sharesTable = {
     atBound: "its oldest poll is answered early, as if nothing had changed",
     files: ["src/domain/policy/feed.ts", "src/domain/policy/waiters.ts"],
   },
+  counters: {
+    what: "Places for rate-limit counters in this process; a fixed counter takes one, a sliding one two, a rule ten",
+    owners: ["cell"],
+    limits: ({ ratelimit_counters }) => ({ bound: ratelimit_counters, share: Number.POSITIVE_INFINITY }),
+    atBound: "its new ids share one counter for each rule",
+    setting: "KEYRACK_RATELIMIT_COUNTERS",
+    files: ["cells", "dirty-rows", "row-index", "row-store", "row-table", "rows", "rules"].map(
+      (name) => `src/ratelimit/memory/${name}.ts`,
+    ),
+  },
+  leases: {
+    what: "Leases of rate-limit units that can still be returned to counters in this process",
+    owners: ["cell"],
+    limits: () => ({ bound: 100_000, share: 10_000 }),
+    atBound: "the units of its oldest lease stay charged",
+    files: ["src/ratelimit/memory/leases.ts"],
+  },
   passwords: {
     what: "Passwords that wait to be hashed",
     owners: ["network"],

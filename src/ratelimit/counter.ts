@@ -10,6 +10,8 @@ export type Subject = {
   env: "live" | "test";
   key_id: string | null;
   tenant_id: string | null;
+  /** Who created the workspace: its cells share one part of the counters. */
+  account_id?: string | null | undefined;
 };
 
 /**

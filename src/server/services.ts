@@ -36,6 +36,9 @@ export async function openMachineServices(
   const { store, clock, settings, shares, log } = base;
   const counters = await openCounters({
     now: () => clock.now(),
+    places: shares.of("counters"),
+    leases: shares.of("leases"),
+    bounds: { counters: settings.ratelimit_counters_per_workspace },
     redisUrls: settings.redis_url,
     onRedisFailure: settings.ratelimit_on_redis_failure,
     redisByNow: base.clockIsInjected,

@@ -1,5 +1,6 @@
 // Starts and stops an instance that serves requests. The only module that knows every layer.
 import type { Server } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
 import { endpoints } from "../api/index.ts";
 import { finishRestore } from "../backup/after-restore.ts";
 import { checkpointOrigin } from "../domain/audit/checkpoints.ts";
@@ -41,7 +42,9 @@ export type RunningInstance = {
   stop(): Promise<void>;
 };
 
-const STOP_GRACE_MS = 10_000;
+// Together with closing the store, a stop ends within 10 s: an init system kills what takes longer.
+const STOP_GRACE_MS = 5_000;
+const JOBS_GRACE_MS = 4_000;
 const IDLE_CHECK_MS = 50;
 
 export async function startInstance(options: StartOptions): Promise<RunningInstance> {
@@ -115,7 +118,8 @@ async function stop({ server, connections, metrics, scheduler, socket, services,
   metrics?.close();
   metrics?.closeAllConnections();
   await socket.close();
-  await scheduler.stop(); // makes the last checkpoint and saves the counters
+  // Makes the last checkpoint and saves the counters. A job that is abandoned is repeated after the next start.
+  await Promise.race([scheduler.stop(), delay(JOBS_GRACE_MS, undefined, { ref: false })]);
   await services.nodes.flushed();
   services.mail.transport.close();
   await services.counters.counter.close();

@@ -37,6 +37,9 @@ describe("an actor", () => {
     };
     const session = { kind: "session", id: "s", user_id: "u", workspace_id: "w", role: "owner" };
     expect(ownerOf(key as never).id).toBe("w/test");
+    expect(ownerOf(key as never).group).toBe("w");
+    for (const actor of [key, session, { ...key, kind: "embed_token" }])
+      expect(ownerOf({ ...actor, account_id: "a" } as never).group, actor.kind).toBe("a");
     expect(ownerOf(session as never).id).toBe("w/live");
     expect(ownerOf({ ...session, workspace_id: null } as never)).toMatchObject({ kind: "person", id: "u" });
     expect(ownerOf({ kind: "system" })).toMatchObject({ kind: "account", id: "system" });

@@ -1,7 +1,9 @@
 // The bounds of the in-process counters: forged ids exhaust neither memory nor another caller's limit.
 import { describe, expect, it } from "vitest";
-import { LEASES_MAX, LEASES_PER_WORKSPACE_MAX, LeaseTable } from "../../src/ratelimit/memory/leases.ts";
-import { MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { Ledger } from "../../src/fairness/ledger.ts";
+import { cellOwner } from "../../src/fairness/owners.ts";
+import { LEASE_LIMITS, MemoryCounter } from "../../src/ratelimit/memory/counter.ts";
+import { LeaseTable } from "../../src/ratelimit/memory/leases.ts";
 import { ask, handClock, sliding } from "../../harness/ratelimit/counters.ts";
 
 const rule = sliding(5, 60_000);
@@ -18,7 +20,7 @@ describe("a workspace at its cap of 100 000 counters", () => {
 
   it("holds exactly 100 000 and one overflow counter for the rule", () => {
     const { counter } = full();
-    expect(counter.metrics()).toMatchObject({ counters: 100_001, overflow_counters: 1, workspaces: 2 });
+    expect(counter.metrics()).toMatchObject({ counters: 100_001, overflow_counters: 1, cells: 2 });
     expect(counter.metrics().overflowed_total).toBe(5_000);
   });
 
@@ -47,8 +49,8 @@ describe("a workspace at its cap of 100 000 counters", () => {
     for (let i = 0; i < 20_000; i++) {
       const late = ask([rule], { workspace_id: "forger", key_id: `late-${i}` });
       left.add(counter.check(late).policies[0]!.remaining);
-      // One request frees at most five thousand rows; the next one continues from there.
-      if (i === 0) expect(counter.metrics().lapsed_total).toBe(5_000);
+      // One request frees at most a hundred rows; the next one continues from there.
+      if (i === 0) expect(counter.metrics().lapsed_total).toBe(100);
     }
     expect([...left]).toEqual([4]);
     expect(counter.metrics().overflowed_total).toBe(overflowed_total);
@@ -56,34 +58,23 @@ describe("a workspace at its cap of 100 000 counters", () => {
   });
 });
 
+const OF_A_SLIDING_RULE = { row: 2, rule: 10 };
+
+/** Bounds of a cell, and how many sliding counters of `rules` rules there is room for in all. */
+function bounded(now: () => number, { counters = 10, overflow = 2, inAll = 25, rules = 1 } = {}): MemoryCounter {
+  const { row, rule } = OF_A_SLIDING_RULE;
+  const places = new Ledger({ bound: inAll * row + rules * rule, share: Number.POSITIVE_INFINITY });
+  return new MemoryCounter({ now, places, bounds: { counters, overflow } });
+}
+
 describe("small bounds", () => {
-  const bounds = { perWorkspace: 10, inAll: 25, overflowPerWorkspace: 2, overflowInAll: 5 };
   const fill = (counter: MemoryCounter, workspace_id: string, count: number) => {
     for (let i = 0; i < count; i++) counter.check(ask([rule], { workspace_id, key_id: `k${i}` }));
   };
 
-  it("hold over all workspaces: at the bound new subjects share a counter, and no counter is evicted", () => {
-    const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds });
-    for (const workspace of ["a", "b", "c"]) fill(counter, workspace, 20);
-    expect(counter.metrics()).toMatchObject({ counters: 25, overflow_counters: 3 });
-    for (const [workspace, own] of [
-      ["a", 10],
-      ["b", 10],
-      ["c", 5],
-    ] as const) {
-      for (let i = 0; i < own; i++) {
-        const peek = counter.check(ask([rule], { workspace_id: workspace, key_id: `k${i}`, cost: 0 }));
-        expect(peek.policies[0]!.remaining, `${workspace} ${i}`).toBe(4);
-      }
-    }
-    expect(counter.check(ask([rule], { workspace_id: "d", key_id: "k" })).policies[0]!.remaining).toBe(4);
-    expect(counter.check(ask([rule], { workspace_id: "d", key_id: "l" })).policies[0]!.remaining).toBe(3);
-  });
-
   it("refuse when forged rule ids have used up the overflow counters too", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds });
+    const counter = bounded(clock.now);
     fill(counter, "a", 10);
     const rules = ["r1", "r2", "r3"].map((id) => sliding(5, 60_000, { id }));
     expect(rules.map((one) => counter.check(ask([one], { workspace_id: "a" })).allowed)).toEqual([true, true, false]);
@@ -99,7 +90,7 @@ describe("small bounds", () => {
 
   it("share an overflow counter in any slot, the first included", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, inAll: 11 } });
+    const counter = bounded(clock.now, { inAll: 14, rules: 2 });
     counter.check(ask([sliding(5, 1_000)], { workspace_id: "brief" }));
     fill(counter, "a", 10);
     clock.pass(2_000);
@@ -107,40 +98,32 @@ describe("small bounds", () => {
     const newcomers = ["x", "y", "z"].map((key_id) => counter.check(ask([rule], { workspace_id: "a", key_id })));
     expect(newcomers.map(({ policies }) => policies[0]!.remaining)).toEqual([4, 3, 2]);
     expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 1 });
-    const later = new MemoryCounter({ now: clock.now, bounds });
+    const later = bounded(clock.now);
     later.load(counter.allRows());
     later.load(counter.allRows()); // the same names again: no row more
     expect(later.metrics()).toMatchObject({ counters: 10, overflow_counters: 1 });
     clock.pass(59_200); // every row of its own has lapsed, what is shared has not
     counter.check(ask([rule], { workspace_id: "a", key_id: "x", cost: 0 }));
-    expect(counter.metrics()).toMatchObject({ counters: 0, overflow_counters: 1, workspaces: 1 });
+    expect(counter.metrics()).toMatchObject({ counters: 0, overflow_counters: 1, cells: 1 });
   });
 
   it("free an expired overflow counter, in its workspace and over all", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, overflowInAll: 2 } });
+    const counter = bounded(clock.now, { rules: 3 });
     const rules = ["r1", "r2"].map((id) => sliding(5, 60_000, { id }));
     for (let round = 0; round < 4; round++) {
       fill(counter, "a", 10);
       for (const one of rules) {
         expect(counter.check(ask([one], { workspace_id: "a", key_id: "late" })).allowed, `${round}`).toBe(true);
       }
-      expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 2, workspaces: 1 });
+      expect(counter.metrics()).toMatchObject({ counters: 10, overflow_counters: 2, cells: 1 });
       clock.pass(70_000);
     }
   });
 
-  it("let a workspace that has nothing yet use the overflow counters that are left", () => {
-    const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, inAll: 10, overflowPerWorkspace: 1 } });
-    fill(counter, "a", 10);
-    expect(counter.check(ask([rule], { workspace_id: "b" })).allowed).toBe(true);
-    expect(counter.check(ask([sliding(5, 60_000, { id: "more" })], { workspace_id: "b" })).allowed).toBe(false);
-  });
-
   it("never promise the last free row to two rules of one request", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds });
+    const counter = bounded(clock.now, { rules: 4 });
     const rules = ["r1", "r2", "r3"].map((id) => sliding(5, 60_000, { id }));
     fill(counter, "a", 8);
     expect(counter.check(ask(rules, { workspace_id: "a", key_id: "new" })).allowed).toBe(true);
@@ -149,7 +132,7 @@ describe("small bounds", () => {
 
   it("never free an expired row that the same request is about to charge", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds });
+    const counter = bounded(clock.now);
     const [old, late] = [sliding(5, 1_000, { id: "old" }), sliding(5, 60_000, { id: "late" })];
     counter.check(ask([old], { workspace_id: "a", key_id: "k" }));
     fill(counter, "a", 9);
@@ -163,7 +146,7 @@ describe("small bounds", () => {
 
   it("never free a row before its newest units have expired", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds });
+    const counter = bounded(clock.now);
     const busy = ask([rule], { workspace_id: "a", key_id: "busy" });
     counter.check(busy);
     clock.pass(50_000);
@@ -178,17 +161,17 @@ describe("small bounds", () => {
 
   it("are not affected by a peek, a denial or an empty workspace: only charged units use a row", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds });
+    const counter = bounded(clock.now);
     for (let i = 0; i < 50; i++) {
       counter.check(ask([rule], { key_id: `k${i}`, cost: 0 }));
       counter.check(ask([rule], { key_id: `k${i}`, cost: 6 }));
     }
-    expect(counter.metrics()).toMatchObject({ counters: 0, workspaces: 0 });
+    expect(counter.metrics()).toMatchObject({ counters: 0, cells: 0 });
   });
 
   it("drop a rule with its last counter, and none of those that share its id", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds: { ...bounds, perWorkspace: 3 } });
+    const counter = bounded(clock.now, { counters: 3 });
     const [short, long] = [sliding(5, 1_000), sliding(5, 2_000)];
     const sweep = () => counter.check(ask([sliding(5, 60_000, { id: "other" })], { key_id: "new", cost: 0 }));
     counter.check(ask([long]));
@@ -206,66 +189,52 @@ describe("small bounds", () => {
 
   it("drop a workspace whose counters have all expired", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds });
+    const counter = bounded(clock.now);
     for (const workspace of ["a", "b"]) fill(counter, workspace, 10);
     clock.pass(70_000);
     fill(counter, "c", 10);
-    expect(counter.metrics()).toMatchObject({ counters: 10, workspaces: 1, lapsed_total: 20 });
+    expect(counter.metrics()).toMatchObject({ counters: 10, cells: 1, lapsed_total: 20 });
   });
 });
 
 describe("the lease table", () => {
-  const held = (end: number) => ({ granted: 1, end, slots: [], spans: [] });
+  const held = (end: number) => ({ granted: 1, end, booked: [] });
+  const owners = Array.from({ length: 12 }, (_, i) => cellOwner(`w${i}`, "live"));
+  const put = (table: LeaseTable, w: number, id: string, end: number, now: number) =>
+    table.put(owners[w]!, `w${w}`, id, held(end), now);
 
-  it("is bounded per workspace and over all, and expired leases of any workspace make room", () => {
-    const table = new LeaseTable();
-    for (let w = 0; w < 11; w++) {
-      for (let i = 0; i < LEASES_PER_WORKSPACE_MAX + 5; i++) table.put(`w${w}`, `${w}-${i}`, held(1_000), 0);
-    }
-    expect([LEASES_PER_WORKSPACE_MAX, LEASES_MAX, table.size]).toEqual([10_000, 100_000, 100_000]);
-    expect([table.has("w9", "9-9999"), table.has("w9", "9-10000"), table.has("w10", "10-0")]).toEqual([
+  it("is bounded per cell and over all; at the bound the largest cell's oldest lease makes room", () => {
+    const table = new LeaseTable(new Ledger({ bound: 10, share: 6 }));
+    for (let i = 0; i < 8; i++) put(table, 0, `0-${i}`, 1_000, 0);
+    for (let i = 0; i < 4; i++) put(table, 1, `1-${i}`, 1_000, 0);
+    expect([table.size, table.has("w0", "0-5"), table.has("w0", "0-6")]).toEqual([10, true, false]);
+    put(table, 2, "2-0", 1_000, 0);
+    expect([table.size, table.has("w2", "2-0"), table.has("w0", "0-0"), table.has("w1", "1-0")]).toEqual([
+      10,
       true,
       false,
-      false,
+      true,
     ]);
-    table.put("late", "early", held(2_000), 999);
-    expect([table.has("late", "early"), table.size]).toEqual([false, 100_000]);
-    table.put("late", "now", held(2_000), 1_000);
-    expect([table.has("late", "now"), table.size]).toEqual([true, 1]);
+    expect(LEASE_LIMITS).toEqual({ bound: 100_000, share: 10_000 });
   });
 
   it("returns a lease once, to its own workspace, and not at its end", () => {
-    const table = new LeaseTable();
-    for (const id of ["a", "b"]) table.put("w", id, held(1_000), 0);
+    const table = new LeaseTable(new Ledger(LEASE_LIMITS));
+    for (const id of ["a", "b"]) put(table, 0, id, 1_000, 0);
     expect(table.take("other", "a", 1)).toBeNull();
-    expect(table.take("w", "a", 999)).toEqual(held(1_000));
-    expect(table.take("w", "a", 999)).toBeNull();
-    expect(table.take("w", "b", 1_000)).toBeNull();
+    expect(table.take("w0", "a", 999)).toMatchObject(held(1_000));
+    expect(table.take("w0", "a", 999)).toBeNull();
+    expect(table.take("w0", "b", 1_000)).toBeNull();
     expect(table.size).toBe(0);
   });
 
-  it("drops the expired leases of a workspace that takes another one, and only those", () => {
-    const table = new LeaseTable();
-    for (const end of [1_000, 2_000, 3_000]) table.put("w", `until ${end}`, held(end), 0);
-    table.put("w", "new", held(9_000), 2_000);
+  it("drops expired leases, of any cell, when another one is put", () => {
+    const table = new LeaseTable(new Ledger(LEASE_LIMITS));
+    for (const [w, end] of [1_000, 2_000, 3_000].entries()) put(table, w, `until ${end}`, end, 0);
+    put(table, 0, "new", 9_000, 2_000);
     expect(table.size).toBe(2);
-    expect([table.has("w", "until 2000"), table.has("w", "until 3000"), table.has("w", "new")]).toEqual([
-      false,
-      true,
-      true,
-    ]);
-    table.put("w", "newer", held(9_999), 9_000);
-    expect([table.size, table.has("w", "newer")]).toEqual([1, true]);
-  });
-});
-
-describe.skipIf(process.env["KEYRACK_TEST_DECISIONS"] === undefined)("bounds at full size", () => {
-  it("allow a million counters and not one more", () => {
-    const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now });
-    for (let w = 0; w < 11; w++) {
-      for (let i = 0; i < 110_000; i++) counter.check(ask([rule], { workspace_id: `w${w}`, key_id: `k${i}` }));
-    }
-    expect(counter.metrics()).toMatchObject({ counters: 1_000_000, overflow_counters: 11 });
+    expect([table.has("w2", "until 3000"), table.has("w0", "new")]).toEqual([true, true]);
+    put(table, 1, "newer", 9_999, 9_000);
+    expect([table.size, table.has("w1", "newer")]).toEqual([1, true]);
   });
 });

@@ -1,4 +1,4 @@
-// Stopping: silent and idle connections do not delay it (requests in flight have ten seconds).
+// Stopping: silent and idle connections do not delay it (requests in flight have five seconds).
 import { once } from "node:events";
 import { Server } from "node:http";
 import { connect } from "node:net";

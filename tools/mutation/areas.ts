@@ -42,7 +42,7 @@ export const AREAS: Area[] = [
   limiter("ratelimit/memory/counter"),
   limiter("ratelimit/memory/leases"),
   limiter("ratelimit/memory/row-index"),
-  limiter("ratelimit/memory/rule-index"),
+  limiter("ratelimit/memory/rules"),
   area("idempotency", ["domain/limits/idempotency-replays"], ["api/vendor/idempotency-replays"]),
   area(
     "idempotency",

@@ -94,9 +94,10 @@ type FoundSecretKey = Awaited<ReturnType<typeof secretKeyByHash.first>>;
 
 function secretKeyActor(row: FoundSecretKey, now: number): SecretKeyActor | null {
   if (!row || row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= now)) return null;
-  const { id, workspace_id, env, expires_at } = row;
+  const { id, workspace_id, account_id, env, expires_at } = row;
   const owner_scope = row.owner_scope === 1;
-  return { kind: "secret_key", id, workspace_id, env, owner_scope, expires_at, restriction: parseRestriction(row) };
+  const restriction = parseRestriction(row);
+  return { kind: "secret_key", id, workspace_id, account_id, env, owner_scope, expires_at, restriction };
 }
 
 function parseRestriction({ permissions, project_ids }: NonNullable<FoundSecretKey>): Restriction | null {
@@ -123,8 +124,8 @@ type FoundSession = Awaited<ReturnType<typeof sessionByHash.first>>;
 /** The membership was read with the session, so removing a member takes effect at once. */
 function sessionActor(row: FoundSession, now: number): SessionActor | null {
   if (!row || row.revoked_at !== null || Math.min(row.expires_at, row.absolute_expires_at) <= now) return null;
-  const { id, user_id, workspace_id, role } = row;
-  return { kind: "session", id, user_id, workspace_id, role };
+  const { id, user_id, workspace_id, account_id, role } = row;
+  return { kind: "session", id, user_id, workspace_id, account_id, role };
 }
 
 /** When each credential's last use was written, by id. A full map is emptied: each that returns costs one extra write. */

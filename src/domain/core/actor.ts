@@ -15,10 +15,14 @@ export type Restriction = {
   readonly project_ids: readonly string[] | null;
 };
 
+/** Who created the actor's workspace; null where the bootstrap token did. Absent where no shared resource is charged. */
+type Account = string | null;
+
 export type SecretKeyActor = {
   readonly kind: "secret_key";
   readonly id: string;
   readonly workspace_id: string;
+  readonly account_id?: Account;
   readonly env: Env;
   /** True when an owner or the bootstrap token minted it: an admin must not become an owner by minting a key. */
   readonly owner_scope: boolean;
@@ -32,6 +36,7 @@ export type SessionActor = {
   readonly id: string;
   readonly user_id: string;
   readonly workspace_id: string | null;
+  readonly account_id?: Account;
   readonly role: Role | null;
 };
 
@@ -44,6 +49,7 @@ export type WorkspaceSession = SessionActor & { readonly workspace_id: string; r
 export type EmbedActor = {
   readonly kind: "embed_token";
   readonly workspace_id: string;
+  readonly account_id?: Account;
   readonly project_id: string;
   readonly tenant_id: string;
   readonly env: Env;
@@ -102,8 +108,10 @@ export function projectsOf(actor: Actor): readonly string[] | null {
 
 /** Who is charged for what the actor holds of a shared resource. A session acts in the live environment. */
 export function ownerOf(actor: Actor): Owner {
-  if (actor.kind === "secret_key" || actor.kind === "embed_token") return cellOwner(actor.workspace_id, actor.env);
-  if (actor.kind === "session" && actor.workspace_id !== null) return cellOwner(actor.workspace_id, "live");
+  if (actor.kind === "secret_key" || actor.kind === "embed_token")
+    return cellOwner(actor.workspace_id, actor.env, actor.account_id);
+  if (actor.kind === "session" && actor.workspace_id !== null)
+    return cellOwner(actor.workspace_id, "live", actor.account_id);
   if (actor.kind === "session" || actor.kind === "user") return soleOwner("person", actor.user_id);
   return soleOwner("account", actor.kind);
 }

@@ -213,6 +213,7 @@ async function currentActor(on: Reader, claims: Claims): Promise<EmbedActor | nu
   return {
     kind: "embed_token",
     workspace_id,
+    account_id: workspace.created_by,
     project_id: project.id,
     tenant_id: tenant.id,
     env: claims.env,

@@ -67,6 +67,11 @@ function limiterFamilies({ counters }: Services): Family[] {
     ),
     counter("keyrack_ratelimit_overflowed", "Lookups that used a shared counter.", memory.overflowed_total),
     counter("keyrack_ratelimit_refused", "Lookups rejected because no counter was free.", memory.refused_total),
+    counter(
+      "keyrack_ratelimit_given_up",
+      "Counters of the largest owner whose units moved to a shared counter, to make room.",
+      memory.given_up_total,
+    ),
   ];
 }
 

@@ -1,7 +1,7 @@
 // Opens the rate-limit counters of this process: Redis where it is configured, in memory otherwise and as its fallback.
 import type { Counter } from "../../ratelimit/counter.ts";
 import { FallbackCounter, NO_REDIS, type RedisState } from "../../ratelimit/fallback.ts";
-import { MemoryCounter } from "../../ratelimit/memory/counter.ts";
+import { MemoryCounter, type MemoryOptions } from "../../ratelimit/memory/counter.ts";
 
 const REDIS_READY_WITHIN_MS = 1_000;
 
@@ -12,8 +12,7 @@ export type Counters = {
   redisState(): RedisState;
 };
 
-export type CountersOptions = {
-  now: () => number;
+export type CountersOptions = MemoryOptions & {
   redisUrls: readonly string[] | null;
   onRedisFailure: "local" | "error";
   /** Tests only: Redis uses `now` instead of its own clock. */
@@ -24,7 +23,7 @@ export type CountersOptions = {
 /** A Redis that does not respond in time is used as soon as it does. */
 export async function openCounters(options: CountersOptions): Promise<Counters> {
   const { now, redisUrls, onRedisFailure, redisByNow, redisTimeoutMs } = options;
-  const memory = new MemoryCounter({ now });
+  const memory = new MemoryCounter(options);
   if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
   const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // lazy: most instances never load ioredis
   const redis = new RedisCounter({ urls: redisUrls, timeoutMs: redisTimeoutMs, ...(redisByNow && { now }) });

@@ -2,22 +2,29 @@
 // in-process counters with windows of a minute and more, so that a restart does not reset quotas.
 import type { CheckRequest, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { countersAfter, reapCounters, saveCounters } from "../../store/queries/rate-counters.ts";
+import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { SecretKeyActor } from "../core/actor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 
+/** In one transaction. */
 const FLUSH_ROWS_MAX = 5_000;
+/** That every cell may save in one pass, however many others have. */
+const FLUSH_ROWS_PER_CELL = 500;
+const SHUTDOWN_MS = 3_000;
+const SHUTDOWN_WINDOWS_MS = [86_400_000, 3_600_000, 0];
 
 type Machine = Ctx<SecretKeyActor>;
 
 /** Returns without a promise when the counters are in process. bench: ratelimit/check */
-export function checkLimits({ services, actor }: Machine, input: Omit<CheckRequest, "workspace_id">) {
+export function checkLimits({ services, actor }: Machine, input: Omit<CheckRequest, "workspace_id" | "account_id">) {
   requireEnvAccess(actor, input.env);
   requireProjectAccess(actor, input.project_id);
   const { project_id, env, key_id, tenant_id, cost, limits } = input; // a spread costs more than the check
-  const { workspace_id } = actor;
-  const verdict = services.counters.counter.check({ workspace_id, project_id, env, key_id, tenant_id, cost, limits });
+  const { workspace_id, account_id } = actor;
+  const subject = { workspace_id, account_id, project_id, env, key_id, tenant_id, cost, limits };
+  const verdict = services.counters.counter.check(subject);
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
 }
 
@@ -28,10 +35,14 @@ function resultOf(verdict: Verdict): LimitsResult {
   return { object: "ratelimit_result", allowed, limited_policy, retry_after_seconds, store, policies };
 }
 
-export async function leaseLimits({ services, actor }: Machine, input: Omit<LeaseRequest, "workspace_id">) {
+export async function leaseLimits(
+  { services, actor }: Machine,
+  input: Omit<LeaseRequest, "workspace_id" | "account_id">,
+) {
   requireEnvAccess(actor, input.env);
   requireProjectAccess(actor, input.project_id);
-  const lease = await services.counters.counter.lease({ workspace_id: actor.workspace_id, ...input });
+  const { workspace_id, account_id } = actor;
+  const lease = await services.counters.counter.lease({ workspace_id, account_id, ...input });
   return { object: "ratelimit_lease" as const, ...lease };
 }
 
@@ -40,10 +51,22 @@ export async function returnLease({ services, actor }: Machine, input: { lease_i
   return { object: "ratelimit_return" as const, returned };
 }
 
-/** Saves up to 5,000 changed counters; returns how many. */
-export async function flushCounters(services: Pick<Services, "store" | "counters">): Promise<number> {
+type Saving = Pick<Services, "store" | "counters">;
+
+/** Saves changed counters; returns how many. Every cell gets its turn: what it saves at most does not depend on others. */
+export async function flushCounters(services: Saving): Promise<number> {
+  const goal = Math.max(FLUSH_ROWS_MAX, FLUSH_ROWS_PER_CELL * services.counters.memory.dirtyCells);
+  let saved = 0;
+  for (;;) {
+    const count = await flushBatch(services);
+    saved += count;
+    if (count === 0 || saved >= goal) return saved;
+  }
+}
+
+async function flushBatch(services: Saving, minWindowMs?: number): Promise<number> {
   const { memory } = services.counters;
-  const rows = memory.dirtyRows(FLUSH_ROWS_MAX);
+  const rows = memory.dirtyRows(FLUSH_ROWS_MAX, minWindowMs);
   if (rows.length === 0) return 0;
   try {
     await record(services, (tx) => saveCounters(tx, rows));
@@ -54,17 +77,34 @@ export async function flushCounters(services: Pick<Services, "store" | "counters
   return rows.length;
 }
 
-/** Saves all changed counters, at shutdown. */
-export async function flushAllCounters(services: Pick<Services, "store" | "counters">): Promise<void> {
-  while ((await flushCounters(services)) > 0);
+/**
+ * Saves changed counters at shutdown, those of the longest windows first, for at most 3 s: a process must not be killed
+ * while it saves a million counters of a flood.
+ */
+export async function flushAllCounters(services: Saving, elapsed: () => number = elapsedSinceNow()): Promise<void> {
+  for (const minWindowMs of SHUTDOWN_WINDOWS_MS) {
+    while ((await flushBatch(services, minWindowMs)) > 0) if (elapsed() >= SHUTDOWN_MS) return;
+  }
 }
 
+function elapsedSinceNow(): () => number {
+  const start = performance.now();
+  return () => performance.now() - start;
+}
+
+type Loading = Pick<Services, "store" | "clock" | "counters">;
+
 /** Loads what an earlier process saved. Call once, before the first check. */
-export async function loadCounters({ store, clock, counters }: Pick<Services, "store" | "clock" | "counters">) {
+export async function loadCounters({ store, clock, counters }: Loading): Promise<void> {
+  const accounts = new Map<string, string | null>();
+  const accountOf = (id: string): string | null => accounts.get(id) ?? null;
   let key = "";
   for (;;) {
     const rows = await countersAfter.all(store.read, { key, now: clock.now(), limit: FLUSH_ROWS_MAX });
-    counters.memory.load(rows);
+    for (const id of new Set(rows.map((row) => row.key.slice(0, row.key.indexOf("/"))))) {
+      if (!accounts.has(id)) accounts.set(id, (await workspaceById.first(store.read, { id }))?.created_by ?? null);
+    }
+    counters.memory.load(rows, accountOf);
     if (rows.length < FLUSH_ROWS_MAX) return;
     key = rows.at(-1)?.key ?? "";
   }

@@ -3,6 +3,7 @@
 // Caution: a check evaluates every rule before it charges any (all or nothing), so between `#evaluate` and `#charge`
 // nothing may run that moves the clock or the rows.
 import { randomUUID } from "node:crypto";
+import { Ledger } from "../../fairness/ledger.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import {
   lapsesAt,
@@ -20,33 +21,48 @@ import {
   type LeaseRequest,
   type PolicyState,
   type Subject,
+  subjectOf,
   type Verdict,
   verdictOf,
 } from "../counter.ts";
 import { DirtyRows } from "./dirty-rows.ts";
-import { LeaseTable } from "./leases.ts";
-import { BOUNDS, type Bounds, OVERFLOW_ROW, OWN_ROW, RowIndex, NO_ROW } from "./row-index.ts";
+import { type HeldLease, LeaseTable } from "./leases.ts";
+import { type CellBounds, OVERFLOW_ROW, OWN_ROW, RowIndex, NO_ROW } from "./row-index.ts";
+import { OVERFLOW_SUBJECT } from "./row-store.ts";
 import { SAVED_WINDOW_MIN_MS, type SavedCounter } from "./saved-counter.ts";
 
-export type MemoryOptions = { now: () => number; bounds?: Partial<Bounds> };
+export type MemoryOptions = {
+  now: () => number;
+  /** The places of all cells, and the leases that may be returned; by default, as the settings are by default. */
+  places?: Ledger;
+  leases?: Ledger;
+  bounds?: Partial<CellBounds>;
+};
+
+const COUNTERS_PER_CELL = 100_000;
+const OVERFLOW_PER_CELL = 1_000;
+const PLACES = 1_000_000;
+export const LEASE_LIMITS = { bound: 100_000, share: 10_000 };
 
 export type MemoryMetrics = {
   /** Rows of one subject each, and overflow rows that new subjects of a rule share once a bound is reached. */
   counters: number;
   overflow_counters: number;
-  workspaces: number;
+  /** Environments of workspaces that have counters. */
+  cells: number;
   leases: number;
   /** Rows waiting to be saved. */
   dirty: number;
-  /** Since the start: rule lookups that got an overflow row, or none (refused); expired rows that were freed. */
+  /** Since the start: rule lookups that got an overflow row, or none (refused); rows freed after and before they expired. */
   overflowed_total: number;
   refused_total: number;
   lapsed_total: number;
+  given_up_total: number;
 };
 
 export class MemoryCounter implements Counter {
   readonly #index: RowIndex;
-  readonly #leases = new LeaseTable();
+  readonly #leases: LeaseTable;
   readonly #dirty: DirtyRows;
   readonly #clock: () => number;
   #now = 0;
@@ -58,16 +74,19 @@ export class MemoryCounter implements Counter {
 
   constructor(options: MemoryOptions) {
     this.#clock = options.now;
-    this.#index = new RowIndex({ ...BOUNDS, ...options.bounds });
+    const places = options.places ?? new Ledger({ bound: PLACES, share: Number.POSITIVE_INFINITY });
+    const bounds = { counters: COUNTERS_PER_CELL, overflow: OVERFLOW_PER_CELL, ...options.bounds };
+    this.#index = new RowIndex(places, bounds, (slot) => this.#dirty.touch(slot));
     this.#dirty = new DirtyRows(this.#index);
+    this.#leases = new LeaseTable(options.leases ?? new Ledger(LEASE_LIMITS));
   }
 
   check(request: CheckRequest): Verdict {
     const { cost, limits } = request;
     const now = this.#tick();
-    const allowed = this.#evaluate(request, cost === 0 ? 1 : cost, now);
+    const allowed = this.#evaluate(request, cost === 0 ? 1 : cost, cost === 0, now);
     if (allowed && cost > 0) {
-      for (let i = 0; i < limits.length; i++) this.#charge(request, i, this.#spans[i]!, cost, now);
+      for (let i = 0; i < limits.length; i++) this.#charge(request, i, this.#spans[i]!, cost);
     }
     return verdictOf("memory", limits, this.#waits, this.#policies(limits, now));
   }
@@ -75,7 +94,7 @@ export class MemoryCounter implements Counter {
   lease(request: LeaseRequest): Lease {
     const { limits } = request;
     const now = this.#tick();
-    this.#evaluate(request, 1, now);
+    this.#evaluate(request, 1, false, now);
     let granted = request.want;
     for (let i = 0; i < limits.length; i++) {
       granted = Math.min(granted, this.#waits[i]! > 0 ? 0 : limits[i]!.limit - this.#used[i]!);
@@ -86,10 +105,11 @@ export class MemoryCounter implements Counter {
     }
     const end = leaseEnd(limits, now);
     const spans = limits.map((limit) => leaseSpan(limit, now, end));
-    for (let i = 0; i < limits.length; i++) this.#charge(request, i, spans[i]!, granted, now);
+    for (let i = 0; i < limits.length; i++) this.#charge(request, i, spans[i]!, granted);
     const lease_id = randomUUID();
-    const slots = this.#slots.slice(0, limits.length);
-    this.#leases.put(request.workspace_id, lease_id, { granted, end, slots, spans }, now);
+    const booked = limits.map((limit, i) => this.#booking(request, limit, this.#slots[i]!, spans[i]!));
+    const { owner } = booked[0]!.rule.cell;
+    this.#leases.put(owner, request.workspace_id, lease_id, { granted, end, booked }, now);
     return { granted, lease_id, expires_in_ms: end - now, store: "memory", policies: this.#policies(limits, now) };
   }
 
@@ -97,21 +117,29 @@ export class MemoryCounter implements Counter {
     return this.#leases.has(workspace_id, lease_id);
   }
 
-  /** The rows of a live lease cannot have been freed: they hold its units until a window after its end. */
+  #booking(request: Subject, limit: RateLimit, slot: number, span: number): HeldLease["booked"][number] {
+    const rule = this.#index.store.ruleOf(slot);
+    const subject = rule.overflow === slot ? OVERFLOW_SUBJECT : subjectOf(request, limit);
+    return { slot, span, rule, subject };
+  }
+
+  /** Units of a row that was given up stay charged, in its rule's overflow row. */
   returnLease(workspace_id: string, lease_id: string, unused: number): number {
     const held = this.#leases.take(workspace_id, lease_id, this.#tick());
     if (held === null) return 0;
+    const { store } = this.#index;
     const units = Math.max(0, Math.min(unused, held.granted));
-    for (const [i, slot] of held.slots.entries()) {
-      this.#index.rows.remove(slot, held.spans[i]!, units);
-      if (this.#index.ruleOf(slot)!.window_ms >= SAVED_WINDOW_MIN_MS) this.#dirty.touch(slot);
+    for (const { slot, span, rule, subject } of held.booked) {
+      if (rule.rows === 0 || store.rowOf(rule, subject) !== slot) continue;
+      store.rows.remove(slot, span, units);
+      this.#dirty.touch(slot);
     }
     return units;
   }
 
-  /** Up to `max` changed counters to save, oldest change first. If saving fails, pass them to `requeue`. */
-  dirtyRows(max: number): SavedCounter[] {
-    return this.#dirty.take(max);
+  /** Up to `max` changed counters to save, cell by cell in turn. If saving fails, pass them to `requeue`. */
+  dirtyRows(max: number, minWindowMs?: number): SavedCounter[] {
+    return this.#dirty.take(max, minWindowMs);
   }
 
   requeue(rows: Iterable<SavedCounter>): void {
@@ -124,21 +152,27 @@ export class MemoryCounter implements Counter {
   }
 
   /** Loads what an earlier run saved; once, at the start. Returns how many counters still had units. */
-  load(rows: Iterable<SavedCounter>): number {
-    return this.#dirty.load(rows, this.#tick());
+  load(rows: Iterable<SavedCounter>, accountOf: (workspace_id: string) => string | null = () => null): number {
+    return this.#dirty.load(rows, this.#tick(), accountOf);
+  }
+
+  /** Cells with changed counters. */
+  get dirtyCells(): number {
+    return this.#dirty.cells;
   }
 
   metrics(): MemoryMetrics {
-    const { counters, overflow, workspaces, overflowed, refused, lapsed } = this.#index;
+    const { store, overflowed, refused, lapsed, givenUp } = this.#index;
     return {
-      counters,
-      overflow_counters: overflow,
-      workspaces,
+      counters: store.counters,
+      overflow_counters: store.overflow,
+      cells: store.cells.size,
       leases: this.#leases.size,
       dirty: this.#dirty.size,
       overflowed_total: overflowed,
       refused_total: refused,
       lapsed_total: lapsed,
+      given_up_total: givenUp,
     };
   }
 
@@ -151,20 +185,17 @@ export class MemoryCounter implements Counter {
   }
 
   /** Fills the scratch columns with the state of each rule; true when all of them allow `need` units. */
-  #evaluate(request: Subject & { limits: readonly RateLimit[] }, need: number, now: number): boolean {
+  #evaluate(request: Subject & { limits: readonly RateLimit[] }, need: number, isPeek: boolean, now: number): boolean {
     const { limits } = request;
-    const { rows } = this.#index;
-    let planned = 0;
+    const { rows } = this.#index.store;
     let allowed = true;
+    this.#index.begin(this.#slots);
     for (let i = 0; i < limits.length; i++) {
       const limit = limits[i]!;
       const span = spanAt(limit, now);
-      const slot = this.#index.findSlot(request, limit, planned, now);
+      const slot = this.#index.findSlot(request, limit, i, isPeek, now);
       const used = slot >= 0 ? rows.expireBefore(slot, oldestCounted(limit, span)) : 0;
-      // An expired row must outlive this request: a later rule of it may start a sweep.
-      if (used === 0 && slot >= 0) rows.keepUntil(slot, now + 1);
       const wait = used + need <= limit.limit && slot !== NO_ROW ? 0 : this.#wait(limit, slot, used, need, now);
-      if (slot === OWN_ROW) planned++;
       if (wait > 0) allowed = false;
       this.#slots[i] = slot;
       this.#spans[i] = span;
@@ -177,18 +208,17 @@ export class MemoryCounter implements Counter {
   #wait(limit: RateLimit, slot: number, used: number, need: number, now: number): number {
     if (need > limit.limit) return Infinity;
     if (slot === NO_ROW) return limit.window_ms;
-    return lapsesAt(limit, this.#index.rows.spanFreeing(slot, used + need - limit.limit)) - now;
+    return lapsesAt(limit, this.#index.store.rows.spanFreeing(slot, used + need - limit.limit)) - now;
   }
 
-  #charge(request: Subject & { limits: readonly RateLimit[] }, i: number, span: number, units: number, now: number) {
+  #charge(request: Subject & { limits: readonly RateLimit[] }, i: number, span: number, units: number): void {
     const limit = request.limits[i]!;
-    const { rows } = this.#index;
     let slot = this.#slots[i]!;
     if (slot === OWN_ROW || slot === OVERFLOW_ROW) {
-      slot = this.#index.open(slot, request, limit, now, lapsesAt(limit, span));
+      slot = this.#index.open(slot, request, limit);
       this.#slots[i] = slot;
     }
-    if (rows.add(slot, span, units)) rows.keepUntil(slot, lapsesAt(limit, span));
+    this.#index.store.rows.add(slot, span, units);
     this.#used[i] = this.#used[i]! + units;
     if (limit.window_ms >= SAVED_WINDOW_MIN_MS) this.#dirty.touch(slot);
   }
@@ -199,7 +229,7 @@ export class MemoryCounter implements Counter {
       const slot = this.#slots[i]!;
       if (slot === NO_ROW) return { id, limit, window_ms, remaining: 0, reset_ms: window_ms };
       const used = this.#used[i]!;
-      const oldest = slot >= 0 ? this.#index.rows.oldest(slot) : 0;
+      const oldest = slot >= 0 ? this.#index.store.rows.oldest(slot) : 0;
       return {
         id,
         limit,

@@ -4,7 +4,10 @@
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 import type { Subject } from "../counter.ts";
-import { OVERFLOW_ROW, OVERFLOW_SUBJECT, OWN_ROW, type RowIndex, NO_ROW } from "./row-index.ts";
+import type { Cell } from "./cells.ts";
+import { OVERFLOW_ROW, OWN_ROW, type RowIndex, NO_ROW } from "./row-index.ts";
+import { OVERFLOW_SUBJECT } from "./row-store.ts";
+import { DIRTY, NONE } from "./rows.ts";
 import {
   type CounterName,
   formatWindows,
@@ -15,108 +18,143 @@ import {
   type SavedCounter,
 } from "./saved-counter.ts";
 
+/** Rows that a cell may save before it is the next cell's turn. */
+const TURN_ROWS = 100;
+
 export class DirtyRows {
   readonly #index: RowIndex;
-  // A FIFO with each slot at most once, so that a busy counter does not starve a quiet one. A slot may have changed
-  // owner.
-  #queue: number[] = [];
-  #next = 0;
-  #queued = new Uint8Array(1024);
+  /** In the order of their turns: a Set iterates in insertion order. */
+  readonly #cells = new Set<Cell>();
 
   constructor(index: RowIndex) {
     this.#index = index;
   }
 
   get size(): number {
-    return this.#queue.length - this.#next;
+    let rows = 0;
+    for (const cell of this.#cells) rows += cell.dirty;
+    return rows;
+  }
+
+  get cells(): number {
+    return this.#cells.size;
   }
 
   touch(slot: number): void {
-    if (this.#queued[slot] === 1) return;
-    if (slot >= this.#queued.length) {
-      const wider = new Uint8Array(Math.max(slot + 1, this.#queued.length * 2));
-      wider.set(this.#queued);
-      this.#queued = wider;
-    }
-    this.#queued[slot] = 1;
-    this.#queue.push(slot);
+    const { store } = this.#index;
+    if (store.rows.has(slot, DIRTY)) return;
+    const { cell, window_ms } = store.ruleOf(slot);
+    if (window_ms < SAVED_WINDOW_MIN_MS) return;
+    cell.markDirty(slot);
+    this.#cells.add(cell);
   }
 
-  take(max: number): SavedCounter[] {
+  /** Cells take turns, so that a million rows of one do not delay another's; oldest change first within a cell. */
+  take(max: number, minWindowMs = 0): SavedCounter[] {
     const rows: SavedCounter[] = [];
-    while (rows.length < max && this.#next < this.#queue.length) {
-      const slot = this.#queue[this.#next++]!;
-      this.#queued[slot] = 0;
-      const row = this.#saved(slot);
-      if (row !== null) rows.push(row);
-    }
-    if (this.#next * 2 >= this.#queue.length) {
-      this.#queue = this.#queue.slice(this.#next);
-      this.#next = 0;
+    const turns = [...this.#cells];
+    for (let turn = 0; turn < turns.length && rows.length < max; turn++) {
+      const cell = turns[turn]!;
+      if (this.#takeSome(cell, Math.min(TURN_ROWS, max - rows.length), minWindowMs, rows)) turns.push(cell);
+      this.#cells.delete(cell);
+      if (cell.dirty > 0) this.#cells.add(cell);
     }
     return rows;
+  }
+
+  /** False when the cell has no more of them. Rows of shorter windows go to the end of their cell's queue. */
+  #takeSome(cell: Cell, max: number, minWindowMs: number, into: SavedCounter[]): boolean {
+    let left = max;
+    for (let steps = cell.dirty; steps > 0 && left > 0; steps--) {
+      const slot = cell.takeDirty();
+      if (this.#index.store.ruleOf(slot).window_ms < minWindowMs) cell.markDirty(slot);
+      else {
+        into.push(this.#saved(slot));
+        left--;
+      }
+    }
+    return left === 0;
   }
 
   requeue(rows: Iterable<SavedCounter>): void {
     for (const { key } of rows) {
       const name = parseKey(key);
-      const slot = name && this.#index.slotOf(...requestFor(name));
-      if (slot != null) this.touch(slot);
+      const slot = name ? this.#index.store.slotOf(...requestFor(name)) : NONE;
+      if (slot !== NONE) this.touch(slot);
     }
   }
 
   *allRows(): Generator<SavedCounter> {
-    for (let slot = 0; slot < this.#index.rows.high; slot++) {
-      const row = this.#saved(slot);
-      if (row !== null) yield row;
+    const { store } = this.#index;
+    for (const cell of store.cells) {
+      for (const slot of cell.rowsInOrder()) {
+        if (store.ruleOf(slot).window_ms >= SAVED_WINDOW_MIN_MS) yield this.#saved(slot);
+      }
     }
   }
 
-  load(rows: Iterable<SavedCounter>, now: number): number {
+  /** `accountOf` names who created a workspace, as requests will. */
+  load(rows: Iterable<SavedCounter>, now: number, accountOf: (workspace_id: string) => string | null): number {
     let loaded = 0;
     for (const row of rows) {
       const name = parseKey(row.key);
       const windows = parseWindows(row.windows);
-      if (name !== null && windows !== null && this.#restore(name, windows.first, windows.counts, now)) loaded++;
+      if (name === null || windows === null) continue;
+      const [subject, limit] = requestFor(name);
+      const request = { ...subject, account_id: accountOf(name.workspace_id) };
+      if (this.#restore(request, limit, name.subject, windows, now)) loaded++;
     }
     return loaded;
   }
 
-  /** Null for a row that was freed, or reused for a short window, while it was queued. */
-  #saved(slot: number): SavedCounter | null {
-    const rule = this.#index.ruleOf(slot);
-    if (rule === undefined || rule.window_ms < SAVED_WINDOW_MIN_MS) return null;
-    const { rows } = this.#index;
-    const key = keyOf({ ...rule, workspace_id: rule.workspace.id, subject: this.#index.subjectOf(slot) });
-    const counts = rows.spans(slot);
-    const first = counts.length === 0 ? 0 : rows.oldest(slot);
-    return { key, lapses_at: rows.until[slot]!, windows: formatWindows(first, counts) };
+  #saved(slot: number): SavedCounter {
+    const { store } = this.#index;
+    const rule = store.ruleOf(slot);
+    const { workspace_id, env } = rule.cell;
+    const key = keyOf({ ...rule, workspace_id, env, subject: store.nameOf(slot) });
+    const counts = store.rows.spans(slot);
+    const first = counts.length === 0 ? 0 : store.rows.oldest(slot);
+    return { key, lapses_at: store.lapsesAt(slot), windows: formatWindows(first, counts) };
   }
 
-  #restore(name: CounterName, first: number, counts: number[], now: number): boolean {
-    const at = spanAt(name, now);
+  #restore(
+    request: Subject,
+    limit: RateLimit,
+    subject: string,
+    { first, counts }: { first: number; counts: number[] },
+    now: number,
+  ): boolean {
+    const { rows } = this.#index.store;
+    const at = spanAt(limit, now);
     // If the clock was set back between two runs, saved units are ahead of any lease: count them as of now.
-    const newest = name.algorithm === "sliding" ? at + SUB_WINDOWS_AHEAD : at;
-    const oldest = oldestCounted(name, at);
+    const newest = limit.algorithm === "sliding" ? at + SUB_WINDOWS_AHEAD : at;
+    const oldest = oldestCounted(limit, at);
     let slot: number | undefined;
     for (const [i, units] of counts.entries()) {
       const span = Math.min(first + i, newest);
       if (units === 0 || span < oldest) continue;
-      slot ??= this.#open(name, now, lapsesAt(name, span));
+      slot ??= this.#open(request, limit, subject, now);
       if (slot === NO_ROW) return false;
-      this.#index.rows.expireBefore(slot, oldest);
-      this.#index.rows.add(slot, span, units);
-      this.#index.rows.keepUntil(slot, lapsesAt(name, span));
+      rows.expireBefore(slot, oldest);
+      rows.add(slot, span, units);
+      this.#shareUntil(slot, lapsesAt(limit, span));
     }
     return slot !== undefined;
   }
 
-  #open(name: CounterName, now: number, until: number): number {
-    const [subject, limit] = requestFor(name);
-    const known = this.#index.slotOf(subject, limit);
-    if (known !== undefined) return known;
-    const seat = name.subject === OVERFLOW_SUBJECT ? OVERFLOW_ROW : this.#index.findSlot(subject, limit, 0, now);
-    return seat === OWN_ROW || seat === OVERFLOW_ROW ? this.#index.open(seat, subject, limit, now, until) : seat;
+  /** What an overflow counter held before is shared until it expires: it may be of counters that were given up. */
+  #shareUntil(slot: number, until: number): void {
+    const rule = this.#index.store.ruleOf(slot);
+    if (rule.overflow === slot) rule.sharedUntil = Math.max(rule.sharedUntil, until);
+  }
+
+  #open(request: Subject, limit: RateLimit, subject: string, now: number): number {
+    const known = this.#index.store.slotOf(request, limit);
+    if (known !== NONE) return known;
+    this.#index.begin([]);
+    const seat = this.#index.findSlot(request, limit, 0, false, now);
+    if (subject === OVERFLOW_SUBJECT && seat !== NO_ROW) return this.#index.open(OVERFLOW_ROW, request, limit);
+    return seat === OWN_ROW || seat === OVERFLOW_ROW ? this.#index.open(seat, request, limit) : seat;
   }
 }
 

@@ -1,53 +1,65 @@
 // The leases that may still be returned, with what each booked and where. In process only; Redis stores its own.
 // Note: the charge is in the counters, not here. A lease that does not fit is granted all the same and cannot be
 // returned, so its units stay charged; losing an entry can never admit more.
+import { FairSet } from "../../fairness/fair-set.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import type { Owner } from "../../fairness/owners.ts";
+import type { Rule } from "./cells.ts";
 
-/** Units booked into one span of each of these rows. */
-export type HeldLease = { granted: number; end: number; slots: number[]; spans: number[] };
+/** Units booked into one span of each of these rows. A row may have been given up since: it is of `rule` and `subject`. */
+export type HeldLease = {
+  granted: number;
+  end: number;
+  booked: readonly { slot: number; span: number; rule: Rule; subject: string }[];
+};
 
-export const LEASES_PER_WORKSPACE_MAX = 10_000;
-export const LEASES_MAX = 100_000;
+type Entry = HeldLease & { id: string; workspace_id: string };
+
+/** Expired entries that one lease removes at most. */
+const DROPPED_MAX = 100;
 
 export class LeaseTable {
-  readonly #workspaces = new Map<string, Map<string, HeldLease>>();
-  size = 0;
+  /** Oldest first. */
+  readonly #entries = new Map<string, Entry>();
+  readonly #held: FairSet<Entry>;
 
-  put(workspace_id: string, lease_id: string, held: HeldLease, now: number): void {
-    let leases = this.#workspaces.get(workspace_id);
-    if (leases !== undefined) this.#dropLapsed(workspace_id, leases, now);
-    if (this.size >= LEASES_MAX) this.#dropAllLapsed(now);
-    if (this.size >= LEASES_MAX || (leases?.size ?? 0) >= LEASES_PER_WORKSPACE_MAX) return;
-    if (leases === undefined || leases.size === 0) this.#workspaces.set(workspace_id, (leases ??= new Map()));
-    leases.set(lease_id, held);
-    this.size++;
+  constructor(ledger: Ledger) {
+    this.#held = new FairSet(ledger, ({ id }) => this.#entries.delete(id));
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  put(owner: Owner, workspace_id: string, id: string, held: HeldLease, now: number): void {
+    this.#dropExpired(now);
+    const entry = { ...held, id, workspace_id };
+    if (this.#held.add(owner, entry)) this.#entries.set(id, entry);
   }
 
   has(workspace_id: string, lease_id: string): boolean {
-    return this.#workspaces.get(workspace_id)?.has(lease_id) ?? false;
+    return this.#entries.get(lease_id)?.workspace_id === workspace_id;
   }
 
   /** Removes and returns a lease of this workspace; null if it is unknown or expired. */
   take(workspace_id: string, lease_id: string, now: number): HeldLease | null {
-    const leases = this.#workspaces.get(workspace_id);
-    const held = leases?.get(lease_id);
-    if (leases === undefined || held === undefined) return null;
-    leases.delete(lease_id);
-    this.size--;
-    if (leases.size === 0) this.#workspaces.delete(workspace_id);
-    return now < held.end ? held : null;
+    const entry = this.#entries.get(lease_id);
+    if (entry?.workspace_id !== workspace_id) return null;
+    this.#delete(entry);
+    return now < entry.end ? entry : null;
   }
 
-  /** Oldest first, up to the first live one: no lease lives longer than LEASE_MAX_MS, so no expired one stays long. */
-  #dropLapsed(workspace_id: string, leases: Map<string, HeldLease>, now: number): void {
-    for (const [id, held] of leases) {
-      if (now < held.end) break;
-      leases.delete(id);
-      this.size--;
+  /** Up to the first live one: no lease lives longer than LEASE_MAX_MS, so no expired one stays long. */
+  #dropExpired(now: number): void {
+    let left = DROPPED_MAX;
+    for (const entry of this.#entries.values()) {
+      if (now < entry.end || left-- === 0) return;
+      this.#delete(entry);
     }
-    if (leases.size === 0) this.#workspaces.delete(workspace_id);
   }
 
-  #dropAllLapsed(now: number): void {
-    for (const [id, leases] of this.#workspaces) this.#dropLapsed(id, leases, now);
+  #delete(entry: Entry): void {
+    this.#entries.delete(entry.id);
+    this.#held.delete(entry);
   }
 }

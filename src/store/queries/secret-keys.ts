@@ -47,6 +47,13 @@ export const secretKeyByHash = statement<{ lookup_hash: string }>()((db, p) =>
       "permissions",
       "project_ids",
     ])
+    .select((eb) =>
+      eb
+        .selectFrom("workspaces")
+        .select("created_by")
+        .whereRef("workspaces.id", "=", "secret_keys.workspace_id")
+        .as("account_id"),
+    )
     .where("lookup_hash", "=", p.lookup_hash),
 );
 

@@ -28,6 +28,7 @@ const selectSession = (db: Builder, p: Params<{ lookup_hash: string }>) =>
     .leftJoin("memberships as m", (join) =>
       join.onRef("m.workspace_id", "=", "s.active_workspace_id").onRef("m.user_id", "=", "s.user_id"),
     )
+    .leftJoin("workspaces as w", "w.id", "m.workspace_id")
     .select([
       "s.id",
       "s.user_id",
@@ -38,6 +39,7 @@ const selectSession = (db: Builder, p: Params<{ lookup_hash: string }>) =>
       "s.revoked_at",
       "m.workspace_id",
       "m.role",
+      "w.created_by as account_id",
     ])
     .where("s.lookup_hash", "=", p.lookup_hash);
 

@@ -49,6 +49,7 @@ for (const back of backends) {
         kind: "secret_key",
         id: secret.id,
         workspace_id,
+        account_id: null,
         env: "live",
         owner_scope: true,
         expires_at: null,

@@ -1,55 +1,65 @@
 // Counter rows compared with a plain map of spans: charged, credited, expired and reused.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CounterRows } from "../../../src/ratelimit/memory/rows.ts";
+import { CHARGED, CounterRows, DIRTY } from "../../../src/ratelimit/memory/rows.ts";
 import { SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../../src/kernel/ratelimit/window.ts";
 
 describe("a row", () => {
   it("is empty when it is reused, in any chunk", () => {
     const rows = new CounterRows();
-    const slots = Array.from({ length: 3_000 }, () => rows.allocate());
+    const slots = Array.from({ length: 3_000 }, () => rows.allocate(true));
     expect(new Set(slots).size).toBe(slots.length);
     for (const slot of slots) for (let span = 100; span < 130; span++) rows.add(slot, span, slot + 1);
-    for (const slot of slots.filter((slot) => slot % 2 === 0)) rows.release(slot);
-    for (const slot of slots.filter((slot) => slot % 2 === 1)) {
+    const freed = new Set<number>();
+    for (const slot of slots.filter((_, i) => i % 2 === 0)) for (const place of [slot, slot + 1]) freed.add(place);
+    for (const slot of slots.filter((slot) => freed.has(slot))) rows.release(slot);
+    for (const slot of slots.filter((slot) => !freed.has(slot))) {
       expect(rows.expireBefore(slot, 0)).toBe(30 * (slot + 1));
       expect(rows.spans(slot)).toEqual(Array.from({ length: 30 }, () => slot + 1));
     }
     for (let i = 0; i < 1_500; i++) {
-      const slot = rows.allocate();
-      expect(slot % 2).toBe(0); // a free row before a new one
-      expect([rows.expireBefore(slot, 0), rows.spans(slot), rows.until[slot]]).toEqual([0, [], 0]);
+      const slot = rows.allocate(true);
+      expect(freed.has(slot)).toBe(true); // a free place before a new one
+      expect([rows.expireBefore(slot, 0), rows.spans(slot)]).toEqual([0, []]);
       rows.add(slot, 5, 7);
       expect([rows.expireBefore(slot, 0), rows.spans(slot), rows.oldest(slot)]).toEqual([7, [7], 5]);
     }
-    expect(rows.high).toBe(3_000);
+    expect(rows.full).toBe(true);
   });
 
-  it("reports the first units of each span, and keeps the longest expiry it was given", () => {
+  it("knows its newest span until it is empty", () => {
     const rows = new CounterRows();
-    const slot = rows.allocate();
-    expect([rows.add(slot, 5, 1), rows.add(slot, 5, 1), rows.add(slot, 6, 1), rows.add(slot, 6, 2)]).toEqual([
-      true,
-      false,
-      true,
-      false,
-    ]);
-    for (const until of [50, 70, 60]) rows.keepUntil(slot, until);
-    expect(rows.until[slot]).toBe(70);
-    for (let i = 0; i < 3_000; i++) rows.allocate(); // more than one widening of the column
-    expect([rows.until[slot], rows.until[3_000], rows.until[3_001]]).toEqual([70, 0, Infinity]);
+    const slot = rows.allocate(true);
+    const newest = [5, 9, 7].map((span) => {
+      rows.add(slot, span, 1);
+      return rows.newest(slot);
+    });
+    rows.expireBefore(slot, 8);
+    newest.push(rows.newest(slot));
+    rows.remove(slot, 9, 1);
+    rows.add(slot, 10, 1);
+    expect([...newest, rows.newest(slot)]).toEqual([5, 9, 9, 9, 10]);
   });
 
-  it("reports full only when the next row needs another chunk", () => {
+  it("takes one place under a fixed rule and two under a sliding one, and gives them back", () => {
     const rows = new CounterRows();
-    const fullAt: number[] = [];
-    for (let i = 0; i < 2_100; i++) {
-      if (rows.full) fullAt.push(i);
-      rows.allocate();
-    }
-    expect(fullAt).toEqual([0, 1024, 2048]);
-    rows.release(3);
+    const [fixed, sliding] = [rows.allocate(false), rows.allocate(true)];
+    expect([fixed, sliding].map((slot) => rows.placesOf(slot))).toEqual([1, 2]);
+    for (const slot of [fixed, sliding]) rows.release(slot);
     expect(rows.full).toBe(false);
+    for (let i = 0; i < 3; i++) rows.allocate(false);
+    expect(rows.full).toBe(true);
+  });
+
+  it("keeps its flags whatever is charged or expired", () => {
+    const rows = new CounterRows();
+    const slot = rows.allocate(true);
+    rows.mark(slot, DIRTY, true);
+    rows.add(slot, 5, 1);
+    expect([rows.has(slot, DIRTY), rows.has(slot, CHARGED)]).toEqual([true, true]);
+    rows.mark(slot, CHARGED, false);
+    rows.expireBefore(slot, 70);
+    expect([rows.has(slot, DIRTY), rows.has(slot, CHARGED)]).toEqual([true, false]);
   });
 
   it("holds what a plain map would, whatever is charged, credited or expired", () => {
@@ -62,7 +72,7 @@ describe("a row", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
         const rows = new CounterRows();
-        const slot = rows.allocate();
+        const slot = rows.allocate(true);
         const model = new Map<number, number>();
         let now = 1_000;
         for (const { what, ahead, units, pass } of steps) {
@@ -94,7 +104,7 @@ describe("a row", () => {
 
   it("finds the span whose expiry frees a number of units", () => {
     const rows = new CounterRows();
-    const slot = rows.allocate();
+    const slot = rows.allocate(true);
     rows.add(slot, 10, 2);
     rows.add(slot, 12, 3);
     expect([1, 2, 3, 5].map((units) => rows.spanFreeing(slot, units))).toEqual([10, 10, 12, 12]);

@@ -26,6 +26,9 @@ const day = fixed(500, 86_400_000, { id: "day", scope: "tenant" });
 const minute = sliding(100, 60_000, { id: "minute" });
 const second = sliding(50, 1_000, { id: "second" });
 
+const idOf = (n: number): string => `00000000-0000-4000-8000-${n.toString(16).padStart(12, "0")}`;
+const [A, B, C, D] = [idOf(1), idOf(2), idOf(3), idOf(4)];
+
 function table(): { rows: Map<string, SavedCounter>; save(rows: Iterable<SavedCounter>): void } {
   const rows = new Map<string, SavedCounter>();
   return {
@@ -64,15 +67,15 @@ describe("saved counters", () => {
   it("are returned once per change, oldest first, and again when saving failed", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
-    for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id }));
+    for (const key_id of [A, B, C]) counter.check(ask([minute], { key_id }));
     const subjects = (rows: SavedCounter[]) => rows.map((row) => parseKey(row.key)!.subject);
     const first = counter.dirtyRows(2);
-    expect(subjects(first)).toEqual(["a", "b"]);
-    counter.check(ask([minute], { key_id: "a" }));
-    expect(subjects(counter.dirtyRows(10))).toEqual(["c", "a"]);
+    expect(subjects(first)).toEqual([A, B]);
+    counter.check(ask([minute], { key_id: A }));
+    expect(subjects(counter.dirtyRows(10))).toEqual([C, A]);
     expect(counter.dirtyRows(10)).toEqual([]);
     counter.requeue(first);
-    expect(subjects(counter.dirtyRows(10))).toEqual(["a", "b"]);
+    expect(subjects(counter.dirtyRows(10))).toEqual([A, B]);
     expect(counter.metrics().dirty).toBe(0);
   });
 
@@ -80,7 +83,7 @@ describe("saved counters", () => {
     const clock = handClock();
     const counter = new MemoryCounter({ now: clock.now });
     const touch = (from: number, to: number) => {
-      for (let i = from; i < to; i++) counter.check(ask([minute], { key_id: `k${i}` }));
+      for (let i = from; i < to; i++) counter.check(ask([minute], { key_id: idOf(i) }));
     };
     touch(0, 3_000);
     touch(0, 3_000);
@@ -91,7 +94,39 @@ describe("saved counters", () => {
       expect(counter.metrics().dirty).toBe(Math.max(0, (subjects.length <= 1_400 ? 3_000 : 3_010) - subjects.length));
       if (subjects.length === 1_400) touch(3_000, 3_010);
     }
-    expect(subjects).toEqual(Array.from({ length: 3_010 }, (_, i) => `k${i}`));
+    expect(subjects.every((subject, i) => subject === idOf(i))).toBe(true);
+  });
+
+  it("are taken from each cell in turn: a flood of one does not delay another", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    for (let i = 0; i < 3_000; i++) counter.check(ask([minute], { key_id: idOf(i), env: "test" }));
+    for (let i = 0; i < 500; i++) counter.check(ask([minute], { key_id: idOf(i) }));
+    const live = counter.dirtyRows(1_000).filter((row) => parseKey(row.key)?.env === "live");
+    expect([live.length, counter.metrics().dirty]).toEqual([500, 2_500]);
+  });
+
+  it("of long windows are taken before the others at shutdown", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    for (let i = 0; i < 300; i++) counter.check(ask(i % 3 === 0 ? [minute, month] : [minute], { key_id: idOf(i) }));
+    const windows = (rows: SavedCounter[]) => new Set(rows.map((row) => parseKey(row.key)?.window_ms));
+    expect(windows(counter.dirtyRows(60, 86_400_000))).toEqual(new Set([month.window_ms]));
+    expect(counter.dirtyRows(1_000, 86_400_000)).toHaveLength(40);
+    expect(counter.dirtyRows(1_000, 86_400_000)).toEqual([]);
+    expect(counter.dirtyRows(1_000)).toHaveLength(300);
+  });
+
+  it("name a subject that is no UUID by the UUID of its hash, and find it again", () => {
+    const clock = handClock();
+    const counter = new MemoryCounter({ now: clock.now });
+    for (const key_id of ["short", "g".repeat(36), `A${B.slice(1)}`, `a${B.slice(1)}`])
+      counter.check(ask([minute], { key_id, cost: 7 }));
+    const rows = [...counter.allRows()];
+    expect(new Set(rows.map((row) => parseKey(row.key)?.subject)).size).toBe(4);
+    const later = new MemoryCounter({ now: clock.now });
+    expect(later.load(rows)).toBe(4);
+    expect(later.check(ask([minute], { key_id: "short", cost: 0 })).policies[0]!.remaining).toBe(93);
   });
 
   it("exclude the effect of a peek, a denial or a short window", () => {
@@ -124,13 +159,13 @@ describe("saved counters", () => {
 
   it("exclude rows that were freed, queued or not", () => {
     const clock = handClock();
-    const counter = new MemoryCounter({ now: clock.now, bounds: { perWorkspace: 3 } });
+    const counter = new MemoryCounter({ now: clock.now, bounds: { counters: 3 } });
     for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id }));
     clock.pass(62_000);
-    counter.check(ask([minute], { key_id: "d" })); // at the bound: expired rows are freed
+    counter.check(ask([minute], { key_id: D })); // at the bound: expired rows are freed
     const subjects = (rows: Iterable<SavedCounter>) => [...rows].map((row) => parseKey(row.key)?.subject);
-    expect(subjects(counter.allRows())).toEqual(["d"]);
-    expect(subjects(counter.dirtyRows(10))).toEqual(["d"]);
+    expect(subjects(counter.allRows())).toEqual([D]);
+    expect(subjects(counter.dirtyRows(10))).toEqual([D]);
   });
 
   it("exclude returned lease units", () => {
@@ -148,7 +183,7 @@ describe("saved counters", () => {
 
   it("keep an overflow counter's count", () => {
     const clock = handClock();
-    const options = { now: clock.now, bounds: { perWorkspace: 1 } };
+    const options = { now: clock.now, bounds: { counters: 1 } };
     const counter = new MemoryCounter(options);
     for (const key_id of ["a", "b", "c"]) counter.check(ask([minute], { key_id, cost: 10 }));
     const later = new MemoryCounter(options);

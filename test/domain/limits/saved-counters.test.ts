@@ -1,0 +1,61 @@
+// Saving rate-limit counters: at shutdown for a limited time, and by account again after a restart.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
+import { checkLimits, flushAllCounters, flushCounters, loadCounters } from "../../../src/domain/limits/ratelimit.ts";
+import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
+
+const ruleOf = (id: string, window_ms: number): RateLimit => ({
+  id,
+  limit: 100,
+  window_ms,
+  algorithm: "fixed",
+  scope: "key",
+});
+const [day, minute] = [ruleOf("day", 86_400_000), ruleOf("minute", 60_000)];
+
+for (const back of backends) {
+  describe(`saved counters on ${back}`, () => {
+    let fixture: TestServices;
+    beforeAll(async () => {
+      fixture = await testServices(back);
+    });
+    afterAll(() => fixture[Symbol.asyncDispose]());
+
+    const saved = async (like: string): Promise<number> =>
+      Number((await fixture.sql("select count(*) as n from rate_counters where key like $1", [like]))[0]?.["n"]);
+
+    it("at shutdown are those of the longest windows, when time is up", async () => {
+      const { services } = fixture;
+      const ctx = await vendorOf(services);
+      const charge = (i: number, limits: RateLimit[]) =>
+        checkLimits(ctx, {
+          project_id: services.newId(),
+          env: "live",
+          key_id: null,
+          tenant_id: null,
+          cost: 1,
+          limits: i === 0 ? [day] : limits,
+        });
+      for (let i = 0; i < 6; i++) await charge(i, [minute]);
+      await flushAllCounters(services, () => 3_000);
+      expect([await saved("%/day/%"), await saved("%/minute/%")]).toEqual([1, 0]);
+      await flushAllCounters(services);
+      expect([await saved("%/day/%"), await saved("%/minute/%")]).toEqual([1, 5]);
+    });
+
+    it("belong to the account that created their workspace when they are loaded", async () => {
+      const { services } = fixture;
+      const ctx = await vendorOf(services);
+      const { workspace_id } = ctx.actor;
+      await fixture.sql("update workspaces set created_by = $1 where id = $2", ["ann", workspace_id]);
+      const body = { project_id: services.newId(), env: "live" as const, tenant_id: null, cost: 1, limits: [minute] };
+      await checkLimits(ctx, { ...body, key_id: services.newId() });
+      await flushCounters(services);
+      await using later = await fixture.another();
+      await loadCounters(later.services);
+      const owners = later.services.shares.of("counters").owners();
+      expect(owners.find(({ owner }) => owner.id === `${workspace_id}/live`)?.owner.group).toBe("ann");
+    });
+  });
+}
