@@ -26,7 +26,12 @@ export async function openCounters(options: CountersOptions): Promise<Counters> 
   const memory = new MemoryCounter(options);
   if (!redisUrls) return { counter: memory, memory, redisState: () => NO_REDIS };
   const { RedisCounter } = await import("../../ratelimit/redis/counter.ts"); // lazy: most instances never load ioredis
-  const redis = new RedisCounter({ urls: redisUrls, timeoutMs: redisTimeoutMs, ...(redisByNow && { now }) });
+  const redis = new RedisCounter({
+    urls: redisUrls,
+    timeoutMs: redisTimeoutMs,
+    ...(options.bounds?.counters !== undefined && { countersPerCell: options.bounds.counters }),
+    ...(redisByNow && { now }),
+  });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure });
   await redis.ready(REDIS_READY_WITHIN_MS);
   return { counter, memory, redisState: () => counter.redisState() };

@@ -27,6 +27,8 @@ export type RedisCounterOptions = {
   prefix?: string;
   /** How long a call may take before it counts as failed. */
   timeoutMs?: number | undefined;
+  /** New counters of one cell within a window class; above it new subjects share one counter for each rule. */
+  countersPerCell?: number;
   /** Tests only: a clock instead of Redis'. */
   now?: () => number;
 };
@@ -39,7 +41,8 @@ type Waiter = {
 };
 
 const TIMEOUT_MS = 200;
-const TAGS_MAX = 10_000;
+const COUNTERS_PER_CELL = 100_000;
+const NAMES_MAX = 10_000;
 
 export class RedisCounter implements Counter {
   readonly #client: RedisClient;
@@ -47,12 +50,15 @@ export class RedisCounter implements Counter {
   readonly #prefix: string;
   readonly #timeoutMs: number;
   readonly #now: (() => number) | undefined;
-  readonly #tags = new BoundedMap<string, string>({ max: TAGS_MAX, evictAtOnce: TAGS_MAX });
+  readonly #countersPerCell: number;
+  readonly #tags = new BoundedMap<string, string>({ max: NAMES_MAX, evictAtOnce: NAMES_MAX });
+  readonly #ruleNames = new BoundedMap<string, string>({ max: NAMES_MAX, evictAtOnce: NAMES_MAX });
   #lastError: RedisError | null = null;
 
   constructor(options: RedisCounterOptions) {
     this.#prefix = options.prefix ?? "keyrack";
     this.#now = options.now;
+    this.#countersPerCell = options.countersPerCell ?? COUNTERS_PER_CELL;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#client = connectRedis(options.urls);
     this.#client.on("error", (error) => (this.#lastError = classifyRedisError(error)));
@@ -89,14 +95,14 @@ export class RedisCounter implements Counter {
 
   check(request: CheckRequest): Promise<Verdict> {
     const { keys, args, waiters } = this.#batcher.batch(this.#client.isCluster ? request.workspace_id : "");
-    args.push(16 * request.cost + request.limits.length);
+    args.push(32 * request.cost + 16 * envCode(request) + request.limits.length);
     this.#addRules(request, keys, args);
     if (this.#now !== undefined) args.push(this.#time());
     return new Promise((resolve, reject) => waiters.push({ limits: request.limits, resolve, reject }));
   }
 
   #sendChecks({ keys, args, waiters }: Batch<Waiter>): void {
-    args.unshift(this.#now === undefined ? 0 : 1);
+    args.unshift(this.#now === undefined ? 0 : 1, this.#countersPerCell);
     this.#run(CHECK, keys, args).then(
       (reply) => {
         let from = 0;
@@ -114,7 +120,7 @@ export class RedisCounter implements Counter {
   async lease(request: LeaseRequest): Promise<Lease> {
     const id = randomUUID();
     const keys: string[] = [];
-    const args: (string | number)[] = [request.want, this.#time()];
+    const args: (string | number)[] = [request.want, this.#time(), this.#countersPerCell, envCode(request)];
     this.#addRules(request, keys, args);
     keys.push(this.#leaseKey(request.workspace_id, id));
     const reply = (await this.#run(LEASE, keys, args)) as number[];
@@ -141,7 +147,7 @@ export class RedisCounter implements Counter {
     this.#client.disconnect();
   }
 
-  /** Each rule is a key and two arguments, limit and window; the window of a fixed rule is negative. */
+  /** Each rule is a key and three arguments, limit, window and its name; the window of a fixed rule is negative. */
   #addRules(request: Subject & { limits: readonly RateLimit[] }, keys: string[], args: (string | number)[]): void {
     const { workspace_id, project_id, env, limits } = request;
     const tag = this.#tag(workspace_id);
@@ -149,7 +155,8 @@ export class RedisCounter implements Counter {
       const { id, algorithm, window_ms, scope } = limit;
       const subject = subjectOf(request, limit);
       keys.push(tag + digest(keyOf({ workspace_id, project_id, env, scope, subject, id, algorithm, window_ms })));
-      args.push(limit.limit, algorithm === "fixed" ? -window_ms : window_ms);
+      const rule = `${workspace_id}/${project_id}/${env}/${scope}/${id}/${algorithm}/${window_ms}`;
+      args.push(limit.limit, algorithm === "fixed" ? -window_ms : window_ms, this.#ruleName(rule));
     }
   }
 
@@ -184,6 +191,13 @@ export class RedisCounter implements Counter {
     return `${this.#tag(workspace_id)}lease:${digest(lease_id)}`;
   }
 
+  /** Memoized. */
+  #ruleName(rule: string): string {
+    let name = this.#ruleNames.get(rule);
+    if (name === undefined) this.#ruleNames.set(rule, (name = digest(rule)));
+    return name;
+  }
+
   /** A workspace's keys share a hash tag, so that one script may use several of them in a cluster. Memoized. */
   #tag(workspace_id: string): string {
     let tag = this.#tags.get(workspace_id);
@@ -192,6 +206,10 @@ export class RedisCounter implements Counter {
     }
     return tag;
   }
+}
+
+function envCode({ env }: Subject): number {
+  return env === "test" ? 1 : 0;
 }
 
 /** Keeps ids out of Redis, and bounds the length of forged ones. 132 bits. */

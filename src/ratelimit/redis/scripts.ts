@@ -7,6 +7,10 @@
 // and its units. Every older span is a field of its own, "<span>" = units. So a check reads and writes one field; all
 // of them are read only after a span has expired, or to deny. The key expires when its newest span does. A lease is a
 // string, "granted end key span key span …", that Redis deletes at the lease's end.
+//
+// A counter that does not exist yet is counted by its cell and the class of its window; that number expires with the
+// class. Above the bound the rule's overflow counter is used instead. Both keys have the hash tag of the workspace, so
+// they are on the same node although they are not declared.
 import { createHash } from "node:crypto";
 import { LEASE_MAX_MS, SUB_WINDOWS, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 
@@ -39,11 +43,29 @@ end
 local function int(x) return string.format('%.0f', x) end
 `;
 
-// A rule is two arguments, limit and window; the window of a fixed rule is negative. Its table is reused by the next
-// check of the batch. `first` is the oldest span that counts, `gone` are the expired ones.
+// The window classes: how long the number of a cell's new counters is kept.
+const newcomers = `
+local classes = { 60000, 3600000, 86400000, 2678400000 }
+local bound
+local function class_of(key, env, window)
+  local i = 1
+  while i < #classes and window > classes[i] do i = i + 1 end
+  return string.match(key, '^.-}:') .. 'new:' .. env .. i, classes[i]
+end
+local function count_newcomer(r)
+  local name, length = class_of(r.key, r.env, r.window)
+  if call('INCR', name) == 1 then call('PEXPIRE', name, length + grace) end
+end
+local function has_room(key, env, window)
+  return tonumber(call('GET', (class_of(key, env, window))) or 0) < bound
+end
+`;
+
+// A rule is three arguments, limit, window and its own name; the window of a fixed rule is negative. Its table is reused
+// by the next check of the batch. `first` is the oldest span that counts, `gone` are the expired ones.
 const rules = `
 local pool = {}
-local function read(i, key, limit, window)
+local function read(i, key, limit, window, rule, env)
   local r = pool[i]
   if not r then
     r = {}
@@ -53,6 +75,11 @@ local function read(i, key, limit, window)
   r.span = floor(r.fixed and now / r.window or now * ${SUB_WINDOWS} / r.window)
   r.total, r.oldest, r.newest, r.here = 0, 0, 0, 0
   local head = call('HGET', key, 'h')
+  r.env, r.new = env, not head and has_room(key, env, r.window)
+  if not head and not r.new then
+    key = string.match(key, '^.-}:') .. 'rest:' .. rule
+    r.key, head = key, call('HGET', key, 'h')
+  end
   if not head then return r end
   r.total, r.oldest, r.newest, r.here = unpack4('<dddd', head)
   local first = r.fixed and r.span or r.span - ${SUB_WINDOWS}
@@ -90,6 +117,10 @@ end
 local function charge(r, span, units)
   local newer
   if r.total == 0 then
+    if r.new then
+      count_newcomer(r)
+      r.new = false
+    end
     call('DEL', r.key)
     r.oldest, r.newest, r.here, newer = span, span, 0, true
   else
@@ -148,18 +179,20 @@ end
 `;
 
 /**
- * Several checks in sequence. KEYS: their counters. ARGV: 1 when each check has its own time (tests), else 0; then for
- * each check 16 × its cost + its number of rules, the rules, its time. Returns remaining, reset and wait per rule; wait
+ * Several checks in sequence. KEYS: their counters. ARGV: 1 when each check has its own time (tests), else 0; the bound of
+ * a cell; then for each check 32 × its cost + 16 for test + its number of rules, the rules, its time. Returns remaining, reset and wait per rule; wait
  * 0 allows, -1 never will.
  */
 const check = `
-local timed, at, key = ARGV[1] == '1', 2, 0
+local timed, at, key = ARGV[1] == '1', 3, 0
+bound = tonumber(ARGV[2])
 if not timed then tick('') end
 local all, waits = {}, {}
-local function decide(cost, count)
+local function decide(cost, count, env)
   local need, allowed = cost > 0 and cost or 1, true
   for i = 1, count do
-    all[i] = read(i, KEYS[key + i], tonumber(ARGV[at + 2 * i - 1]), tonumber(ARGV[at + 2 * i]))
+    local rule = at + 3 * i
+    all[i] = read(i, KEYS[key + i], tonumber(ARGV[rule - 2]), tonumber(ARGV[rule - 1]), ARGV[rule], env)
     waits[i] = wait(all[i], need)
     if waits[i] ~= 0 then allowed = false end
   end
@@ -172,23 +205,26 @@ end
 while at <= #ARGV do
   local head = tonumber(ARGV[at])
   local count = head % 16
-  local cost = (head - count) / 16
-  if timed then tick(ARGV[at + 2 * count + 1]) end
+  local env = floor(head / 16) % 2
+  local cost = floor(head / 32)
+  if timed then tick(ARGV[at + 3 * count + 1]) end
   local done = cost > 0 and count == 1 and fast_path(KEYS[key + 1], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), cost)
-  if not done then decide(cost, count) end
-  key, at = key + count, at + 2 * count + (timed and 2 or 1)
+  if not done then decide(cost, count, env) end
+  key, at = key + count, at + 3 * count + (timed and 2 or 1)
 end
 return answer
 `;
 
 /**
- * KEYS: counters, then the lease. ARGV: units wanted, time, the rules. Returns granted, expires_in_ms, then as check.
+ * KEYS: counters, then the lease. ARGV: units wanted, time, the bound of a cell, 1 for test, the rules. Returns granted, expires_in_ms, then as check.
  */
 const lease = `
 tick(ARGV[2])
+bound = tonumber(ARGV[3])
 local granted, length, all = tonumber(ARGV[1]), ${LEASE_MAX_MS}, {}
 for i = 1, #KEYS - 1 do
-  local r = read(i, KEYS[i], tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2]))
+  local rule = 4 + 3 * i
+  local r = read(i, KEYS[i], tonumber(ARGV[rule - 2]), tonumber(ARGV[rule - 1]), ARGV[rule], ARGV[4])
   all[i] = r
   granted = math.max(0, math.min(granted, r.limit - r.total))
   length = math.min(length, floor(r.window / 10))
@@ -243,8 +279,8 @@ for i = 2, #KEYS do uncharge(KEYS[i], tonumber(held[2 * i]), back) end
 return back
 `;
 
-export const CHECK = script(clock + rules + fastPath + check);
-export const LEASE = script(clock + rules + lease);
+export const CHECK = script(clock + newcomers + rules + fastPath + check);
+export const LEASE = script(clock + newcomers + rules + lease);
 export const RETURN_LEASE = script(clock + returnLease);
 
 function script(text: string): Script {

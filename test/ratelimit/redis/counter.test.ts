@@ -18,7 +18,7 @@ describe.skipIf(shared === null)("keys in Redis", () => {
     if (shared !== null) await deleteKeys(shared.url, prefix);
     await shared?.stop();
   });
-  const keys = async () => (await client.keys(`${prefix}:*`)).filter((key) => !key.endsWith(":ping"));
+  const keys = async () => (await client.keys(`${prefix}:*`)).filter((key) => !/:ping$|}:new:/.test(key));
 
   it("carry no id, share a workspace's hash tag, and live a window and a 60th", async () => {
     await counter!.ready(DEADLINE_MS);
@@ -33,6 +33,36 @@ describe.skipIf(shared === null)("keys in Redis", () => {
       expect(ttl).toBeGreaterThan(0);
       expect(ttl).toBeLessThanOrEqual(61_000);
     }
+  });
+
+  it("of new subjects are bounded by cell and window class: above it they share one counter for each rule", async () => {
+    const url = shared!.url;
+    const small = new RedisCounter({
+      urls: [url],
+      prefix: `${prefix}:small`,
+      timeoutMs: DEADLINE_MS,
+      countersPerCell: 5,
+    });
+    await small.ready(DEADLINE_MS);
+    const [minute, hour] = [sliding(3, 60_000), sliding(3, 3_600_000)];
+    const left = async (more: object, limit = minute) =>
+      (await small.check(ask([limit], more))).policies.map(({ remaining }) => remaining)[0];
+    const first = (n: number, more = {}, limit = minute) =>
+      Promise.all(Array.from({ length: n }, (_, i) => left({ key_id: `k${i}`, ...more }, limit)));
+    expect(await first(5)).toEqual([2, 2, 2, 2, 2]);
+    expect([await left({ key_id: "x" }), await left({ key_id: "y" }), await left({ key_id: "z" })]).toEqual([2, 1, 0]);
+    expect((await small.check(ask([minute], { key_id: "late" }))).allowed).toBe(false);
+    const lease = await small.lease({ ...ask([minute], { key_id: "leased" }), want: 3 });
+    expect(lease.granted).toBe(0);
+    // Counters that exist, other rules, window classes and cells are not affected.
+    expect(await left({ key_id: "k1" })).toBe(1);
+    expect(await left({ key_id: "x" }, sliding(3, 60_000, { id: "other" }))).toBe(2);
+    expect(await first(5, {}, hour)).toEqual([2, 2, 2, 2, 2]);
+    expect(await first(5, { env: "test" })).toEqual([2, 2, 2, 2, 2]);
+    expect(await first(5, { workspace_id: "w2" })).toEqual([2, 2, 2, 2, 2]);
+    const counts = await client.keys(`${prefix}:small:*}:new:*`);
+    for (const key of counts) expect(await client.pttl(key)).toBeGreaterThan(0);
+    small.close();
   });
 
   it("are not written by a peek or a denial", async () => {
