@@ -92,6 +92,7 @@ export const commandMap: Record<string, CommandRow> = {
 /** Routes that are not a command of their own, and what calls them instead. */
 export const calledElsewhere: Record<string, string> = {
   "GET /v1/audit_logs/chain": "keyrack audit verify",
+  "GET /v1/audit_logs/export": "the web pages; keyrack audit export reads pages",
   "GET /v1/audit_logs/checkpoint": "keyrack audit checkpoint",
   "GET /healthz": "keyrack status",
   "GET /readyz": "keyrack status",

@@ -45,6 +45,15 @@ const scopes = [
   { workspace_id, project_id: "p", tenant_id: "t" },
 ];
 const revocation = { cause: "tenant_deleted", reason: "tenant deleted", revoked_at: 1 } as const;
+const auditFilter = {
+  before_seq: 9,
+  order: "desc",
+  actions: ["api_key.created"],
+  actor_type: "user",
+  actor_id: "u",
+  target_type: "api_key",
+  target_id: "k",
+} as const;
 const stopped: StoppedKey[] = [
   { id: "k", kind: "api_keys" },
   { id: "s", kind: "secret_keys" },
@@ -54,7 +63,10 @@ const stopped: StoppedKey[] = [
 const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   fleetOf: (on) => [undefined, "p"].map((project_id) => fleetOf(on, { workspace_id, project_id, limit: 1 })),
   listAuditRows: (on) =>
-    ([null, "test"] as const).map((env) => listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 })),
+    ([null, "test"] as const).flatMap((env) => [
+      listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 }),
+      listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1, ...auditFilter }),
+    ]),
   countWorkingKeys: (on) => scopes.map((scope) => countWorkingKeys(on, scope, 1)),
   sizesOfWorkingKeys: (on) => scopes.map((scope) => sizesOfWorkingKeys(on, scope, 1, 1)),
   revokeWorkingKeys: (on) =>

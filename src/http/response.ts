@@ -1,5 +1,6 @@
 // A response as a plain value, the headers that every response carries, and the error envelope.
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from "node:http";
+import { Readable } from "node:stream";
 import { fail, type Failure } from "../kernel/errors.ts";
 
 export type Headers = Readonly<Record<string, string>>;
@@ -7,8 +8,8 @@ export type Headers = Readonly<Record<string, string>>;
 export class HttpResponse {
   readonly status: number;
   readonly headers: Headers;
-  /** A list of chunks is sent as it is, without being joined first. */
-  readonly body: string | Uint8Array | readonly Uint8Array[] | null;
+  /** A list of chunks is sent as it is, without being joined first; a stream as the client takes it. */
+  readonly body: string | Uint8Array | readonly Uint8Array[] | Readable | null;
 
   constructor(status: number, body: HttpResponse["body"], headers: Headers = {}) {
     this.status = status;
@@ -53,9 +54,9 @@ export function scopeChallenge(scopes: readonly string[]): string {
   return `Bearer realm="keyrack", error="insufficient_scope"${isSafe ? `, scope="${text}"` : ""}`;
 }
 
-/** Bytes of the body; null where the status forbids one, and with it content-length. */
+/** Bytes of the body; null where they are not known yet, and where the status forbids a body. */
 export function contentLength({ status, body }: HttpResponse): number | null {
-  if (status === 204 || status === 304) return null;
+  if (status === 204 || status === 304 || body instanceof Readable) return null;
   if (body === null) return 0;
   if (!Array.isArray(body)) return Buffer.byteLength(body as string | Uint8Array);
   return (body as readonly Uint8Array[]).reduce((sum, chunk) => sum + chunk.length, 0);

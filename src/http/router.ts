@@ -28,6 +28,9 @@ export type RouterOptions = RunOptions & {
   bodyOf: (req: IncomingMessage) => RequestBody;
 };
 
+/** A stream ends when its client takes nothing for this long. Without the last chunk, clients notice. */
+const STALLED_MS = 30_000;
+
 type Handler = (request: HttpRequest, respond: Respond) => void;
 
 /** Serves every endpoint on node's request and response. Throws where Host and path make no URL. */
@@ -71,6 +74,7 @@ function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }:
     let resolve: ((response: Response) => void) | undefined;
     const send = (response: HttpResponse): void => {
       body.discard();
+      if (response.body instanceof Readable) res.setTimeout(STALLED_MS, () => res.destroy());
       try {
         ready = toNodeResponse(response, request, defaults, (chunks, bytes) =>
           chargeBody(services.answers, chargedTo(request, addressOf), res, chunks, bytes),
@@ -104,7 +108,9 @@ function toNodeResponse(
   const length = contentLength(response);
   const headers = defaults.with(response.headers).pairs(id, length);
   const statusText = STATUS_CODES[status] ?? "";
-  if (method === "HEAD" || body === null || body.length === 0) {
+  const isStream = body instanceof Readable;
+  if (method === "HEAD" || body === null || (!isStream && body.length === 0)) {
+    if (isStream) body.destroy();
     return new NodeResponse(null, { status, statusText, headers });
   }
   if (length !== null && length > SLICE_BYTES) {

@@ -1,17 +1,21 @@
 // The audit log, its verification, and its signed checkpoint.
+import { Readable } from "node:stream";
 import { z } from "zod";
 import { listAudit, verifyChain } from "../../domain/audit/audit.ts";
+import { exportAudit, searchAudit } from "../../domain/audit/search.ts";
 import { latestCheckpoint } from "../../domain/audit/checkpoints.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { HttpResponse } from "../../http/response.ts";
-import { listOf, Timestamp, Uuid } from "../schemas.ts";
+import { Cursor, listOf, text, Timestamp, toMs, Uuid } from "../schemas.ts";
+
+const ActorType = z.enum(["user", "secret_key", "embed_token", "bootstrap", "scanner", "system"]);
 
 const AuditLog = z.strictObject({
   object: z.literal("audit_log"),
   id: Uuid,
   seq: z.int().min(1),
   occurred_at: Timestamp,
-  actor_type: z.enum(["user", "secret_key", "embed_token", "bootstrap", "scanner", "system"]),
+  actor_type: ActorType,
   actor_id: Uuid.nullable(),
   actor: z
     .strictObject({ id: Uuid, email: z.string(), email_verified: z.boolean(), name: z.string().nullable() })
@@ -25,15 +29,61 @@ const AuditLog = z.strictObject({
   hash: z.string(),
 });
 
+const AfterSeq = z.int().min(0).optional().describe("only rows after this sequence number");
+const filters = {
+  before_seq: z.int().min(1).optional().describe("only rows before this sequence number"),
+  action: z
+    .string()
+    .regex(/^[a-z_]+\.([a-z_]+|\*)$/, { error: "must be an action such as api_key.created, or api_key.*" })
+    .optional()
+    .describe("only this action, or all actions of a noun: api_key.*"),
+  actor_type: ActorType.optional().describe("only what actors of this type did"),
+  actor_id: Uuid.optional().describe("only what this actor did"),
+  target_type: text(1, 64).optional().describe("only what happened to targets of this type"),
+  target_id: text(1, 200).optional().describe("only what happened to this target"),
+  from: Timestamp.optional().describe("only rows at this time or later"),
+  to: Timestamp.optional().describe("only rows before this time"),
+};
+const Filters = z.strictObject({ after_seq: AfterSeq, ...filters });
+
+const toFilters = ({ from, to, ...rest }: z.output<typeof Filters>) => ({
+  ...rest,
+  from: toMs(from) ?? undefined,
+  to: toMs(to) ?? undefined,
+});
+
 export const auditLogsList = endpoint("GET /v1/audit_logs", {
-  summary: "List the workspace's audit log, oldest first.",
+  summary: "List the workspace's audit log, oldest or newest first. With an order or a filter it is paged by cursor.",
   access: "audit.read",
   query: z.strictObject({
-    after_seq: z.int().min(0).optional().describe("only rows after this sequence number"),
+    after_seq: AfterSeq,
     limit: z.int().min(1).max(200).default(50).describe("rows on a page"),
+    order: z.enum(["asc", "desc"]).optional().describe("oldest or newest first; oldest by default"),
+    cursor: Cursor.optional(),
+    ...filters,
   }),
-  output: listOf(AuditLog),
-  handle: (ctx, { query }) => listAudit(ctx, query),
+  output: listOf(AuditLog).extend({ next_cursor: z.string().nullable().optional() }),
+  handle: (ctx, { query: { limit, order, cursor, ...query } }) => {
+    const { after_seq, ...filtered } = query;
+    const isPlain = order === undefined && cursor === undefined && Object.keys(filtered).length === 0;
+    return isPlain
+      ? listAudit(ctx, { after_seq, limit })
+      : searchAudit(ctx, { ...toFilters(query), order, cursor, limit });
+  },
+});
+
+export const auditLogsExport = endpoint("GET /v1/audit_logs/export", {
+  summary:
+    "Stream the audit log up to now as JSON Lines, oldest first. The header audit-to-seq has the last row's number.",
+  access: "audit.read",
+  query: Filters,
+  output: z.string(),
+  produces: "application/x-ndjson",
+  handle: async (ctx, { query }) => {
+    const { to_seq, lines } = await exportAudit(ctx, toFilters(query));
+    const headers = { "content-type": "application/x-ndjson", "audit-to-seq": String(to_seq) };
+    return new HttpResponse(200, Readable.from(lines, { objectMode: false }), headers);
+  },
 });
 
 const CHAIN_RUNS = { name: "audit_chain", limit: 6, windowMs: 60_000 };

@@ -7,6 +7,14 @@ import type { AuditLogRow } from "../schema/tables.ts";
 export type AuditFilter = {
   workspace_id: string;
   after_seq: number;
+  /** Exclusive; absent for the newest row. */
+  before_seq?: number | undefined;
+  order?: "asc" | "desc" | undefined;
+  actions?: readonly string[] | undefined;
+  actor_type?: AuditLogRow["actor_type"] | undefined;
+  actor_id?: string | undefined;
+  target_type?: string | undefined;
+  target_id?: string | undefined;
   limit: number;
   /** "test": without rows about keys of the live environment; null = all rows. */
   env: "test" | null;
@@ -18,21 +26,32 @@ const visibleToTest: Record<Dialect, RawBuilder<SqlBool>> = {
   postgres: sql`(target_type not in ('api_key', 'secret_key') or strpos(payload, '"env":"test"') > 0)`,
 };
 
-/** Ascending. Returns one row more than the limit if there are more. */
+/** In the order of seq. Returns one row more than the limit if there are more. */
 export function listAuditRows(on: Reader, filter: AuditFilter): Promise<AuditLogRow[]> {
+  const { before_seq, actions, actor_type, actor_id, target_type, target_id } = filter;
   return on.all<AuditLogRow>(
     compileQuery(on, (db) => {
-      const query = db
+      let query = db
         .selectFrom("audit_log")
         .selectAll()
         .where("workspace_id", "=", filter.workspace_id)
         .where("seq", ">", filter.after_seq)
-        .orderBy("seq")
+        .orderBy("seq", filter.order ?? "asc")
         .limit(filter.limit + 1);
+      if (before_seq !== undefined) query = query.where("seq", "<", before_seq);
+      if (actions) query = query.where("action", "in", actions);
+      if (actor_type) query = query.where("actor_type", "=", actor_type);
+      if (actor_id) query = query.where("actor_id", "=", actor_id);
+      if (target_type) query = query.where("target_type", "=", target_type);
+      if (target_id) query = query.where("target_id", "=", target_id);
       return filter.env ? query.where(visibleToTest[on.dialect]) : query;
     }),
   );
 }
+
+export const occurredAt = statement<{ workspace_id: string; seq: number }>()((db, p) =>
+  db.selectFrom("audit_log").select("occurred_at").where("workspace_id", "=", p.workspace_id).where("seq", "=", p.seq),
+);
 
 /** The sequence number and hash of the newest row. An empty chain has no head. */
 export const headOf = statement<{ workspace_id: string }>()((db, p) =>

@@ -1,0 +1,1 @@
+-- What happened to one target, such as a key.

@@ -1,0 +1,150 @@
+// Reading the audit log in either order, filtered, and as a stream.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { expectNoScan } from "../../../harness/databases/plans.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+import { EXAMINED_MAX } from "../../../src/domain/audit/search.ts";
+import { verifyFile } from "../../../src/cli/commands/audit/verify-file.ts";
+import { listAuditRows } from "../../../src/store/queries/audit.ts";
+
+const seqs = (body: { data: { seq: number }[] }): number[] => body.data.map(({ seq }) => seq);
+
+for (const back of backends) {
+  describe(`the audit search on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const list = async (w: Workspace, query: string, as: "sk_owner" | "sk_test" = "sk_owner") =>
+      (await w.call(as, `GET /v1/audit_logs?${query}`)).body as {
+        data: (Json & { seq: number })[];
+        next_cursor: string;
+      };
+    const whole = async (w: Workspace, query: string): Promise<number[]> => {
+      const found: number[] = [];
+      for (let cursor = ""; ; ) {
+        const page = await list(w, query + cursor);
+        found.push(...seqs(page));
+        if (page.next_cursor === null) return found;
+        cursor = `&cursor=${page.next_cursor}`;
+      }
+    };
+
+    it("walks newest first, each row once, while rows are appended", async () => {
+      const w = await r.workspace();
+      for (let i = 0; i < 4; i++) await w.mint();
+      const all = seqs(await list(w, "limit=200"));
+      const found: number[] = [];
+      for (let cursor = ""; ; ) {
+        const page = await list(w, `order=desc&limit=3${cursor}`);
+        found.push(...seqs(page));
+        if (page.next_cursor === null) break;
+        cursor = `&cursor=${page.next_cursor}`;
+        await w.mint();
+      }
+      expect(found).toEqual(all.toReversed());
+      expect(await list(w, "limit=200")).not.toHaveProperty("next_cursor");
+    });
+
+    it("filters by action, actor, target, number and time, all of them at once", async () => {
+      const w = await r.workspace();
+      const before = new Date(r.clock.now()).toISOString();
+      r.clock.advance(60_000);
+      const start = seqs(await list(w, "limit=200")).length;
+      const key = await w.mint();
+      await w.mint();
+      const tenant = await w.call("sk_admin", "POST /v1/tenants", { external_id: "two" });
+      await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {});
+      const [minted, second, made, revoked] = [start + 1, start + 2, start + 3, start + 4];
+      for (const [query, expected] of [
+        [`target_id=${key.id}`, [minted, revoked]],
+        [`target_id=${key.id}&order=desc`, [revoked, minted]],
+        ["action=api_key.*", [minted, second, revoked]],
+        ["action=api_key.revoked", [revoked]],
+        [`action=api_key.*&after_seq=${minted}&before_seq=${revoked}`, [second]],
+        ["action=api_key.exploded", []],
+        [`target_type=tenant&from=${before}`, [start, made]],
+        [`actor_id=${w.keyIds.sk_admin}`, [made]],
+        [`actor_type=secret_key&action=tenant.created&target_id=${tenant.body.id}`, [made]],
+        [`to=${before}&after_seq=${start}`, []],
+        [`from=${new Date(r.clock.now()).toISOString()}`, [minted, second, made, revoked]],
+        ["before_seq=2", [1]],
+        ["before_seq=1", []],
+      ] as const) {
+        const found = await whole(w, query);
+        expect([query, found.filter((seq) => query.includes("before_seq") || seq >= start)]).toEqual([query, expected]);
+      }
+      for (const wrong of ["action=api_key", "action=%25", "order=up", "from=yesterday", "cursor=x", "before_seq=0"])
+        expectRefusal(await w.call("sk_owner", `GET /v1/audit_logs?${wrong}`), 400, "invalid_request");
+    });
+
+    it("examines a bounded part of the chain for a filter without an index, and still finds everything", async () => {
+      const w = await r.workspace();
+      const last = seqs(await list(w, "limit=200")).length;
+      // Rows as SQL: what is in them does not matter here, only how many there are.
+      const columns = `'${w.id}', i, '${w.id}' || i, 1, 'system', null, 'project.updated', 'project', null, '{}', 'p' || i, 'h' || i`;
+      await r.sql(`insert into audit_log with recursive n(i) as
+        (select ${last + 1} union all select i + 1 from n where i < ${last + EXAMINED_MAX + 50}) select ${columns} from n`);
+      await r.sql(`update audit_heads set seq = ${last + EXAMINED_MAX + 50} where workspace_id = '${w.id}'`);
+      const first = await list(w, "action=workspace.created&order=desc");
+      expect([first.data, typeof first.next_cursor]).toEqual([[], "string"]);
+      expect(await whole(w, "action=workspace.created&order=desc")).toEqual([1]);
+      expect(await whole(w, "action=workspace.created")).toEqual([1]);
+    });
+
+    it("hides from a test principal what its list hides", async () => {
+      const w = await r.workspace();
+      const [live, test] = [await w.mint({ env: "live" }), await w.mint({ env: "test" })];
+      const targets = (await list(w, "action=api_key.*&order=desc", "sk_test")).data.map(({ target_id }) => target_id);
+      expect(targets).toEqual([test.id]);
+      expect((await list(w, `target_id=${live.id}`, "sk_test")).data).toEqual([]);
+      const text = (await w.call("sk_test", "GET /v1/audit_logs/export")).text;
+      expect([text.includes(test.id), text.includes(live.id)]).toEqual([true, false]);
+    });
+
+    it("streams rows that verify as a chain, up to the head at its start", async () => {
+      const w = await r.workspace();
+      await w.mint();
+      const reply = await w.call("sk_owner", "GET /v1/audit_logs/export");
+      expect(reply.headers.get("content-type")).toBe("application/x-ndjson");
+      const rows = reply.text
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line));
+      expect(reply.headers.get("audit-to-seq")).toBe(String(rows.length));
+      expect(reply.text).toMatch(/^\{"action":"workspace\.created",.*\}\n$/s);
+      expect(rows[0].workspace_id).toBe(w.id);
+      const file = join(r.dataDir, "export.jsonl");
+      writeFileSync(file, reply.text);
+      expect(await verifyFile(file, undefined)).toMatchObject([{ verified: true, checked: rows.length }]);
+      const some = await w.call("sk_owner", "GET /v1/audit_logs/export?after_seq=2&action=project.*");
+      expect(
+        some.text
+          .trimEnd()
+          .split("\n")
+          .map((line) => JSON.parse(line).action),
+      ).toEqual(["project.created"]);
+      const head = await w.call("sk_owner", "HEAD /v1/audit_logs/export");
+      expect([head.status, head.text, head.headers.get("audit-to-seq")]).toEqual([200, "", String(rows.length)]);
+    });
+
+    it("reads through indexes", async () => {
+      const page = { workspace_id: "w", env: null, after_seq: 0, before_seq: 900, limit: 50, order: "desc" } as const;
+      await expectNoScan(r.target, (on) => listAuditRows(on, page));
+      await expectNoScan(r.target, (on) => listAuditRows(on, { ...page, actions: ["api_key.created"] }));
+      const plan = await expectNoScan(r.target, (on) => listAuditRows(on, { ...page, target_id: "t" }));
+      expect(plan).toContain("audit_log_target");
+      expect(plan).not.toMatch(/TEMP B-TREE|Sort/);
+    });
+  });
+}
