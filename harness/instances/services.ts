@@ -8,6 +8,7 @@ import type { SecretKeyActor, Vendor } from "../../src/domain/core/actor.ts";
 import type { Ctx, Services } from "../../src/domain/core/context.ts";
 import { createRecordIdGenerator } from "../../src/domain/core/record-ids.ts";
 import { Feed } from "../../src/domain/policy/feed.ts";
+import { PageCache } from "../../src/domain/policy/page-cache.ts";
 import { CredentialCache } from "../../src/domain/auth/credential-cache.ts";
 import { NodeRegistry } from "../../src/domain/policy/node-registry.ts";
 import { Passwords } from "../../src/domain/auth/password.ts";
@@ -75,6 +76,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
   const log = recordingLog(logged);
   const store = await openStore(target, { now: () => clock.now(), fatal: (error) => void fatal.push(error) });
   const shares = new Shares(settings);
+  const answers = new Answers(shares.of("unsent"));
   const services = {
     store,
     clock,
@@ -82,7 +84,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     vault: createVault(MASTER),
     log,
     shares,
-    answers: new Answers(shares.of("unsent")),
+    answers,
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     throttles: new Throttles(clock, false),
@@ -92,7 +94,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     touched: createTouched(),
     inFlight: new Set<string>(),
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
-    feed: new Feed(store, shares.of("polls")),
+    feed: new Feed(store, shares.of("polls"), new PageCache(shares.of("caches"), answers)),
     nodes: new NodeRegistry(store, clock, log),
     counters: await openCounters({
       now: () => clock.now(),

@@ -59,6 +59,13 @@ export const sharesTable = {
     setting: "KEYRACK_UNSENT_MB",
     files: ["src/fairness/answers.ts"],
   },
+  caches: {
+    what: "Bytes of cached pages of the policy feed",
+    owners: ["cell", "account"],
+    limits: () => ({ bound: 64 * MIB, share: 16 * MIB, shareOf: "account" }),
+    atBound: "its least recently used pages are evicted",
+    files: ["src/domain/policy/page-cache.ts"],
+  },
   workspaces: {
     what: "Workspaces that a person owns; counted in the database, so nothing is shown here",
     owners: ["person"],

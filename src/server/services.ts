@@ -3,6 +3,7 @@ import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
 import { Feed } from "../domain/policy/feed.ts";
+import { PageCache } from "../domain/policy/page-cache.ts";
 import { CredentialCache } from "../domain/auth/credential-cache.ts";
 import { databaseClaims } from "../domain/limits/idempotency.ts";
 import { KnownIds } from "../domain/usage/known-ids.ts";
@@ -47,10 +48,11 @@ export async function openMachineServices(
   opened.push(() => counters.counter.close());
   const claims = await openClaims(base);
   opened.push(() => claims.close());
+  const answers = new Answers(shares.of("unsent"));
   return {
-    answers: new Answers(shares.of("unsent")),
+    answers,
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
-    feed: new Feed(store, shares.of("polls")),
+    feed: new Feed(store, shares.of("polls"), new PageCache(shares.of("caches"), answers)),
     nodes: new NodeRegistry(store, clock, log),
     counters,
     claims,

@@ -53,7 +53,6 @@ const WITHOUT_OWNER = [
   "src/domain/auth/credentials.ts",
   "src/domain/auth/throttle.ts",
   "src/domain/policy/node-registry.ts",
-  "src/domain/policy/page-cache.ts",
   "src/domain/usage/known-ids.ts",
   "src/http/connections.ts",
   "src/ratelimit/redis/counter.ts",

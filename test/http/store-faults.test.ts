@@ -154,7 +154,8 @@ describe.runIf(postgresUrl)("a waiting poll when PostgreSQL drops its connection
 describe("waiting polls", () => {
   it("are at most ten thousand per process: the next one does not wait", async () => {
     await using r = await testInstance("sqlite");
-    const feed = new Feed(r.app.services.store, r.app.services.shares.of("polls"));
+    const { store, shares, feed: served } = r.app.services;
+    const feed = new Feed(store, shares.of("polls"), served.pages);
     const owner = cellOwner("w", "live");
     const waiters = Array.from({ length: 10_000 }, (_none, i) =>
       feed.subscribe(owner, { project_id: `p${i % 7}`, version: 0 }, 25_000, () => () => {}),

@@ -33,18 +33,15 @@ function jsonHead(ctx: Ctx, head: Head, filter: Filter, object: string, versions
   return JSON.stringify(fields).slice(0, -1);
 }
 
-function pageOf(
-  tag: string,
-  chunks: Uint8Array[],
-  staleAt = Number.POSITIVE_INFINITY,
-  last: string | null = null,
-): Page {
+type PageEnd = { staleAt: number; last: string | null; whole: number | null };
+
+function pageOf(tag: string, chunks: Uint8Array[], end: PageEnd): Page {
   const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
-  return { tag, chunks, encoded: {}, bytes, last, staleAt };
+  return { tag, chunks, encoded: {}, bytes, ...end };
 }
 
 /** Sentinel: there is no delta, because it has too many changes or its versions are too old. */
-export const NO_DELTA = pageOf("", []);
+export const NO_DELTA = pageOf("", [], { staleAt: Number.POSITIVE_INFINITY, last: null, whole: 0 });
 
 export async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: number, limit: number): Promise<Page> {
   const { store, clock } = ctx.services;
@@ -52,7 +49,10 @@ export async function buildDelta(ctx: Ctx, head: Head, filter: Filter, since: nu
   if (!next || next.changed_at < clock.now() - DELTA_AGE_MAX_MS) return NO_DELTA;
   const changes = await changesWithin(ctx, head, filter, since, limit);
   if (!changes) return NO_DELTA;
-  return deltaPage(ctx, head, filter, { since, ...changes }, next.changed_at + DELTA_AGE_MAX_MS + 1);
+  const isCut = changes.version < head.version && limit < ctx.services.settings.snapshot_max_keys;
+  const whole = isCut ? null : changes.changes.length;
+  const staleAt = next.changed_at + DELTA_AGE_MAX_MS + 1;
+  return deltaPage(ctx, head, filter, { since, ...changes }, { staleAt, last: null, whole });
 }
 
 type Changes = { version: number; changes: Change[] };
@@ -115,11 +115,11 @@ function deltaPage(
   head: Head,
   filter: Filter,
   { since, version, changes }: Changes & { since: number },
-  staleAt: number,
+  end: PageEnd,
 ): Page {
   const entries = changes.map(({ entry }) => entry).join(",");
   const text = `${jsonHead(ctx, head, filter, "policy_delta", { since, version })},"changes":[${entries}]}`;
-  return pageOf(tagOf("delta", head, filter, version), [Buffer.from(text)], staleAt);
+  return pageOf(tagOf("delta", head, filter, version), [Buffer.from(text)], end);
 }
 
 export async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start: Cursor, limit: number): Promise<Page> {
@@ -134,12 +134,14 @@ export async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start:
   chunks.push(Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));
   // The cursor in the page ages with it.
   const staleAt = Math.min(entries.staleAt, entries.more ? services.clock.now() + KEEP_EXPIRED_MS : entries.staleAt);
-  return pageOf(tag, chunks, staleAt, entries.more ? entries.last : null);
+  const isCut = entries.more && entries.count === limit && limit < services.settings.snapshot_max_keys;
+  const whole = isCut ? null : entries.count;
+  return pageOf(tag, chunks, { staleAt, last: entries.more ? entries.last : null, whole });
 }
 
-type Keys = { chunks: Buffer[]; more: boolean; last: string; staleAt: number };
+type Keys = { chunks: Buffer[]; count: number; more: boolean; last: string; staleAt: number };
 
-const NO_KEYS: Keys = { chunks: [], more: false, last: "", staleAt: Number.POSITIVE_INFINITY };
+const NO_KEYS: Keys = { chunks: [], count: 0, more: false, last: "", staleAt: Number.POSITIVE_INFINITY };
 const COMMA = Buffer.from(",");
 
 /** Ends at the limit, or where the next key would exceed the size of an answer. */
@@ -165,7 +167,8 @@ async function readKeys(ctx: Ctx, head: Head, filter: Filter, after: string, lim
   return { ...keys, more: following.n > 0 };
 }
 
-function addChunk(keys: Keys, { entries, last_id, first_expiry }: Chunk): void {
+function addChunk(keys: Keys, { entries, n, last_id, first_expiry }: Chunk): void {
+  keys.count += n;
   if (keys.chunks.length > 0) keys.chunks.push(COMMA);
   keys.chunks.push(entries);
   keys.last = last_id ?? keys.last;

@@ -12,7 +12,7 @@ import { headsByIds } from "../../store/queries/policy.ts";
 import { Subscription, type OnDisconnect } from "../core/subscription.ts";
 import type { Head } from "./head.ts";
 import { HeadRounds } from "./head-rounds.ts";
-import { PageCache } from "./page-cache.ts";
+import type { PageCache } from "./page-cache.ts";
 import { Waiters } from "./waiters.ts";
 
 const HEADS_MAX = 10_000;
@@ -20,7 +20,7 @@ const HEADS_MAX = 10_000;
 const LOOK_MS = 1_000;
 
 export class Feed {
-  readonly pages = new PageCache();
+  readonly pages: PageCache;
   /** Cache hits and misses of heads, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
   /** Versions that another process wrote and whose notice did not arrive, for /metrics. */
@@ -36,8 +36,9 @@ export class Feed {
   #stopped = false;
 
   /** `polls` bounds the subscriptions; one that is displaced ends early. */
-  constructor(store: Store, polls: Ledger) {
+  constructor(store: Store, polls: Ledger, pages: PageCache) {
     this.#store = store;
+    this.pages = pages;
     this.#rounds = new HeadRounds((ids) => headsByIds(store.read, ids));
     this.#waiting = new FairSet(polls, (subscription) => subscription.end());
     if (store.dialect === "postgres") this.#look = setInterval(() => void this.lookForChanges(), LOOK_MS).unref();

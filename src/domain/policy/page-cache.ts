@@ -1,7 +1,11 @@
-// LRU cache of serialised policy pages, bounded by bytes: all nodes of a fleet request the same pages. Concurrent requests
-// for one page share one build. Large pages are kept compressed only (100,000 keys: 5 MB instead of 30).
+// LRU cache of serialised policy pages, bounded by bytes and by account: all nodes of a fleet request the same pages.
+// Concurrent requests for one page share one build. Large pages are kept compressed only, and only where no caller chose
+// their length: each length would be another copy.
 // bench: feed/snapshot, feed/delta
 import { promisify } from "node:util";
+import type { Answers } from "../../fairness/answers.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import { soleOwner, type Owner } from "../../fairness/owners.ts";
 import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
 
 export type Encoding = "zstd" | "gzip";
@@ -15,11 +19,12 @@ export type Page = {
   readonly bytes: number;
   /** The last key id in it, when there are more: `next_cursor` continues after it. */
   readonly last: string | null;
+  /** How many keys or changes it has, if it ends by itself or at a bound of the service; null if `max_keys` has cut it. */
+  readonly whole?: number | null;
   /** When to rebuild it: a key in it will then have been expired for too long. */
   readonly staleAt: number;
 };
 
-const BYTES_MAX = 64 * 1024 * 1024;
 /** Smaller pages are sent uncompressed. */
 const COMPRESS_MIN = 1_024;
 const LARGE = 256 * 1024;
@@ -60,8 +65,11 @@ function detach(bytes: Uint8Array): Uint8Array {
   return bytes.buffer.byteLength === bytes.length ? bytes : new Uint8Array(bytes);
 }
 
-type Entry = { page: Page; bytes: number };
+type Entry = { readonly page: Page; readonly owner: Owner; bytes: number };
 type Build = () => Promise<Page>;
+
+/** `key` names the page as requested, `whole` the one that ends by itself, which serves callers who accept as many keys. */
+export type Wanted = { readonly key: string; readonly whole: string; readonly limit: number; readonly owner: Owner };
 
 export class PageCache {
   readonly #entries = new Map<string, Entry>();
@@ -71,48 +79,65 @@ export class PageCache {
   /** Pages whose bytes are counted. An evicted page may still be compressed, but no longer counts. */
   readonly #counted = new WeakMap<Page, Entry>();
   /** Large pages still to be compressed, oldest first; `page` is null once it was evicted. */
-  readonly #uncompressed = new Map<string, { page: Page | null; build: Build }>();
-  readonly #bytesMax: number;
-  #bytes = 0;
+  readonly #uncompressed = new Map<string, { page: Page | null; owner: Owner; build: Build }>();
+  /** Pages that are kept compressed, decompressed for all who are being sent one. */
+  readonly #unpacked = new WeakMap<Page, WeakRef<readonly Uint8Array[]>>();
+  readonly #unpacking = new Map<Page, Promise<readonly Uint8Array[]>>();
+  readonly #ledger: Ledger;
+  readonly #answers: Answers;
   #idleTimer: NodeJS.Timeout | undefined;
   #compressing = false;
 
-  constructor(bytesMax = BYTES_MAX) {
-    this.#bytesMax = bytesMax;
+  /** `ledger` bounds the cached bytes, `answers` what is built or decompressed at the same time. */
+  constructor(ledger: Ledger, answers: Answers) {
+    this.#ledger = ledger;
+    this.#answers = answers;
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#ledger.used;
   }
 
-  /** The page with this key, built if it is not cached. */
-  get(key: string, now: number, build: Build): Page | Promise<Page> {
-    const entry = this.#entries.get(key);
-    if (entry && now < entry.page.staleAt) {
+  /** The page, built if it is not cached. */
+  get(wanted: Wanted, now: number, build: Build): Page | Promise<Page> {
+    const [key, entry] = this.#find(wanted, now) ?? [];
+    if (key !== undefined && entry) {
       this.#entries.delete(key);
       this.#entries.set(key, entry);
       this.reads.hits++;
       return entry.page;
     }
     this.reads.misses++;
-    return this.#building.get(key) ?? this.#build(key, build);
+    return this.#building.get(wanted.key) ?? this.#build(wanted, build);
   }
 
   /** Builds a page that will be requested soon, after the current requests were served. */
-  prefetch(key: string, now: number, build: Build): void {
+  prefetch(wanted: Wanted, now: number, build: Build): void {
     setImmediate(() => {
-      const entry = this.#entries.get(key);
-      if ((entry && now < entry.page.staleAt) || this.#building.has(key)) return;
-      this.#build(key, build).catch(() => {}); // a request for the page reports the error
+      if (this.#find(wanted, now) || this.#building.has(wanted.key)) return;
+      this.#build(wanted, build).catch(() => {}); // a request for the page reports the error
     });
   }
 
-  #build(key: string, build: Build, compressLater = true): Promise<Page> {
-    const building = build()
-      .then((page) => this.#insert(key, page, compressLater ? build : null))
+  #find({ key, whole, limit }: Wanted, now: number): [key: string, entry: Entry] | undefined {
+    const ended = this.#entries.get(whole);
+    if (ended && now < ended.page.staleAt && (ended.page.whole ?? 0) <= limit) return [whole, ended];
+    const entry = this.#entries.get(key);
+    return entry && now < entry.page.staleAt ? [key, entry] : undefined;
+  }
+
+  #build({ key, whole, owner }: Wanted, build: Build, compressLater = true): Promise<Page> {
+    const building = this.#make(owner, build)
+      .then((page) => this.#insert(page.whole === null ? key : whole, page, owner, compressLater ? build : null))
       .finally(() => this.#building.delete(key));
     this.#building.set(key, building);
     return building;
+  }
+
+  async #make<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
+    const making = this.#answers.make(owner);
+    const release = making instanceof Promise ? await making : making;
+    return work().finally(release);
   }
 
   /** Whether it is always sent uncompressed. */
@@ -139,28 +164,35 @@ export class PageCache {
 
   /** The uncompressed page. */
   async plain(page: Page): Promise<readonly Uint8Array[]> {
-    if (page.chunks) return page.chunks;
-    return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? EMPTY, { chunkSize: page.bytes })];
+    const known = page.chunks ?? this.#unpacked.get(page)?.deref() ?? this.#unpacking.get(page);
+    if (known) return known;
+    const owner = this.#counted.get(page)?.owner ?? SYSTEM;
+    const unpacking = this.#make(owner, () => unpack(page)).finally(() => this.#unpacking.delete(page));
+    this.#unpacking.set(page, unpacking);
+    const chunks = await unpacking;
+    this.#unpacked.set(page, new WeakRef(chunks));
+    return chunks;
   }
 
-  #insert(key: string, page: Page, build: Build | null): Page {
-    this.#evict(key);
+  #insert(key: string, page: Page, owner: Owner, build: Build | null): Page {
     page.chunks = page.chunks?.map(detach) ?? null;
-    const entry: Entry = { page, bytes: 0 };
+    if (page.whole === null && page.bytes >= LARGE) return page;
+    this.#evict(key);
+    const entry: Entry = { page, owner, bytes: 0 };
     this.#entries.set(key, entry);
     this.#counted.set(page, entry);
     this.#grow(page, page.bytes + key.length + ENTRY_OVERHEAD);
-    if (build && page.bytes >= LARGE) this.#compressLater(key, page, build);
+    if (build && page.bytes >= LARGE) this.#compressLater(key, page, owner, build);
     return page;
   }
 
-  #compressLater(key: string, page: Page, build: Build): void {
+  #compressLater(key: string, page: Page, owner: Owner, build: Build): void {
     // Evicted and requested again before the cache was idle: in demand, so compress it now.
     if (this.#uncompressed.delete(key)) {
       this.encoded(page, "zstd")?.catch(() => {});
       return;
     }
-    this.#uncompressed.set(key, { page, build });
+    this.#uncompressed.set(key, { page, owner, build });
     this.#trimUncompressed(key);
     this.#idleTimer ??= setTimeout(() => void this.#compressPending(), IDLE_MS).unref();
     this.#idleTimer.refresh();
@@ -189,10 +221,11 @@ export class PageCache {
   async #compressPending(): Promise<void> {
     if (this.#compressing) return;
     this.#compressing = true;
-    for (const [key, { page, build }] of this.#uncompressed) {
+    for (const [key, { page, owner, build }] of this.#uncompressed) {
       this.#uncompressed.delete(key);
       try {
-        const current = page ?? (await (this.#building.get(key) ?? this.#build(key, build, false)));
+        const wanted = { key, whole: key, limit: Number.POSITIVE_INFINITY, owner };
+        const current = page ?? (await (this.#building.get(key) ?? this.#build(wanted, build, false)));
         if (this.#counted.has(current)) await this.encoded(current, "zstd");
       } catch {
         // See above.
@@ -210,12 +243,19 @@ export class PageCache {
   #grow(page: Page, by: number): void {
     const entry = this.#counted.get(page);
     if (!entry) return;
+    const { owner } = entry;
     entry.bytes += by;
-    this.#bytes += by;
-    for (const key of this.#entries.keys()) {
-      if (this.#bytes <= this.#bytesMax) return;
-      this.#evict(key);
+    if (by > 0) this.#ledger.take(owner, by);
+    else this.#ledger.release(owner, -by);
+    while (!this.#ledger.withinShare(owner, 0)) this.#evictOldest((other) => other.group === owner.group);
+    while (this.#ledger.used > this.#ledger.limits.bound) {
+      const victim = this.#ledger.victimFor(owner, 0) ?? owner;
+      this.#evictOldest((other) => other.id === victim.id);
     }
+  }
+
+  #evictOldest(isOf: (owner: Owner) => boolean): void {
+    for (const [key, { owner }] of this.#entries) if (isOf(owner)) return this.#evict(key);
   }
 
   #evict(key: string): void {
@@ -223,8 +263,14 @@ export class PageCache {
     if (!entry) return;
     this.#entries.delete(key);
     this.#counted.delete(entry.page);
-    this.#bytes -= entry.bytes;
+    this.#ledger.release(entry.owner, entry.bytes);
   }
 }
 
+async function unpack(page: Page): Promise<readonly Uint8Array[]> {
+  return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? EMPTY, { chunkSize: page.bytes })];
+}
+
+/** Of a page that was evicted while it is sent. */
+const SYSTEM = soleOwner("account", "system");
 const EMPTY = new Uint8Array();

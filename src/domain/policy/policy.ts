@@ -9,7 +9,7 @@ import type { Head } from "./head.ts";
 import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
 import { filterOf, tagOf, type Filter } from "./filter.ts";
-import type { Page } from "./page-cache.ts";
+import type { Page, Wanted } from "./page-cache.ts";
 import type { OnDisconnect } from "../core/subscription.ts";
 
 export const DELTA_VERSIONS_MAX = 10_000;
@@ -158,8 +158,8 @@ async function deltaSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuer
   const { since, max_keys } = query;
   if (head.deleted || needsSnapshot(head, since)) return findSnapshot(ctx, head, filter, max_keys, null);
   const limit = pageLimit(ctx, max_keys);
-  const key = `delta:${head.project_id}:${filter.segment}:${since}:${head.version}:${limit}`;
-  const page = await feed.pages.get(key, clock.now(), () => buildDelta(ctx, head, filter, since, limit));
+  const wanted = wantedPage(ctx, `delta:${head.project_id}:${filter.segment}:${since}:${head.version}`, limit);
+  const page = await feed.pages.get(wanted, clock.now(), () => buildDelta(ctx, head, filter, since, limit));
   return page === NO_DELTA ? findSnapshot(ctx, head, filter, max_keys, null) : { tag: page.tag, page };
 }
 
@@ -173,6 +173,12 @@ function pageLimit(ctx: Ctx, max_keys: number | undefined): number {
   return Math.min(max_keys ?? ceiling, ceiling);
 }
 
+/** A page that starts here. Those that no caller's `max_keys` has cut have the ceiling in their key. */
+function wantedPage({ services, actor }: Ctx, start: string, limit: number): Wanted {
+  const whole = `${start}:${services.settings.snapshot_max_keys}`;
+  return { key: `${start}:${limit}`, whole, limit, owner: ownerOf(actor) };
+}
+
 async function findSnapshot(
   ctx: Ctx,
   head: Head,
@@ -183,13 +189,13 @@ async function findSnapshot(
   const { pages } = ctx.services.feed;
   const now = ctx.services.clock.now();
   const limit = pageLimit(ctx, max_keys);
-  const key = ({ version, after }: Cursor): string =>
-    `snap:${head.project_id}:${filter.segment}:${version}:${head.deleted}:${after}:${limit}`;
+  const wanted = ({ version, after }: Cursor): Wanted =>
+    wantedPage(ctx, `snap:${head.project_id}:${filter.segment}:${version}:${head.deleted}:${after}`, limit);
   const build = (start: Cursor) => (): Promise<Page> => buildSnapshot(ctx, head, filter, start, limit);
   const start = cursor && !head.deleted ? cursor : { version: head.version, after: "" };
-  const page = await pages.get(key(start), now, build(start));
+  const page = await pages.get(wanted(start), now, build(start));
   if (page.last === null) return { tag: page.tag, page };
   if (max_keys === undefined && !cursor) throw fail("snapshot_too_large");
   const next = { ...start, after: page.last };
-  return { tag: page.tag, page, prefetchNext: () => pages.prefetch(key(next), now, build(next)) };
+  return { tag: page.tag, page, prefetchNext: () => pages.prefetch(wanted(next), now, build(next)) };
 }

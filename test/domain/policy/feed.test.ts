@@ -2,6 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
+import { Answers } from "../../../src/fairness/answers.ts";
+import { PageCache } from "../../../src/domain/policy/page-cache.ts";
 import { Feed } from "../../../src/domain/policy/feed.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import { turns, until } from "../../../harness/waiting.ts";
@@ -38,7 +40,7 @@ function feedOn(dialect: "sqlite" | "postgres") {
     onNotice: (_: "resync", listener: () => void) => void (listeners.resync = listener),
   };
   const polls = new Ledger({ bound: 10_000, share: Number.POSITIVE_INFINITY });
-  const feed = new Feed(store as unknown as Store, polls);
+  const feed = new Feed(store as unknown as Store, polls, new PageCache(polls, new Answers(polls)));
   let version = 3;
   const bump = (project_id: string): void => listeners.bump?.([{ project_id, version: ++version }]);
   return { feed, fake, bump, resync: () => listeners.resync?.() };

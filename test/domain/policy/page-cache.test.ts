@@ -1,11 +1,22 @@
 // The page cache: bounded by bytes, one build per page, and the same bytes in every encoding.
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { PageCache, type Page } from "../../../src/domain/policy/page-cache.ts";
+import { PageCache, type Page, type Wanted } from "../../../src/domain/policy/page-cache.ts";
+import { Answers } from "../../../src/fairness/answers.ts";
+import { Ledger } from "../../../src/fairness/ledger.ts";
+import { cellOwner } from "../../../src/fairness/owners.ts";
 
 function page(tag: string, bytes: number, staleAt = Number.POSITIVE_INFINITY): Page {
   const chunks = [Buffer.alloc(bytes - 1, tag), Buffer.from("!")];
   return { tag, chunks, encoded: {}, bytes, last: null, staleAt };
+}
+
+const owner = cellOwner("w", "live");
+const wanted = (key: string, more: Partial<Wanted> = {}): Wanted => ({ key, whole: key, limit: 9, owner, ...more });
+
+function cacheOf(bound = 64 * 1024 * 1024, share = bound): PageCache {
+  const unbounded = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+  return new PageCache(new Ledger({ bound, share, shareOf: "account" }), new Answers(unbounded));
 }
 
 /** Memory of an entry beside its bytes and key. */
@@ -15,9 +26,9 @@ const text = async (pages: PageCache, from: Page): Promise<string> => Buffer.con
 
 describe("PageCache", () => {
   it("builds a page once for concurrent requests", async () => {
-    const pages = new PageCache();
+    const pages = cacheOf();
     let built = 0;
-    const ask = async (): Promise<Page> => pages.get("k", 0, async () => page(`a${++built}`, 10));
+    const ask = async (): Promise<Page> => pages.get(wanted("k"), 0, async () => page(`a${++built}`, 10));
     const all = await Promise.all([ask(), ask(), ask()]);
     expect([built, new Set(all).size]).toEqual([1, 1]);
     expect(await ask()).toBe(all[0]);
@@ -25,49 +36,51 @@ describe("PageCache", () => {
   });
 
   it("builds a page again after a failed build, and when it is stale", async () => {
-    const pages = new PageCache();
-    await expect(Promise.resolve(pages.get("k", 0, () => Promise.reject(new Error("no"))))).rejects.toThrow("no");
-    const first = await pages.get("k", 0, async () => page("a", 10, 5));
-    expect(await pages.get("k", 4, async () => page("b", 10))).toBe(first);
-    expect((await pages.get("k", 5, async () => page("b", 10))).tag).toBe("b");
+    const pages = cacheOf();
+    await expect(Promise.resolve(pages.get(wanted("k"), 0, () => Promise.reject(new Error("no"))))).rejects.toThrow(
+      "no",
+    );
+    const first = await pages.get(wanted("k"), 0, async () => page("a", 10, 5));
+    expect(await pages.get(wanted("k"), 4, async () => page("b", 10))).toBe(first);
+    expect((await pages.get(wanted("k"), 5, async () => page("b", 10))).tag).toBe("b");
   });
 
   it("prefetches a page once, after the current turn, unless it is cached", async () => {
-    const pages = new PageCache();
+    const pages = cacheOf();
     let built = 0;
     const build = async (): Promise<Page> => page(`a${++built}`, 10);
-    pages.prefetch("k", 0, build);
-    pages.prefetch("k", 0, build);
+    pages.prefetch(wanted("k"), 0, build);
+    pages.prefetch(wanted("k"), 0, build);
     expect(built).toBe(0);
     await new Promise((resolve) => setImmediate(resolve));
-    expect([(await pages.get("k", 0, build)).tag, built]).toEqual(["a1", 1]);
-    pages.prefetch("k", 0, build);
+    expect([(await pages.get(wanted("k"), 0, build)).tag, built]).toEqual(["a1", 1]);
+    pages.prefetch(wanted("k"), 0, build);
     await new Promise((resolve) => setImmediate(resolve));
     expect(built).toBe(1);
-    expect((await pages.get("k", 0, build)).tag).toBe("a1");
+    expect((await pages.get(wanted("k"), 0, build)).tag).toBe("a1");
     expect(pages.reads).toEqual({ hits: 2, misses: 0 });
   });
 
   it("builds a page on request after a failed prefetch", async () => {
-    const pages = new PageCache();
-    pages.prefetch("k", 0, () => Promise.reject(new Error("no")));
+    const pages = cacheOf();
+    pages.prefetch(wanted("k"), 0, () => Promise.reject(new Error("no")));
     await new Promise((resolve) => setImmediate(resolve));
-    expect((await pages.get("k", 0, async () => page("a", 10))).tag).toBe("a");
+    expect((await pages.get(wanted("k"), 0, async () => page("a", 10))).tag).toBe("a");
   });
 
   it("stays within its byte limit and evicts the least recently used page", async () => {
-    const pages = new PageCache(350 + 3 * ENTRY_OVERHEAD);
-    for (const key of ["a", "b", "c"]) await pages.get(key, 0, async () => page(key, 100));
-    await pages.get("a", 0, async () => page("never", 1));
-    await pages.get("d", 0, async () => page("d", 100));
+    const pages = cacheOf(350 + 3 * ENTRY_OVERHEAD);
+    for (const key of ["a", "b", "c"]) await pages.get(wanted(key), 0, async () => page(key, 100));
+    await pages.get(wanted("a"), 0, async () => page("never", 1));
+    await pages.get(wanted("d"), 0, async () => page("d", 100));
     expect(pages.bytes).toBeLessThanOrEqual(350 + 3 * ENTRY_OVERHEAD);
-    expect((await pages.get("a", 0, async () => page("again", 100))).tag).toBe("a");
-    expect((await pages.get("b", 0, async () => page("again", 100))).tag).toBe("again");
+    expect((await pages.get(wanted("a"), 0, async () => page("again", 100))).tag).toBe("a");
+    expect((await pages.get(wanted("b"), 0, async () => page("again", 100))).tag).toBe("again");
   });
 
   it("keeps a large page compressed only, and returns the same bytes in every encoding", async () => {
-    const pages = new PageCache();
-    const large = await pages.get("k", 0, async () => page("x", 300_000));
+    const pages = cacheOf();
+    const large = await pages.get(wanted("k"), 0, async () => page("x", 300_000));
     const before = await text(pages, large);
     const zstd = await pages.encoded(large, "zstd");
     expect(large.chunks).toBeNull();
@@ -78,8 +91,8 @@ describe("PageCache", () => {
   });
 
   it("compresses large pages when idle, not between builds", async () => {
-    const pages = new PageCache();
-    const build = async (key: string) => pages.get(key, 0, async () => page(key, 300_000));
+    const pages = cacheOf();
+    const build = async (key: string) => pages.get(wanted(key), 0, async () => page(key, 300_000));
     const built = [await build("a"), await build("b")];
     expect(built.map(({ encoded }) => encoded.zstd)).toEqual([undefined, undefined]);
     await expect.poll(() => built.every(({ chunks }) => chunks === null)).toBe(true);
@@ -91,13 +104,13 @@ describe("PageCache", () => {
   const MIB = 1024 * 1024;
   /** A cache that records every page it builds. */
   function recordingCache(bytes: number) {
-    const pages = new PageCache();
+    const pages = cacheOf();
     const built: Page[] = [];
     const build = (key: string) => async (): Promise<Page> => {
       built.push(page(key, bytes));
       return built.at(-1) as Page;
     };
-    return { pages, built, ask: async (key: string): Promise<Page> => pages.get(key, 0, build(key)) };
+    return { pages, built, ask: async (key: string): Promise<Page> => pages.get(wanted(key), 0, build(key)) };
   }
   const tags = (built: readonly Page[]): string => built.map(({ tag }) => tag).join("");
 
@@ -146,18 +159,18 @@ describe("PageCache", () => {
   });
 
   it("can still send a page that was evicted meanwhile", async () => {
-    const pages = new PageCache(1_000);
-    const evicted = await pages.get("k", 0, async () => page("x", 300_000));
+    const pages = cacheOf(1_000);
+    const evicted = await pages.get(wanted("k"), 0, async () => page("x", 300_000));
     await pages.encoded(evicted, "zstd");
     expect(pages.bytes).toBe(0);
     expect((await text(pages, evicted)).length).toBe(300_000);
   });
 
   it("holds 64 MiB by default, including the overhead of each entry", async () => {
-    const pages = new PageCache();
+    const pages = cacheOf();
     const small = { tag: "t", chunks: [], encoded: {}, bytes: 200 * 1024, last: null, staleAt: Infinity };
     for (let i = 100; i < 500; i++) {
-      await pages.get(`k${i}`, 0, async () => ({ ...small }));
+      await pages.get(wanted(`k${i}`), 0, async () => ({ ...small }));
       if (i === 100) expect(pages.bytes).toBe(small.bytes + 4 + ENTRY_OVERHEAD);
     }
     expect(pages.bytes).toBe(324 * (small.bytes + 4 + ENTRY_OVERHEAD));
@@ -165,43 +178,81 @@ describe("PageCache", () => {
   });
 
   it("copies short buffers, which would keep a pool of Node.js alive", async () => {
-    const pages = new PageCache();
+    const pages = cacheOf();
     const chunks = ["x".repeat(2_000), "y"].map((part) => Buffer.from(part));
-    const cached = await pages.get("k", 0, async () => ({ ...page("t", 2_001), chunks }));
+    const cached = await pages.get(wanted("k"), 0, async () => ({ ...page("t", 2_001), chunks }));
     const bytes = [...(cached.chunks ?? []), await pages.encoded(cached, "zstd"), await pages.encoded(cached, "gzip")];
     for (const each of bytes) expect(each?.buffer.byteLength).toBe(each?.length);
     expect(await text(pages, cached)).toBe(`${"x".repeat(2_000)}y`);
   });
 
   it("holds at most tens of thousands of small deltas, because each has overhead", async () => {
-    const pages = new PageCache();
-    for (let i = 0; i < 50_000; i++) await pages.get(`k${i}`, 0, async () => page("d", 300));
+    const pages = cacheOf();
+    for (let i = 0; i < 50_000; i++) await pages.get(wanted(`k${i}`), 0, async () => page("d", 300));
     const { misses } = pages.reads;
-    for (const i of [0, 49_999]) await pages.get(`k${i}`, 0, async () => page("d", 300));
+    for (const i of [0, 49_999]) await pages.get(wanted(`k${i}`), 0, async () => page("d", 300));
     expect(pages.reads.misses - misses).toBe(1); // the first was evicted, the last is cached
   });
 
   it("counts each encoding once, and a rebuilt page instead of the old one", async () => {
-    const pages = new PageCache();
-    const first = await pages.get("k", 0, async () => page("a", 2_000, 5));
+    const pages = cacheOf();
+    const first = await pages.get(wanted("k"), 0, async () => page("a", 2_000, 5));
     const gzip = await pages.encoded(first, "gzip");
     expect(pages.bytes).toBe(2_001 + ENTRY_OVERHEAD + (gzip?.length ?? 0));
     await pages.encoded(first, "gzip");
     expect(pages.bytes).toBe(2_001 + ENTRY_OVERHEAD + (gzip?.length ?? 0));
-    await pages.get("k", 5, async () => page("b", 3_000));
+    await pages.get(wanted("k"), 5, async () => page("b", 3_000));
     expect(pages.bytes).toBe(3_001 + ENTRY_OVERHEAD);
     await pages.encoded(first, "zstd"); // evicted: no longer counted
     expect(pages.bytes).toBe(3_001 + ENTRY_OVERHEAD);
   });
 
   it("compresses from 1 KiB on, and keeps only the compressed form from 256 KiB on", async () => {
-    const pages = new PageCache();
+    const pages = cacheOf();
     expect(pages.encoded(page("x", 1_023), "zstd")).toBeUndefined();
     expect(zstdDecompressSync((await pages.encoded(page("x", 1_024), "zstd")) ?? Buffer.alloc(0))).toHaveLength(1_024);
     const [below, at] = await Promise.all(
-      [256 * 1024 - 1, 256 * 1024].map(async (bytes) => pages.get(`${bytes}`, 0, async () => page("x", bytes))),
+      [256 * 1024 - 1, 256 * 1024].map(async (bytes) => pages.get(wanted(`${bytes}`), 0, async () => page("x", bytes))),
     );
     for (const each of [below!, at!]) await pages.encoded(each, "zstd");
     expect([below!.chunks === null, at!.chunks === null]).toEqual([false, true]);
+  });
+});
+
+describe("pages of several lengths and owners", () => {
+  const large = (tag: string, whole: number | null): Page => ({ ...page(tag, 300_000), whole });
+
+  it("a page that no caller has cut serves every caller who accepts as many keys", async () => {
+    const pages = cacheOf();
+    const ask = async (limit: number, tag: string, whole: number | null): Promise<string> =>
+      (await pages.get(wanted(`k:${limit}`, { whole: "k", limit }), 0, async () => large(tag, whole))).tag;
+    expect(await ask(50, "all", 40)).toBe("all");
+    expect(await ask(60, "never", 40)).toBe("all");
+    expect(await ask(40, "never", 40)).toBe("all");
+    expect(await ask(39, "cut", null)).toBe("cut");
+  });
+
+  it("a large page that a caller has cut is not kept: each length would be another copy", async () => {
+    const pages = cacheOf();
+    for (const limit of [1, 2, 3])
+      await pages.get(wanted(`k:${limit}`, { whole: "k", limit }), 0, async () => large("cut", null));
+    expect(pages.bytes).toBe(0);
+    await pages.get(wanted("small", { whole: "k" }), 0, async () => ({ ...page("cut", 100), whole: null }));
+    expect(pages.bytes).toBeGreaterThan(0);
+  });
+
+  it("an account evicts its own pages at its share, and the largest account's at the bound", async () => {
+    const pages = cacheOf(4 * 10_000, 2 * 10_000);
+    const put = async (account: string, key: string): Promise<Page> =>
+      pages.get(wanted(key, { owner: cellOwner(account, "live") }), 0, async () => page(key[0] ?? "", 7_000));
+    const kept = async (...keys: string[]): Promise<boolean[]> =>
+      Promise.all(keys.map(async (key) => (await pages.get(wanted(key), 0, async () => page("!", 10))).tag !== "!"));
+    for (const key of ["a1", "a2", "a3"]) await put("a", key);
+    await put("b", "b1");
+    await put("c", "c1");
+    expect(await kept("a2", "a3", "b1", "c1")).toEqual([true, true, true, true]);
+    await put("d", "d1");
+    expect(await kept("b1", "c1", "d1")).toEqual([true, true, true]);
+    expect(await kept("a1", "a2")).toEqual([false, false]);
   });
 });
