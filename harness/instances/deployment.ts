@@ -10,7 +10,7 @@ import type { SettingName, Settings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { readyDatabase, type Backend } from "../databases/backends.ts";
-import { neverOverloaded } from "./local-instance.ts";
+import { CHEAP, neverOverloaded } from "./local-instance.ts";
 import { portOf, stableAddress } from "../processes/stable-address.ts";
 
 type Flags = Partial<Record<SettingName, string>>;
@@ -58,6 +58,7 @@ export async function deployment(back: Backend, fixed: Flags = {}): Promise<Depl
         settings: settings(flags),
         log,
         checkOutput: true,
+        passwordCost: CHEAP,
         overloadClock: neverOverloaded,
       });
       running.add(app);

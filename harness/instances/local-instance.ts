@@ -25,7 +25,7 @@ export type LocalInstanceOptions = {
 };
 
 /** Argon2 at minimal cost: most suites are not about it. */
-const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
+export const CHEAP: PasswordCost = { memoryCost: 64, timeCost: 2, parallelism: 1 };
 
 /** Clock of the overload guard: on a busy machine the event loop lags, and an instance would respond 503. */
 export const neverOverloaded = (): number => 0;

@@ -11,12 +11,12 @@ const FLOOD = 120;
 const CONNECTIONS = 45;
 const OWN_ACCOUNTS = 5;
 /** Slow enough to queue. */
-const A_QUARTER = { ...PASSWORD_COST, memoryCost: PASSWORD_COST.memoryCost / 4 };
+const AN_EIGHTH = { ...PASSWORD_COST, memoryCost: PASSWORD_COST.memoryCost / 8 };
 
 for (const back of backends) {
   describe(`a flood of logins on ${back}`, () => {
     it("gets 503 for known and unknown addresses alike, while other requests are served", async () => {
-      await using r = await testInstance(back, { passwordCost: A_QUARTER });
+      await using r = await testInstance(back, { passwordCost: AN_EIGHTH });
       const email = await account(r);
       const workspace = await r.workspace();
       const flood = Array.from({ length: FLOOD }, (_, n) =>
@@ -53,7 +53,7 @@ for (const back of backends) {
 
     it("with right passwords, from one network, refuses no login from another", async () => {
       const flags = { trust_proxy: "127.0.0.1" };
-      await using r = await testInstance(back, { passwordCost: A_QUARTER, flags });
+      await using r = await testInstance(back, { passwordCost: AN_EIGHTH, flags });
       const logInFrom = (network: number, email: string) =>
         r.call(
           null,
