@@ -23,6 +23,9 @@ export function useBrowserSuite(): BrowserSuite {
 export const button = (page: Page, name: string): Locator => page.getByRole("button", { name, exact: true });
 export const field = (page: Page, label: string): Locator => page.getByLabel(label, { exact: true });
 
+/** The dialog with this name. */
+export const dialog = (page: Page, name: string | RegExp): Locator => page.getByRole("dialog", { name, exact: true });
+
 export async function fillLogin(page: Page, email: string, password: string): Promise<void> {
   await field(page, "Email").fill(email);
   await field(page, "Password").fill(password);

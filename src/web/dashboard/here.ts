@@ -26,6 +26,9 @@ export function hrefTo(page: string, options: LinkOptions = {}): string {
   return withQuery(id === undefined ? path : `${path}/${encodeURIComponent(id)}`, query);
 }
 
+/** Where this server is reached, for code to copy. */
+export const serverUrl = (): string => location.origin + location.pathname.replace(/\/+$/, "");
+
 /** A filter, tab or cursor in the address; empty if it is not there. */
 export const param = (name: string): string => place.value.query.get(name) ?? "";
 

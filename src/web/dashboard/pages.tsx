@@ -1,9 +1,15 @@
 // The pages of a workspace, in the order of the navigation. A page is reachable as soon as it has a row here.
 import type { FunctionComponent } from "preact";
+import { Developers } from "./developers/developers.tsx";
 import { Home } from "./home/home.tsx";
 import { KeyPage } from "./keys/key.tsx";
 import { Keys } from "./keys/keys.tsx";
+import { Members } from "./members/members.tsx";
 import type { IconName } from "./parts/icon.tsx";
+import { ProjectPage } from "./projects/project.tsx";
+import { Projects } from "./projects/projects.tsx";
+import { TenantPage } from "./tenants/tenant.tsx";
+import { Tenants } from "./tenants/tenants.tsx";
 
 export type WorkspacePage = {
   /** Its name in the address. */
@@ -20,4 +26,8 @@ export type WorkspacePage = {
 export const PAGES: readonly WorkspacePage[] = [
   { page: "home", title: "Home", icon: "home", hasEnv: true, Show: Home },
   { page: "keys", title: "Keys", icon: "key", hasEnv: true, Show: Keys, ShowRecord: KeyPage },
+  { page: "tenants", title: "Tenants", icon: "tenant", hasEnv: true, Show: Tenants, ShowRecord: TenantPage },
+  { page: "projects", title: "Projects", icon: "project", hasEnv: true, Show: Projects, ShowRecord: ProjectPage },
+  { page: "developers", title: "Developers", icon: "code", hasEnv: true, Show: Developers },
+  { page: "members", title: "Members", icon: "members", hasEnv: false, Show: Members },
 ];

@@ -15,7 +15,7 @@ import { Propagation } from "./propagation.tsx";
 import { keyTitle, type ApiKey } from "./state.ts";
 
 const HOUR_MS = 3_600_000;
-const OVERLAPS: readonly Option[] = [
+export const OVERLAPS: readonly Option[] = [
   ["0", "Not at all: it stops now"],
   ["1", "1 hour"],
   ["24", "24 hours"],

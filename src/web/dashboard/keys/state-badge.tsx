@@ -1,8 +1,8 @@
 // A key's state, and what is worth a look.
 import { Badge } from "../parts/badge.tsx";
-import { keyNotes, keyState, type ApiKey } from "./state.ts";
+import { keyNotes, keyState } from "./state.ts";
 
-export function StateBadge({ of }: { of: Parameters<typeof keyState>[0] & Partial<ApiKey> }) {
+export function StateBadge({ of }: { of: Parameters<typeof keyState>[0] }) {
   const { name, tone } = keyState(of);
   return (
     <span class="chips">

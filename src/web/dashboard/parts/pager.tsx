@@ -15,15 +15,28 @@ export const pageSize = (): number => SIZES.find((size) => String(size) === para
 /** The cursor of the page in the address; undefined for the first. */
 export const pageCursor = (): string | undefined => param("after") || undefined;
 
+/** The cursor of the page after a list that ends with its last id. */
+export function nextCursor({
+  data,
+  has_more,
+}: {
+  data: readonly { id: string }[];
+  has_more?: true | undefined;
+}): string | null {
+  return has_more ? (data.at(-1)?.id ?? null) : null;
+}
+
 export type PagerProps = {
   /** The cursor of the next page; null at the end. */
   next: string | null;
   /** How many rows are shown. */
   shown: number;
   what: string;
+  /** False where the server decides how many rows a page has. */
+  sizes?: boolean;
 };
 
-export function Pager({ next, shown, what }: PagerProps) {
+export function Pager({ next, shown, what, sizes = true }: PagerProps) {
   const at = param("after");
   const forward = (): void => {
     if (next === null) return;
@@ -36,16 +49,18 @@ export function Pager({ next, shown, what }: PagerProps) {
       <span class="muted small" role="status">
         {shown} {what} on this page
       </span>
-      <label class="small">
-        Rows{" "}
-        <select onChange={(event) => setParams({ limit: event.currentTarget.value, after: null })}>
-          {SIZES.map((size) => (
-            <option key={size} value={size} selected={size === pageSize()}>
-              {size}
-            </option>
-          ))}
-        </select>
-      </label>
+      {sizes && (
+        <label class="small">
+          Rows{" "}
+          <select onChange={(event) => setParams({ limit: event.currentTarget.value, after: null })}>
+            {SIZES.map((size) => (
+              <option key={size} value={size} selected={size === pageSize()}>
+                {size}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
       <Button
         icon="left"
         disabled={at === "" ? "This is the first page." : null}

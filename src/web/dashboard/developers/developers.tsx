@@ -1,0 +1,132 @@
+// Secret keys, and what a developer needs to call the API.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { useRead } from "../api/query.ts";
+import { membership } from "../api/session.ts";
+import { env, serverUrl } from "../here.ts";
+import { StateBadge } from "../keys/state-badge.tsx";
+import { keyTitle } from "../keys/state.ts";
+import { Badge, Chips } from "../parts/badge.tsx";
+import { Button, roleReason } from "../parts/button.tsx";
+import { CopyText } from "../parts/copy.tsx";
+import { Empty } from "../parts/empty.tsx";
+import { Menu } from "../parts/menu.tsx";
+import { Facts, Page, Panel } from "../parts/page.tsx";
+import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { SnippetTabs } from "../parts/snippet.tsx";
+import { Table, type Column } from "../parts/table.tsx";
+import { UserText } from "../parts/text.tsx";
+import { Time } from "../parts/time.tsx";
+import { CreateSecretKey, RevokeSecretKey, RotateSecretKey, type SecretKey } from "./secret-key-dialogs.tsx";
+import { apiSnippets } from "./snippets.ts";
+
+const DIALOGS = { rotate: RotateSecretKey, revoke: RevokeSecretKey } as const;
+type Chosen = { of: SecretKey; action: keyof typeof DIALOGS };
+
+function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
+  const menu = (of: SecretKey) => {
+    const disabled = roleReason("admin") ?? (of.revoked_at === null ? null : "The key is revoked.");
+    return [
+      [{ label: "Rotate", disabled, onSelect: () => onChoose({ of, action: "rotate" }) }],
+      [{ label: "Revoke", disabled, danger: true, onSelect: () => onChoose({ of, action: "revoke" }) }],
+    ];
+  };
+  return [
+    {
+      head: "Key",
+      names: true,
+      cell: ({ name, display_prefix }) => (
+        <>
+          {name !== null && <UserText>{name}</UserText>}
+          <code class={name === null ? "" : "under"}>{display_prefix}…</code>
+        </>
+      ),
+    },
+    {
+      head: "Environment",
+      cell: (key) => <Badge tone={key.env === "test" ? "warn" : "good"}>{key.env === "test" ? "Test" : "Live"}</Badge>,
+    },
+    { head: "State", cell: (key) => <StateBadge of={key} /> },
+    {
+      head: "Permissions",
+      cell: ({ permissions }) => (permissions === null ? "Everything" : <Chips values={permissions} max={4} />),
+    },
+    { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+    { head: "Expires", cell: ({ expires_at }) => <Time at={expires_at} /> },
+    { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
+    {
+      head: "Actions",
+      actions: true,
+      cell: (key) => <Menu label={`Actions for ${keyTitle(key)}`} groups={menu(key)} />,
+    },
+  ];
+}
+
+function SecretKeys({ create }: { create: ComponentChildren }) {
+  const after = pageCursor();
+  const read = useRead("GET /v1/secret_keys", { query: { after } });
+  const [chosen, setChosen] = useState<Chosen | null>(null);
+  const Open = chosen && DIALOGS[chosen.action];
+  return (
+    <Panel title="Secret keys">
+      <Loaded read={read}>
+        {(list) =>
+          list.data.length === 0 ? (
+            <Empty
+              icon="key"
+              title="No secret keys"
+              action={create}
+              command={`keyrack secret-key create --env ${env.value}`}
+            >
+              A secret key lets your backend verify keys and manage this workspace.
+            </Empty>
+          ) : (
+            <>
+              <Table caption="Secret keys" columns={columns(setChosen)} rows={list.data} rowKey={({ id }) => id} />
+              {(list.has_more || after !== undefined) && (
+                <Pager next={nextCursor(list)} shown={list.data.length} what="secret keys" sizes={false} />
+              )}
+            </>
+          )
+        }
+      </Loaded>
+      {chosen && Open && <Open of={chosen.of} onClose={() => setChosen(null)} />}
+    </Panel>
+  );
+}
+
+export function Developers() {
+  const [creating, setCreating] = useState(false);
+  const create = (
+    <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
+      Create secret key
+    </Button>
+  );
+  const url = serverUrl();
+  return (
+    <Page title="Developers" lead="What your backend needs to call Keyrack." actions={create}>
+      <SecretKeys create={create} />
+      <div class="two-columns">
+        <Panel title="Call the API">
+          <SnippetTabs label="Call the API" snippets={apiSnippets(url, env.value)} />
+        </Panel>
+        <Panel title="Addresses and ids">
+          <Facts
+            facts={[
+              ["Base URL", <CopyText key="url" text={url} name="Copy base URL" />],
+              ["Workspace", <CopyText key="id" text={membership.value?.workspace_id ?? ""} name="Copy workspace id" />],
+              [
+                "OpenAPI",
+                <a key="openapi" href="./openapi.json" target="_blank" rel="noopener">
+                  openapi.json
+                </a>,
+              ],
+            ]}
+          />
+        </Panel>
+      </div>
+      {creating && <CreateSecretKey onClose={() => setCreating(false)} />}
+    </Page>
+  );
+}

@@ -1,0 +1,56 @@
+// What a secret key may do: everything that its environment allows, or only some of it.
+import { useState } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
+import { CheckField, SelectField, type Option } from "../forms/field.tsx";
+import type { Values } from "../forms/form.tsx";
+import { useProjects } from "../keys/records.ts";
+
+type Permission = NonNullable<RouteOutput<"GET /v1/secret_keys/{id}">["permissions"]>[number];
+
+const PERMISSIONS: readonly (readonly [name: Permission, label: string])[] = [
+  ["verify", "Verify keys: for nodes and gateways"],
+  ["portal", "Make tokens for the portal"],
+  ["read", "Read everything"],
+  ["manage", "Create and change projects, tenants and keys"],
+];
+
+const fieldOf = (name: Permission): string => `permission_${name}`;
+
+export function PermissionsField() {
+  const [access, setAccess] = useState("all");
+  const projects = useProjects();
+  const options: Option[] = [["", "All projects"], ...projects.map(({ id, name }) => [id, name] as const)];
+  return (
+    <>
+      <SelectField
+        name="permissions"
+        label="Access"
+        options={[
+          ["all", "Everything"],
+          ["some", "Only some of it"],
+        ]}
+        value={access}
+        onChange={setAccess}
+        hint={access === "all" ? "A process that only verifies keys needs less." : undefined}
+      />
+      {access === "some" && (
+        <>
+          <fieldset class="field">
+            <legend class="field-label">It may</legend>
+            {PERMISSIONS.map(([name, label]) => (
+              <CheckField key={name} name={fieldOf(name)} label={label} checked={name === "verify"} />
+            ))}
+          </fieldset>
+          <SelectField name="project_ids" label="Projects" optional options={options} value="" />
+        </>
+      )}
+    </>
+  );
+}
+
+/** The fields of the request; none for a key that may do everything. */
+export function permissionsOf(values: Values): { permissions?: Permission[]; project_ids?: string[] } {
+  if (values.permissions !== "some") return {};
+  const permissions = PERMISSIONS.map(([name]) => name).filter((name) => values[fieldOf(name)] === "true");
+  return { permissions, ...(values.project_ids && { project_ids: [values.project_ids] }) };
+}

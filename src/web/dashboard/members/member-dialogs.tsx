@@ -1,0 +1,127 @@
+// Dialogs that change a member's role and remove a member.
+import { useState } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
+import { call } from "../api/call.ts";
+import { refreshReads, useRead } from "../api/query.ts";
+import { session } from "../api/session.ts";
+import { refreshMe } from "../api/sign-in.ts";
+import { Confirm } from "../forms/confirm.tsx";
+import { SelectField, type Option } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { hrefTo } from "../here.ts";
+import { Button } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { go } from "../routes.ts";
+import { toast } from "../shell/toasts.tsx";
+import { LeftBehindList, leavesNothing, type LeftBehind } from "./left-behind.tsx";
+
+export type Member = RouteOutput<"GET /v1/members">["data"][number];
+export type Role = Member["role"];
+
+export const ROLES: readonly Option[] = [
+  ["member", "Member: can view everything, change nothing"],
+  ["admin", "Admin: can change everything except members"],
+  ["owner", "Owner: can do everything"],
+];
+
+export const roleOf = ({ role = "member" }: Values): Role => (role === "owner" || role === "admin" ? role : "member");
+
+export const memberName = ({ name, email }: Pick<Member, "name" | "email">): string => name ?? email;
+
+const isMe = ({ user_id }: Member): boolean => session.value?.user.id === user_id;
+
+type DialogProps = { member: Member; onClose: () => void };
+
+export function ChangeRole({ member, onClose }: DialogProps) {
+  const [left, setLeft] = useState<LeftBehind | null>(null);
+  const send = async (values: Values): Promise<void> => {
+    const params = { userId: member.user_id };
+    const changed = await call("PATCH /v1/members/{userId}", { params, body: { role: roleOf(values) } });
+    if (isMe(member)) await refreshMe();
+    refreshReads("/v1/members");
+    toast("Role changed.");
+    if (changed.left_behind) setLeft(changed.left_behind);
+    else onClose();
+  };
+  if (left)
+    return (
+      <Dialog title="Still in use" onClose={onClose}>
+        <p>
+          <bdi>{memberName(member)}</bdi> is no longer an owner. What they made as one keeps working:
+        </p>
+        <LeftBehindList left={left} />
+        <p>
+          Revoke secret keys under <a href={hrefTo("developers")}>Developers</a>, and invitations on this page.
+        </p>
+        <div class="buttons">
+          <Button kind="primary" autofocus onClick={onClose}>
+            Done
+          </Button>
+        </div>
+      </Dialog>
+    );
+  return (
+    <Dialog title="Change role" onClose={onClose}>
+      <p class="muted">
+        The role of <bdi>{memberName(member)}</bdi> in this workspace. It takes effect at once.
+      </p>
+      <Form submit="Change role" send={send} watch={false} actions={<Button onClick={onClose}>Cancel</Button>}>
+        <SelectField name="role" label="Role" options={ROLES} value={member.role} />
+      </Form>
+    </Dialog>
+  );
+}
+
+const REVOKE: readonly Option[] = [
+  ["none", "Keep everything"],
+  ["invites", "Revoke the invitations, keep the keys"],
+  ["all", "Revoke the keys and the invitations"],
+];
+
+const WHAT = ["all", "invites"] as const;
+
+function Consequences({ left }: { left: LeftBehind }) {
+  if (leavesNothing(left)) return <p>They made no secret key and sent no invitation that still works.</p>;
+  return (
+    <>
+      <p>These do not end by themselves:</p>
+      <LeftBehindList left={left} />
+    </>
+  );
+}
+
+export function RemoveMember({ member, onClose }: DialogProps) {
+  const read = useRead("GET /v1/members/{userId}/left_behind", { params: { userId: member.user_id } });
+  const { data } = read.answer.value;
+  const send = async ({ revoke = "none" }: Values): Promise<void> => {
+    const query = { revoke: WHAT.find((what) => what === revoke) };
+    await call("DELETE /v1/members/{userId}", { params: { userId: member.user_id }, query });
+    onClose();
+    toast("Member removed.");
+    if (isMe(member)) {
+      await refreshMe();
+      go("#/workspaces");
+    } else refreshReads("/v1/");
+  };
+  return (
+    <Confirm
+      title={
+        <>
+          Remove <bdi>{memberName(member)}</bdi>
+        </>
+      }
+      submit="Remove member"
+      send={send}
+      onClose={onClose}
+      fields={
+        data && !leavesNothing(data) && <SelectField name="revoke" label="What they leave behind" options={REVOKE} />
+      }
+    >
+      <p>Their access to this workspace ends at once. Their account stays.</p>
+      <Loaded read={read} rows={2}>
+        {(left) => <Consequences left={left} />}
+      </Loaded>
+    </Confirm>
+  );
+}

@@ -1,0 +1,162 @@
+// The people of the workspace and the invitations into it.
+import { useState } from "preact/hooks";
+import { serverNow } from "../api/clock.ts";
+import { useRead } from "../api/query.ts";
+import { session } from "../api/session.ts";
+import { Badge, type Tone } from "../parts/badge.tsx";
+import { Button, roleReason } from "../parts/button.tsx";
+import { Menu } from "../parts/menu.tsx";
+import { Page, Panel } from "../parts/page.tsx";
+import { nextCursor, pageCursor, Pager } from "../parts/pager.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Table, type Column } from "../parts/table.tsx";
+import { UserText } from "../parts/text.tsx";
+import { Time } from "../parts/time.tsx";
+import { InviteMember, RevokeInvite, type Invite } from "./invite-dialogs.tsx";
+import { ChangeRole, memberName, RemoveMember, type Member, type Role } from "./member-dialogs.tsx";
+
+const ROLE_NAMES: Record<Role, string> = { owner: "Owner", admin: "Admin", member: "Member" };
+
+type Open =
+  | { name: "invite" }
+  | { name: "role" | "remove"; member: Member }
+  | { name: "revoke"; invite: Invite }
+  | null;
+
+function memberColumns(open: (next: Open) => void): Column<Member>[] {
+  const menu = (member: Member) => {
+    const disabled = roleReason("owner");
+    return [
+      [{ label: "Change role", disabled, onSelect: () => open({ name: "role", member }) }],
+      [{ label: "Remove", disabled, danger: true, onSelect: () => open({ name: "remove", member }) }],
+    ];
+  };
+  return [
+    {
+      head: "Person",
+      names: true,
+      cell: ({ name, email, user_id }) => (
+        <>
+          <UserText>{name ?? email}</UserText>
+          {user_id === session.value?.user.id && <span class="muted"> (you)</span>}
+        </>
+      ),
+    },
+    {
+      head: "Email",
+      cell: ({ email, email_verified }) => (
+        <>
+          <UserText>{email}</UserText>
+          {!email_verified && <span class="muted"> (not verified)</span>}
+        </>
+      ),
+    },
+    {
+      head: "Role",
+      cell: ({ role }) => <Badge tone={role === "owner" ? "accent" : "plain"}>{ROLE_NAMES[role]}</Badge>,
+    },
+    { head: "Joined", cell: ({ created_at }) => <Time at={created_at} /> },
+    {
+      head: "Actions",
+      actions: true,
+      cell: (member) => <Menu label={`Actions for ${memberName(member)}`} groups={menu(member)} />,
+    },
+  ];
+}
+
+function inviteState({ accepted_at, revoked_at, expires_at }: Invite): [name: string, tone: Tone] {
+  if (accepted_at !== null) return ["Accepted", "good"];
+  if (revoked_at !== null) return ["Revoked", "plain"];
+  return Date.parse(expires_at) <= serverNow() ? ["Expired", "plain"] : ["Pending", "warn"];
+}
+
+function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
+  return [
+    { head: "Email", names: true, cell: ({ email }) => <UserText>{email}</UserText> },
+    { head: "Role", cell: ({ role }) => ROLE_NAMES[role] },
+    {
+      head: "State",
+      cell: (invite) => {
+        const [name, tone] = inviteState(invite);
+        return <Badge tone={tone}>{name}</Badge>;
+      },
+    },
+    { head: "Sent", cell: ({ created_at }) => <Time at={created_at} /> },
+    { head: "Expires", cell: ({ expires_at }) => <Time at={expires_at} /> },
+    {
+      head: "Actions",
+      actions: true,
+      cell: (invite) =>
+        inviteState(invite)[0] === "Pending" && (
+          <Button
+            needs="owner"
+            label={`Revoke the invitation of ${invite.email}`}
+            onClick={() => open({ name: "revoke", invite })}
+          >
+            Revoke
+          </Button>
+        ),
+    },
+  ];
+}
+
+function Invitations({ open }: { open: (next: Open) => void }) {
+  const after = pageCursor();
+  const read = useRead("GET /v1/invites", { query: { after } });
+  return (
+    <Panel title="Invitations">
+      <Loaded read={read} rows={3}>
+        {(list) =>
+          list.data.length === 0 ? (
+            <p class="muted">None. Invite a colleague to work on this workspace together.</p>
+          ) : (
+            <>
+              <Table caption="Invitations" columns={inviteColumns(open)} rows={list.data} rowKey={({ id }) => id} />
+              {(list.has_more || after !== undefined) && (
+                <Pager next={nextCursor(list)} shown={list.data.length} what="invitations" sizes={false} />
+              )}
+            </>
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
+export function Members() {
+  const read = useRead("GET /v1/members", {});
+  const mail = useRead("GET /v1/instance", {}).answer.value.data?.mail;
+  const [shown, setShown] = useState<Open>(null);
+  const close = (): void => setShown(null);
+  const isMailed = mail === undefined || mail === "smtp";
+  return (
+    <Page
+      title="Members"
+      lead="The people who run this workspace."
+      actions={
+        <Button kind="primary" icon="plus" needs="owner" onClick={() => setShown({ name: "invite" })}>
+          Invite
+        </Button>
+      }
+    >
+      {!isMailed && (
+        <p class="note">
+          This server does not deliver mail{mail === "file" ? ": it writes messages to files" : ""}. Copy the invite
+          link and pass it on yourself.
+        </p>
+      )}
+      <Panel title="Members">
+        <Loaded read={read} rows={3}>
+          {({ data }) => (
+            <Table caption="Members" columns={memberColumns(setShown)} rows={data} rowKey={({ user_id }) => user_id} />
+          )}
+        </Loaded>
+      </Panel>
+      <Invitations open={setShown} />
+      {shown?.name === "invite" && <InviteMember isMailed={isMailed} onClose={close} />}
+      {shown?.name === "role" && <ChangeRole member={shown.member} onClose={close} />}
+      {shown?.name === "remove" && <RemoveMember member={shown.member} onClose={close} />}
+      {shown?.name === "revoke" && <RevokeInvite invite={shown.invite} onClose={close} />}
+    </Page>
+  );
+}

@@ -1,0 +1,42 @@
+// The default rate limits of a project: as a list, and as a field with one rule on each line.
+import { Problem } from "../api/problems.ts";
+import { TextAreaField } from "../forms/field.tsx";
+import type { Values } from "../forms/form.tsx";
+import { parseRules, ruleText, rulesText, type Rules } from "../keys/limits.ts";
+
+const NAME = "default_rate_limits";
+
+export function DefaultLimitsField({ value = [] }: { value?: Rules }) {
+  return (
+    <TextAreaField
+      name={NAME}
+      label="Default rate limits"
+      optional
+      mono
+      rows={3}
+      value={rulesText(value)}
+      hint="For keys without limits of their own. One on each line: 100 / minute, or burst: 20 / 10 seconds per tenant."
+    />
+  );
+}
+
+/** Throws a problem that names the line which is not a rule. */
+export function defaultLimitsOf(values: Values): Rules {
+  const parsed = parseRules(values[NAME] ?? "");
+  if ("rules" in parsed) return parsed.rules;
+  const message = `has a line that is not a rule: ${parsed.wrong}`;
+  throw new Problem(400, { code: "invalid_request", details: [{ path: NAME, message }] });
+}
+
+export function DefaultLimits({ rules }: { rules: Rules }) {
+  if (rules.length === 0) return <p class="muted">None. A key without limits of its own is not limited.</p>;
+  return (
+    <ul class="plain-list">
+      {rules.map((rule) => (
+        <li key={rule.id}>
+          {ruleText(rule)} <span class="muted small">{rule.id}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}

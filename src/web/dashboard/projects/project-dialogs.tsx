@@ -1,0 +1,88 @@
+// Dialogs that create, change and delete a project.
+import { useMemo, useState } from "preact/hooks";
+import { call, newIdempotencyKey } from "../api/call.ts";
+import { refreshReads } from "../api/query.ts";
+import type { RouteOutput } from "../../../client.ts";
+import { slugOf } from "../enter/slug.ts";
+import { Confirm } from "../forms/confirm.tsx";
+import { TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { hrefTo } from "../here.ts";
+import { Button } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { KeysThatStop } from "../parts/keys-that-stop.tsx";
+import { go } from "../routes.ts";
+import { toast } from "../shell/toasts.tsx";
+import { plural } from "../../shared/format.ts";
+import { DefaultLimitsField, defaultLimitsOf } from "./default-limits.tsx";
+
+export type Project = RouteOutput<"GET /v1/projects/{id}">;
+
+export function CreateProject({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [slug, setSlug] = useState<string | null>(null);
+  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  const send = async (values: Values): Promise<void> => {
+    const default_rate_limits = defaultLimitsOf(values);
+    const body = { name: values.name ?? "", slug: values.slug ?? "", default_rate_limits };
+    const created = await call("POST /v1/projects", { body, idempotencyKey });
+    refreshReads("/v1/projects");
+    toast("Project created.");
+    onClose();
+    go(hrefTo("projects", { id: created.id }));
+  };
+  return (
+    <Dialog title="Create project" onClose={onClose}>
+      <p class="muted">A project is one API whose keys you manage. Its keys exist in live and in test.</p>
+      <Form submit="Create project" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+        <TextField name="name" label="Name" value={name} onInput={setName} />
+        <TextField
+          name="slug"
+          label="Slug"
+          mono
+          value={slug ?? slugOf(name)}
+          onInput={setSlug}
+          hint="A short name for scripts and logs. It cannot change."
+        />
+        <DefaultLimitsField />
+      </Form>
+    </Dialog>
+  );
+}
+
+export function EditProject({ project, onClose }: { project: Project; onClose: () => void }) {
+  const send = async (values: Values): Promise<void> => {
+    const default_rate_limits = defaultLimitsOf(values);
+    const body = { name: values.name ?? "", default_rate_limits };
+    await call("PATCH /v1/projects/{id}", { params: { id: project.id }, body });
+    refreshReads("/v1/projects");
+    toast("Project saved. Nodes receive new limits with their next poll.");
+    onClose();
+  };
+  return (
+    <Dialog title="Edit project" onClose={onClose}>
+      <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+        <TextField name="name" label="Name" value={project.name} />
+        <DefaultLimitsField value={project.default_rate_limits} />
+      </Form>
+    </Dialog>
+  );
+}
+
+export function DeleteProject({ project, onClose }: { project: Project; onClose: () => void }) {
+  const send = async (): Promise<void> => {
+    const deleted = await call("DELETE /v1/projects/{id}", { params: { id: project.id } });
+    onClose();
+    go(hrefTo("projects"), { replace: true });
+    refreshReads("/v1/");
+    toast(`Project deleted. ${plural(deleted.revoked_keys, "key")} revoked.`);
+  };
+  return (
+    <Confirm title="Delete project" submit="Delete project" typed={project.slug} send={send} onClose={onClose}>
+      <p>
+        The project <bdi>{project.name}</bdi> is deleted, in live and in test. This cannot be undone.
+      </p>
+      <KeysThatStop of={{ project_id: project.id }} />
+    </Confirm>
+  );
+}

@@ -1,0 +1,75 @@
+// The page of one project: its defaults, and code that verifies its keys.
+import { useState } from "preact/hooks";
+import { useRead } from "../api/query.ts";
+import { env, hrefTo, serverUrl } from "../here.ts";
+import { Button } from "../parts/button.tsx";
+import { CopyText } from "../parts/copy.tsx";
+import { Facts, Page, Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { SnippetTabs } from "../parts/snippet.tsx";
+import { Time } from "../parts/time.tsx";
+import { formatNumber } from "../../shared/format.ts";
+import { DefaultLimits } from "./default-limits.tsx";
+import { DeleteProject, EditProject, type Project } from "./project-dialogs.tsx";
+import { verifierSnippets } from "./snippets.ts";
+
+function Details({ project }: { project: Project }) {
+  return (
+    <div class="two-columns">
+      <div>
+        <Panel title="Verify keys">
+          <p>
+            Your API verifies keys in its own process. It needs a secret key of the {env.value} environment in{" "}
+            <code>KEYRACK_SECRET_KEY</code>; make one under <a href={hrefTo("developers")}>Developers</a>.
+          </p>
+          <SnippetTabs label="Framework" snippets={verifierSnippets(serverUrl(), project.id)} />
+        </Panel>
+      </div>
+      <div>
+        <Panel title="Details">
+          <Facts
+            facts={[
+              ["Slug", <code key="slug">{project.slug}</code>],
+              ["Id", <CopyText key="id" text={project.id} name="Copy id" />],
+              ["Policy version", formatNumber(project.policy_version)],
+              ["Created", <Time key="created" at={project.created_at} focusable />],
+              ["Changed", <Time key="changed" at={project.updated_at} focusable />],
+            ]}
+          />
+        </Panel>
+        <Panel title="Default rate limits">
+          <DefaultLimits rules={project.default_rate_limits} />
+        </Panel>
+      </div>
+    </div>
+  );
+}
+
+export function ProjectPage({ id }: { id: string }) {
+  const read = useRead("GET /v1/projects/{id}", { params: { id } });
+  const [open, setOpen] = useState<"edit" | "delete" | null>(null);
+  const project = read.answer.value.data;
+  const close = (): void => setOpen(null);
+  return (
+    <Page
+      title={project?.name ?? "Project"}
+      back={{ href: hrefTo("projects"), label: "Projects" }}
+      actions={
+        project && (
+          <>
+            <Button needs="admin" onClick={() => setOpen("edit")}>
+              Edit
+            </Button>
+            <Button needs="admin" onClick={() => setOpen("delete")}>
+              Delete project
+            </Button>
+          </>
+        )
+      }
+    >
+      <Loaded read={read}>{(data) => <Details project={data} />}</Loaded>
+      {project && open === "edit" && <EditProject project={project} onClose={close} />}
+      {project && open === "delete" && <DeleteProject project={project} onClose={close} />}
+    </Page>
+  );
+}

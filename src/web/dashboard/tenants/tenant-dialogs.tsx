@@ -1,0 +1,111 @@
+// Dialogs that create, change and delete a tenant, and end its embed tokens.
+import { useMemo } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
+import { plural } from "../../shared/format.ts";
+import { call, newIdempotencyKey } from "../api/call.ts";
+import { Problem } from "../api/problems.ts";
+import { refreshReads } from "../api/query.ts";
+import { Confirm } from "../forms/confirm.tsx";
+import { TextAreaField, TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { hrefTo } from "../here.ts";
+import { Button } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { KeysThatStop } from "../parts/keys-that-stop.tsx";
+import { go } from "../routes.ts";
+import { toast } from "../shell/toasts.tsx";
+
+export type Tenant = RouteOutput<"GET /v1/tenants/{id}">;
+type DialogProps = { tenant: Tenant; onClose: () => void };
+
+const META_HINT = "Your own data about this customer, as a JSON object.";
+
+function metaOf({ meta = "" }: Values): Tenant["meta"] {
+  try {
+    return meta === "" ? {} : (JSON.parse(meta) as Tenant["meta"]);
+  } catch {
+    throw new Problem(400, { code: "invalid_request", details: [{ path: "meta", message: "is not JSON" }] });
+  }
+}
+
+export const metaText = (meta: Tenant["meta"]): string =>
+  Object.keys(meta).length === 0 ? "" : JSON.stringify(meta, null, 2);
+
+export function CreateTenant({ onClose }: { onClose: () => void }) {
+  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  const send = async (values: Values): Promise<void> => {
+    const { external_id = "", name = "" } = values;
+    const body = { external_id, meta: metaOf(values), ...(name !== "" && { name }) };
+    const created = await call("POST /v1/tenants", { body, idempotencyKey });
+    refreshReads("/v1/tenants");
+    toast("Tenant created.");
+    onClose();
+    go(hrefTo("tenants", { id: created.id }));
+  };
+  return (
+    <Dialog title="Create tenant" onClose={onClose}>
+      <p class="muted">A tenant is one of your customers. Its keys, limits and usage belong together.</p>
+      <Form submit="Create tenant" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+        <TextField name="external_id" label="External id" mono hint="Your own id of this customer. It cannot change." />
+        <TextField name="name" label="Name" optional />
+        <TextAreaField name="meta" label="Meta" optional mono hint={META_HINT} />
+      </Form>
+    </Dialog>
+  );
+}
+
+export function EditTenant({ tenant, onClose }: DialogProps) {
+  const send = async (values: Values): Promise<void> => {
+    const body = { name: values.name || null, meta: metaOf(values) };
+    await call("PATCH /v1/tenants/{id}", { params: { id: tenant.id }, body });
+    refreshReads("/v1/tenants");
+    toast("Tenant saved.");
+    onClose();
+  };
+  return (
+    <Dialog title="Edit tenant" onClose={onClose}>
+      <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
+        <TextField name="name" label="Name" optional value={tenant.name ?? ""} />
+        <TextAreaField name="meta" label="Meta" optional mono rows={6} value={metaText(tenant.meta)} hint={META_HINT} />
+      </Form>
+    </Dialog>
+  );
+}
+
+export function EndEmbedTokens({ tenant, onClose }: DialogProps) {
+  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  const send = async (): Promise<void> => {
+    const params = { id: tenant.id };
+    await call("POST /v1/tenants/{id}/embed_tokens/revoke", { params, body: {}, idempotencyKey });
+    refreshReads("/v1/tenants");
+    toast("Embed tokens ended.");
+    onClose();
+  };
+  return (
+    <Confirm title="End embed tokens" submit="End embed tokens" send={send} onClose={onClose}>
+      <p>
+        People of this tenant who have the portal open lose access until your backend gives them a new token. Keys keep
+        working.
+      </p>
+    </Confirm>
+  );
+}
+
+export function DeleteTenant({ tenant, onClose }: DialogProps) {
+  const send = async (): Promise<void> => {
+    const deleted = await call("DELETE /v1/tenants/{id}", { params: { id: tenant.id } });
+    onClose();
+    go(hrefTo("tenants"), { replace: true });
+    refreshReads("/v1/");
+    toast(`Tenant deleted. ${plural(deleted.revoked_keys, "key")} revoked.`);
+  };
+  return (
+    <Confirm title="Delete tenant" submit="Delete tenant" typed={tenant.external_id} send={send} onClose={onClose}>
+      <p>
+        The tenant <bdi>{tenant.name ?? tenant.external_id}</bdi> is deleted, in live and in test. This cannot be
+        undone.
+      </p>
+      <KeysThatStop of={{ tenant_id: tenant.id }} />
+    </Confirm>
+  );
+}

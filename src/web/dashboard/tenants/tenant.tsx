@@ -1,0 +1,132 @@
+// The page of one tenant: its keys in the environment on the screen, and what is known about it.
+import { useState } from "preact/hooks";
+import { useRead } from "../api/query.ts";
+import { env, hrefTo } from "../here.ts";
+import { CreateKey } from "../keys/create.tsx";
+import { useProjects } from "../keys/records.ts";
+import { StateBadge } from "../keys/state-badge.tsx";
+import type { ApiKey } from "../keys/state.ts";
+import { Button } from "../parts/button.tsx";
+import { CopyText } from "../parts/copy.tsx";
+import { Facts, Page, Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Table, type Column } from "../parts/table.tsx";
+import { UserText } from "../parts/text.tsx";
+import { Time } from "../parts/time.tsx";
+import { DeleteTenant, EditTenant, EndEmbedTokens, metaText, type Tenant } from "./tenant-dialogs.tsx";
+
+const SHOWN_KEYS = 25;
+const DIALOGS = { edit: EditTenant, end: EndEmbedTokens, delete: DeleteTenant } as const;
+
+function TenantKeys({ tenant }: { tenant: Tenant }) {
+  const read = useRead("GET /v1/keys", { query: { tenant_id: tenant.id, env: env.value, limit: SHOWN_KEYS } });
+  const projects = useProjects();
+  const columns: Column<ApiKey>[] = [
+    {
+      head: "Key",
+      names: true,
+      cell: ({ id, name, display_prefix }) => (
+        <a href={hrefTo("keys", { id })}>
+          {name !== null && <UserText>{name}</UserText>}
+          <code class={name === null ? "" : "under"}>{display_prefix}…</code>
+        </a>
+      ),
+    },
+    { head: "Project", cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "" },
+    { head: "State", cell: (key) => <StateBadge of={key} /> },
+    { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+  ];
+  return (
+    <Loaded read={read}>
+      {({ data, has_more }) =>
+        data.length === 0 ? (
+          <p class="muted">No {env.value} keys.</p>
+        ) : (
+          <>
+            <Table caption="Keys of this tenant" columns={columns} rows={data} rowKey={({ id }) => id} />
+            {has_more && (
+              <p class="panel-foot">
+                <a href={hrefTo("keys", { query: { tenant: tenant.id } })}>All keys of this tenant</a>
+              </p>
+            )}
+          </>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => void }) {
+  const meta = metaText(tenant.meta);
+  return (
+    <div class="two-columns">
+      <Panel
+        title={env.value === "test" ? "Test keys" : "Live keys"}
+        actions={
+          <Button icon="plus" needs="admin" onClick={onCreateKey}>
+            Create key
+          </Button>
+        }
+      >
+        <TenantKeys tenant={tenant} />
+      </Panel>
+      <div>
+        <Panel title="Details">
+          <Facts
+            facts={[
+              ["External id", <UserText key="external">{tenant.external_id}</UserText>],
+              ["Id", <CopyText key="id" text={tenant.id} name="Copy id" />],
+              ["Created", <Time key="created" at={tenant.created_at} focusable />],
+              ["Changed", <Time key="changed" at={tenant.updated_at} focusable />],
+            ]}
+          />
+        </Panel>
+        <Panel title="Meta">
+          {meta === "" ? (
+            <p class="muted">None.</p>
+          ) : (
+            <pre class="meta" tabIndex={0} role="region" aria-label="Meta">
+              <bdi>{meta}</bdi>
+            </pre>
+          )}
+        </Panel>
+      </div>
+    </div>
+  );
+}
+
+export function TenantPage({ id }: { id: string }) {
+  const read = useRead("GET /v1/tenants/{id}", { params: { id } });
+  const [open, setOpen] = useState<keyof typeof DIALOGS | "key" | null>(null);
+  const tenant = read.answer.value.data;
+  const Open = open !== null && open !== "key" ? DIALOGS[open] : null;
+  const label = tenant ? (tenant.name ?? tenant.external_id) : "Tenant";
+  const close = (): void => setOpen(null);
+  return (
+    <Page
+      title={label}
+      back={{ href: hrefTo("tenants"), label: "Tenants" }}
+      actions={
+        tenant && (
+          <>
+            <Button needs="admin" onClick={() => setOpen("edit")}>
+              Edit
+            </Button>
+            <Button needs="admin" onClick={() => setOpen("end")}>
+              End embed tokens
+            </Button>
+            <Button needs="admin" onClick={() => setOpen("delete")}>
+              Delete tenant
+            </Button>
+          </>
+        )
+      }
+    >
+      <Loaded read={read}>{(data) => <Details tenant={data} onCreateKey={() => setOpen("key")} />}</Loaded>
+      {tenant && Open && <Open tenant={tenant} onClose={close} />}
+      {tenant && open === "key" && (
+        <CreateKey tenant={{ id: tenant.id, label, hint: tenant.external_id }} onClose={close} />
+      )}
+    </Page>
+  );
+}

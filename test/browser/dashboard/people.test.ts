@@ -1,0 +1,107 @@
+// Members and invitations, and the secret keys of developers.
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { signedIn } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { button, dialog, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { freshEmail, memberOf, team } from "../../../harness/instances/people.ts";
+
+describe.runIf(hasBrowser)("members and secret keys", () => {
+  const suite = useBrowserSuite();
+
+  it("invites a person, revokes an invitation, and removes an owner with what they leave behind", async () => {
+    const t = await team(suite.instance);
+    const second = await memberOf(suite.instance, t, "owner");
+    await suite.instance.call(second.session, "POST /v1/auth/sessions/current/workspace", { workspace_id: t.id });
+    const left = await suite.instance.call(second.session, "POST /v1/secret_keys", { env: "live", name: "Left" });
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "members" });
+    const { page } = g;
+    await g.at("Members");
+    await page.getByText("This server does not deliver mail").waitFor();
+
+    const email = freshEmail("kim");
+    await button(page, "Invite").click();
+    await field(page, "Email").fill(email);
+    await field(page, "Role").selectOption("admin");
+    await dialog(page, "Invite").getByRole("button", { name: "Invite" }).click();
+    const made = dialog(page, "Invitation made");
+    await made.getByRole("button", { name: "Copy invite link" }).waitFor();
+    const link = await made.locator("code").innerText();
+    expect(link).toMatch(/\/#\/invite\?token=/);
+    await made.getByRole("button", { name: "Done" }).click();
+    expect(await page.locator("body").innerHTML()).not.toContain(link.split("=")[1]);
+    await button(page, `Revoke the invitation of ${email}`).click();
+    await dialog(page, "Revoke invitation").getByRole("button", { name: "Revoke invitation" }).click();
+    await page.getByText("Invitation revoked.").waitFor();
+
+    await page.getByRole("button", { name: `Actions for ${t.owner.email}` }).click();
+    await page.getByRole("menuitem", { name: "Change role" }).click();
+    await field(page, "Role").selectOption("member");
+    await dialog(page, "Change role").getByRole("button", { name: "Cancel" }).click();
+
+    await page.getByRole("button", { name: `Actions for ${second.email}` }).click();
+    await page.getByRole("menuitem", { name: "Remove" }).click();
+    const remove = dialog(page, `Remove ${second.email}`);
+    await remove.getByRole("list", { name: "Left behind" }).getByText(left.body.display_prefix).waitFor();
+    await expectAccessible(page);
+    await remove.getByLabel("What they leave behind").selectOption("all");
+    await remove.getByRole("button", { name: "Remove member" }).click();
+    await page.getByText("Member removed.").waitFor();
+    const keys = await suite.instance.call(t.owner.session, `GET /v1/secret_keys/${left.body.id}`);
+    expect(keys.body.revoked_at).not.toBeNull();
+
+    // The last owner: the server's reason is shown, nothing changes.
+    await page.getByRole("button", { name: `Actions for ${t.owner.email}` }).click();
+    await page.getByRole("menuitem", { name: "Remove" }).click();
+    await dialog(page, `Remove ${t.owner.email}`).getByRole("button", { name: "Remove member" }).click();
+    await page.getByText("A workspace must keep at least one owner.").waitFor();
+    await g.expectClean();
+  });
+
+  it("shows a secret key once, rotates it and revokes it", async () => {
+    const t = await team(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "developers", env: "test" });
+    const { page } = g;
+    await g.at("Developers");
+    await button(page, "Create secret key").click();
+    const create = dialog(page, "Create secret key");
+    await create.getByLabel(/^Name/).fill("CI");
+    await create.getByLabel("Access").selectOption("some");
+    await create.getByRole("button", { name: "Create secret key" }).click();
+    const reveal = dialog(page, "Save this key now");
+    await reveal.getByRole("button", { name: "Show" }).click();
+    const secret = await reveal.locator("code").innerText();
+    expect(secret).toMatch(/^krsk_test_/);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    await reveal.getByLabel("I have stored it").check();
+    await reveal.getByRole("button", { name: "Done" }).click();
+    expect(await page.evaluate("document.documentElement.outerHTML + JSON.stringify(sessionStorage)")).not.toContain(
+      secret,
+    );
+    const row = page.getByRole("row", { name: /^CI/ });
+    await row.getByText("verify").waitFor();
+    const verifies = await suite.instance.call(secret, "GET /v1/tenants");
+    expect(verifies.status).toBe(403);
+    await expectAccessible(page);
+
+    await button(page, "Actions for CI").click();
+    await page.getByRole("menuitem", { name: "Rotate" }).click();
+    await field(page, "The old key keeps working for").selectOption("0");
+    await button(page, "Rotate key").click();
+    await dialog(page, "Save this key now").getByLabel("I have stored it").check();
+    await button(page, "Done").click();
+    await page.getByRole("row", { name: /^CI/ }).getByText("Expired").waitFor();
+
+    await button(page, "Actions for CI").first().click();
+    await page.getByRole("menuitem", { name: "Revoke" }).click();
+    await dialog(page, "Revoke CI")
+      .getByLabel(/^Reason/)
+      .fill("not needed");
+    await button(page, "Revoke key").click();
+    await page.getByText("Secret key revoked.").waitFor();
+    const { body } = await suite.instance.call(t.owner.session, "GET /v1/secret_keys");
+    expect(body.data.map((key: { revoked_reason: string | null }) => key.revoked_reason)).toContain("not needed");
+    await g.expectClean();
+  });
+});
