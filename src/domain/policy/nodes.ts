@@ -2,10 +2,11 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { fleetOf, type FleetRow } from "../../store/queries/nodes.ts";
+import type { EnvScope } from "../../store/schema/tables.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
-import { requireEnvAccess } from "../core/env-access.ts";
+import { reachesProject, requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 /** Counts stop here, and a list over all projects ends here. A project has at most a thousand nodes. */
@@ -47,12 +48,21 @@ async function readFleet(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery,
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   if (env) requireEnvAccess(actor, env);
-  if (project_id) await liveProject(services.store.read, workspace_id, project_id);
+  if (project_id) {
+    requireProjectAccess(actor, project_id);
+    await liveProject(services.store.read, workspace_id, project_id);
+  }
   const rows = await fleetOf(services.store.read, { workspace_id, project_id, limit: FLEET_MAX });
   const confined = confinedTo(actor);
-  return rows.filter(({ env_scope }) =>
-    confined ? env_scope === confined : !env || env_scope === "all" || env_scope === env,
-  );
+  const covers = (scope: EnvScope): boolean =>
+    confined ? scope === confined : !env || scope === "all" || scope === env;
+  return rows.filter((row) => covers(row.env_scope) && reachesProject(actor, row.project_id));
+}
+
+/** Live nodes, and how many of them have the newest version. */
+export async function countNodes(ctx: Ctx<Vendor>, filter: Pick<FleetQuery, "project_id" | "env">) {
+  const nodes = (await readFleet(ctx, filter)).map((row) => viewNode(ctx, row)).filter(({ live }) => live);
+  return { live: nodes.length, current: nodes.filter(({ lag }) => lag === 0).length };
 }
 
 function viewNode({ services }: Ctx, row: FleetRow) {

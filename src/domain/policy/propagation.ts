@@ -6,7 +6,7 @@ import { liveNodes } from "../../store/queries/nodes.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { visibleEnv } from "../core/env-access.ts";
+import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -71,6 +71,7 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const { actor, services } = ctx;
   const { project_id, version, wait_ms: waitMs } = query;
   const env = visibleEnv(actor, query.env) ?? null;
+  requireProjectAccess(actor, project_id);
   const { policy_version } = await liveProject(services.store.read, actor.workspace_id, project_id);
   if (version > policy_version)
     throw failField("invalid_query", "version", "must not be above the project's policy version");

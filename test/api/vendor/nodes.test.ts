@@ -116,6 +116,20 @@ for (const back of backends) {
       expectRefusal(await w.call("sk_owner", `${foreign}&state=live`), 400, "invalid_request");
     });
 
+    it("shows a restricted secret key the nodes of its projects only", async () => {
+      const w = await r.workspace();
+      await poll(w, "elsewhere", 1);
+      const own = (await w.call("sk_owner", "POST /v1/projects", { name: "P", slug: "own" })).body.id as string;
+      const body = { env: "live", permissions: ["read"], project_ids: [own] };
+      const { key } = (await w.call("sk_owner", "POST /v1/secret_keys", body)).body;
+      const fleet = (await r.call(key, "GET /v1/nodes?view=fleet")).body;
+      expect([fleet.data, fleet.counts.total]).toEqual([[], 0]);
+      expect((await r.call(key, `GET /v1/nodes?project_id=${own}`)).status).toBe(200);
+      expectRefusal(await r.call(key, `GET /v1/nodes?project_id=${w.project_id}`), 404, "not_found");
+      const elsewhere = `GET /v1/propagation?project_id=${w.project_id}&version=1`;
+      expectRefusal(await r.call(key, elsewhere), 404, "not_found");
+    });
+
     it("reads the fleet through indexes", async () => {
       const w = await r.workspace();
       for (const project_id of [undefined, w.project_id])
