@@ -1,13 +1,16 @@
 // The workspace, environment and filters that the address names, and links to other pages of the same workspace.
 import { computed } from "@preact/signals";
 import type { Env } from "../../kernel/credentials.ts";
+import { membership } from "./api/session.ts";
 import { go, place } from "./routes.ts";
 
 /** The environment of the page; live where a page has none. */
 export const env = computed<Env>(() => (place.value.kind === "workspace" ? place.value.env : "live"));
 
-/** The workspace's slug in the address. */
-export const slug = computed(() => (place.value.kind === "workspace" ? place.value.slug : ""));
+/** The slug of the workspace in the address, or of the one that was open before the account page. */
+export const slug = computed(() =>
+  place.value.kind === "workspace" ? place.value.slug : (membership.value?.slug ?? ""),
+);
 
 type Query = Record<string, string | number | null | undefined>;
 
@@ -28,6 +31,9 @@ export function hrefTo(page: string, options: LinkOptions = {}): string {
 
 /** Where this server is reached, for code to copy. */
 export const serverUrl = (): string => location.origin + location.pathname.replace(/\/+$/, "");
+
+/** Names of the pages that exist, so that others link to them only then. */
+export const knownPages = new Set<string>();
 
 /** A filter, tab or cursor in the address; empty if it is not there. */
 export const param = (name: string): string => place.value.query.get(name) ?? "";

@@ -1,13 +1,19 @@
 // Starts the dashboard.
 import "./shell/theme.ts";
 import { render } from "preact";
-import { App } from "./app.tsx";
 import { session } from "./api/session.ts";
 import { refreshMe } from "./api/sign-in.ts";
+import { answerOtherTabs, askOtherTabs } from "./api/tab-share.ts";
+import { App } from "./app.tsx";
 import { confirmLeaving } from "./forms/unsaved.ts";
-import { guardLeaving } from "./routes.ts";
+import { guardLeaving, place } from "./routes.ts";
+import { watchIdle } from "./shell/idle.ts";
 
 guardLeaving(confirmLeaving);
+// A page that opened this one may sign it in.
+if (!session.value && place.value.kind === "workspace" && history.length === 1) await askOtherTabs();
 // What the tab remembers of roles and workspaces may be old.
 if (session.value) void refreshMe().catch(() => {});
+answerOtherTabs();
+watchIdle();
 render(<App />, document.body);

@@ -10,6 +10,7 @@ import { ProjectPage } from "./projects/project.tsx";
 import { Projects } from "./projects/projects.tsx";
 import { TenantPage } from "./tenants/tenant.tsx";
 import { Tenants } from "./tenants/tenants.tsx";
+import { Settings } from "./settings/settings.tsx";
 
 export type WorkspacePage = {
   /** Its name in the address. */
@@ -30,4 +31,5 @@ export const PAGES: readonly WorkspacePage[] = [
   { page: "projects", title: "Projects", icon: "project", hasEnv: true, Show: Projects, ShowRecord: ProjectPage },
   { page: "developers", title: "Developers", icon: "code", hasEnv: true, Show: Developers },
   { page: "members", title: "Members", icon: "members", hasEnv: false, Show: Members },
+  { page: "settings", title: "Settings", icon: "settings", hasEnv: false, Show: Settings },
 ];

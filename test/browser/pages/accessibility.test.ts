@@ -78,7 +78,7 @@ describe.runIf(hasBrowser)("accessibility of the pages", () => {
         const path = join(SHOTS, `pages-${name}-${look}.png`);
         await g.page.screenshot({ path, clip, fullPage: true, animations: "disabled" });
       };
-      await g.open(`${suite.instance.url}/`);
+      await g.open(`${suite.instance.url}/#/login`);
       await g.at("Log in");
       await lookAt("log-in");
       await g.open(`${suite.instance.url}/#/signup`);

@@ -74,6 +74,7 @@ describe.runIf(hasBrowser)("the pages behind links", () => {
   });
 
   it("explains an address without a token, after a reload or typed by hand", async () => {
+    await team(suite.instance); // a server without an owner shows how to set it up instead
     const email = await account(suite.instance, freshEmail("oda"), PASSWORD, false);
     await using g = await guest(suite.browser);
     await g.open(await linkTo(suite.instance, email));

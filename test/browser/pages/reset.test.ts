@@ -14,7 +14,7 @@ describe.runIf(hasBrowser)("the password reset pages", () => {
   it("sets a new password, and the old one and every session stop working", async () => {
     const p = await person(suite.instance, { email: freshEmail("dee") });
     await using g = await guest(suite.browser);
-    await g.open(`${suite.instance.url}/`);
+    await g.open(`${suite.instance.url}/#/login`);
     await g.page.getByRole("link", { name: "Forgot your password?" }).click();
     await g.at("Reset your password");
     await field(g.page, "Email").fill(p.email);

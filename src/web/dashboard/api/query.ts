@@ -79,7 +79,9 @@ class Query<T> {
   #plan(): void {
     const { problem } = this.answer.value;
     const retries = problem !== null && (problem.status === 0 || problem.status >= 429);
-    if (this.#users === 0 || (this.#everyMs === 0 && !retries)) return;
+    // What the server refuses for good is not asked again.
+    const polls = this.#everyMs > 0 && problem === null;
+    if (this.#users === 0 || !(polls || retries)) return;
     const base = this.#everyMs || 2_000;
     const backOff = problem ? Math.min(BACKOFF_MAX_MS, Math.max(base, 1_000) * 2 ** this.#failures) : base;
     const waitMs = Math.max(backOff, (problem?.retryAfterSeconds ?? 0) * 1_000);

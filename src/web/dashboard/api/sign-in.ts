@@ -1,7 +1,7 @@
 // Logging in and out, switching the workspace, and keeping the tabs of this browser in step.
 import { call } from "./call.ts";
 import { clearQueries } from "./query.ts";
-import { session, setSession, toSession, unlock, workspaceId, type NewSession } from "./session.ts";
+import { lock, requireLogin, session, setSession, toSession, unlock, workspaceId, type NewSession } from "./session.ts";
 import { TABS_CHANNEL } from "./store.ts";
 
 type TabMessage = { kind: "logged_out" } | { kind: "switched"; session: string; workspace: string };
@@ -46,6 +46,17 @@ function forget(): void {
   clearQueries();
   unlock();
   if (token) void endSession(token);
+}
+
+/** Ends the session but keeps the page, hidden, for when the same person logs in again. */
+export function lockPage(): void {
+  if (lock.value) return;
+  const current = session.value;
+  void requireLogin("idle");
+  if (!current) return;
+  void endSession(current.token);
+  // The old token must not survive a reload; the page still knows whose it was.
+  setSession({ ...current, token: "", stay: false });
 }
 
 export function logOut(): void {

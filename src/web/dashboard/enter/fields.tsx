@@ -13,8 +13,8 @@ export function EmailField({ value }: { value?: string }) {
   );
 }
 
-export function NewPasswordField({ label = "Password" }: { label?: string }) {
-  const hint = "At least 12 characters. Four unrelated words make a good password.";
+export function NewPasswordField({ label = "Password", min = 12 }: { label?: string; min?: number }) {
+  const hint = `At least ${min} characters. Four unrelated words make a good password.`;
   return <PasswordField name="password" label={label} autocomplete="new-password" hint={hint} />;
 }
 

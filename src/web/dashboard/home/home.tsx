@@ -1,6 +1,52 @@
-// Home: what the workspace has, at a glance.
-import { Page } from "../parts/page.tsx";
+// Home: the first steps, the workspace in numbers, and what happened last.
+import { useState } from "preact/hooks";
+import { workspaceId } from "../api/session.ts";
+import { readSetting, writeSetting } from "../api/store.ts";
+import { CreateKey } from "../keys/create.tsx";
+import { Button } from "../parts/button.tsx";
+import { Page, Panel } from "../parts/page.tsx";
+import { Checklist, useSteps } from "./checklist.tsx";
+import { Figures } from "./figures.tsx";
+import { Recent } from "./recent.tsx";
+
+function FirstSteps({ onHide }: { onHide: () => void }) {
+  const steps = useSteps();
+  if (!steps || steps.every(({ done }) => done)) return null;
+  return (
+    <Panel
+      title="First steps"
+      actions={
+        <Button kind="quiet" onClick={onHide}>
+          Hide checklist
+        </Button>
+      }
+    >
+      <Checklist steps={steps} />
+    </Panel>
+  );
+}
 
 export function Home() {
-  return <Page title="Home" />;
+  const hiddenName = `checklist:${workspaceId.value ?? ""}` as const;
+  const [hidden, setHidden] = useState(readSetting(hiddenName) !== null);
+  const [creating, setCreating] = useState(false);
+  const hide = (): void => {
+    writeSetting(hiddenName, "hidden");
+    setHidden(true);
+  };
+  return (
+    <Page
+      title="Home"
+      actions={
+        <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
+          Create key
+        </Button>
+      }
+    >
+      {!hidden && <FirstSteps onHide={hide} />}
+      <Figures />
+      <Recent />
+      {creating && <CreateKey onClose={() => setCreating(false)} />}
+    </Page>
+  );
 }

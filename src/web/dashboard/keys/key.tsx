@@ -97,6 +97,14 @@ function Usage({ id }: { id: string }) {
   );
 }
 
+function RecordLink({ page, id, label }: { page: string; id: string; label: string }) {
+  return (
+    <a href={hrefTo(page, { id })}>
+      <bdi>{label}</bdi>
+    </a>
+  );
+}
+
 function Record({ of }: { of: ApiKey }) {
   const project = useProjects().find(({ id }) => id === of.project_id);
   const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
@@ -115,8 +123,18 @@ function Record({ of }: { of: ApiKey }) {
             facts={[
               ["Key", <code key="key">{of.display_prefix}…</code>],
               ["Id", <CopyText key="id" text={of.id} name="Copy id" />],
-              ["Tenant", tenant ? <bdi key="tenant">{tenantLabel(tenant)}</bdi> : "Deleted"],
-              ["Project", project ? <bdi key="project">{project.name}</bdi> : "Deleted"],
+              [
+                "Tenant",
+                tenant ? (
+                  <RecordLink key="tenant" page="tenants" id={tenant.id} label={tenantLabel(tenant)} />
+                ) : (
+                  "Deleted"
+                ),
+              ],
+              [
+                "Project",
+                project ? <RecordLink key="project" page="projects" id={project.id} label={project.name} /> : "Deleted",
+              ],
               ["Environment", of.env],
               ["Scopes", <Chips key="scopes" values={of.scopes} max={20} />],
               ["Created", <Time key="created" at={of.created_at} focusable />],

@@ -2,11 +2,11 @@
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { formatDuration } from "../../shared/format.ts";
-import { call, request } from "../api/call.ts";
+import { call } from "../api/call.ts";
 import { env } from "../here.ts";
 import { Badge } from "../parts/badge.tsx";
 
-type State = NonNullable<RouteOutput<"POST /v1/keys/{id}/revoke">["propagation"]>;
+type State = RouteOutput<"GET /v1/propagation">;
 
 const QUICK_MS = 400;
 const SLOW_MS = 2_000;
@@ -21,8 +21,7 @@ async function follow(projectId: string, abort: AbortSignal, onState: (seen: See
   const query = { project_id: projectId, version: policy_version, env: env.value };
   const took = new Map<string, number>();
   for (;;) {
-    const response = await request("GET /v1/propagation", { query }, { signal: abort });
-    const state = (await response.json()) as State;
+    const state = await call("GET /v1/propagation", { query }, { signal: abort });
     const waitedMs = performance.now() - start;
     for (const { node_id, acked } of state.nodes) if (acked && !took.has(node_id)) took.set(node_id, waitedMs);
     onState({ state, took: new Map(took), waitedMs });

@@ -3,25 +3,47 @@ import { useRef, useState } from "preact/hooks";
 import { CopyButton } from "./copy.tsx";
 import { Tabs } from "./tabs.tsx";
 
-export function Snippet({ code, name }: { code: string; name: string }) {
+export type SnippetProps = {
+  code: string;
+  name: string;
+  /** What is shown instead of the code, where that has a secret in it. */
+  shown?: string;
+  onCopied?: () => void;
+};
+
+export function Snippet({ code, name, shown = code, onCopied }: SnippetProps) {
   const ref = useRef<HTMLElement>(null);
   return (
     <div class="snippet">
       <pre tabIndex={0} role="region" aria-label={name}>
-        <code ref={ref}>{code}</code>
+        <code ref={ref}>{shown}</code>
       </pre>
-      <CopyButton text={code} name={`Copy ${name}`} kind="quiet" source={() => ref.current} />
+      <CopyButton
+        text={code}
+        name={`Copy ${name}`}
+        kind="quiet"
+        source={() => ref.current}
+        {...(onCopied && { onCopied })}
+      />
     </div>
   );
 }
 
-export function SnippetTabs({ label, snippets }: { label: string; snippets: readonly (readonly [string, string])[] }) {
+export type SnippetTabsProps = {
+  label: string;
+  snippets: readonly (readonly [name: string, code: string])[];
+  /** Hides secrets in what is shown. */
+  mask?: (code: string) => string;
+  onCopied?: () => void;
+};
+
+export function SnippetTabs({ label, snippets, mask = (code) => code, onCopied }: SnippetTabsProps) {
   const [chosen, setChosen] = useState(snippets[0]?.[0] ?? "");
   const names = snippets.map(([name]) => [name, name] as const);
   const code = snippets.find(([name]) => name === chosen)?.[1] ?? "";
   return (
     <Tabs label={label} tabs={names} chosen={chosen} onChoose={setChosen}>
-      <Snippet key={chosen} code={code} name={`${chosen} snippet`} />
+      <Snippet key={chosen} code={code} shown={mask(code)} name={`${chosen} snippet`} {...(onCopied && { onCopied })} />
     </Tabs>
   );
 }

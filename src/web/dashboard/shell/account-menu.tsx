@@ -26,13 +26,11 @@ function Notifications({ onClose }: { onClose: () => void }) {
   );
 }
 
-export function AccountMenu({ hasAccountPage }: { hasAccountPage: boolean }) {
+export function AccountMenu() {
   const [listing, setListing] = useState(false);
   const user = session.value?.user;
   if (!user) return null;
-  const account: MenuItem[] = hasAccountPage
-    ? [{ label: "Account", hint: user.email, icon: "user", href: "#/account" }]
-    : [];
+  const account: MenuItem[] = [{ label: "Account", hint: user.email, icon: "user", href: "#/account" }];
   const themes = THEMES.map(
     ([value, label]): MenuItem => ({ label, checked: theme.value === value, onSelect: () => setTheme(value) }),
   );

@@ -13,7 +13,6 @@ export type FrameProps = {
   items: readonly NavItem[];
   /** Whether the page shows data of an environment. */
   hasEnv: boolean;
-  hasAccountPage: boolean;
   children: ComponentChildren;
 };
 
@@ -22,7 +21,7 @@ function skip(event: Event): void {
   document.querySelector<HTMLElement>("main h1")?.focus();
 }
 
-export function Frame({ items, hasEnv, hasAccountPage, children }: FrameProps) {
+export function Frame({ items, hasEnv, children }: FrameProps) {
   return (
     <div class="frame">
       <a class="skip" href="#content" onClick={skip}>
@@ -45,7 +44,7 @@ export function Frame({ items, hasEnv, hasAccountPage, children }: FrameProps) {
             <NavMenu items={items} />
             <div class="grow" />
             {hasEnv && <EnvironmentSwitch />}
-            <AccountMenu hasAccountPage={hasAccountPage} />
+            <AccountMenu />
           </div>
           <Banners hasEnv={hasEnv} />
         </header>

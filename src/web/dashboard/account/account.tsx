@@ -1,0 +1,74 @@
+// The person's own account: name, address, password, sessions, and how this browser behaves.
+import { call } from "../api/call.ts";
+import { session, setSession } from "../api/session.ts";
+import { PasswordField, TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { Badge } from "../parts/badge.tsx";
+import { Button } from "../parts/button.tsx";
+import { Page, Panel } from "../parts/page.tsx";
+import { toast } from "../shell/toasts.tsx";
+import { BrowserSettings } from "./browser-settings.tsx";
+import { Sessions } from "./sessions.tsx";
+
+async function rename({ name = "" }: Values): Promise<void> {
+  const user = await call("PATCH /v1/auth/me", { body: { name: name === "" ? null : name } });
+  const current = session.value;
+  if (current) setSession({ ...current, user: { ...current.user, name: user.name } });
+  toast("Name saved.");
+}
+
+async function changePassword({ current_password = "", password = "" }: Values): Promise<void> {
+  await call("POST /v1/auth/me/password", { body: { current_password, password } });
+  toast("Password changed. Your other sessions have ended.");
+}
+
+async function resend(): Promise<void> {
+  await call("POST /v1/auth/email_verifications", { body: {} });
+  toast("Email sent. Open its link to verify your address.");
+}
+
+function Person() {
+  const user = session.value?.user;
+  if (!user) return null;
+  return (
+    <Panel title="You">
+      <p>
+        <bdi>{user.email}</bdi>{" "}
+        <Badge tone={user.email_verified ? "good" : "warn"}>{user.email_verified ? "Verified" : "Not verified"}</Badge>
+      </p>
+      {!user.email_verified && (
+        <div class="buttons">
+          <Button onClick={() => void resend()}>Resend email</Button>
+        </div>
+      )}
+      <Form submit="Save" label="Your name" send={rename}>
+        <TextField name="name" label="Your name" autocomplete="name" optional value={user.name ?? ""} />
+      </Form>
+    </Panel>
+  );
+}
+
+export function Account() {
+  return (
+    <Page title="Account">
+      <div class="two-columns">
+        <div>
+          <Person />
+          <Panel title="Password">
+            <Form submit="Change password" label="Password" send={changePassword}>
+              <PasswordField name="current_password" label="Current password" autocomplete="current-password" />
+              <PasswordField
+                name="password"
+                label="New password"
+                autocomplete="new-password"
+                hint="At least 12 characters. Your other sessions end."
+              />
+            </Form>
+          </Panel>
+        </div>
+        <BrowserSettings />
+      </div>
+      <Sessions />
+    </Page>
+  );
+}

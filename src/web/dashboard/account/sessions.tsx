@@ -1,0 +1,63 @@
+// The person's sessions on this server.
+import { call } from "../api/call.ts";
+import { refreshReads, useRead } from "../api/query.ts";
+import type { RouteOutput } from "../../../client.ts";
+import { Badge } from "../parts/badge.tsx";
+import { Button } from "../parts/button.tsx";
+import { Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Table, type Column } from "../parts/table.tsx";
+import { Time } from "../parts/time.tsx";
+import { toast } from "../shell/toasts.tsx";
+
+type SessionRow = RouteOutput<"GET /v1/auth/sessions">["data"][number];
+
+async function end(ids: readonly string[], words: string): Promise<void> {
+  for (const id of ids) await call("DELETE /v1/auth/sessions/{id}", { params: { id } });
+  refreshReads("/v1/auth/sessions");
+  toast(words);
+}
+
+const columns: Column<SessionRow>[] = [
+  {
+    head: "Session",
+    names: true,
+    cell: ({ display_prefix, current }) => (
+      <span class="chips">
+        <code>{display_prefix}…</code>
+        {current && <Badge tone="accent">This one</Badge>}
+      </span>
+    ),
+  },
+  { head: "Last seen", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
+  { head: "Started", cell: ({ created_at }) => <Time at={created_at} /> },
+  { head: "Ends", cell: ({ expires_at }) => <Time at={expires_at} /> },
+  {
+    head: "Actions",
+    actions: true,
+    cell: ({ id, current }) =>
+      !current && <Button onClick={() => void end([id], "Session ended.")}>End session</Button>,
+  },
+];
+
+export function Sessions() {
+  const read = useRead("GET /v1/auth/sessions", {});
+  const others = (read.answer.value.data?.data ?? []).filter(({ current }) => !current).map(({ id }) => id);
+  return (
+    <Panel
+      title="Sessions"
+      actions={
+        <Button
+          disabled={others.length === 0 ? "There is no other session." : null}
+          onClick={() => void end(others, "All other sessions ended.")}
+        >
+          End other sessions
+        </Button>
+      }
+    >
+      <Loaded read={read}>
+        {({ data }) => <Table caption="Sessions" columns={columns} rows={data} rowKey={({ id }) => id} />}
+      </Loaded>
+    </Panel>
+  );
+}

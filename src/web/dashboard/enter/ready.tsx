@@ -1,0 +1,93 @@
+// After setup: the two keys, a snippet that runs as it is printed, and the first steps as they are done.
+import { useEffect, useState } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
+import { workspaceId } from "../api/session.ts";
+import { useUnsaved } from "../forms/unsaved.ts";
+import { serverUrl } from "../here.ts";
+import { Checklist, useSteps } from "../home/checklist.tsx";
+import { Button, LinkButton } from "../parts/button.tsx";
+import { Secret } from "../parts/secret.tsx";
+import { Skeleton } from "../parts/skeleton.tsx";
+import { SnippetTabs } from "../parts/snippet.tsx";
+import { Card } from "./card.tsx";
+
+export type Made = RouteOutput<"POST /v1/setup">;
+
+function terminalSnippet({ project, secret_key, api_key }: Made): string {
+  return [
+    `export KEYRACK_URL=${serverUrl()} KEYRACK_PROJECT_ID=${project.id}`,
+    `KEYRACK_SECRET_KEY=${secret_key.key} keyrack gateway &`,
+    "sleep 2",
+    `curl -i -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:4748/verify`,
+  ].join("\n");
+}
+
+function nodeSnippet({ project, secret_key, api_key }: Made): string {
+  return [
+    "npm install @keyrack/sdk",
+    "cat > server.mjs <<'END'",
+    'import { createServer } from "node:http";',
+    'import { createKeyrack } from "@keyrack/sdk";',
+    'import { protect } from "@keyrack/sdk/node";',
+    "const keyrack = createKeyrack({",
+    `  url: "${serverUrl()}",`,
+    `  secretKey: "${secret_key.key}",`,
+    `  projectId: "${project.id}",`,
+    "});",
+    "await keyrack.ready();",
+    'createServer(protect(keyrack, {}, (req, res) => res.end("Hello\\n"))).listen(3000);',
+    "END",
+    "node server.mjs &",
+    "sleep 2",
+    `curl -i -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:3000/`,
+  ].join("\n");
+}
+
+function Steps() {
+  const steps = useSteps();
+  return steps ? <Checklist steps={steps} /> : <Skeleton />;
+}
+
+export function Ready({ made }: { made: Made }) {
+  const [shown, setShown] = useState(false);
+  const [stored, setStored] = useState(false);
+  useUnsaved(!stored);
+  useEffect(() => {
+    workspaceId.value = made.workspace.id;
+  }, []);
+  const secrets = [made.secret_key.key, made.api_key.key];
+  const mask = (code: string): string =>
+    shown ? code : secrets.reduce((text, secret) => text.replaceAll(secret, `${secret.slice(0, 10)}…`), code);
+  const store = (): void => setStored(true);
+  return (
+    <Card key="ready" title="Ready" tone="good" wide>
+      <p>Your workspace has a project, a customer and two test keys. This is the only time the keys are shown.</p>
+      <h2>Secret key, for your backend</h2>
+      <Secret secret={made.secret_key.key} variable="KEYRACK_SECRET_KEY" onStored={store} />
+      <h2>API key, for your first customer</h2>
+      <Secret secret={made.api_key.key} variable="API_KEY" onStored={store} />
+      <h2>Try it</h2>
+      <SnippetTabs
+        label="Try it"
+        snippets={[
+          ["Terminal", terminalSnippet(made)],
+          ["Node", nodeSnippet(made)],
+        ]}
+        mask={mask}
+        onCopied={store}
+      />
+      <div class="buttons">
+        <Button pressed={shown} onClick={() => setShown(!shown)}>
+          Show keys in the snippet
+        </Button>
+      </div>
+      <h2>Next</h2>
+      {workspaceId.value === made.workspace.id && <Steps />}
+      <div class="buttons">
+        <LinkButton kind="primary" href={`#/w/${made.workspace.slug}/test/home`}>
+          Open the workspace
+        </LinkButton>
+      </div>
+    </Card>
+  );
+}

@@ -1,0 +1,132 @@
+// Claims a server that has no owner yet, with the link that the server printed.
+import { useState } from "preact/hooks";
+import { call } from "../api/call.ts";
+import { isInvalidToken, toProblem } from "../api/problems.ts";
+import { useRead } from "../api/query.ts";
+import { adopt } from "../api/sign-in.ts";
+import { TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Snippet } from "../parts/snippet.tsx";
+import { LinkButton } from "../parts/button.tsx";
+import { Card } from "./card.tsx";
+import { EmailField, NewPasswordField } from "./fields.tsx";
+import { Ready, type Made } from "./ready.tsx";
+import { slugOf } from "./slug.ts";
+
+function Command() {
+  return <Snippet code="keyrack setup link" name="command" />;
+}
+
+function LogInLink() {
+  return (
+    <p class="after">
+      <a href="#/login">Log in</a>
+    </p>
+  );
+}
+
+/** For a server without an owner, to those who come without a link. */
+export function SetupHint() {
+  return (
+    <Card title="Set up this server">
+      <p>
+        This server has no owner yet. Open the setup link that it printed when it started, or print a new one there:
+      </p>
+      <Command />
+      <p>The link works once and for an hour. Its reader becomes the owner.</p>
+      <LogInLink />
+    </Card>
+  );
+}
+
+function Stale() {
+  return (
+    <Card key="stale" title="This setup link has expired or was already used" tone="bad">
+      <p>A setup link works once and for an hour. Print a new one on the server:</p>
+      <Command />
+      <LogInLink />
+    </Card>
+  );
+}
+
+function Claimed() {
+  return (
+    <Card key="claimed" title="This server already has an owner">
+      <p>It has been set up. Log in with your account, or ask a colleague for an invitation.</p>
+      <div class="buttons">
+        <LinkButton kind="primary" href="#/login">
+          Log in
+        </LinkButton>
+      </div>
+    </Card>
+  );
+}
+
+function SetupForm({ passwordMin, send }: { passwordMin: number; send: (values: Values) => Promise<void> }) {
+  const [name, setName] = useState("");
+  const [slug, setSlug] = useState<string | null>(null);
+  return (
+    <Form submit="Create workspace" send={send}>
+      <EmailField />
+      <NewPasswordField min={passwordMin} />
+      <TextField name="name" label="Your name" autocomplete="name" optional />
+      <TextField
+        name="workspace_name"
+        label="Workspace name"
+        autocomplete="organization"
+        value={name}
+        onInput={setName}
+      />
+      <TextField
+        name="workspace_slug"
+        label="Workspace slug"
+        mono
+        value={slug ?? slugOf(name)}
+        onInput={setSlug}
+        hint="Part of the address of your pages. It cannot change."
+      />
+      <TextField name="project_name" label="Project name" value="My API" hint="The API that your keys are for." />
+    </Form>
+  );
+}
+
+export function Setup({ token }: { token: string }) {
+  const [step, setStep] = useState<"form" | "stale" | "claimed">("form");
+  const [made, setMade] = useState<Made | null>(null);
+  const read = useRead("GET /v1/setup", {});
+  const send = async (values: Values): Promise<void> => {
+    const { email = "", password = "", name = "", workspace_name = "", workspace_slug = "" } = values;
+    const project_name = values.project_name || "My API";
+    const body = {
+      token,
+      email,
+      password,
+      workspace_name,
+      workspace_slug,
+      project_name,
+      project_slug: slugOf(project_name) || "my-api",
+      ...(name !== "" && { name }),
+    };
+    try {
+      const created = await call("POST /v1/setup", { body }, { token: null });
+      adopt(created.session, true);
+      setMade(created);
+    } catch (error) {
+      const problem = toProblem(error);
+      if (isInvalidToken(problem)) setStep("stale");
+      else if (/already has an owner/.test(problem.message)) setStep("claimed");
+      else throw error;
+    }
+  };
+  if (made) return <Ready made={made} />;
+  if (step === "stale") return <Stale />;
+  if (step === "claimed" || read.answer.value.data?.open === false) return <Claimed />;
+  if (token === "") return <SetupHint />;
+  return (
+    <Card key="form" title="Set up this server">
+      <p>You become its first owner. This makes your account, a workspace, a project and two test keys.</p>
+      <Loaded read={read}>{({ password_min }) => <SetupForm passwordMin={password_min} send={send} />}</Loaded>
+    </Card>
+  );
+}

@@ -1,0 +1,66 @@
+// The workspace's own settings.
+import type { RouteOutput } from "../../../client.ts";
+import { call } from "../api/call.ts";
+import { refreshReads, useRead } from "../api/query.ts";
+import { refreshMe } from "../api/sign-in.ts";
+import { TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { roleReason } from "../parts/button.tsx";
+import { CopyText } from "../parts/copy.tsx";
+import { Facts, Page, Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Time } from "../parts/time.tsx";
+import { toast } from "../shell/toasts.tsx";
+
+type Workspace = RouteOutput<"GET /v1/workspace">;
+
+async function save({ name = "", billing_email = "" }: Values): Promise<void> {
+  const body = { name, billing_email: billing_email === "" ? null : billing_email };
+  await call("PATCH /v1/workspace", { body });
+  refreshReads("/v1/workspace");
+  await refreshMe();
+  toast("Workspace saved.");
+}
+
+function WorkspaceForm({ of }: { of: Workspace }) {
+  return (
+    <Form submit="Save" send={save} disabled={roleReason("admin")}>
+      <TextField name="name" label="Workspace name" autocomplete="organization" value={of.name} />
+      <TextField
+        name="billing_email"
+        label="Billing email"
+        type="email"
+        autocomplete="email"
+        optional
+        value={of.billing_email ?? ""}
+        hint="Where invoices and quota notices for this workspace belong."
+      />
+    </Form>
+  );
+}
+
+export function Settings() {
+  const read = useRead("GET /v1/workspace", {});
+  return (
+    <Page title="Settings">
+      <Loaded read={read}>
+        {(workspace) => (
+          <div class="two-columns">
+            <Panel title="Workspace">
+              <WorkspaceForm of={workspace} />
+            </Panel>
+            <Panel title="Details">
+              <Facts
+                facts={[
+                  ["Slug", <CopyText key="slug" text={workspace.slug} name="Copy slug" />],
+                  ["Id", <CopyText key="id" text={workspace.id} name="Copy id" />],
+                  ["Created", <Time key="created" at={workspace.created_at} focusable />],
+                ]}
+              />
+            </Panel>
+          </div>
+        )}
+      </Loaded>
+    </Page>
+  );
+}

@@ -1,0 +1,61 @@
+// Locks the page after a time without input in any tab of this browser. The session ends at the server; the page stays in
+// memory, hidden, until the same person logs in again.
+import { effect, signal } from "@preact/signals";
+import { session } from "../api/session.ts";
+import { lockPage } from "../api/sign-in.ts";
+import { readSetting, writeSetting } from "../api/store.ts";
+
+export const IDLE_CHOICES = [
+  [5, "After 5 minutes"],
+  [15, "After 15 minutes"],
+  [30, "After 30 minutes"],
+  [60, "After an hour"],
+  [240, "After 4 hours"],
+  [0, "Never"],
+] as const;
+const DEFAULT_MINUTES = 30;
+const CHECK_MS = 10_000;
+const WRITE_MS = 5_000;
+const MINUTE_MS = 60_000;
+
+const stored = Number(readSetting("idle_minutes") ?? DEFAULT_MINUTES);
+export const idleMinutes = signal<number>(IDLE_CHOICES.find(([minutes]) => minutes === stored)?.[0] ?? DEFAULT_MINUTES);
+
+export function setIdleMinutes(minutes: number): void {
+  idleMinutes.value = minutes;
+  writeSetting("idle_minutes", String(minutes));
+}
+
+let writtenAt = 0;
+
+/** Input in one tab counts for all. */
+function onInput(): void {
+  const now = Date.now();
+  if (now - writtenAt < WRITE_MS || isIdle(now)) return;
+  writtenAt = now;
+  writeSetting("active_at", String(now));
+}
+
+const isIdle = (now: number): boolean => {
+  const last = Number(readSetting("active_at") ?? writtenAt) || now;
+  return idleMinutes.value > 0 && now - last > idleMinutes.value * MINUTE_MS;
+};
+
+/** By the clock, because timers stand still while a laptop sleeps. */
+function check(): void {
+  if (session.value && isIdle(Date.now())) lockPage();
+}
+
+export function watchIdle(): void {
+  for (const type of ["pointerdown", "keydown", "wheel"])
+    addEventListener(type, onInput, { passive: true, capture: true });
+  for (const type of ["focus", "pageshow"]) addEventListener(type, check);
+  document.addEventListener("visibilitychange", check);
+  setInterval(check, CHECK_MS);
+  // A log-in is input, whatever was before it.
+  effect(() => {
+    if (!session.value) return;
+    writtenAt = Date.now();
+    writeSetting("active_at", String(writtenAt));
+  });
+}
