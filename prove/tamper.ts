@@ -1,7 +1,7 @@
 // Tampering with the audit log: every change by an attacker with database access must be detected; what the chain alone
 // cannot show (truncation, or re-hashing all of it) must be detected by a checkpoint saved elsewhere.
 import { hash as digest } from "node:crypto";
-import { verifyChain } from "../src/domain/audit/audit.ts";
+import { verifyChain } from "../src/domain/audit/chain-verification.ts";
 import { expectedByCheckpoint, latestCheckpoint } from "../src/domain/audit/checkpoints.ts";
 import { createKey, revokeKey } from "../src/domain/keys/keys.ts";
 import { createProject } from "../src/domain/workspaces/projects.ts";

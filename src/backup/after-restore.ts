@@ -2,6 +2,7 @@
 // all sessions and one-time tokens, and records the restore in the deployment's audit chain. The fact `restore_pending` in
 // the database itself asks for this, so that the next start finishes a restore that was interrupted.
 import { dropFact, readFact, writeFact } from "../store/queries/deployment.ts";
+import { dropMarks } from "../store/queries/audit-marks.ts";
 import {
   dropSealedResponses,
   dropUnsentMail,
@@ -64,6 +65,7 @@ function applyPending(ctx: Ctx, { backup_id, new_master_key, reached }: PendingR
     const now = clock.now();
     await raiseVersions(tx, reached);
     await logVersions.run(tx, { now });
+    await dropMarks.run(tx, { from: "" }); // what they say was verified in another file
     const sessions_ended = await endAllSessions.run(tx, { now });
     const tokens_ended = (await endAllTokens.run(tx, { now })) + (await endAllSetupTokens.run(tx, { now }));
     const mail_dropped = new_master_key ? await dropUnsentMail.run(tx, { now, why: NO_KEY }) : 0;

@@ -134,6 +134,7 @@ export const parsers = {
   redis,
   mail,
   duration,
+  rows: integer(1, 1_000_000_000),
   cidrs,
   metrics,
 };

@@ -169,6 +169,18 @@ export const settingsTable = {
     "7d",
     "Interval between restore tests of the newest backup; off = never.",
   ),
+  audit_verify_rows: setting(
+    "KEYRACK_AUDIT_VERIFY_ROWS",
+    "rows",
+    "200000",
+    "Rows up to which every verification reads the whole audit chain; a longer one is verified from a signed mark.",
+  ),
+  audit_verify_every: setting(
+    "KEYRACK_AUDIT_VERIFY_EVERY",
+    "duration",
+    "24h",
+    "Interval between verifications of the whole of longer audit chains; off = on demand.",
+  ),
   password_min: setting("KEYRACK_PASSWORD_MIN", "password_min", "12", "Minimum length of passwords, 8 to 64."),
   sign_up: setting(
     "KEYRACK_SIGN_UP",

@@ -66,6 +66,13 @@ export const sharesTable = {
     atBound: "its least recently used pages are evicted",
     files: ["src/domain/policy/page-cache.ts"],
   },
+  workers: {
+    what: "Threads that verify audit chains; two at a time, so nothing is shown here",
+    owners: ["cell"],
+    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    atBound: "waits its turn after 250 ms; the chain that has used least time is next",
+    files: ["src/store/offline/verify-pool.ts"],
+  },
   workspaces: {
     what: "Workspaces that a person owns; counted in the database, so nothing is shown here",
     owners: ["person"],

@@ -1,5 +1,6 @@
 // Every scheduled job. To add one, add a line to `jobs`.
 import { runDueBackup, runDueRestoreTest } from "../backup/schedule.ts";
+import { verifyDueChains } from "../domain/audit/chain-verification.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import { CONSECUTIVE_FAILURES_MAX } from "../domain/auth/login-throttle.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -58,6 +59,7 @@ export const jobs = [
   { name: "mail", everyMs: 5 * SECOND_MS, runsOn: "leader", run: deliverDue },
   { name: "checkpoints", everyMs: MINUTE_MS, runsOn: "leader", run: (services) => runCheckpoints(services) },
   { name: "checkpoints of busy chains", everyMs: 5 * SECOND_MS, runsOn: "leader", run: checkpointBusyChains },
+  { name: "audit verification", everyMs: MINUTE_MS, runsOn: "leader", run: verifyDueChains },
   { name: "signing keys", everyMs: MINUTE_MS, runsOn: "leader", run: maintainEmbedKeys },
   { name: "idempotency replays", everyMs: MINUTE_MS, runsOn: "leader", run: reapReplays },
   { name: "idempotency records", everyMs: MINUTE_MS, runsOn: "leader", run: reapIdempotency },

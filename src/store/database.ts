@@ -10,7 +10,7 @@ import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
 import { copySqlite } from "./offline/inspect.ts";
 import { VerifyPool } from "./offline/verify-pool.ts";
-import type { ChainCheck, ExpectedCheckpoint } from "./offline/verify.ts";
+import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import { READ_CONNECTED, toVersions } from "./postgres/connected-versions.ts";
 import type { PostgresDriver } from "./postgres/driver.ts";
 import type { OnProgress } from "./progress.ts";
@@ -77,8 +77,12 @@ class OpenStore implements Store {
     this.#noticeListeners.set(topic, [...(this.#noticeListeners.get(topic) ?? []), listener]);
   }
 
-  verify(workspace_id: string, expected: ExpectedCheckpoint[]): Promise<ChainCheck> {
-    return this.#verifyPool.check(workspace_id, expected);
+  verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck> {
+    return this.#verifyPool.check(workspace_id, expected, from);
+  }
+
+  verifyProgress(workspace_id: string): number | null {
+    return this.#verifyPool.progressOf(workspace_id);
   }
 
   async copyTo(file: string, onProgress: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {

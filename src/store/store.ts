@@ -3,7 +3,7 @@ import type { Histogram } from "../kernel/exposition.ts";
 import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
-import type { ChainCheck, ExpectedCheckpoint } from "./offline/verify.ts";
+import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import type { OnProgress } from "./progress.ts";
 import type { MigrationPlan } from "./schema/migrate.ts";
 import type { DatabaseTarget } from "./target.ts";
@@ -29,8 +29,10 @@ export interface Store {
   /** Sends a notice to every process on this database, this one included; used to drop cached credentials. */
   notify(topic: string, payload: string): Promise<void>;
   onNotice(topic: string, listener: (payload: string) => void): void;
-  /** Verifies an audit chain off the main thread; concurrent callers for the same workspace share one run. */
-  verify(workspace_id: string, expected: ExpectedCheckpoint[]): Promise<ChainCheck>;
+  /** Verifies an audit chain, or what follows `from`, off the main thread; concurrent callers for the same workspace share one run. */
+  verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck>;
+  /** Rows that the running verification of a whole chain has passed; null when there is none. */
+  verifyProgress(workspace_id: string): number | null;
   /** Copies a SQLite database in use to a new file. Consistent, and durable when this resolves. */
   copyTo(file: string, onProgress: OnProgress, options?: { largeBytes?: number }): Promise<void>;
   /** Rejects every write. */

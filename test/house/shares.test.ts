@@ -60,7 +60,6 @@ const WITHOUT_OWNER = [
   "src/store/engine/group-commit.ts",
   "src/store/engine/policy-versions.ts",
   "src/store/offline/threads.ts",
-  "src/store/offline/verify-pool.ts",
   "src/store/sqlite/wal-sync.ts",
 ];
 

@@ -1,12 +1,13 @@
 // The audit log, its verification, and its signed checkpoint.
 import { Readable } from "node:stream";
 import { z } from "zod";
-import { listAudit, verifyChain } from "../../domain/audit/audit.ts";
+import { listAudit } from "../../domain/audit/audit.ts";
+import { verifyChain } from "../../domain/audit/chain-verification.ts";
 import { exportAudit, searchAudit } from "../../domain/audit/search.ts";
 import { latestCheckpoint } from "../../domain/audit/checkpoints.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { HttpResponse } from "../../http/response.ts";
-import { Cursor, listOf, text, Timestamp, toMs, Uuid } from "../schemas.ts";
+import { Cursor, Flag, listOf, text, Timestamp, toMs, Uuid } from "../schemas.ts";
 
 const ActorType = z.enum(["user", "secret_key", "embed_token", "bootstrap", "scanner", "system"]);
 
@@ -91,6 +92,9 @@ const CHAIN_RUNS = { name: "audit_chain", limit: 6, windowMs: 60_000 };
 export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
   summary: "Recompute every hash of the audit log and report the first position that fails.",
   access: "audit.chain",
+  query: z.strictObject({
+    full: Flag.default("false").describe("of a long chain: start verifying all of it, and respond at once"),
+  }),
   output: z.strictObject({
     object: z.literal("audit_chain"),
     verified: z.boolean(),
@@ -101,11 +105,17 @@ export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
     reason: z
       .enum(["seq_gap", "prev_hash_mismatch", "hash_mismatch", "head_mismatch", "checkpoint_mismatch"])
       .nullable(),
+    full: z
+      .strictObject({ seq: z.int(), at: Timestamp, running: z.boolean(), checked: z.int() })
+      .optional()
+      .describe(
+        "of a long chain: up to which row and when all of it was verified, and how far a running verification is",
+      ),
   }),
-  failures: ["rate_limited"],
-  handle: ({ services, actor }) => {
+  failures: ["rate_limited", "unavailable"],
+  handle: ({ services, actor }, { query }) => {
     services.throttles.take(CHAIN_RUNS, actor.workspace_id);
-    return verifyChain(services, actor.workspace_id);
+    return verifyChain(services, actor.workspace_id, { full: query.full === "true" });
   },
 });
 

@@ -1,12 +1,11 @@
-// Reads the audit log: lists rows, filtered for test principals, and verifies whole chains.
+// Lists the audit log, filtered for test principals.
 import type { Json } from "../../kernel/audit/canonical.ts";
-import { NIL_WORKSPACE, type BreakReason } from "../../kernel/audit/chain.ts";
+import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { listAuditRows } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
 import { usersByIds } from "../../store/queries/users.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
-import { expectedByCheckpoint } from "./checkpoints.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { PRODUCT_STATE } from "../core/events.ts";
 import { cutListOf, type List } from "../core/list.ts";
@@ -90,23 +89,4 @@ export function viewAudit(row: AuditLogRow): AuditLog {
 export function viewConfined(row: AuditLogRow): AuditLog {
   const view = viewAudit(row);
   return PRODUCT_STATE.has(row.target_type) ? view : { ...view, payload: {} };
-}
-
-export type AuditChain = {
-  object: "audit_chain";
-  verified: boolean;
-  checked: number;
-  head_seq: number;
-  head_hash: string;
-  broken_seq: number | null;
-  reason: BreakReason | null;
-};
-
-/** Recomputes every hash of a chain, off the main thread, and compares it with the newest checkpoint. */
-export async function verifyChain(services: Services, workspace_id: string): Promise<AuditChain> {
-  // Read the checkpoint first: read after the chain, it could cover rows that the chain did not have yet.
-  const expected = await expectedByCheckpoint(services, workspace_id);
-  const { checked, head_seq, head_hash, broken_seq, reason } = await services.store.verify(workspace_id, expected);
-  await services.store.durable();
-  return { object: "audit_chain", verified: reason === null, checked, head_seq, head_hash, broken_seq, reason };
 }

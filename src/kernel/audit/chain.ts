@@ -49,7 +49,7 @@ export function auditPreimage(row: AuditRow, payloadText?: string): string {
   return `keyrack-audit-v1\n${canonicalAuditRow(row, payloadText)}`;
 }
 
-/** Verifies the rows of one workspace, starting with its first. */
+/** Verifies the rows of one workspace in order. */
 export type ChainVerifier = {
   /** Number of valid rows before the first break. */
   readonly checked: number;
@@ -65,9 +65,13 @@ export type ChainVerifier = {
   finish(head: ChainHead | null): BreakReason | null;
 };
 
-export function createChainVerifier(sha256Hex: (text: string) => string): ChainVerifier {
+/** `start` is the last row that was verified before, if any. */
+export function createChainVerifier(
+  sha256Hex: (text: string) => string,
+  start: ChainHead = { seq: 0, hash: GENESIS_HASH },
+): ChainVerifier {
   let checked = 0;
-  let good: ChainHead = { seq: 0, hash: GENESIS_HASH };
+  let good = start;
   let broken: { reason: BreakReason; seq: number } | null = null;
   return {
     get checked() {

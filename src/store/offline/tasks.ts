@@ -6,7 +6,7 @@ import { expectedCheckpoints, readContents, type Contents } from "./contents.ts"
 import type { DatabaseTarget } from "../target.ts";
 import type { Step } from "../progress.ts";
 import { openSource } from "./source.ts";
-import { verifyStoredChain, type ChainCheck, type ExpectedCheckpoint } from "./verify.ts";
+import { verifySlice, verifyStoredChain, type ChainSlice, type SliceOptions } from "./verify.ts";
 
 export type Inspection = {
   contents: Contents;
@@ -17,7 +17,7 @@ export type Inspection = {
 };
 
 export type Task =
-  | { op: "verify"; target: DatabaseTarget; workspace_id: string; expected: ExpectedCheckpoint[] }
+  | { op: "verify"; target: DatabaseTarget; workspace_id: string; options: SliceOptions; maxMs: number }
   | { op: "copy"; file: string; to: string }
   | { op: "inspect"; target: DatabaseTarget }
   | { op: "quick"; file: string };
@@ -29,10 +29,10 @@ export type TaskReply = {
   error?: { message: string; code?: string | undefined };
 };
 
-async function verify({ target, workspace_id, expected }: Task & { op: "verify" }): Promise<ChainCheck> {
+async function verify({ target, workspace_id, options, maxMs }: Task & { op: "verify" }): Promise<ChainSlice> {
   const source = await openSource(target);
   try {
-    return await verifyStoredChain(source, workspace_id, expected);
+    return await verifySlice(source, workspace_id, options, maxMs);
   } finally {
     await source.close();
   }

@@ -2,7 +2,7 @@
 // their own: rows never change, and one long transaction would keep the -wal from being reused. Plain SQL: loading the
 // query builder takes longer than verifying most chains.
 import { hash as digest } from "node:crypto";
-import { fromHex, toBase64 } from "../../kernel/crypto/bytes.ts";
+import { fromBase64, fromHex, toBase64 } from "../../kernel/crypto/bytes.ts";
 import {
   createChainVerifier,
   GENESIS_HASH,
@@ -22,7 +22,16 @@ const PAGE_ROWS = 1_000;
 /** The Merkle root (base64) over the first `size` rows. A null root never matches. */
 export type ExpectedCheckpoint = { size: number; root: string | null };
 
+/** The first rows of a chain, as far as they were verified. `frontier` is that of their Merkle tree, in base64. */
+export type VerifiedPart = { seq: number; hash: string; frontier: string[] };
+
+export const NOTHING_VERIFIED: VerifiedPart = { seq: 0, hash: GENESIS_HASH, frontier: [] };
+
+/** How far a verification has come; `check` is its result once it has reached the end. */
+export type ChainSlice = { part: VerifiedPart; roots: [size: number, root: string][]; check: ChainCheck | null };
+
 export type ChainCheck = {
+  part: VerifiedPart;
   checked: number;
   head_seq: number;
   head_hash: string;
@@ -57,15 +66,18 @@ function toHashed(row: AuditLogRow): HashedRow {
   return { ...row, occurred_at: timeText(row.occurred_at), payload: null, payload_text: row.payload };
 }
 
-/** Feeds the rows up to `last` to the verifier. Stops at the first break. */
+/** Feeds the rows up to `last` to the verifier. Stops at the first break, and after `maxMs`: then it returns false. */
 async function pushRows(
   source: Source,
   workspace_id: string,
   chain: ChainVerifier,
-  last: number,
+  { last, maxMs }: { last: number; maxMs: number },
   onVerified: (hash: string) => void,
-): Promise<void> {
-  for (let after = Number.MIN_SAFE_INTEGER; chain.reason === null && after < last; ) {
+): Promise<boolean> {
+  const end = performance.now() + maxMs;
+  // Of a whole chain also rows below 1, which must not exist.
+  for (let after = chain.seq || Number.MIN_SAFE_INTEGER; chain.reason === null && after < last; ) {
+    if (performance.now() > end) return false;
     const rows = await source.all<AuditLogRow>(
       `select * from audit_log where workspace_id = $1 and seq > $2 and seq <= $3 order by seq limit ${PAGE_ROWS}`,
       [workspace_id, after, last],
@@ -73,6 +85,7 @@ async function pushRows(
     for (const row of rows) if (chain.push(toHashed(row)) === null) onVerified(row.hash);
     after = rows.at(-1)?.seq ?? last;
   }
+  return true;
 }
 
 function checkpointBreak(expected: ExpectedCheckpoint[], roots: Map<number, string>, verified: number): number | null {
@@ -88,20 +101,49 @@ export async function verifyStoredChain(
   workspace_id: string,
   checkpoints: ExpectedCheckpoint[],
 ): Promise<ChainCheck> {
+  const from = { part: NOTHING_VERIFIED, roots: [] };
+  const { check } = await verifySlice(source, workspace_id, { checkpoints, from, since: 0 }, Number.POSITIVE_INFINITY);
+  if (!check) throw new Error("a verification without a time limit has not ended");
+  return check;
+}
+
+export type SliceOptions = {
+  /** None of them smaller than the part that was verified before `since`. */
+  checkpoints: ExpectedCheckpoint[];
+  from: Pick<ChainSlice, "part" | "roots">;
+  /** `checked` counts the rows after this one. */
+  since: number;
+};
+
+/** Verifies on from where the slice before ended, for about `maxMs`. */
+export async function verifySlice(
+  source: Source,
+  workspace_id: string,
+  { checkpoints, from, since }: SliceOptions,
+  maxMs: number,
+): Promise<ChainSlice> {
   const expected = checkpoints.toSorted((a, b) => a.size - b.size);
   const { head, last } = await readEnd(source, workspace_id);
-  const chain = createChainVerifier((text) => digest("sha256", text));
-  const tree = new MerkleTree(sha256Bytes);
-  const sizes = new Set(expected.map(({ size }) => size));
-  const roots = new Map(sizes.has(0) ? [[0, toBase64(tree.root())]] : []);
-  await pushRows(source, workspace_id, chain, last, (hash) => {
-    if (sizes.size === 0) return;
-    tree.append(fromHex(hash));
-    if (sizes.has(tree.size)) roots.set(tree.size, toBase64(tree.root()));
+  const chain = createChainVerifier((text) => digest("sha256", text), from.part);
+  const tree = new MerkleTree(sha256Bytes, {
+    size: from.part.seq,
+    frontier: from.part.frontier.map((root) => fromBase64(root)),
   });
+  const sizes = new Set(expected.map(({ size }) => size));
+  const roots = new Map(from.roots);
+  const noteRoot = (): void => void (sizes.has(tree.size) && roots.set(tree.size, toBase64(tree.root())));
+  noteRoot();
+  const done = await pushRows(source, workspace_id, chain, { last, maxMs }, (hash) => {
+    tree.append(fromHex(hash));
+    noteRoot();
+  });
+  const frontier = tree.frontier().map((root) => toBase64(root));
+  const slice = { part: { seq: chain.seq, hash: chain.hash, frontier }, roots: [...roots] };
+  if (!done) return { ...slice, check: null };
   const reason = chain.finish(head);
-  const end = { checked: chain.checked, head_seq: head?.seq ?? 0, head_hash: head?.hash ?? GENESIS_HASH };
-  if (reason) return { ...end, reason, broken_seq: chain.broken_seq };
+  const end = { checked: chain.seq - since, head_seq: head?.seq ?? 0, head_hash: head?.hash ?? GENESIS_HASH };
+  if (reason) return { ...slice, check: { ...end, part: slice.part, reason, broken_seq: chain.broken_seq } };
   const broken_seq = checkpointBreak(expected, roots, chain.seq);
-  return { ...end, reason: broken_seq === null ? null : "checkpoint_mismatch", broken_seq };
+  const mismatch = broken_seq === null ? null : ("checkpoint_mismatch" as const);
+  return { ...slice, check: { ...end, part: slice.part, reason: mismatch, broken_seq } };
 }

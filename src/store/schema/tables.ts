@@ -165,6 +165,21 @@ export type AuditCheckpointRow = {
   created_at: number;
 };
 
+/**
+ * The last verification of a whole chain: the first `seq` rows were verified. `broken_seq` and `reason` say that it, or a
+ * later one, found a break.
+ */
+export type AuditMarkRow = {
+  workspace_id: string;
+  seq: number;
+  hash: string;
+  frontier: string;
+  verified_at: number;
+  broken_seq: number | null;
+  reason: string | null;
+  signature: string;
+};
+
 export type SigningKeyRow = {
   id: string;
   purpose: "checkpoint" | "embed";
@@ -206,6 +221,7 @@ export type Tables = {
   audit_log: AuditLogRow;
   audit_heads: AuditHeadRow;
   audit_checkpoints: AuditCheckpointRow;
+  audit_marks: AuditMarkRow;
   signing_keys: SigningKeyRow;
   embed_origins: EmbedOriginRow;
   leak_notices: LeakNoticeRow;

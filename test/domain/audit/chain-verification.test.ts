@@ -1,6 +1,7 @@
 // Verification of audit chains: intact ones pass, also while they are being written.
 import { describe, expect, it } from "vitest";
-import { listAudit, verifyChain } from "../../../src/domain/audit/audit.ts";
+import { listAudit } from "../../../src/domain/audit/audit.ts";
+import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import { latestCheckpoint } from "../../../src/domain/audit/checkpoints.ts";
 import type { Event } from "../../../src/domain/core/events.ts";
 import { mutate } from "../../../src/domain/core/mutate.ts";

@@ -1,7 +1,7 @@
 // Signed checkpoints: each covers exactly the rows of its chain, extends the one before, and is never withdrawn.
 import { createHash } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
-import { verifyChain } from "../../../src/domain/audit/audit.ts";
+import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import {
   BrokenChain,
   checkpointOrigin,

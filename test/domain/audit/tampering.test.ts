@@ -1,7 +1,7 @@
 // Tampering with the database: verification reports every changed, missing or moved audit row.
 import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { verifyChain } from "../../../src/domain/audit/audit.ts";
+import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import { latestCheckpoint } from "../../../src/domain/audit/checkpoints.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { auditPreimage, type AuditRow } from "../../../src/kernel/audit/chain.ts";

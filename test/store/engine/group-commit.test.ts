@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { policyVersions, storedState, tenantRow, vendorWithTenant } from "../../../harness/databases/jobs.ts";
 import { testServices } from "../../../harness/instances/test-services.ts";
-import { verifyChain } from "../../../src/domain/audit/audit.ts";
+import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";

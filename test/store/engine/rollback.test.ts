@@ -10,7 +10,7 @@ import {
   vendorWithTenant,
 } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
-import { verifyChain } from "../../../src/domain/audit/audit.ts";
+import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import { mutate, unchanged } from "../../../src/domain/core/mutate.ts";
 import { createKey, editKey, revokeKey } from "../../../src/domain/keys/keys.ts";
 import { editProject } from "../../../src/domain/workspaces/projects.ts";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { backends, freshDatabase } from "../../../harness/databases/backends.ts";
 import { backendPid, insertOneTenant, tenantIds } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
-import { verifyChain } from "../../../src/domain/audit/audit.ts";
+import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import { mutate } from "../../../src/domain/core/mutate.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";

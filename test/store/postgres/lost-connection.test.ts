@@ -4,7 +4,7 @@ import { backends } from "../../../harness/databases/backends.ts";
 import { tcpProxy, type Cut } from "../../../harness/databases/commit-proxy.ts";
 import { backendPid, insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
-import { verifyChain } from "../../../src/domain/audit/audit.ts";
+import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import { mutate, unchanged } from "../../../src/domain/core/mutate.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";

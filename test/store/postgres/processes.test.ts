@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
-import { verifyChain } from "../../../src/domain/audit/audit.ts";
+import { verifyChain } from "../../../src/domain/audit/chain-verification.ts";
 import { mutate } from "../../../src/domain/core/mutate.ts";
 import { createKey } from "../../../src/domain/keys/keys.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";

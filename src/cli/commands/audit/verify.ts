@@ -1,7 +1,9 @@
 // `keyrack audit verify`: on the server, over HTTP against a checkpoint, on the database, or on an export.
-import { isFailure, request, toExitError, type Target } from "../../api/request.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isFailure, request, toExitError, type ApiResponse, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget, type TargetOptions } from "../../api/target.ts";
 import { ExitError, plural, print } from "../../ui/output.ts";
+import { withProgress } from "../../ui/progress.ts";
 import { fetchCheckpoint, readLog } from "./log.ts";
 import type { OfflineOptions } from "./offline.ts";
 import type { Verdict } from "./verify-rows.ts";
@@ -9,19 +11,40 @@ import type { Verdict } from "./verify-rows.ts";
 export type VerifyOptions = OfflineOptions &
   TargetOptions & { offline?: true; file?: string; checkpoint?: string; vkey?: string };
 
-const CHAIN = { method: "GET", path: "/v1/audit_logs/chain", timeoutMs: 600_000 };
+const CHAIN = { method: "GET", path: "/v1/audit_logs/chain", query: { full: "true" }, timeoutMs: 600_000 };
+/** The server admits six verifications a minute. */
+const POLL_MS = 11_000;
+/** The first verification of a long chain is not finished yet, or the server has too much to do. */
+const BUSY = new Set([429, 503]);
+const REFUSED_MAX = 30;
 
 export async function verify(options: VerifyOptions): Promise<void> {
   if (options.file && options.offline) throw new ExitError("--file and --offline exclude each other.", 2);
   if (options.file || options.offline || options.deployment) return report(await verifyLocal(options), options);
   const target = requireBearer(resolveTarget(options));
   if (options.checkpoint) return report(await verifyByCheckpoint(target, options), options);
-  const response = await request(target, CHAIN);
-  if (isFailure(response)) throw toExitError(response);
+  const response = await verifyOnServer(target);
   const chain = JSON.parse(response.text) as Verdict;
   if (options.json) print(response.text.trimEnd());
   else if (!options.quiet && chain.verified) print(`Audit log verified: ${verifiedText(chain)}.`);
   if (!chain.verified) throw brokenError(chain);
+}
+
+type FullRun = { full?: { running: boolean; checked: number }; head_seq: number };
+
+/** A long chain is verified in the background: waits for that to end. */
+async function verifyOnServer(target: Target): Promise<ApiResponse> {
+  return withProgress(async (onProgress) => {
+    for (let refused = 0; ; ) {
+      const response = await request(target, CHAIN);
+      const { full, head_seq } = isFailure(response) ? ({} as FullRun) : (JSON.parse(response.text) as FullRun);
+      refused = isFailure(response) ? refused + 1 : 0;
+      if (isFailure(response) && (!BUSY.has(response.status) || refused > REFUSED_MAX)) throw toExitError(response);
+      if (!isFailure(response) && !full?.running) return response;
+      if (full) onProgress({ step: "audit rows", done: full.checked, total: head_seq });
+      await sleep(POLL_MS);
+    }
+  });
 }
 
 /** On the database, or on an export. */

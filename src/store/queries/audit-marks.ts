@@ -1,0 +1,40 @@
+// Marks of the last verification of each long audit chain.
+import { columns, statement } from "../engine/statement.ts";
+import type { AuditMarkRow } from "../schema/tables.ts";
+
+export const markOf = statement<{ workspace_id: string }>()((db, p) =>
+  db.selectFrom("audit_marks").selectAll().where("workspace_id", "=", p.workspace_id),
+);
+
+export const saveMark = statement<AuditMarkRow>()((db, p) => {
+  const found = columns(p, ["seq", "hash", "frontier", "verified_at", "broken_seq", "reason", "signature"]);
+  return db
+    .insertInto("audit_marks")
+    .values({ workspace_id: p.workspace_id, ...found })
+    .onConflict((oc) =>
+      oc.column("workspace_id").doUpdateSet((eb) => ({
+        seq: eb.ref("excluded.seq"),
+        hash: eb.ref("excluded.hash"),
+        frontier: eb.ref("excluded.frontier"),
+        verified_at: eb.ref("excluded.verified_at"),
+        broken_seq: eb.ref("excluded.broken_seq"),
+        reason: eb.ref("excluded.reason"),
+        signature: eb.ref("excluded.signature"),
+      })),
+    );
+});
+
+export const dropMarks = statement<{ from: string }>()((db, p) =>
+  db.deleteFrom("audit_marks").where("workspace_id", ">=", p.from),
+);
+
+/** Chains of more than `rows` rows whose last whole verification was before `before`. */
+export const chainsDueForVerification = statement<{ rows: number; before: number }>()((db, p) =>
+  db
+    .selectFrom("audit_heads as head")
+    .leftJoin("audit_marks as mark", "mark.workspace_id", "head.workspace_id")
+    .select("head.workspace_id")
+    .where("head.seq", ">", p.rows)
+    .where((eb) => eb.or([eb("mark.verified_at", "is", null), eb("mark.verified_at", "<=", p.before)]))
+    .orderBy("head.workspace_id"),
+);
