@@ -2,17 +2,17 @@
 import { randomBytes } from "node:crypto";
 import type { Client } from "pg";
 import { withPostgres } from "../../src/store/postgres/client.ts";
+import { DEADLINE_MS } from "../waiting.ts";
 import { openDatabases } from "./open-databases.ts";
 
 const HOUR_MS = 3_600_000;
-const CONNECT_MAX_MS = 30_000;
 const UNKNOWN_DATABASE = "3D000";
 const DUPLICATE_DATABASE = "42P04";
 /** The name contains the time of creation, so that databases of killed runs can be recognised. */
 const OURS = /^keyrack_test_(\d{13})_[0-9a-f]{12}$/;
 
 export function withAdmin<T>(url: string, work: (admin: Client) => Promise<T>): Promise<T> {
-  return withPostgres(url, work, { connectionTimeoutMillis: CONNECT_MAX_MS });
+  return withPostgres(url, work, { connectionTimeoutMillis: DEADLINE_MS });
 }
 
 type Database = { name: string; url: string; drop(): Promise<void> };

@@ -2,7 +2,7 @@
 import Database from "better-sqlite3";
 import { connectPostgres } from "../../src/store/postgres/client.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { until } from "../waiting.ts";
+import { DEADLINE_MS, until } from "../waiting.ts";
 
 export type Row = Record<string, string | number | null | Uint8Array>;
 
@@ -28,7 +28,7 @@ export async function openRaw(target: DatabaseTarget): Promise<Raw> {
       close: async () => void db.close(),
     };
   }
-  const client = await connectPostgres(target.url);
+  const client = await connectPostgres(target.url, { connectionTimeoutMillis: DEADLINE_MS });
   return {
     all: async (sql, values = []) => (await client.query(sql, [...values])).rows as Row[],
     close: () => client.end(),
