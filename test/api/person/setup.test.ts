@@ -38,10 +38,8 @@ const people = async (r: TestInstance): Promise<number> => (await r.sql("select 
 for (const back of backends) {
   describe(`setup on ${back}`, () => {
     let r: TestInstance;
-    let token: string;
     beforeAll(async () => {
       r = await testInstance(back);
-      token = await newToken(r);
     });
     afterAll(() => r[Symbol.asyncDispose]());
 
@@ -56,6 +54,7 @@ for (const back of backends) {
     it("refuses an unknown, expired, mistyped or foreign token alike, before it looks at the password", async () => {
       const stale = await newToken(r);
       r.clock.advance(61 * MINUTE);
+      const token = await newToken(r);
       const tokens = [
         stale,
         formatCredential("setup", null, new Uint8Array(24)),
@@ -70,10 +69,10 @@ for (const back of backends) {
         texts.add(reply.text);
       }
       expect(texts.size).toBe(1);
-      token = await newToken(r);
     });
 
     it("names the form's own fields, and a refusal does not use the token up", async () => {
+      const token = await newToken(r);
       await r.call(r.app.bootstrap.token, "POST /v1/workspaces", { name: "W", slug: "taken" });
       for (const [more, status, path] of [
         [{ password: "short" }, 400, "password"],
@@ -90,12 +89,14 @@ for (const back of backends) {
     });
 
     it("makes the owner, a session and everything to start with, in the test environment, once", async () => {
-      const email = await account(r, freshEmail("taken-over"), "an older password 1");
-      const old = await logIn(r, email, "an older password 1");
-      const mailed = (await receivedMail(r)).length;
-      const since = (await auditRows(r)).length;
-      const spare = await newToken(r);
-      const { status, body, text } = await send(r, form(token, { email, project_name: "Shop" }));
+      await using claimed = await testInstance(back); // the other tests need one without an owner
+      const token = await newToken(claimed);
+      const email = await account(claimed, freshEmail("taken-over"), "an older password 1");
+      const old = await logIn(claimed, email, "an older password 1");
+      const mailed = (await receivedMail(claimed)).length;
+      const since = (await auditRows(claimed)).length;
+      const spare = await newToken(claimed);
+      const { status, body, text } = await send(claimed, form(token, { email, project_name: "Shop" }));
       expect(status, text).toBe(201);
       expect(Object.keys(body)).toEqual([
         "object",
@@ -118,16 +119,16 @@ for (const back of backends) {
       expect(body.tenant).toMatchObject({ external_id: "example-customer", name: "Example customer" });
       expect(body.secret_key).toMatchObject({ env: "test", name: "First verifier", key_shown_once: true });
       expect(body.api_key).toMatchObject({ env: "test", name: "First key", project_id: body.project.id });
-      const shown = await r.call(body.session.token, "GET /v1/keys");
+      const shown = await claimed.call(body.session.token, "GET /v1/keys");
       expect(shown.body.data.map(({ id }: { id: string }) => id)).toEqual([body.api_key.id]);
-      const feed = await r.call(body.secret_key.key, `GET /v1/policy/snapshot?project_id=${body.project.id}`);
+      const feed = await claimed.call(body.secret_key.key, `GET /v1/policy/snapshot?project_id=${body.project.id}`);
       expect(feed.status).toBe(200);
-      expect((await r.call(body.session.token, "GET /v1/tenants")).body.data).toHaveLength(1);
+      expect((await claimed.call(body.session.token, "GET /v1/tenants")).body.data).toHaveLength(1);
       // The account that existed: new password, no old session.
-      expectRefusal(await r.call(old.session, "GET /v1/auth/me"), 401, "invalid_session");
-      expect((await logIn(r, email)).id).toBe(old.id);
-      expect((await receivedMail(r)).length).toBe(mailed);
-      const rows = (await auditRows(r)).slice(since);
+      expectRefusal(await claimed.call(old.session, "GET /v1/auth/me"), 401, "invalid_session");
+      expect((await logIn(claimed, email)).id).toBe(old.id);
+      expect((await receivedMail(claimed)).length).toBe(mailed);
+      const rows = (await auditRows(claimed)).slice(since);
       expect(rows.map(({ action }) => action)).toEqual([
         "user.password_reset",
         "session.created",
@@ -139,7 +140,7 @@ for (const back of backends) {
         target_id: null,
         payload: { workspace_id: body.workspace.id },
       });
-      const log = await r.call(body.session.token, "GET /v1/audit_logs");
+      const log = await claimed.call(body.session.token, "GET /v1/audit_logs");
       expect(log.body.data.map(({ action }: { action: string }) => action)).toEqual([
         "workspace.created",
         "workspace_member.joined",
@@ -149,15 +150,15 @@ for (const back of backends) {
         "api_key.created",
       ]);
       expect(new Set(log.body.data.map(({ actor_id }: { actor_id: string }) => actor_id))).toEqual(new Set([old.id]));
-      expect(await isOpen(r)).toBe(false);
+      expect(await isOpen(claimed)).toBe(false);
       for (const used of [token, spare, "x"]) {
-        const again = await send(r, form(used, { workspace_slug: "second" }));
+        const again = await send(claimed, form(used, { workspace_slug: "second" }));
         expectRefusal(again, 409, "conflict");
         expect(again.body.error.message).toBe("This server already has an owner. Log in instead.");
       }
-      await expect(issueSetupLink(r.app.services)).rejects.toThrow("already has an owner");
+      await expect(issueSetupLink(claimed.app.services)).rejects.toThrow("already has an owner");
       const secrets = [token, spare, body.secret_key.key, body.api_key.key, body.session.token];
-      expect(secrets.filter((secret) => r.logs.some((line) => line.includes(secret)))).toEqual([]);
+      expect(secrets.filter((secret) => claimed.logs.some((line) => line.includes(secret)))).toEqual([]);
     });
 
     it("is closed for good by a person who creates a workspace", async () => {
