@@ -48,6 +48,8 @@ export const commandMap: Record<string, CommandRow> = {
   "PATCH /v1/keys/{id}": { command: "key update" },
   "POST /v1/keys/{id}/rotate": { command: "key rotate", quiet: "key", secret: "key" },
   "POST /v1/keys/{id}/revoke": { command: "key revoke" },
+  "POST /v1/keys/{id}/disable": { command: "key disable" },
+  "POST /v1/keys/{id}/enable": { command: "key enable" },
   "GET /v1/keys/{id}/usage": { command: "key usage" },
   "POST /v1/secret_keys": { command: "secret-key create", quiet: "key", secret: "key" },
   "GET /v1/secret_keys": { command: "secret-key list", columns: SECRET_KEY },

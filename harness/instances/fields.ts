@@ -19,4 +19,6 @@ export const KEY_FIELDS = [
   "rotated_from",
   "created_at",
   "last_used_at",
+  "disabled_at",
+  "disabled_reason",
 ];

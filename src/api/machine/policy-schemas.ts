@@ -20,7 +20,7 @@ const Removal = z.strictObject({
   env: Env,
   lookup_hash: z.string(),
   display_prefix: z.string(),
-  reason: z.enum(["revoked", "tenant_deleted", "project_deleted"]),
+  reason: z.enum(["revoked", "tenant_deleted", "project_deleted", "disabled"]),
 });
 
 const about = { workspace_id: Uuid, project_id: Uuid, env: Env.nullable() };

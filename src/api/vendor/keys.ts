@@ -1,6 +1,9 @@
 // API keys.
 import { z } from "zod";
-import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey } from "../../domain/keys/keys.ts";
+import { disableKey, enableKey } from "../../domain/keys/disabling.ts";
+import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey, type Revoked } from "../../domain/keys/keys.ts";
+import type { Vendor } from "../../domain/core/actor.ts";
+import type { Ctx } from "../../domain/core/context.ts";
 import { awaitRevocation } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { withFastPath } from "../../http/fast/fast-path.ts";
@@ -100,26 +103,59 @@ export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
   output: RotatedApiKey,
   idempotent: true,
-  failures: ["key_not_found", "test_cannot_live", "revoked_not_rotatable"],
+  failures: ["key_not_found", "test_cannot_live", "revoked_not_rotatable", "disabled_not_rotatable"],
   emits: ["api_key.rotated"],
   handle: (ctx, { params, body }) => rotateKey(ctx, params.id, body.overlap_hours),
 });
+
+const Wait = z.strictObject({
+  wait: Flag.default("false").describe("respond once every live node has acknowledged the change"),
+});
+
+/** With `wait=true`, who has acknowledged the change. */
+async function withPropagation(ctx: Ctx<Vendor>, wait: string, change: Revoked) {
+  if (wait !== "true") return change.key;
+  return { ...change.key, propagation: await awaitRevocation(ctx, change) };
+}
 
 export const keysRevoke = endpoint("POST /v1/keys/{id}/revoke", {
   summary: "Revoke an API key. With wait=true the response comes once every live node has acknowledged the revocation.",
   access: "keys.write",
   params: ById,
-  query: z.strictObject({
-    wait: Flag.default("false").describe("respond once every live node has acknowledged the revocation"),
-  }),
+  query: Wait,
   body: z.strictObject({ reason: Reason.optional() }),
   output: RevokedApiKey,
   idempotent: true,
   failures: ["key_not_found", "test_cannot_live"],
   emits: ["api_key.revoked"],
-  handle: async (ctx, { params, query, body }) => {
-    const revoked = await revokeKey(ctx, params.id, body.reason);
-    if (query.wait !== "true") return revoked.key;
-    return { ...revoked.key, propagation: await awaitRevocation(ctx, revoked) };
-  },
+  handle: async (ctx, { params, query, body }) =>
+    withPropagation(ctx, query.wait, await revokeKey(ctx, params.id, body.reason)),
+});
+
+export const keysDisable = endpoint("POST /v1/keys/{id}/disable", {
+  summary:
+    "Disable an API key until it is enabled again. With wait=true the response comes once every live node has it.",
+  access: "keys.write",
+  params: ById,
+  query: Wait,
+  body: z.strictObject({ reason: Reason.optional() }),
+  output: RevokedApiKey,
+  idempotent: true,
+  failures: ["key_not_found", "test_cannot_live", "revoked_not_editable", "older_process"],
+  emits: ["api_key.disabled"],
+  handle: async (ctx, { params, query, body }) =>
+    withPropagation(ctx, query.wait, await disableKey(ctx, params.id, body.reason)),
+});
+
+export const keysEnable = endpoint("POST /v1/keys/{id}/enable", {
+  summary: "Enable a disabled API key. With wait=true the response comes once every live node has it.",
+  access: "keys.write",
+  params: ById,
+  query: Wait,
+  body: z.strictObject({}),
+  output: RevokedApiKey,
+  idempotent: true,
+  failures: ["key_not_found", "test_cannot_live", "revoked_not_editable"],
+  emits: ["api_key.enabled"],
+  handle: async (ctx, { params, query }) => withPropagation(ctx, query.wait, await enableKey(ctx, params.id)),
 });

@@ -61,6 +61,8 @@ export const ApiKey = z.strictObject({
   meta: Meta,
   rate_limits: RateLimits.nullable(),
   ...lifecycle,
+  disabled_at: Timestamp.nullable(),
+  disabled_reason: z.string().nullable(),
 });
 export const MintedApiKey = ApiKey.extend(shownOnce);
 export const RotatedApiKey = MintedApiKey.extend({ previous_key: ApiKey });

@@ -21,6 +21,8 @@ export const workspaceActions = {
   "api_key.created": "api_key",
   "api_key.updated": "api_key",
   "api_key.rotated": "api_key",
+  "api_key.disabled": "api_key",
+  "api_key.enabled": "api_key",
   "api_key.revoked": "api_key",
   "api_key.quarantined": "api_key",
   "secret_key.created": "secret_key",

@@ -47,6 +47,7 @@ export class VersionGate<F extends string> {
 /** The one table of such features: a feature that narrows access adds its line. */
 export const versionGate = new VersionGate({
   "deferred revocation": "0.2.0",
+  "disabled keys": "0.2.0",
   "restricted secret keys": "0.2.0",
 });
 

@@ -78,6 +78,8 @@ export function viewKey(row: ApiKeyRow) {
     rotated_from: row.rotated_from,
     created_at: formatTimestamp(row.created_at),
     last_used_at: time(row.last_used_at),
+    disabled_at: time(row.disabled_at),
+    disabled_reason: row.disabled_reason,
   };
 }
 

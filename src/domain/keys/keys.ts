@@ -94,6 +94,8 @@ export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["s
     created_at: ctx.services.clock.now(),
     last_used_at: null,
     policy_version: owner.policy_version,
+    disabled_at: null,
+    disabled_reason: null,
   };
 }
 
@@ -197,6 +199,7 @@ export function rotateKey(ctx: KeyManager, id: string, overlap_hours: number): P
     mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const row = requireManagedKey(ctx, await keyById.first(tx, { workspace_id, id }));
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
+      if (row.disabled_at !== null) throw fail("disabled_not_rotatable"); // or rotating would undo it
       const now = ctx.services.clock.now();
       if (ctx.actor.kind === "embed_token") await requireRotatable(tx, ctx.actor, row, now);
       const minted = mint("api_key", row.env);
@@ -215,6 +218,7 @@ export function rotateKey(ctx: KeyManager, id: string, overlap_hours: number): P
   );
 }
 
+/** A change of a key, and the policy version that brings it to the nodes. */
 export type Revoked = { key: ApiKey; project_id: string; version: number };
 
 /** Idempotent: revoking a revoked key changes nothing and writes no audit row. */

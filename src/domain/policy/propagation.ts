@@ -70,8 +70,8 @@ export type PropagationQuery = { project_id: string; version: number; env?: Env 
 export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery, onDisconnect: OnDisconnect) {
   const { actor, services } = ctx;
   const { project_id, version, wait_ms: waitMs } = query;
-  const env = visibleEnv(actor, query.env) ?? null;
   requireProjectAccess(actor, project_id);
+  const env = visibleEnv(actor, query.env) ?? null;
   const { policy_version } = await liveProject(services.store.read, actor.workspace_id, project_id);
   if (version > policy_version)
     throw failField("invalid_query", "version", "must not be above the project's policy version");

@@ -35,7 +35,7 @@ export type PolicySnapshot = PolicyHead & { object: "policy_snapshot"; keys: Key
 
 export type RemovedKey = Pick<KeyEntry, "key_id" | "tenant_id" | "env" | "lookup_hash" | "display_prefix"> & {
   change: "remove";
-  reason: "revoked" | "tenant_deleted" | "project_deleted";
+  reason: "revoked" | "tenant_deleted" | "project_deleted" | "disabled";
 };
 export type PolicyChange = ({ change: "upsert" } & KeyEntry) | RemovedKey;
 export type PolicyDelta = PolicyHead & { object: "policy_delta"; since: number; changes: PolicyChange[] };

@@ -8,7 +8,14 @@ import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 /** Omits columns that are null in every new key: fewer values to bind. bench: vendor/mint */
 type NewRow = Omit<
   ApiKeyRow,
-  "revoked_at" | "revoked_reason" | "revoked_cause" | "quarantined_at" | "quarantine_reason" | "last_used_at"
+  | "revoked_at"
+  | "revoked_reason"
+  | "revoked_cause"
+  | "quarantined_at"
+  | "quarantine_reason"
+  | "last_used_at"
+  | "disabled_at"
+  | "disabled_reason"
 >;
 
 const STORED_COLUMNS = [
@@ -31,6 +38,8 @@ const STORED_COLUMNS = [
   "created_at",
   "last_used_at",
   "policy_version",
+  "disabled_at",
+  "disabled_reason",
 ] as const;
 
 export const insertKey = statement<NewRow>()((db, p) =>
@@ -163,6 +172,16 @@ export const revokeKeyRow = statement<{
       revoked_cause: "revoked",
       policy_version: p.policy_version,
     })
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+type KeySwitch = Pick<ApiKeyRow, "workspace_id" | "id" | "disabled_at" | "disabled_reason" | "policy_version">;
+
+export const switchKey = statement<KeySwitch>()((db, p) =>
+  db
+    .updateTable("api_keys")
+    .set(columns(p, ["disabled_at", "disabled_reason", "policy_version"]))
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id),
 );

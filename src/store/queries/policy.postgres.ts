@@ -10,6 +10,9 @@ const EXPIRES_AT = `coalesce('"' || to_char(timestamp 'epoch' + (expires_at / 10
 const IDENTITY = `id || '","tenant_id":"' || tenant_id || '","env":"' || env
   || '","lookup_hash":"' || lookup_hash || '","display_prefix":"' || display_prefix`;
 
+// A revoked key has a cause, except where it was revoked before causes were stored.
+const REASON = `case when revoked_at is null then 'disabled' else coalesce(revoked_cause, 'revoked') end`;
+
 const RULES = `'","scopes":' || scopes || ',"expires_at":' || ${EXPIRES_AT}
   || ',"rate_limits":' || coalesce(rate_limits, $1) || '}'`;
 
@@ -31,7 +34,7 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
     from (
       select id, expires_at, '{"key_id":"' || ${IDENTITY} || ${RULES} as entry
       from api_keys
-      where project_id = $2 and id > $3 and revoked_at is null and (expires_at is null or expires_at >= $4)
+      where project_id = $2 and id > $3 and revoked_at is null and disabled_at is null and (expires_at is null or expires_at >= $4)
         and tenant_id not in (select id from cascades)
         ${filter.sql}
       order by id
@@ -43,8 +46,8 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
 export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesParams): Query {
   const filter = filterBy(env, tenants, 6);
   const sql = `select policy_version, case
-      when revoked_at is null then '{"change":"upsert","key_id":"' || ${IDENTITY} || ${RULES}
-      else '{"change":"remove","key_id":"' || ${IDENTITY} || '","reason":"' || coalesce(revoked_cause, 'revoked') || '"}'
+      when revoked_at is null and disabled_at is null then '{"change":"upsert","key_id":"' || ${IDENTITY} || ${RULES}
+      else '{"change":"remove","key_id":"' || ${IDENTITY} || '","reason":"' || ${REASON} || '"}'
     end as entry
     from api_keys
     where project_id = $2 and policy_version > $3 and policy_version <= $4 ${filter.sql}

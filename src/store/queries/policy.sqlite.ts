@@ -11,6 +11,9 @@ const EXPIRES_AT = `case when expires_at is null then 'null' else '"'
 const IDENTITY = `id, '","tenant_id":"', tenant_id, '","env":"', env,
   '","lookup_hash":"', lookup_hash, '","display_prefix":"', display_prefix`;
 
+// A revoked key has a cause, except where it was revoked before causes were stored.
+const REASON = `case when revoked_at is null then 'disabled' else coalesce(revoked_cause, 'revoked') end`;
+
 const RULES = `'","scopes":', scopes, ',"expires_at":', ${EXPIRES_AT}, ',"rate_limits":', coalesce(rate_limits, ?), '}'`;
 
 // SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression.
@@ -26,7 +29,7 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
     from (
       select expires_at, concat('{"key_id":"', ${IDENTITY}, ${RULES}) as entry
       from api_keys
-      where project_id = ? and id > ? and revoked_at is null and (expires_at is null or expires_at >= ?)
+      where project_id = ? and id > ? and revoked_at is null and disabled_at is null and (expires_at is null or expires_at >= ?)
         and tenant_id not in (select id from cascades)
         ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
       order by id
@@ -39,8 +42,8 @@ export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefo
 /** Changes in (since, upTo], oldest first. */
 export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesParams): Query {
   const sql = `select policy_version, case
-      when revoked_at is null then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${RULES})
-      else concat('{"change":"remove","key_id":"', ${IDENTITY}, '","reason":"', coalesce(revoked_cause, 'revoked'), '"}')
+      when revoked_at is null and disabled_at is null then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${RULES})
+      else concat('{"change":"remove","key_id":"', ${IDENTITY}, '","reason":"', ${REASON}, '"}')
     end as entry
     from api_keys
     where project_id = ? and policy_version > ? and policy_version <= ?

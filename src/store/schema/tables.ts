@@ -90,6 +90,8 @@ export type ApiKeyRow = {
   created_at: number;
   last_used_at: number | null;
   policy_version: number;
+  disabled_at: number | null;
+  disabled_reason: string | null;
 };
 
 /** A deleted project or tenant whose keys are still being marked as revoked. */

@@ -123,6 +123,8 @@ for (const back of backends) {
         ["POST /v1/embed_tokens", { ...want, project_id: elsewhere.id, scopes: ["keys:read"] }],
         [`GET /v1/policy/snapshot?project_id=${elsewhere.id}`],
         [`GET /v1/policy/delta?project_id=${elsewhere.id}&since=1`],
+        [`GET /v1/nodes?project_id=${elsewhere.id}`],
+        [`GET /v1/propagation?project_id=${elsewhere.id}&version=1`],
         ["POST /v1/ratelimit/check", limited],
         ["POST /v1/ratelimit/lease", { ...limited, want: 1 }],
       ] as [string, object?][]) {

@@ -44,6 +44,8 @@ function rows(workspace_id: string): ApiKeyRow[] {
       created_at: START,
       last_used_at: null,
       policy_version: 2 + (n % 7),
+      disabled_at: n % 5 === 0 ? START : null,
+      disabled_reason: null,
     };
   });
 }

@@ -1,6 +1,7 @@
 // `keyrack key`: the generated commands; `create --from-csv` creates many; `revoke --wait` waits for all nodes.
 import type { Command } from "commander";
 import type { CommandSpec } from "../../api/command-spec.ts";
+import type { Change } from "./change-and-wait.ts";
 import { addApiCommands, buildRequest, requireFlags, runApiCommand, type ApiOptions } from "../../api/generated.ts";
 
 type CreateOptions = ApiOptions & { fromCsv?: string; out?: string; restart?: true };
@@ -20,15 +21,22 @@ export function addKeyCommands(program: Command): void {
         "keyrack key create --from-csv keys.csv --project-id $KEYRACK_PROJECT_ID --env live",
       ],
     },
-    revoke: {
-      run: async (spec, args, options) => {
-        if (!options.wait) return runApiCommand("key", "revoke", spec, args, options);
-        const { revokeAndWait } = await import("./revoke-wait.ts");
-        return revokeAndWait(spec, args, options);
-      },
-      examples: ['keyrack key revoke ID --reason "left the company"', "keyrack key revoke ID --wait"],
-    },
+    revoke: waitable("revoke", ['keyrack key revoke ID --reason "left the company"', "keyrack key revoke ID --wait"]),
+    disable: waitable("disable", ['keyrack key disable ID --reason "unpaid"', "keyrack key disable ID --wait"]),
+    enable: waitable("enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
   });
+}
+
+/** With --wait: until every node has acknowledged the change. */
+function waitable(change: Change, examples: [string, string]) {
+  return {
+    run: async (spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> => {
+      if (!options.wait) return runApiCommand("key", change, spec, args, options);
+      const { changeAndWait } = await import("./change-and-wait.ts");
+      return changeAndWait(change, spec, args, options);
+    },
+    examples,
+  };
 }
 
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {

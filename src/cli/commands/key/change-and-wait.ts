@@ -1,5 +1,5 @@
-// `keyrack key revoke --wait`: polls until every node has acknowledged the revocation, and lists the nodes. The server
-// holds each request for some seconds; repeating the revocation changes nothing and returns the current state.
+// `keyrack key revoke|disable|enable --wait`: polls until every node has acknowledged the change, and lists the nodes. The
+// server holds each request for some seconds; repeating the change does nothing and returns the current state.
 import type { CommandSpec } from "../../api/command-spec.ts";
 import { buildRequest, sendRequest, type ApiOptions } from "../../api/generated.ts";
 import { cell } from "../../ui/format.ts";
@@ -8,7 +8,7 @@ import { createSpinner } from "../../ui/progress.ts";
 
 type Node = { node_id: string; env_scope: string; version: number; acked: boolean; last_seen_at: string };
 type Propagation = { complete: boolean; waited_ms: number; acked_nodes: number; total_nodes: number; nodes: Node[] };
-type Revoked = { id: string; display_prefix: string; propagation: Propagation };
+type Changed = { id: string; display_prefix: string; propagation: Propagation };
 
 const GIVE_UP_MS = 60_000;
 const REQUEST_MS = 45_000;
@@ -27,34 +27,47 @@ function nodesTable(nodes: readonly Node[]): string {
 const progressText = ({ acked_nodes, total_nodes }: Propagation): string =>
   `Acknowledged by ${acked_nodes} of ${total_nodes} nodes`;
 
-export async function revokeAndWait(spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> {
+const TEXTS = {
+  revoke: { doing: "Revoking", done: "Revoked", state: "revoked", late: "may still accept it" },
+  disable: { doing: "Disabling", done: "Disabled", state: "disabled", late: "may still accept it" },
+  enable: { doing: "Enabling", done: "Enabled", state: "enabled", late: "may not accept it yet" },
+};
+export type Change = keyof typeof TEXTS;
+
+export async function changeAndWait(
+  change: Change,
+  spec: CommandSpec,
+  args: string[],
+  options: ApiOptions,
+): Promise<void> {
+  const texts = TEXTS[change];
   const started = Date.now();
   const spinner = createSpinner();
   let text = "";
-  let revoked: Revoked | undefined;
-  spinner.update("Revoking …");
+  let changed: Changed | undefined;
+  spinner.update(`${texts.doing} …`);
   try {
     do {
       ({ text } = await sendRequest({ ...buildRequest(spec, args, options), timeoutMs: REQUEST_MS }, options));
-      revoked = JSON.parse(text) as Revoked;
-      spinner.update(`${progressText(revoked.propagation)} …`);
-    } while (!revoked.propagation.complete && Date.now() - started < GIVE_UP_MS);
+      changed = JSON.parse(text) as Changed;
+      spinner.update(`${progressText(changed.propagation)} …`);
+    } while (!changed.propagation.complete && Date.now() - started < GIVE_UP_MS);
   } finally {
     spinner.end();
   }
-  const { complete, nodes } = revoked.propagation;
+  const { complete, nodes } = changed.propagation;
   const seconds = ((Date.now() - started) / 1_000).toFixed(1);
   if (options.json) print(text.trimEnd());
-  else if (options.quiet) print(revoked.id);
+  else if (options.quiet) print(changed.id);
   else {
-    print(`Revoked ${escapeControls(revoked.display_prefix)}…`);
+    print(`${texts.done} ${escapeControls(changed.display_prefix)}…`);
     if (nodes.length > 0) print(nodesTable(nodes));
-    print(`${progressText(revoked.propagation)} after ${seconds} s.`);
+    print(`${progressText(changed.propagation)} after ${seconds} s.`);
   }
   if (!complete) {
     const late = nodes.filter(({ acked }) => !acked).map(({ node_id }) => escapeControls(node_id));
     throw new ExitError(
-      `The key is revoked, but ${late.join(", ")} may still accept it. Run the command again to check.`,
+      `The key is ${texts.state}, but ${late.join(", ")} ${texts.late}. Run the command again to check.`,
       1,
     );
   }
