@@ -19,6 +19,7 @@ import { newMutationCounts } from "../../src/domain/health/mutation-counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
 import { createWorkspace } from "../../src/domain/workspaces/workspaces.ts";
+import { Bodies } from "../../src/fairness/bodies.ts";
 import { Answers } from "../../src/fairness/answers.ts";
 import { Shares } from "../../src/fairness/shares.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
@@ -85,6 +86,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     log,
     shares,
     answers,
+    bodies: new Bodies(shares),
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     throttles: new Throttles(clock, false),

@@ -114,6 +114,7 @@ export const parsers = {
   port: integer(0, 65_535),
   count: integer(1, 1_000_000_000),
   zero_or_count: integer(0, 1_000_000_000),
+  connections: integer(16, 1_000_000),
   megabytes: integer(8, 1_000_000),
   stall: integer(500, 600_000),
   answer_bytes: integer(256 * 1024, 64 * 1024 * 1024),

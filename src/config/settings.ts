@@ -120,6 +120,18 @@ export const settingsTable = {
     "10000",
     "A connection that takes less than 64 KiB of its answer within this time is closed.",
   ),
+  bodies_mb: setting(
+    "KEYRACK_BODIES_MB",
+    "megabytes",
+    "64",
+    "MiB of large request bodies that are being read; a quarter for one environment of a workspace.",
+  ),
+  connections_max: setting(
+    "KEYRACK_CONNECTIONS_MAX",
+    "connections",
+    "10000",
+    "Open connections. At the bound a new one displaces the oldest of the network that has most.",
+  ),
   revoke_wait_ms: setting(
     "KEYRACK_REVOKE_WAIT_MS",
     "wait",

@@ -4,12 +4,10 @@ import { fail } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
+import type { Release } from "./reservations.ts";
 
 const MAKING_MAX = 2;
 const WAIT_MS = 2_000;
-
-/** Ends the making of an answer, or the charge for one. May be called more than once. */
-export type Release = () => void;
 
 type Charge = { readonly owner: Owner; readonly bytes: number; readonly cuts: Set<() => void> };
 

@@ -3,14 +3,18 @@
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
+const LOOKED_AT_MAX = 100;
+
 export class FairSet<T> {
   readonly #ledger: Ledger;
   readonly #displace: (item: T) => void;
+  readonly #isSpared: (item: T) => boolean;
   readonly #items = new Map<T, Owner>();
   readonly #byOwner = new Map<string, Set<T>>();
 
-  /** `displace` is called after the item was removed, and must end what it stands for. */
-  constructor(ledger: Ledger, displace: (item: T) => void) {
+  /** `displace` is called after the item was removed, and must end what it stands for. A spared item goes last. */
+  constructor(ledger: Ledger, displace: (item: T) => void, isSpared: (item: T) => boolean = () => false) {
+    this.#isSpared = isSpared;
     this.#ledger = ledger;
     this.#displace = displace;
   }
@@ -52,9 +56,20 @@ export class FairSet<T> {
     return true;
   }
 
+  /** Looks at the oldest only: a long list of spared items must not delay each newcomer. */
+  #firstToGo(items: ReadonlySet<T>): T | undefined {
+    let seen = 0;
+    for (const item of items) {
+      if (!this.#isSpared(item)) return item;
+      if (++seen === LOOKED_AT_MAX) break;
+    }
+    return items.values().next().value;
+  }
+
   #makeRoom(owner: Owner): boolean {
     const victim = this.#ledger.victimFor(owner);
-    const [oldest] = (victim && this.#byOwner.get(victim.id)) ?? [];
+    const items = victim && this.#byOwner.get(victim.id);
+    const oldest = items && this.#firstToGo(items);
     if (!victim || oldest === undefined) return false;
     this.#ledger.countRefusal(victim);
     this.delete(oldest);

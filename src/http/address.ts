@@ -15,7 +15,7 @@ function toBlockList(cidrs: readonly string[]): BlockList {
 }
 
 /** Without the IPv4-in-IPv6 prefix and the zone. */
-function bareAddress(address: string): string {
+export function bareAddress(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, "").replace(/%.*$/, "");
 }
 

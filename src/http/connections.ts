@@ -2,29 +2,63 @@
 // closeIdleConnections() leaves those that have not sent a request yet.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { FairSet } from "../fairness/fair-set.ts";
+import { Ledger } from "../fairness/ledger.ts";
+import { networkOwner } from "../fairness/owners.ts";
+import { bareAddress } from "./address.ts";
 
 /** How long a connection may stay idle between two requests; announced in every response. */
 export const KEEP_ALIVE_MS = 65_000;
 
 /** The last request of a connection and its response; a property of the socket, as a WeakMap costs with every request. */
 export const LAST_EXCHANGE = Symbol("last exchange");
-export type TrackedSocket = Socket & { [LAST_EXCHANGE]?: { req: IncomingMessage; res: ServerResponse } };
+/** When a connection last carried a valid credential, of performance.now(). */
+export const LAST_VALID = Symbol("last valid");
+export type TrackedSocket = Socket & {
+  [LAST_EXCHANGE]?: { req: IncomingMessage; res: ServerResponse };
+  [LAST_VALID]?: number;
+};
+
+const SPARED_MS = 60_000;
 
 export class Connections {
   readonly open = new Set<TrackedSocket>();
+  readonly #bounded: FairSet<TrackedSocket>;
+
+  constructor(ledger: Ledger = unbounded()) {
+    const isSpared = (socket: TrackedSocket): boolean =>
+      performance.now() - (socket[LAST_VALID] ?? Number.NEGATIVE_INFINITY) < SPARED_MS;
+    this.#bounded = new FairSet(ledger, (socket) => socket.destroy(), isSpared);
+  }
 
   /** `event` announces a connection that can carry requests: over TLS, one whose handshake is done. */
   attach(server: Server, event: "connection" | "secureConnection"): void {
     server.keepAliveTimeout = KEEP_ALIVE_MS;
-    server.on(event, (socket: Socket) => {
+    server.on(event, (socket: TrackedSocket) => {
+      if (!this.#bounded.add(networkOwner(bareAddress(socket.remoteAddress ?? "")), socket)) {
+        socket.destroy();
+        return;
+      }
       this.open.add(socket);
-      socket.once("close", () => this.open.delete(socket));
+      socket.once("close", () => {
+        this.open.delete(socket);
+        this.#bounded.delete(socket);
+      });
     });
+  }
+
+  /** The connection was busy just now: others are displaced before it. */
+  protected wasBusy(socket: TrackedSocket): void {
+    this.#bounded.touch(socket);
   }
 
   endIdle(): void {
     for (const socket of this.open) if (isIdle(socket)) socket.destroy();
   }
+}
+
+function unbounded(): Ledger {
+  return new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
 }
 
 /** Whether no response is outstanding. */

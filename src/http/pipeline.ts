@@ -5,12 +5,13 @@ import type { RequestSource, Services } from "../domain/core/context.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { requireOrigin, requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
-import type { Release } from "../fairness/answers.ts";
+import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf } from "./address.ts";
-import { checkMedia, readBody } from "./body/body.ts";
+import { checkMedia, readBody, reservedBytes } from "./body/body.ts";
+import { LAST_VALID, type TrackedSocket } from "./connections.ts";
 import { withCors } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { replayOf, runOnce } from "./idempotency-key.ts";
@@ -66,6 +67,8 @@ class Run implements Admission {
   #startsOver = 0;
   /** Ends the making of a large answer. */
   #made: Release | undefined;
+  /** Releases the room of a large body. */
+  #bodyRead: Release | undefined;
 
   constructor(services: Services, endpoint: Endpoint, request: HttpRequest, options: RunOptions, send: Respond) {
     this.#services = services;
@@ -121,6 +124,7 @@ class Run implements Admission {
   #admit(actor: Actor): void {
     this.#actor = actor;
     this.#request.actor = actor;
+    if (actor.kind !== "anonymous") markValid(this.#request.socket);
     const endpoint = this.#endpoint;
     const row = access[endpoint.access];
     const refused = workspaceRefusal(row, actor, this.#request.headers["keyrack-workspace"]) ?? refusal(row, actor);
@@ -163,15 +167,28 @@ class Run implements Admission {
   }
 
   #read(take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
-    const { headers, body } = this.#request;
+    const { headers, socket } = this.#request;
     const { bodyLimits } = this.#endpoint;
     checkMedia(headers, bodyLimits.bytes);
-    let late = false;
+    const bytes = reservedBytes(headers, bodyLimits.bytes);
+    if (bytes === 0) return this.#readNow(take, refuse);
+    const owner = chargedTo(this.#request, this.#options.addressOf);
+    const room = this.#services.bodies.reserve(owner, bytes, () => socket.destroy());
+    const read = (release: Release): void => {
+      this.#bodyRead = release;
+      this.#readNow(take, refuse, room instanceof Promise);
+    };
+    this.#then(room, read, refuse);
+  }
+
+  /** `waited`: the request has waited since its credential was looked at. */
+  #readNow(take: (bytes: Buffer) => void, refuse: (error: unknown) => void, waited = false): void {
+    let late = waited;
     const arrived = (bytes: Buffer): void => {
       if (late) void this.admitAgain().then(() => take(bytes), refuse);
       else take(bytes);
     };
-    readBody(body, bodyLimits, arrived, refuse);
+    readBody(this.#request.body, this.#endpoint.bodyLimits, arrived, refuse);
     queueMicrotask(() => (late = true)); // a body that came with its headers is passed on before any microtask
   }
 
@@ -240,6 +257,7 @@ class Run implements Admission {
     this.#options.metrics?.count(this.#endpoint, response.status, this.#startedAt);
     this.#send(response);
     this.#made?.();
+    this.#bodyRead?.();
   }
 
   get token(): string | null {
@@ -249,6 +267,11 @@ class Run implements Admission {
   origin(): RequestSource {
     return { network: networkOf(this.#options.addressOf(this.#request)), request_id: this.#request.id };
   }
+}
+
+/** Connections with a valid credential are displaced last. */
+function markValid(socket: TrackedSocket): void {
+  socket[LAST_VALID] = performance.now();
 }
 
 /** Embed tokens are minted by backends, never by browsers, and work only on pages of the origins they name. */

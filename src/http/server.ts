@@ -49,9 +49,10 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   const listener = admit(guard, refuse, (req, res) => {
     if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, refuse);
   });
-  const server = listeningServer(listener, options);
+  const server = listeningServer(listener, services.settings.connections_max, options);
   guard.attach(server);
-  const connections = options.fastLane ? new ScannedConnections() : new Connections();
+  const bound = services.shares.of("connections");
+  const connections = options.fastLane ? new ScannedConnections(bound) : new Connections(bound);
   connections.attach(server, options.tls ? "secureConnection" : "connection");
   new Stalls(connections, services.settings.send_stall_ms).attach(server);
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
@@ -60,7 +61,7 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   return { server, connections };
 }
 
-function listeningServer(listener: Listener, { fastLane: isFast, tls }: HttpOptions): Server {
+function listeningServer(listener: Listener, connectionsMax: number, { fastLane: isFast, tls }: HttpOptions): Server {
   const settings = {
     maxHeaderSize: 16 * 1024,
     requireHostHeader: false, // node's refusal would lack the envelope: see admit()
@@ -75,7 +76,7 @@ function listeningServer(listener: Listener, { fastLane: isFast, tls }: HttpOpti
   ) as Server;
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = 30_000;
-  server.maxConnections = 10_000;
+  server.maxConnections = 2 * connectionsMax; // includes those whose TLS handshake is not done
   server.on("checkExpectation", listener); // node would respond 417; an unknown expectation may be ignored
   return server;
 }

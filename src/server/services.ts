@@ -10,6 +10,7 @@ import { KnownIds } from "../domain/usage/known-ids.ts";
 import { NodeRegistry } from "../domain/policy/node-registry.ts";
 import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
+import { Bodies } from "../fairness/bodies.ts";
 import { Answers } from "../fairness/answers.ts";
 import type { Shares } from "../fairness/shares.ts";
 import type { ClaimStore } from "../kernel/idempotency.ts";
@@ -18,7 +19,7 @@ import type { Store } from "../store/store.ts";
 
 export type MachineServices = Pick<
   Services,
-  "answers" | "credentialCache" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys"
+  "answers" | "bodies" | "credentialCache" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys"
 >;
 type Base = {
   store: Store;
@@ -51,6 +52,7 @@ export async function openMachineServices(
   const answers = new Answers(shares.of("unsent"));
   return {
     answers,
+    bodies: new Bodies(shares),
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
     feed: new Feed(store, shares.of("polls"), new PageCache(shares.of("caches"), answers)),
     nodes: new NodeRegistry(store, clock, log),

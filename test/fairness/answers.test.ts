@@ -1,6 +1,7 @@
 // Large answers: an owner whose clients do not read waits and is refused; no other owner notices; a shared page counts once.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Answers, type Release } from "../../src/fairness/answers.ts";
+import { Answers } from "../../src/fairness/answers.ts";
+import type { Release } from "../../src/fairness/reservations.ts";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { cellOwner } from "../../src/fairness/owners.ts";
 

@@ -54,7 +54,6 @@ const WITHOUT_OWNER = [
   "src/domain/auth/throttle.ts",
   "src/domain/policy/node-registry.ts",
   "src/domain/usage/known-ids.ts",
-  "src/http/connections.ts",
   "src/ratelimit/redis/counter.ts",
   "src/server/instance.ts",
   "src/store/engine/group-commit.ts",
@@ -93,6 +92,14 @@ describe("the shares table", () => {
     expect([...Object.keys(FIXED), ...SHORT_LIVED, ...WITHOUT_OWNER].filter((file) => !keeping.includes(file))).toEqual(
       [],
     );
+  });
+
+  it("is in docs/security.md, row by row", () => {
+    const text = readText("docs/security.md");
+    const missing = rows.filter(
+      ([name, { what, atBound }]) => !text.includes(`| \`${name}\` | ${what} |`) || !text.includes(atBound),
+    );
+    expect(missing.map(([name]) => name)).toEqual([]);
   });
 
   it("names settings that exist", () => {

@@ -2,6 +2,7 @@
 // the classes named here must not import this file.
 import type { Settings } from "../../config/settings.ts";
 import type { Answers } from "../../fairness/answers.ts";
+import type { Bodies } from "../../fairness/bodies.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
 import type { Store } from "../../store/store.ts";
@@ -35,6 +36,8 @@ export type Services = {
   readonly shares: Shares;
   /** Large answers that are being made or not yet taken. */
   readonly answers: Answers;
+  /** Large request bodies that are being read. */
+  readonly bodies: Bodies;
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */
   publicUrl: string;
   readonly throttles: Throttles;

@@ -62,6 +62,16 @@ export function checkMedia(headers: IncomingHttpHeaders, max: number): void {
   if (!isJson(type)) throw fail("unsupported_media_type");
 }
 
+/** A body up to this size is read at once: its connection may buffer as much anyway. */
+const SMALL_BYTES = 64 * 1024;
+
+/** How many bytes to reserve for a body; 0 for a small one. A body of unknown length may have its maximum. */
+export function reservedBytes(headers: IncomingHttpHeaders, max: number): number {
+  if (headers["transfer-encoding"] !== undefined) return max;
+  const length = Number(headers["content-length"] ?? 0);
+  return length > SMALL_BYTES ? length : 0;
+}
+
 function isJson(type: string | undefined): boolean {
   if (type === "application/json") return true; // the usual spelling needs no regular expression
   return type !== undefined && /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim());

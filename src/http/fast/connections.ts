@@ -1,6 +1,7 @@
 // Idle timeouts without a timer per response: node sets and clears one with every response; this scans all connections
 // every few seconds instead. bench: ratelimit/check
 import type { Server } from "node:http";
+import type { Ledger } from "../../fairness/ledger.ts";
 import { Connections, isIdle, KEEP_ALIVE_MS, type TrackedSocket } from "../connections.ts";
 
 const SCAN_MS = 5_000;
@@ -12,8 +13,8 @@ export class ScannedConnections extends Connections {
   readonly #activity = new WeakMap<TrackedSocket, Activity>();
   readonly #now: () => number;
 
-  constructor(now: () => number = () => performance.now()) {
-    super();
+  constructor(ledger?: Ledger, now: () => number = () => performance.now()) {
+    super(ledger);
     this.#now = now;
   }
 
@@ -37,6 +38,7 @@ export class ScannedConnections extends Connections {
       if (isSending || !isIdle(socket)) {
         last.at = now;
         last.bytesRead = bytesRead;
+        this.wasBusy(socket);
       } else if (now - last.at >= KEEP_ALIVE_MS + SCAN_MS) {
         socket.destroy();
       }

@@ -20,7 +20,7 @@ beforeEach(async () => {
   now = 0;
   held = [];
   clients = [];
-  connections = new ScannedConnections(() => now);
+  connections = new ScannedConnections(undefined, () => now);
   server = createServer((req, res) => {
     (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
     if (req.url === "/held") held.push(res);
@@ -62,7 +62,7 @@ it("node sets no idle timers, and connections are scanned until the server close
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   try {
     const other = createServer();
-    const watched = new ScannedConnections(() => now);
+    const watched = new ScannedConnections(undefined, () => now);
     const scan = vi.spyOn(watched, "scan");
     watched.attach(other, "connection");
     expect(other.keepAliveTimeout).toBe(0);

@@ -1,0 +1,20 @@
+// Large request bodies that are being read, with and without a credential.
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
+import type { Owner } from "./owners.ts";
+import { Reservations, type Release } from "./reservations.ts";
+import type { Shares } from "./shares.ts";
+
+export class Bodies {
+  readonly #authenticated: Reservations;
+  readonly #anonymous: Reservations;
+
+  constructor(shares: Shares) {
+    this.#authenticated = new Reservations(shares.of("bodies"));
+    this.#anonymous = new Reservations(shares.of("anonymous_bodies"));
+  }
+
+  /** Before a body of this size is read; it is released when the request was answered. */
+  reserve(owner: Owner, bytes: number, cut: () => void): MaybePromise<Release> {
+    return (owner.kind === "network" ? this.#anonymous : this.#authenticated).reserve(owner, bytes, cut);
+  }
+}

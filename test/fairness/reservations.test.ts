@@ -1,0 +1,41 @@
+// Reserved room: an owner waits at its share and continues in order, and a smaller owner takes room from the largest.
+import { expect, it } from "vitest";
+import { Ledger } from "../../src/fairness/ledger.ts";
+import { cellOwner } from "../../src/fairness/owners.ts";
+import { Reservations, type Release } from "../../src/fairness/reservations.ts";
+
+const [big, small] = ["big", "small"].map((id) => cellOwner(id, "live"));
+const none = (): void => {};
+
+it("an owner waits at its share and continues in order; another owner does not wait", async () => {
+  const ledger = new Ledger({ bound: 40, share: 10 });
+  const room = new Reservations(ledger);
+  const first = room.reserve(big!, 8, none) as Release;
+  const order: string[] = [];
+  const waiting = [5, 2].map(async (amount) => {
+    const release = await room.reserve(big!, amount, none);
+    order.push(`${amount}`);
+    return release;
+  });
+  expect(room.reserve(small!, 8, none)).not.toBeInstanceOf(Promise);
+  expect(ledger.usedBy(big!)).toBe(8);
+  first();
+  first(); // counts once
+  await Promise.all(waiting);
+  expect([order, ledger.usedBy(big!)]).toEqual([["5", "2"], 7]);
+});
+
+it("an owner that holds nothing gets more than its share, once", () => {
+  const room = new Reservations(new Ledger({ bound: 40, share: 10 }));
+  expect(room.reserve(big!, 30, none)).not.toBeInstanceOf(Promise);
+  expect(room.reserve(big!, 1, none)).toBeInstanceOf(Promise);
+});
+
+it("at the bound the largest owner's oldest is cut for a smaller owner's", () => {
+  const ledger = new Ledger({ bound: 20, share: 20 });
+  const room = new Reservations(ledger);
+  const cut: string[] = [];
+  for (const name of ["b1", "b2"]) void room.reserve(big!, 10, () => cut.push(name));
+  expect(room.reserve(small!, 5, () => cut.push("s1"))).not.toBeInstanceOf(Promise);
+  expect([cut, ledger.used]).toEqual([["b1"], 15]);
+});
