@@ -23,6 +23,7 @@ const ISOLATED = ["test/sdk/runtime.test.ts"];
 // creates its own databases and restores what it changes of Node itself.
 export default defineConfig({
   test: {
+    teardownTimeout: TEST_DEADLINE_MS,
     maxWorkers: 3, // two cores, and some files mostly wait
     globalSetup: ["run-folder", "servers", "web-assets", "program"].map((name) => `harness/setup/${name}.ts`),
     reporters: ["default", new TimesReporter()],

@@ -2,13 +2,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { startInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import * as cli from "../../harness/processes/cli.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+let dir = "";
 
 const keyrack = (...args: string[]): Promise<cli.Ran> => cli.keyrack(args, { env: { KEYRACK_DATA_DIR: dir } });
 
@@ -23,8 +23,11 @@ type Listed = { object: string; data: { object: string; kid: string; state: stri
 const states = (out: string): string[] => (JSON.parse(out) as Listed).data.map(({ state }) => state);
 
 describe("keyrack signing-key", () => {
-  beforeAll(() => serveOnce());
-  afterAll(() => rmSync(dir, { recursive: true, force: true }));
+  beforeEach(async () => {
+    dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+    await serveOnce();
+  });
+  afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
   it("lists the key that signs and the standby", async () => {
     const { code, stdout } = await keyrack("signing-key", "list", "--json");

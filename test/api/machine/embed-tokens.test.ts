@@ -222,6 +222,7 @@ for (const back of backends) {
     }
 
     it("expires to the second", async () => {
+      await using r = await testInstance(back);
       const e = await embed(r);
       const { exp } = claimsOf(e.minted.token) as { exp: number };
       r.clock.set(exp * 1000 - 1);
@@ -249,6 +250,7 @@ for (const back of backends) {
     });
 
     it("survives a rotation of the signing key and stops at once with a compromised one", async () => {
+      await using r = await testInstance(back);
       const e = await embed(r);
       const ctx = { services: r.app.services, actor: SYSTEM };
       r.clock.advance(PUBLISH_MS); // the standby has been published long enough to sign at once
@@ -265,6 +267,7 @@ for (const back of backends) {
     });
 
     it("is rejected when signed by a retired key after its retirement", async () => {
+      await using r = await testInstance(back);
       const e = await embed(r);
       r.clock.advance(PUBLISH_MS);
       const { body: old } = await e.mint();
