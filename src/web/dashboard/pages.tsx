@@ -1,7 +1,11 @@
 // The pages of a workspace, in the order of the navigation. A page is reachable as soon as it has a row here.
 import type { FunctionComponent } from "preact";
+import { AuditRowPage } from "./audit/row.tsx";
+import { Audit } from "./audit/audit.tsx";
 import { Developers } from "./developers/developers.tsx";
+import { FleetPage } from "./fleet/fleet.tsx";
 import { Home } from "./home/home.tsx";
+import { InstancePage } from "./instance/instance.tsx";
 import { KeyPage } from "./keys/key.tsx";
 import { Keys } from "./keys/keys.tsx";
 import { Members } from "./members/members.tsx";
@@ -29,7 +33,10 @@ export const PAGES: readonly WorkspacePage[] = [
   { page: "keys", title: "Keys", icon: "key", hasEnv: true, Show: Keys, ShowRecord: KeyPage },
   { page: "tenants", title: "Tenants", icon: "tenant", hasEnv: true, Show: Tenants, ShowRecord: TenantPage },
   { page: "projects", title: "Projects", icon: "project", hasEnv: true, Show: Projects, ShowRecord: ProjectPage },
+  { page: "fleet", title: "Fleet", icon: "fleet", hasEnv: true, Show: FleetPage },
+  { page: "audit", title: "Audit", icon: "audit", hasEnv: false, Show: Audit, ShowRecord: AuditRowPage },
   { page: "developers", title: "Developers", icon: "code", hasEnv: true, Show: Developers },
   { page: "members", title: "Members", icon: "members", hasEnv: false, Show: Members },
   { page: "settings", title: "Settings", icon: "settings", hasEnv: false, Show: Settings },
+  { page: "instance", title: "Instance", icon: "server", hasEnv: false, Show: InstancePage },
 ];

@@ -1,0 +1,127 @@
+// The audit log, newest first, with filters.
+import { formatNumber } from "../../shared/format.ts";
+import { useRead } from "../api/query.ts";
+import { hrefTo, param, setParams } from "../here.ts";
+import { Button } from "../parts/button.tsx";
+import { NoMatch } from "../parts/empty.tsx";
+import { Page } from "../parts/page.tsx";
+import { pageCursor, Pager, pageSize } from "../parts/pager.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Table, type Column } from "../parts/table.tsx";
+import { Time } from "../parts/time.tsx";
+import { VerifyPanel } from "./verify-panel.tsx";
+import { Actor, ACTOR_TYPES, Target, typeWords, type AuditRow } from "./words.tsx";
+
+const NOUNS = ["api_key", "secret_key", "tenant", "project", "workspace", "workspace_member", "workspace_invite"];
+const FILTERS = ["action", "actor", "target", "from", "to"] as const;
+const DAY_MS = 86_400_000;
+
+const isFiltered = (): boolean => FILTERS.some((name) => param(name) !== "");
+const clear = (): void => setParams({ action: null, actor: null, target: null, from: null, to: null, after: null });
+
+function dayAfter(day: string): string {
+  return new Date(Date.parse(`${day}T00:00:00Z`) + DAY_MS).toISOString();
+}
+
+function filters() {
+  const [action, target_id, from, to] = [param("action"), param("target"), param("from"), param("to")];
+  const actor_type = (Object.keys(ACTOR_TYPES) as AuditRow["actor_type"][]).find((type) => type === param("actor"));
+  const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text));
+  const cursor = pageCursor();
+  return {
+    order: "desc" as const,
+    limit: pageSize(),
+    ...(action !== "" && { action }),
+    ...(actor_type && { actor_type }),
+    ...(target_id !== "" && { target_id }),
+    ...(isDay(from) && { from: `${from}T00:00:00.000Z` }),
+    ...(isDay(to) && { to: dayAfter(to) }),
+    ...(cursor !== undefined && { cursor }),
+  };
+}
+
+type Choices = readonly (readonly [value: string, label: string])[];
+
+function SelectFilter({ name, label, all, options }: { name: string; label: string; all: string; options: Choices }) {
+  return (
+    <select aria-label={label} onChange={(event) => setParams({ [name]: event.currentTarget.value, after: null })}>
+      <option value="">{all}</option>
+      {options.map(([value, text]) => (
+        <option key={value} value={value} selected={value === param(name)}>
+          {text}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function DayFilter({ name, label }: { name: "from" | "to"; label: string }) {
+  return (
+    <label class="day-filter small">
+      {label}
+      <input
+        type="date"
+        value={param(name)}
+        onChange={(event) => setParams({ [name]: event.currentTarget.value, after: null })}
+      />
+    </label>
+  );
+}
+
+function Filters() {
+  const nouns = NOUNS.map((noun) => [`${noun}.*`, `${typeWords(noun)} changes`] as const);
+  const other = param("action");
+  const known = other === "" || nouns.some(([value]) => value === other);
+  return (
+    <div class="filters" role="search" aria-label="Filter the log">
+      <SelectFilter
+        name="action"
+        label="Action"
+        all="All actions"
+        options={known ? nouns : [...nouns, [other, other] as const]}
+      />
+      <SelectFilter name="actor" label="Actor" all="All actors" options={Object.entries(ACTOR_TYPES)} />
+      <DayFilter name="from" label="From" />
+      <DayFilter name="to" label="To" />
+      {isFiltered() && (
+        <Button kind="quiet" onClick={clear}>
+          Clear filters
+        </Button>
+      )}
+    </div>
+  );
+}
+
+const COLUMNS: readonly Column<AuditRow>[] = [
+  {
+    head: "Action",
+    names: true,
+    cell: ({ seq, action }) => <a href={hrefTo("audit", { id: String(seq) })}>{action}</a>,
+  },
+  { head: "Actor", cell: (row) => <Actor row={row} /> },
+  { head: "Target", cell: (row) => <Target row={row} /> },
+  { head: "Time", cell: ({ occurred_at }) => <Time at={occurred_at} /> },
+  { head: "Row", number: true, cell: ({ seq }) => formatNumber(seq) },
+];
+
+export function Audit() {
+  const read = useRead("GET /v1/audit_logs", { query: filters() });
+  return (
+    <Page title="Audit" lead="Every change in this workspace, in live and in test, newest first.">
+      <VerifyPanel />
+      <Filters />
+      <Loaded read={read} rows={8}>
+        {({ data, next_cursor = null }) =>
+          data.length === 0 && next_cursor === null ? (
+            <NoMatch what="rows" onClear={clear} />
+          ) : (
+            <>
+              <Table caption="Audit log" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />
+              <Pager next={next_cursor} shown={data.length} what="rows" />
+            </>
+          )
+        }
+      </Loaded>
+    </Page>
+  );
+}

@@ -1,0 +1,130 @@
+// One row of the audit log: who, what, the values before and after, and its hashes.
+import { formatNumber } from "../../shared/format.ts";
+import { useRead } from "../api/query.ts";
+import { hrefTo } from "../here.ts";
+import { CopyText } from "../parts/copy.tsx";
+import { Failed } from "../parts/empty.tsx";
+import { Problem } from "../api/problems.ts";
+import { Facts, Page, Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { UserText } from "../parts/text.tsx";
+import { Time } from "../parts/time.tsx";
+import { Actor, ACTOR_TYPES, Target, type AuditRow } from "./words.tsx";
+
+type Change = { old: unknown; new: unknown };
+
+const isChange = (value: unknown): value is Change =>
+  typeof value === "object" && value !== null && "old" in value && "new" in value;
+
+function Value({ value }: { value: unknown }) {
+  if (value === null) return <span class="muted">none</span>;
+  if (typeof value === "string") return <UserText>{value}</UserText>;
+  return (
+    <code>
+      <bdi>{JSON.stringify(value)}</bdi>
+    </code>
+  );
+}
+
+function Changes({ changes }: { changes: readonly (readonly [string, Change])[] }) {
+  return (
+    <div class="table-scroll">
+      <table class="table">
+        <caption class="hide">Changed values</caption>
+        <thead>
+          <tr>
+            {["Field", "Before", "After"].map((head) => (
+              <th key={head} scope="col">
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {changes.map(([name, change]) => (
+            <tr key={name}>
+              <th scope="row" data-label="Field">
+                {name}
+              </th>
+              <td data-label="Before">
+                <Value value={change.old} />
+              </td>
+              <td data-label="After">
+                <Value value={change.new} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Payload({ payload }: Pick<AuditRow, "payload">) {
+  const entries = Object.entries(payload);
+  const changes = entries.flatMap(([name, value]) => (isChange(value) ? [[name, value] as const] : []));
+  const others = entries.filter(([, value]) => !isChange(value));
+  return (
+    <>
+      {changes.length > 0 && (
+        <Panel title="Changed values">
+          <Changes changes={changes} />
+        </Panel>
+      )}
+      {(others.length > 0 || changes.length === 0) && (
+        <Panel title="Values">
+          {others.length === 0 && <p class="muted">None.</p>}
+          <Facts facts={others.map(([name, value]) => [name, <Value key={name} value={value} />] as const)} />
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function Details({ row }: { row: AuditRow }) {
+  return (
+    <div class="two-columns">
+      <div>
+        <Payload payload={row.payload} />
+        <Panel title="Hashes">
+          <Facts
+            facts={[
+              ["Hash", <CopyText key="hash" text={row.hash} name="Copy hash" />],
+              ["Previous", <CopyText key="previous" text={row.prev_hash} name="Copy previous hash" />],
+            ]}
+          />
+        </Panel>
+      </div>
+      <Panel title="Details">
+        <Facts
+          facts={[
+            ["Row", formatNumber(row.seq)],
+            ["Time", <Time key="time" at={row.occurred_at} focusable />],
+            ["UTC", row.occurred_at],
+            ["Actor", <Actor key="actor" row={row} />],
+            ["Actor type", ACTOR_TYPES[row.actor_type] ?? row.actor_type],
+            ["Target", <Target key="target" row={row} />],
+            ["Target id", row.target_id === null ? "None" : <CopyText key="id" text={row.target_id} name="Copy id" />],
+          ]}
+        />
+      </Panel>
+    </div>
+  );
+}
+
+export function AuditRowPage({ id }: { id: string }) {
+  const seq = /^[1-9]\d{0,14}$/.test(id) ? Number(id) : Number.MAX_SAFE_INTEGER;
+  const read = useRead("GET /v1/audit_logs", { query: { after_seq: seq - 1, limit: 1 } });
+  const row = read.answer.value.data?.data.find((one) => one.seq === seq);
+  return (
+    <Page
+      title={row?.action ?? `Row ${id}`}
+      lead={`Row ${id} of the audit log`}
+      back={{ href: hrefTo("audit"), label: "Audit" }}
+    >
+      <Loaded read={read}>
+        {() => (row ? <Details row={row} /> : <Failed problem={new Problem(404)} onRetry={read.refresh} />)}
+      </Loaded>
+    </Page>
+  );
+}

@@ -1,0 +1,188 @@
+// Verifying the audit log, on the server and in this browser, and saving it.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
+import { formatClock, formatDate, formatNumber, plural } from "../../shared/format.ts";
+import { call, request } from "../api/call.ts";
+import { problemMessage, toProblem } from "../api/problems.ts";
+import { workspaceId } from "../api/session.ts";
+import { slug } from "../here.ts";
+import { Badge } from "../parts/badge.tsx";
+import { Button } from "../parts/button.tsx";
+import { CopyText } from "../parts/copy.tsx";
+import { download } from "../parts/download.ts";
+import { Facts, Panel } from "../parts/page.tsx";
+import { Snippet } from "../parts/snippet.tsx";
+import { REASONS, verifyHere, type Result } from "./run.ts";
+
+type Chain = RouteOutput<"GET /v1/audit_logs/chain">;
+type State =
+  | { name: "idle" | "server" | "saving" | "too_long" }
+  | { name: "here"; rows: number; rate: number }
+  | { name: "refused"; message: string }
+  | { name: "server_said"; chain: Chain }
+  | { name: "verified"; result: Result };
+
+const FILE_ROWS_MAX = 50_000;
+
+type Broken = { seq: number; reason: keyof typeof REASONS };
+
+function BrokenAt({ broken, where }: { broken: Broken; where: string }) {
+  return (
+    <p class="verdict">
+      <Badge tone="bad">Broken</Badge>{" "}
+      <span>
+        Row {formatNumber(broken.seq)}, {where}: {REASONS[broken.reason] ?? broken.reason} (<code>{broken.reason}</code>
+        ).
+      </span>
+    </p>
+  );
+}
+
+function Memory({ seen, continues }: { seen: Result["seen"]; continues: boolean | null }) {
+  if (!seen || continues === null) return null;
+  const row = formatNumber(seen.seq);
+  if (continues)
+    return (
+      <p>
+        Continues the log this browser saw on {formatDate(Date.parse(seen.at))} (row {row}).
+      </p>
+    );
+  return (
+    <p class="warning">Row {row} is not the row this browser saw. The log was rewritten or restored from a backup.</p>
+  );
+}
+
+function signatureWords({ checkpoint, signed }: Result["opened"]): string {
+  if (!checkpoint) return "It is malformed or of another log.";
+  const rows = plural(checkpoint.size, "row");
+  if (signed === null) return `${rows}; this browser cannot check the signature.`;
+  return `${rows}; the signature is ${signed ? "valid" : "not valid"}.`;
+}
+
+function Verified({ result: { verdict, opened, seen, at } }: { result: Result }) {
+  const { rows, head, broken, continues } = verdict;
+  return (
+    <>
+      {broken ? (
+        <BrokenAt broken={broken} where="in this browser" />
+      ) : (
+        <p class="verdict">
+          <Badge tone="good">
+            Verified: {plural(rows, "row")}, in this browser, at {formatClock(Date.parse(at))}
+          </Badge>
+        </p>
+      )}
+      <Memory seen={seen} continues={continues} />
+      <Facts
+        facts={[
+          ["Head row", formatNumber(head.seq)],
+          ["Head hash", <CopyText key="hash" text={head.hash} name="Copy head hash" />],
+          ["Checkpoint", signatureWords(opened)],
+        ]}
+      />
+    </>
+  );
+}
+
+function Outcome({ state }: { state: State }) {
+  if (state.name === "refused") return <p class="error">{state.message}</p>;
+  if (state.name === "here")
+    return (
+      <p>
+        {plural(state.rows, "row")} verified, {formatNumber(state.rate)} rows per second
+      </p>
+    );
+  if (state.name === "server") return <p class="muted">The server verifies the log…</p>;
+  if (state.name === "saving") return <p class="muted">Reading the log…</p>;
+  if (state.name === "verified") return <Verified result={state.result} />;
+  if (state.name !== "server_said") return null;
+  const { verified, checked, broken_seq, reason } = state.chain;
+  if (!verified && reason) return <BrokenAt broken={{ seq: broken_seq ?? 0, reason }} where="on the server" />;
+  return (
+    <p class="verdict">
+      <Badge tone="good">Verified: {plural(checked, "row")}, by the server</Badge>
+    </p>
+  );
+}
+
+/** The export as a file, unless it is too long for one. */
+async function saveLog(abort: AbortSignal): Promise<"saved" | "too_long"> {
+  const response = await request("GET /v1/audit_logs/export", {}, { signal: abort });
+  if (Number(response.headers.get("audit-to-seq")) > FILE_ROWS_MAX) {
+    void response.body?.cancel();
+    return "too_long";
+  }
+  download(`audit-${slug.value}.jsonl`, [await response.blob()], "application/x-ndjson");
+  return "saved";
+}
+
+function useRuns() {
+  const [state, setState] = useState<State>({ name: "idle" });
+  const abort = useRef(new AbortController());
+  useEffect(() => () => abort.current.abort(), []);
+  const run = (first: State, work: (signal: AbortSignal) => Promise<State>): void => {
+    abort.current = new AbortController();
+    const { signal } = abort.current;
+    setState(first);
+    work(signal).then(
+      (next) => signal.aborted || setState(next),
+      (error: unknown) =>
+        setState(signal.aborted ? { name: "idle" } : { name: "refused", message: problemMessage(toProblem(error)) }),
+    );
+  };
+  const stop = (): void => {
+    abort.current.abort();
+    setState({ name: "idle" });
+  };
+  return { state, setState, run, stop };
+}
+
+export function VerifyPanel() {
+  const { state, setState, run, stop } = useRuns();
+  const busy = ["server", "here", "saving"].includes(state.name) ? "Wait for the run, or stop it." : null;
+  const verify = (): void =>
+    run({ name: "here", rows: 0, rate: 0 }, async (signal) => {
+      const start = performance.now();
+      const onRows = (rows: number): void => {
+        const rate = Math.round(rows / Math.max(0.001, (performance.now() - start) / 1_000));
+        if (!signal.aborted) setState({ name: "here", rows, rate });
+      };
+      return { name: "verified", result: await verifyHere(workspaceId.value ?? "", signal, onRows) };
+    });
+  const askServer = (): void =>
+    run({ name: "server" }, async (signal) => ({
+      name: "server_said",
+      chain: await call("GET /v1/audit_logs/chain", {}, { signal }),
+    }));
+  const save = (): void =>
+    run({ name: "saving" }, async (signal) => ({ name: (await saveLog(signal)) === "saved" ? "idle" : "too_long" }));
+  return (
+    <Panel title="Integrity">
+      <p>
+        Each row contains the hash of the row before it. Your browser can compute every hash again and compare the log
+        with its signed checkpoint, without trusting the server.
+      </p>
+      <div class="buttons">
+        <Button kind="primary" disabled={busy} onClick={verify}>
+          Verify in this browser
+        </Button>
+        <Button disabled={busy} onClick={askServer}>
+          Verify on the server
+        </Button>
+        <Button icon="download" disabled={busy} onClick={save}>
+          Download
+        </Button>
+        {state.name === "here" && <Button onClick={stop}>Stop</Button>}
+      </div>
+      <div role="status" class="stack">
+        <Outcome state={state} />
+      </div>
+      {state.name === "too_long" && (
+        <>
+          <p>The log has more than {formatNumber(FILE_ROWS_MAX)} rows. Save it on the command line:</p>
+          <Snippet name="command" code="keyrack audit export > audit.jsonl" />
+        </>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,129 @@
+// The server itself: health of its components, the last restore test, version, and commands for its operator.
+import type { RouteOutput } from "../../../client.ts";
+import { useRead } from "../api/query.ts";
+import { Badge, Chips, type Tone } from "../parts/badge.tsx";
+import { CopyText } from "../parts/copy.tsx";
+import { Facts, Page, Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Snippet } from "../parts/snippet.tsx";
+import { Time } from "../parts/time.tsx";
+
+type Status = RouteOutput<"GET /status">;
+type Instance = RouteOutput<"GET /v1/instance">;
+
+const EVERY_MS = 10_000;
+
+const COMPONENTS: Record<keyof Status["components"], string> = {
+  api: "API",
+  database: "Database",
+  redis: "Redis",
+  worker: "Scheduled jobs",
+  backup: "Backups",
+};
+
+const TONES: Record<string, Tone> = { ok: "good", degraded: "warn", down: "bad" };
+const WORDS: Record<string, string> = {
+  ok: "Normal",
+  degraded: "Degraded",
+  down: "Down",
+  off: "Off",
+  disabled: "Off",
+  unknown: "Unknown",
+};
+
+function Health({ state }: { state: string }) {
+  return <Badge tone={TONES[state] ?? "plain"}>{WORDS[state] ?? state}</Badge>;
+}
+
+function Components({ status }: { status: Status }) {
+  const names = Object.keys(COMPONENTS) as (keyof typeof COMPONENTS)[];
+  return (
+    <Facts
+      facts={names.map((name) => [COMPONENTS[name], <Health key={name} state={status.components[name]} />] as const)}
+    />
+  );
+}
+
+function RestoreTest({ status: { components, restoreTest } }: { status: Status }) {
+  const { lastRunAt, pass, backupId } = restoreTest;
+  return (
+    <Facts
+      facts={[
+        ["Backups", <Health key="backup" state={components.backup} />],
+        ["Restore test", <Time key="time" at={lastRunAt} none="Never run" focusable />],
+        [
+          "Result",
+          pass === null ? (
+            <span key="result" class="muted">
+              None yet
+            </span>
+          ) : (
+            <Badge key="result" tone={pass ? "good" : "bad"}>
+              {pass ? "Passed" : "Failed"}
+            </Badge>
+          ),
+        ],
+        ["Backup", backupId === null ? <span key="id">None</span> : <code key="id">{backupId}</code>],
+      ]}
+    />
+  );
+}
+
+const DATABASES: Record<Instance["database"], string> = { sqlite: "SQLite", postgres: "PostgreSQL" };
+const COUNTERS: Record<Instance["counters"], string> = { memory: "In memory", redis: "Redis" };
+const MAIL: Record<Instance["mail"], string> = {
+  smtp: "Sent by SMTP",
+  file: "Written to files, not delivered",
+  log: "Written to the log, not delivered",
+};
+
+function Server({ instance, versions }: { instance: Instance; versions: readonly string[] }) {
+  const others = versions.filter((version) => version !== instance.version);
+  return (
+    <Facts
+      facts={[
+        ["Version", instance.version],
+        ...(others.length > 0 ? [["Also running", <Chips key="versions" values={others} />] as const] : []),
+        ["Region", instance.region],
+        ["Address", <CopyText key="url" text={instance.public_url} name="Copy address" />],
+        ["Database", DATABASES[instance.database]],
+        ["Counters", COUNTERS[instance.counters]],
+        ["Mail", MAIL[instance.mail]],
+      ]}
+    />
+  );
+}
+
+const COMMANDS = `keyrack doctor          # risks and how to fix them
+keyrack status          # health of this server
+keyrack backup create   # a backup now
+keyrack backup test     # restore the newest one, on trial`;
+
+export function InstancePage() {
+  const status = useRead("GET /status", {}, { everyMs: EVERY_MS });
+  const instance = useRead("GET /v1/instance", {});
+  const versions = status.answer.value.data?.versions ?? [];
+  return (
+    <Page title="Instance" lead="The Keyrack server that you are connected to.">
+      <div class="two-columns">
+        <Panel title="Components">
+          <Loaded read={status}>{(data) => <Components status={data} />}</Loaded>
+        </Panel>
+        <Panel title="Server">
+          <Loaded read={instance}>{(data) => <Server instance={data} versions={versions} />}</Loaded>
+        </Panel>
+      </div>
+      <div class="two-columns">
+        <Panel title="For the operator">
+          <p>Settings and backups are managed on the server itself:</p>
+          <Snippet name="commands" code={COMMANDS} />
+        </Panel>
+        <Panel title="Backups">
+          <Loaded read={status} rows={3}>
+            {(data) => <RestoreTest status={data} />}
+          </Loaded>
+        </Panel>
+      </div>
+    </Page>
+  );
+}

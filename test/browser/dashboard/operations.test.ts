@@ -1,0 +1,77 @@
+// The audit log with its verification in the browser, the fleet, and the instance.
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
+
+describe.runIf(hasBrowser)("audit, fleet and instance", () => {
+  const suite = useBrowserSuite();
+
+  it("verifies the audit log in the browser, and names a row that was altered on its way", async () => {
+    const t = await shop(suite.instance);
+    await suite.instance.call(t.owner.session, `PATCH /v1/tenants/${t.tenant_id}`, { name: "Globex Corp." });
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "audit" });
+    const { page } = g;
+    const log = page.getByRole("table", { name: "Audit log" });
+    await log.getByRole("link", { name: "tenant.updated" }).click();
+    await g.at("tenant.updated");
+    const changed = page.getByRole("row", { name: /^name/ });
+    expect(await changed.getByRole("cell").allInnerTexts()).toEqual(["Globex", "Globex Corp."]);
+    await expectAccessible(page);
+
+    await page.getByRole("link", { name: "Audit" }).first().click();
+    await button(page, "Verify in this browser").click();
+    await page.getByText(/^Verified: 6 rows, in this browser, at /).waitFor();
+    await page.getByText("6 rows; the signature is valid.").waitFor();
+    await button(page, "Verify on the server").click();
+    await page.getByText("Verified: 6 rows, by the server").waitFor();
+    await page.getByLabel("Action").selectOption("tenant.*");
+    await expect.poll(() => log.getByRole("row").count()).toBe(3);
+    await expectAccessible(page);
+
+    // The server's own check passes; the browser does not trust it.
+    await page.route("**/v1/audit_logs/export", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: (await response.text()).replace("Globex Corp.", "Globex Inc.") });
+    });
+    await button(page, "Verify in this browser").click();
+    await page.getByText(/Row 6, in this browser: its content does not match its hash/).waitFor();
+    await page.unrouteAll();
+    await g.expectClean();
+  });
+
+  it("notices that rows which this browser verified are gone", async () => {
+    const t = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "audit" });
+    const { page } = g;
+    await button(page, "Verify in this browser").click();
+    await page.getByText(/^Verified: 5 rows/).waitFor();
+    await button(page, "Verify in this browser").click();
+    await page.getByText(/^Continues the log this browser saw on .* \(row 5\)\.$/).waitFor();
+    await page.evaluate(
+      `localStorage.setItem("keyrack:/:audit:${t.id}", JSON.stringify({ seq: 9, hash: "0", at: new Date().toISOString() }))`,
+    );
+    await button(page, "Verify in this browser").click();
+    await page.getByText("Row 9 is not the row this browser saw.").waitFor();
+    expect(await page.getByText("Continues the log").count()).toBe(0);
+    await g.expectClean();
+  });
+
+  it("shows nodes as they connect, and the server's components", async () => {
+    const t = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "fleet", colorScheme: "dark" });
+    const { page } = g;
+    await page.getByRole("heading", { name: "No verifier is connected" }).waitFor();
+    await suite.instance.call(t.key, `GET /v1/policy/delta?project_id=${t.project_id}&node=api-1&since=1`);
+    await page.getByText("1 of 1 node is current.").waitFor();
+    await page.getByRole("table", { name: "Nodes" }).getByRole("rowheader", { name: "api-1" }).waitFor();
+    await expectAccessible(page);
+    await page.getByRole("link", { name: "Instance" }).click();
+    await g.at("Instance");
+    await page.getByText("Written to files, not delivered").waitFor();
+    await page.getByText("Never run").waitFor();
+    await expectAccessible(page);
+    await g.expectClean();
+  });
+});
