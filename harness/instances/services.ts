@@ -97,7 +97,13 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     inFlight: new Set<string>(),
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
     feed: new Feed(store, shares.of("polls"), new PageCache(shares.of("caches"), answers)),
-    nodes: new NodeRegistry(store, clock, log),
+    nodes: new NodeRegistry({
+      store,
+      clock,
+      log,
+      waiting: shares.of("nodes"),
+      bounds: { perProject: settings.nodes_max, liveMs: settings.node_live_ms },
+    }),
     counters: await openCounters({
       now: () => clock.now(),
       places: shares.of("counters"),

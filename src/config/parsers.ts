@@ -118,6 +118,7 @@ export const parsers = {
   megabytes: integer(8, 1_000_000),
   stall: integer(500, 600_000),
   answer_bytes: integer(256 * 1024, 64 * 1024 * 1024),
+  nodes: integer(100, 100_000),
   counters: integer(1_000, 100_000_000),
   cell_counters: integer(100, 100_000_000),
   ms: integer(0, 86_400_000),

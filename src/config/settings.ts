@@ -144,6 +144,12 @@ export const settingsTable = {
     "120000",
     "A node that has not polled for this long is not live.",
   ),
+  nodes_max: setting(
+    "KEYRACK_NODES_MAX",
+    "nodes",
+    "10000",
+    "Nodes of a project that hold live keys, and as many of test keys; more are served, but no receipt is complete.",
+  ),
   node_late_after: setting(
     "KEYRACK_NODE_LATE_AFTER",
     "duration",

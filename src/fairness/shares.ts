@@ -44,6 +44,13 @@ export const sharesTable = {
     atBound: "the units of its oldest lease stay charged",
     files: ["src/ratelimit/memory/leases.ts"],
   },
+  nodes: {
+    what: "Reports of nodes that wait to be written; the nodes themselves are counted in the database",
+    owners: ["cell"],
+    limits: () => ({ bound: 5_000, share: Number.POSITIVE_INFINITY }),
+    atBound: "its oldest report is dropped, and the node reports again with its next poll",
+    files: ["src/domain/policy/node-registry.ts"],
+  },
   passwords: {
     what: "Passwords that wait to be hashed",
     owners: ["network"],

@@ -52,7 +52,6 @@ const WITHOUT_OWNER = [
   "src/domain/auth/credential-cache.ts",
   "src/domain/auth/credentials.ts",
   "src/domain/auth/throttle.ts",
-  "src/domain/policy/node-registry.ts",
   "src/domain/usage/known-ids.ts",
   "src/ratelimit/redis/counter.ts",
   "src/server/instance.ts",

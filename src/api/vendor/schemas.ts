@@ -70,6 +70,7 @@ export const RotatedApiKey = MintedApiKey.extend({ previous_key: ApiKey });
 export const Propagation = z.strictObject({
   version: z.int(),
   complete: z.boolean(),
+  unregistered_nodes: z.int().min(1).optional().describe("nodes, at least, that poll without being registered"),
   waited_ms: z.int(),
   acked_nodes: z.int(),
   total_nodes: z.int(),

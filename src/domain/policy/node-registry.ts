@@ -1,31 +1,31 @@
 // Records which nodes poll the feed and which policy version each has acknowledged. Polls never wait for the database:
 // reports are collected and written in batches, and only when they change something.
+import { FairSet } from "../../fairness/fair-set.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import { cellOwner } from "../../fairness/owners.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
-import {
-  deleteNode,
-  insertNode,
-  nodeByKey,
-  surplusNodes,
-  updateNode,
-  type NodeKey,
-} from "../../store/queries/nodes.ts";
-import type { Tx } from "../../store/engine/statement.ts";
-import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
+import { nodeByKey } from "../../store/queries/nodes.ts";
+import type { EnvScope } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Head } from "./head.ts";
 import { record } from "../core/record.ts";
+import { writeReports, type NodeBounds, type NodeReport } from "./node-reports.ts";
 
-export const NODES_MAX = 1_000;
 export const NODE_RETENTION_MS = 24 * 3_600_000;
 const SEEN_EVERY_MS = 30_000;
 const WRITTEN_MAX = 50_000;
-const PENDING_MAX = 5_000;
 const WRITE_MAX = 500;
 
-/** `version` is null when the report acknowledges nothing: the node only took a snapshot, or is leaving. */
-type NodeReport = Omit<PolicyNodeRow, "version"> & { version: number | null; leaving: boolean };
+type Options = {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  /** Reports that wait to be written. */
+  waiting: Ledger;
+  bounds: NodeBounds;
+};
 
 export class NodeRegistry {
   readonly #store: Store;
@@ -34,13 +34,17 @@ export class NodeRegistry {
   /** What is known to be in the database, so that a report without news costs no write. */
   readonly #written = new BoundedMap<string, { version: number; last_seen_at: number }>({ max: WRITTEN_MAX });
   readonly #pending = new Map<string, NodeReport>();
+  readonly #waiting: FairSet<string>;
+  readonly #bounds: NodeBounds;
   readonly #listeners = new Set<() => void>();
   #writing: Promise<void> | undefined;
 
-  constructor(store: Store, clock: Clock, log: Log) {
+  constructor({ store, clock, log, waiting, bounds }: Options) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
+    this.#bounds = bounds;
+    this.#waiting = new FairSet(waiting, (key) => this.#pending.delete(key));
   }
 
   acknowledge(head: Head, node_id: string, env_scope: EnvScope, version: number): void {
@@ -48,7 +52,8 @@ export class NodeRegistry {
     const now = this.#clock.now();
     const known = this.#written.get(key);
     if (known?.version === version && now - known.last_seen_at < SEEN_EVERY_MS) return;
-    this.#enqueue(key, { project_id: head.project_id, node_id, env_scope, version, last_seen_at: now, leaving: false });
+    const { project_id } = head;
+    this.#enqueue(head, key, { project_id, node_id, env_scope, version, last_seen_at: now, leaving: false });
   }
 
   /** Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. */
@@ -57,7 +62,7 @@ export class NodeRegistry {
     const now = this.#clock.now();
     const known = this.#written.get(key);
     if (known && now - known.last_seen_at < SEEN_EVERY_MS) return;
-    this.#enqueue(key, {
+    this.#enqueue(head, key, {
       project_id: head.project_id,
       node_id,
       env_scope,
@@ -67,9 +72,10 @@ export class NodeRegistry {
     });
   }
 
-  leave({ project_id }: Head, node_id: string, env_scope: EnvScope): void {
+  leave(head: Head, node_id: string, env_scope: EnvScope): void {
+    const { project_id } = head;
     const key = keyOf(project_id, node_id, env_scope);
-    this.#enqueue(key, {
+    this.#enqueue(head, key, {
       project_id,
       node_id,
       env_scope,
@@ -90,10 +96,11 @@ export class NodeRegistry {
     return () => this.#listeners.delete(listener);
   }
 
-  #enqueue(key: string, report: NodeReport): void {
+  #enqueue({ workspace_id }: Head, key: string, report: NodeReport): void {
     const before = this.#pending.get(key);
-    // Dropped when the queue is full: the node reports again with its next poll.
-    if (!before && this.#pending.size >= PENDING_MAX) return;
+    // At the bound one of the largest owner's is dropped: the node reports again with its next poll.
+    const owner = cellOwner(workspace_id, report.env_scope === "test" ? "test" : "live");
+    if (!before && !this.#waiting.add(owner, key)) return;
     const version = report.version ?? (report.leaving ? null : (before?.version ?? null));
     this.#pending.set(key, { ...report, version });
     this.#writing ??= this.#write().finally(() => {
@@ -104,12 +111,16 @@ export class NodeRegistry {
   async #write(): Promise<void> {
     while (this.#pending.size > 0) {
       const reports = [...this.#pending].slice(0, WRITE_MAX);
-      for (const [key] of reports) this.#pending.delete(key);
+      for (const [key] of reports) {
+        this.#pending.delete(key);
+        this.#waiting.delete(key);
+      }
       try {
         const changed = await this.#changedAmong(reports);
-        const evicted =
-          changed.length > 0 ? await record({ store: this.#store }, (tx) => writeReports(tx, changed)) : [];
-        for (const node of evicted) this.#written.delete(keyOf(node.project_id, node.node_id, node.env_scope));
+        const bounds = this.#bounds;
+        const without =
+          changed.length > 0 ? await record({ store: this.#store }, (tx) => writeReports(tx, changed, bounds)) : [];
+        for (const node of without) this.#written.delete(keyOf(node.project_id, node.node_id, node.env_scope));
         for (const listener of this.#listeners) listener();
       } catch (error) {
         for (const [key] of reports) this.#written.delete(key);
@@ -141,22 +152,4 @@ export class NodeRegistry {
 
 function keyOf(project_id: string, node_id: string, env_scope: EnvScope): string {
   return `${project_id} ${env_scope} ${node_id}`;
-}
-
-/** Returns the nodes evicted because their project has too many. */
-async function writeReports(tx: Tx, reports: NodeReport[]): Promise<NodeKey[]> {
-  const grown = new Set<string>();
-  for (const { leaving, ...report } of reports) {
-    if (leaving) await deleteNode.run(tx, report);
-    else {
-      const row = { ...report, version: report.version ?? 0 };
-      if ((await updateNode.run(tx, row)) > 0) continue;
-      await insertNode.run(tx, row);
-      grown.add(report.project_id);
-    }
-  }
-  const evicted: NodeKey[] = [];
-  for (const project_id of grown) evicted.push(...(await surplusNodes.all(tx, { project_id, keep: NODES_MAX })));
-  for (const node of evicted) await deleteNode.run(tx, node);
-  return evicted;
 }

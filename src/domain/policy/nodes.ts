@@ -9,8 +9,9 @@ import { ListCursor } from "../core/cursor.ts";
 import { reachesProject, requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
-/** Counts stop here, and a list over all projects ends here. A project has at most a thousand nodes. */
+/** Counts stop here, and a list over all projects ends here. */
 export const FLEET_MAX = 10_000;
+const PROJECT_NODES_MAX = 1_000;
 
 export const NODE_STATES = ["live", "late", "silent"] as const;
 export type NodeState = (typeof NODE_STATES)[number];
@@ -23,11 +24,11 @@ export type FleetQuery = {
   cursor?: string | undefined;
 };
 
-/** The nodes of one project, the most recently seen first. */
+/** The most recently seen nodes of one project. */
 export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
   const rows = await readFleet(ctx, { project_id });
   const newest = rows.toSorted((a, b) => b.last_seen_at - a.last_seen_at || (a.node_id < b.node_id ? -1 : 1));
-  return { object: "list" as const, data: newest.map((row) => viewNode(ctx, row)) };
+  return { object: "list" as const, data: newest.slice(0, PROJECT_NODES_MAX).map((row) => viewNode(ctx, row)) };
 }
 
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */

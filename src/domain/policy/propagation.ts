@@ -2,7 +2,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { failField } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { liveNodes } from "../../store/queries/nodes.ts";
+import { liveNodes, unregisteredNodes } from "../../store/queries/nodes.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
@@ -17,6 +17,8 @@ const REREAD_MS = 100;
 export type Propagation = {
   version: number;
   complete: boolean;
+  /** At least this many nodes poll without being registered; absent when there is none. */
+  unregistered_nodes?: number;
   waited_ms: number;
   acked_nodes: number;
   total_nodes: number;
@@ -46,9 +48,11 @@ export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Wait
     for (;;) {
       const rows = await nodesHolding(ctx, awaited);
       const acked = rows.filter(({ version }) => version >= awaited.version).length;
-      const complete = acked === rows.length;
-      if (complete || !subscription || subscription.ended)
-        return receipt(rows, awaited.version, complete, clock.now() - start);
+      const unregistered = await countUnregistered(ctx, awaited);
+      const complete = acked === rows.length && unregistered === 0;
+      // Waiting longer does not help where only nodes are missing that never report.
+      if (acked === rows.length || !subscription || subscription.ended)
+        return receipt(rows, awaited.version, complete, unregistered, clock.now() - start);
       await subscription.changed();
     }
   } finally {
@@ -85,7 +89,22 @@ async function nodesHolding(ctx: Ctx, { project_id, env }: Awaited): Promise<Pol
   return rows.filter(({ env_scope }) => env === null || env_scope === "all" || env_scope === env);
 }
 
-function receipt(rows: PolicyNodeRow[], version: number, complete: boolean, waited_ms: number): Propagation {
+/** Nodes without a row that may hold keys of this environment. */
+async function countUnregistered(ctx: Ctx, { project_id, env }: Awaited): Promise<number> {
+  const { clock, settings, store } = ctx.services;
+  const seenAfter = clock.now() - settings.node_live_ms;
+  const noted = await unregisteredNodes.all(store.read, { project_id, seenAfter });
+  const holding = noted.filter(({ scope }) => scope === "live" || env !== "live");
+  return holding.reduce((sum, { nodes }) => sum + nodes, 0);
+}
+
+function receipt(
+  rows: PolicyNodeRow[],
+  version: number,
+  complete: boolean,
+  unregistered: number,
+  waited_ms: number,
+): Propagation {
   const nodes = rows.map((row) => ({
     node_id: row.node_id,
     env_scope: row.env_scope,
@@ -94,5 +113,6 @@ function receipt(rows: PolicyNodeRow[], version: number, complete: boolean, wait
     last_seen_at: formatTimestamp(row.last_seen_at),
   }));
   const acked_nodes = nodes.filter(({ acked }) => acked).length;
-  return { version, complete, waited_ms, acked_nodes, total_nodes: nodes.length, nodes };
+  const unknown = unregistered > 0 && { unregistered_nodes: unregistered };
+  return { version, complete, ...unknown, waited_ms, acked_nodes, total_nodes: nodes.length, nodes };
 }

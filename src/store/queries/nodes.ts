@@ -1,6 +1,6 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
 import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
-import type { EnvScope, PolicyNodeRow } from "../schema/tables.ts";
+import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../schema/tables.ts";
 
 export type NodeKey = { project_id: string; node_id: string; env_scope: EnvScope };
 
@@ -79,16 +79,47 @@ export function fleetOf(on: Reader, { workspace_id, project_id, limit }: FleetFi
   );
 }
 
-/** All but the `keep` most recently seen nodes of a project, the least recently seen last. */
-export const surplusNodes = statement<{ project_id: string; keep: number }>()((db, p) =>
+/** Two environment scopes that are counted together. */
+export type NodeScopes = { project_id: string; one: EnvScope; other: EnvScope };
+
+export const countNodes = statement<NodeScopes>()((db, p) =>
+  db
+    .selectFrom("policy_nodes")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("project_id", "=", p.project_id)
+    .where((eb) => eb.or([eb("env_scope", "=", p.one), eb("env_scope", "=", p.other)])),
+);
+
+/** The least recently seen first. */
+export const silentNodes = statement<NodeScopes & { seenBefore: number; limit: number }>()((db, p) =>
   db
     .selectFrom("policy_nodes")
     .select(["project_id", "node_id", "env_scope"])
     .where("project_id", "=", p.project_id)
-    .orderBy("last_seen_at", "desc")
+    .where((eb) => eb.or([eb("env_scope", "=", p.one), eb("env_scope", "=", p.other)]))
+    .where("last_seen_at", "<=", p.seenBefore)
+    .orderBy("last_seen_at")
     .orderBy("node_id")
-    .limit(1_000_000)
-    .offset(p.keep),
+    .limit(p.limit),
+);
+
+export const noteUnregistered = statement<UnregisteredNodesRow>()((db, p) =>
+  db
+    .insertInto("unregistered_nodes")
+    .values(columns(p, ["project_id", "scope", "nodes", "last_seen_at"]))
+    .onConflict((on) =>
+      on
+        .columns(["project_id", "scope"])
+        .doUpdateSet((eb) => ({ nodes: eb.ref("excluded.nodes"), last_seen_at: eb.ref("excluded.last_seen_at") })),
+    ),
+);
+
+export const unregisteredNodes = statement<{ project_id: string; seenAfter: number }>()((db, p) =>
+  db
+    .selectFrom("unregistered_nodes")
+    .selectAll()
+    .where("project_id", "=", p.project_id)
+    .where("last_seen_at", ">", p.seenAfter),
 );
 
 export const reapNodes = statement<{ seenBefore: number }>()((db, p) =>

@@ -140,6 +140,9 @@ export type PolicyNodeRow = {
   last_seen_at: number;
 };
 
+/** Nodes that poll but are not registered, by the environment whose keys they hold. */
+export type UnregisteredNodesRow = { project_id: string; scope: Env; nodes: number; last_seen_at: number };
+
 export type ActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system";
 
 export type AuditLogRow = {
@@ -220,6 +223,7 @@ export type Tables = {
   secret_keys: SecretKeyRow;
   policy_versions: PolicyVersionRow;
   policy_nodes: PolicyNodeRow;
+  unregistered_nodes: UnregisteredNodesRow;
   audit_log: AuditLogRow;
   audit_heads: AuditHeadRow;
   audit_checkpoints: AuditCheckpointRow;

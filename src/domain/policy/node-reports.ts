@@ -1,0 +1,81 @@
+// Writes what nodes have reported, within the bound of each project. A node that was seen lately is never removed for a
+// newcomer: at the bound of such nodes a newcomer is served but not registered, and that is noted, because no receipt may
+// then say that every node has a version. Nodes of test keys have a bound of their own.
+import type { Env } from "../../kernel/credentials.ts";
+import {
+  countNodes,
+  deleteNode,
+  insertNode,
+  noteUnregistered,
+  silentNodes,
+  unregisteredNodes,
+  updateNode,
+  type NodeKey,
+  type NodeScopes,
+} from "../../store/queries/nodes.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
+
+/** `version` is null when the report acknowledges nothing: the node only took a snapshot, or is leaving. */
+export type NodeReport = Omit<PolicyNodeRow, "version"> & { version: number | null; leaving: boolean };
+
+/** `perProject`: of the nodes that hold live keys, and as many of the others. Seen within `liveMs`, a node is live. */
+export type NodeBounds = { perProject: number; liveMs: number };
+
+/** Noted again after this part of the time that a node counts as live. */
+const NOTED_AGAIN_AFTER = 1 / 4;
+
+type Scope = NodeScopes & { env: Env; newcomers: NodeReport[] };
+
+/** Returns the nodes that have no row afterwards. */
+export async function writeReports(tx: Tx, reports: NodeReport[], bounds: NodeBounds): Promise<NodeKey[]> {
+  const grown = new Map<string, Scope>();
+  for (const { leaving, ...report } of reports) {
+    if (leaving) await deleteNode.run(tx, report);
+    else if ((await updateNode.run(tx, rowOf(report))) === 0) {
+      const { project_id, env_scope } = report;
+      const key = `${project_id} ${scopesOf(env_scope).env}`;
+      const scope = grown.get(key) ?? { project_id, ...scopesOf(env_scope), newcomers: [] };
+      scope.newcomers.push({ ...report, leaving });
+      grown.set(key, scope);
+    }
+  }
+  const without: NodeKey[] = [];
+  for (const scope of grown.values()) without.push(...(await register(tx, scope, bounds)));
+  return without;
+}
+
+async function register(tx: Tx, scope: Scope, { perProject, liveMs }: NodeBounds): Promise<NodeKey[]> {
+  const { project_id, env, newcomers } = scope;
+  const now = Math.max(...newcomers.map(({ last_seen_at }) => last_seen_at));
+  const free = perProject - ((await countNodes.first(tx, scope))?.n ?? 0);
+  const limit = newcomers.length - Math.max(0, free);
+  const silent = limit > 0 ? await silentNodes.all(tx, { ...scope, seenBefore: now - liveMs, limit }) : [];
+  for (const node of silent) await deleteNode.run(tx, node);
+  const admitted = newcomers.slice(0, Math.max(0, free) + silent.length);
+  for (const report of admitted) await insertNode.run(tx, rowOf(report));
+  const refused = newcomers.slice(admitted.length);
+  if (refused.length > 0) await note(tx, { project_id, scope: env, nodes: refused.length, last_seen_at: now }, liveMs);
+  return [...silent, ...refused];
+}
+
+type Noted = { project_id: string; scope: Env; nodes: number; last_seen_at: number };
+
+/** The most that one write has found lately: at least this many nodes are without a row. */
+async function note(tx: Tx, noted: Noted, liveMs: number): Promise<void> {
+  const { project_id, scope, last_seen_at } = noted;
+  const rows = await unregisteredNodes.all(tx, { project_id, seenAfter: last_seen_at - liveMs });
+  const before = rows.find((row) => row.scope === scope);
+  const nodes = Math.max(noted.nodes, before?.nodes ?? 0);
+  const isNews = !before || before.nodes < nodes || last_seen_at - before.last_seen_at >= NOTED_AGAIN_AFTER * liveMs;
+  if (isNews) await noteUnregistered.run(tx, { ...noted, nodes });
+}
+
+function scopesOf(scope: EnvScope): { env: Env; one: EnvScope; other: EnvScope } {
+  return scope === "test" ? { env: "test", one: "test", other: "test" } : { env: "live", one: "live", other: "all" };
+}
+
+function rowOf(report: Omit<NodeReport, "leaving">): PolicyNodeRow {
+  const { project_id, node_id, env_scope, last_seen_at } = report;
+  return { project_id, node_id, env_scope, last_seen_at, version: report.version ?? 0 };
+}

@@ -1,0 +1,85 @@
+// The bound on nodes: forged nodes displace none that is live, and no receipt claims to know nodes that it does not know.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
+import { createProject } from "../../../src/domain/workspaces/projects.ts";
+import { awaitPropagation } from "../../../src/domain/policy/propagation.ts";
+import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
+import type { Env } from "../../../src/kernel/credentials.ts";
+import type { Head } from "../../../src/domain/policy/head.ts";
+import type { Services } from "../../../src/domain/core/context.ts";
+
+const MAX = 100;
+const AT_LEAST_ONE = expect.any(Number);
+const ONCE = { waitMs: 0, onDisconnect: NEVER_DISCONNECTS };
+
+for (const back of backends) {
+  describe(`nodes of a project on ${back}`, () => {
+    let fixture: TestServices;
+    beforeAll(async () => {
+      fixture = await testServices(back, { flags: { nodes_max: String(MAX) } });
+    });
+    afterAll(() => fixture[Symbol.asyncDispose]());
+
+    const newProject = async () => {
+      const { services, clock } = fixture;
+      const ctx = await vendorOf(services);
+      const { id: project_id } = await createProject(ctx, { name: "P", slug: "p" });
+      const { workspace_id } = ctx.actor;
+      const head = { project_id, workspace_id, version: 1 } as Head;
+      const poll = async (count: number, scope: Env | "all", name = "n", on: Services = services) => {
+        for (let i = 0; i < count; i++) on.nodes.acknowledge(head, `${name}-${scope}-${i}`, scope, 1);
+        await on.nodes.flushed();
+      };
+      const receipt = (env: Env | null, on: Services = services) =>
+        awaitPropagation({ ...ctx, services: on }, { project_id, version: 1, env }, ONCE);
+      return { poll, receipt, clock };
+    };
+
+    it("of test keys remove no live one, however many there are", async () => {
+      const { poll, receipt } = await newProject();
+      await poll(1, "live");
+      await poll(1, "all");
+      await poll(3 * MAX, "test", "forged");
+      const live = await receipt("live");
+      expect(live).toMatchObject({ complete: true, acked_nodes: 2, total_nodes: 2 });
+      expect(live).not.toHaveProperty("unregistered_nodes");
+      expect(await receipt("test")).toMatchObject({ complete: false, total_nodes: MAX + 1 });
+    });
+
+    it("above the bound are served unregistered, and no receipt is complete while they poll", async () => {
+      const { poll, receipt, clock } = await newProject();
+      await poll(MAX, "live");
+      expect(await receipt("live")).toMatchObject({ complete: true, total_nodes: MAX });
+      await poll(3, "live", "late");
+      const untrue = await receipt("live");
+      expect(untrue).toMatchObject({
+        complete: false,
+        acked_nodes: MAX,
+        total_nodes: MAX,
+        unregistered_nodes: AT_LEAST_ONE,
+      });
+      await using other = await fixture.another();
+      expect(await receipt("live", other.services)).toMatchObject({
+        complete: false,
+        unregistered_nodes: AT_LEAST_ONE,
+      });
+      clock.advance(60_000);
+      await poll(MAX, "live");
+      await poll(3, "live", "late");
+      clock.advance(80_000);
+      expect(await receipt("live")).toMatchObject({ complete: false, unregistered_nodes: AT_LEAST_ONE });
+      clock.advance(60_000);
+      await poll(MAX, "live");
+      expect(await receipt("live")).toMatchObject({ complete: true, total_nodes: MAX });
+    });
+
+    it("that have fallen silent make room for others", async () => {
+      const { poll, receipt, clock } = await newProject();
+      await poll(MAX, "live", "old");
+      clock.advance(121_000);
+      await poll(5, "live", "new");
+      expect(await receipt("live")).toMatchObject({ complete: true, total_nodes: 5 });
+    });
+  });
+}
