@@ -7,6 +7,7 @@ import { answerOtherTabs, askOtherTabs } from "./api/tab-share.ts";
 import { App } from "./app.tsx";
 import { confirmLeaving } from "./forms/unsaved.ts";
 import { guardLeaving, place } from "./routes.ts";
+import { watchBuild } from "./shell/build.ts";
 import { watchIdle } from "./shell/idle.ts";
 
 guardLeaving(confirmLeaving);
@@ -16,4 +17,5 @@ if (!session.value && place.value.kind === "workspace" && history.length === 1) 
 if (session.value) void refreshMe().catch(() => {});
 answerOtherTabs();
 watchIdle();
+watchBuild();
 render(<App />, document.body);

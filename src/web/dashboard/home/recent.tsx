@@ -1,7 +1,6 @@
 // The last few rows of the audit log.
 import type { RouteOutput } from "../../../client.ts";
-import { request } from "../api/call.ts";
-import { useQuery } from "../api/query.ts";
+import { useRead } from "../api/query.ts";
 import { hrefTo, knownPages } from "../here.ts";
 import { LinkButton } from "../parts/button.tsx";
 import { Panel } from "../parts/page.tsx";
@@ -15,19 +14,17 @@ const SHOWN = 5;
 const who = ({ actor, actor_type }: Rows["data"][number]): string =>
   actor?.name ?? actor?.email ?? actor_type.replaceAll("_", " ");
 
-export function Recent() {
-  const load = async (abort: AbortSignal): Promise<Rows> => {
-    const response = await request("GET /v1/audit_logs", { query: { order: "desc", limit: SHOWN } }, { signal: abort });
-    return (await response.json()) as Rows;
-  };
-  const { data } = useQuery("GET /v1/audit_logs recent", load, { everyMs: EVERY_MS }).answer.value;
-  if (!data) return null;
+/** `target`: the id of the record that the rows are about; without it, rows about anything. */
+export function Recent({ target, title = "Recent changes" }: { target?: string; title?: string }) {
+  const query = { order: "desc" as const, limit: SHOWN, ...(target !== undefined && { target_id: target }) };
+  const { data } = useRead("GET /v1/audit_logs", { query }, { everyMs: EVERY_MS }).answer.value;
+  if (!data || data.data.length === 0) return null;
   return (
     <Panel
-      title="Recent changes"
+      title={title}
       actions={
         knownPages.has("audit") && (
-          <LinkButton kind="quiet" href={hrefTo("audit")}>
+          <LinkButton kind="quiet" href={hrefTo("audit", { query: { target_id: target } })}>
             Open the audit log
           </LinkButton>
         )

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { formatDate, formatNumber, formatPercent } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
+import { Recent } from "../home/recent.tsx";
 import { hrefTo } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
@@ -115,9 +116,12 @@ function Record({ of }: { of: ApiKey }) {
         <StateBadge of={of} /> {keyState(of).sentence}
       </p>
       <div class="two-columns">
-        <Panel title="Requests">
-          <Usage id={of.id} />
-        </Panel>
+        <div>
+          <Panel title="Requests">
+            <Usage id={of.id} />
+          </Panel>
+          <Recent target={of.id} title="Changes" />
+        </div>
         <Panel title="Details">
           <Facts
             facts={[

@@ -1,5 +1,5 @@
 // The list of keys.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { RouteInput } from "../../../client.ts";
 import { useRead } from "../api/query.ts";
 import { env, hrefTo, param, setParams } from "../here.ts";
@@ -161,7 +161,13 @@ function List({ onCreate }: { onCreate: () => void }) {
 }
 
 export function Keys() {
-  const [creating, setCreating] = useState(param("create") !== "");
+  const [creating, setCreating] = useState(false);
+  const asked = param("create") !== "";
+  useEffect(() => {
+    if (!asked) return;
+    setCreating(true);
+    setParams({ create: null }, { replace: true });
+  }, [asked]);
   const create = (): void => setCreating(true);
   return (
     <Page

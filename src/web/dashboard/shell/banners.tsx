@@ -3,6 +3,7 @@ import { formatClock } from "../../shared/format.ts";
 import { offlineSince } from "../api/call.ts";
 import { env } from "../here.ts";
 import { place } from "../routes.ts";
+import { newBuild } from "./build.ts";
 
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
@@ -20,6 +21,14 @@ export function Banners({ hasEnv }: { hasEnv: boolean }) {
       {offlineSince.value !== null && (
         <p class="banner bad" role="status">
           Offline. Showing data from {formatClock(offlineSince.value)}.
+        </p>
+      )}
+      {newBuild.value && (
+        <p class="banner accent" role="status">
+          A new version of this page is available.{" "}
+          <button type="button" class="link" onClick={() => location.reload()}>
+            Reload
+          </button>
         </p>
       )}
       {hasEnv && place.value.kind === "workspace" && env.value === "test" && <p class="test-band">Test data</p>}

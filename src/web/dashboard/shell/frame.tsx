@@ -5,6 +5,8 @@ import { AccountMenu } from "./account-menu.tsx";
 import { Banners } from "./banners.tsx";
 import { EnvironmentSwitch } from "./environment.tsx";
 import { Nav, NavMenu, type NavItem } from "./nav.tsx";
+import { Palette, SearchButton } from "./palette.tsx";
+import { Shortcuts } from "./shortcuts.tsx";
 import { ServerStatus } from "./status.tsx";
 import { Toasts } from "./toasts.tsx";
 import { WorkspaceMenu } from "./workspace-menu.tsx";
@@ -43,6 +45,7 @@ export function Frame({ items, hasEnv, children }: FrameProps) {
           <div class="top">
             <NavMenu items={items} />
             <div class="grow" />
+            <SearchButton />
             {hasEnv && <EnvironmentSwitch />}
             <AccountMenu />
           </div>
@@ -51,6 +54,8 @@ export function Frame({ items, hasEnv, children }: FrameProps) {
         <main id="content">{children}</main>
       </div>
       <Toasts />
+      <Palette pages={items} />
+      <Shortcuts />
     </div>
   );
 }

@@ -1,0 +1,125 @@
+// The command palette: jump to pages, workspaces and records by typing.
+import { signal } from "@preact/signals";
+import { useEffect, useId, useState } from "preact/hooks";
+import { Dialog } from "../parts/dialog.tsx";
+import { Icon } from "../parts/icon.tsx";
+import { go } from "../routes.ts";
+import type { NavItem } from "./nav.tsx";
+import { credentialNote, localItems, remoteItems, type PaletteItem } from "./palette-items.ts";
+
+const DEBOUNCE_MS = 150;
+const SHOWN_MAX = 20;
+
+export const paletteOpen = signal(false);
+
+/** Records that match, a moment after typing stopped; older questions are aborted. */
+function useRecords(text: string, isCredential: boolean): readonly PaletteItem[] {
+  const [found, setFound] = useState<readonly PaletteItem[]>([]);
+  useEffect(() => {
+    setFound([]);
+    if (isCredential) return;
+    const abort = new AbortController();
+    const ask = (): void => {
+      remoteItems(text, abort.signal).then(
+        (items) => !abort.signal.aborted && setFound(items),
+        () => {},
+      );
+    };
+    const timer = setTimeout(ask, DEBOUNCE_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [text, isCredential]);
+  return found;
+}
+
+type ResultsProps = { id: string; items: readonly PaletteItem[]; at: number; choose: (item: PaletteItem) => void };
+
+function Results({ id, items, at, choose }: ResultsProps) {
+  return (
+    <ul id={id} role="listbox" aria-label="Results" class="palette-results">
+      {items.map((item, i) => (
+        <li
+          key={item.href + item.label}
+          id={`${id}-${i}`}
+          role="option"
+          aria-selected={i === at}
+          onClick={() => choose(item)}
+        >
+          <bdi class="grow">{item.label}</bdi>
+          {item.hint && <bdi class="muted small">{item.hint}</bdi>}
+          <span class="muted small">{item.group}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Search({ pages }: { pages: readonly NavItem[] }) {
+  const id = useId();
+  const [typed, setTyped] = useState("");
+  const [at, setAt] = useState(0);
+  const text = typed.trim();
+  const note = credentialNote(text);
+  const records = useRecords(text, note !== null);
+  const items = note === null ? [...localItems(text, pages), ...records].slice(0, SHOWN_MAX) : [];
+  const choose = (item: PaletteItem): void => {
+    paletteOpen.value = false;
+    go(item.href);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const last = items.length - 1;
+    const next = { ArrowDown: at === last ? 0 : at + 1, ArrowUp: at === 0 ? last : at - 1, Home: 0, End: last }[
+      event.key
+    ];
+    const chosen = items[at];
+    if (next !== undefined) setAt(Math.max(0, next));
+    else if (event.key === "Enter" && chosen) choose(chosen);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <>
+      <input
+        type="text"
+        role="combobox"
+        aria-label="Search or jump to"
+        aria-expanded="true"
+        aria-controls={id}
+        aria-activedescendant={items[at] ? `${id}-${at}` : undefined}
+        autocomplete="off"
+        spellcheck={false}
+        placeholder="Pages, projects, tenants, actions"
+        value={typed}
+        onInput={(event) => {
+          setTyped(event.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={onKeyDown}
+      />
+      <Results id={id} items={items} at={at} choose={choose} />
+      <p role="status" class="small muted">
+        {note ?? (items.length === 0 ? "Nothing found" : "")}
+      </p>
+    </>
+  );
+}
+
+export function Palette({ pages }: { pages: readonly NavItem[] }) {
+  if (!paletteOpen.value) return null;
+  return (
+    <Dialog title="Command palette" onClose={() => void (paletteOpen.value = false)}>
+      <Search pages={pages} />
+    </Dialog>
+  );
+}
+
+export function SearchButton() {
+  return (
+    <button type="button" class="button search-button" onClick={() => void (paletteOpen.value = true)}>
+      <Icon name="search" />
+      <span>Search</span>
+    </button>
+  );
+}

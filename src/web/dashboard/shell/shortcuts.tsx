@@ -1,0 +1,91 @@
+// Keyboard shortcuts. Single keys work only while nothing is being typed, and can be turned off.
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { hrefTo, knownPages } from "../here.ts";
+import { Dialog } from "../parts/dialog.tsx";
+import { go } from "../routes.ts";
+import { paletteOpen } from "./palette.tsx";
+import { shortcutsOn } from "./shortcut-setting.ts";
+
+const JUMPS: Record<string, string> = {
+  h: "home",
+  k: "keys",
+  t: "tenants",
+  p: "projects",
+  u: "usage",
+  f: "fleet",
+  l: "leaks",
+  a: "audit",
+};
+const JUMP_MS = 1_000;
+
+const listOpen = signal(false);
+let jumpUntil = 0;
+
+const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+
+/** To the next or the previous row of the page's table. */
+function moveRow(step: 1 | -1): void {
+  const links = [...document.querySelectorAll<HTMLElement>("main tbody th a")];
+  const at = links.findIndex((link) => link === document.activeElement);
+  links[at < 0 && step < 0 ? links.length - 1 : at + step]?.focus();
+}
+
+const ACTIONS: Record<string, () => void> = {
+  "/": () => void (paletteOpen.value = true),
+  "?": () => void (listOpen.value = true),
+  c: () => document.querySelector<HTMLElement>(".page-head .button.primary")?.click(),
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  g: () => void (jumpUntil = performance.now() + JUMP_MS),
+};
+
+function onKeyDown(event: KeyboardEvent): void {
+  const { key, ctrlKey, metaKey, altKey } = event;
+  const modal = document.querySelector("dialog[open]");
+  if ((ctrlKey || metaKey) && key.toLowerCase() === "k") {
+    event.preventDefault();
+    if (!modal) paletteOpen.value = true;
+    return;
+  }
+  if (!shortcutsOn.value || ctrlKey || metaKey || altKey || modal || isTyping(event.target)) return;
+  const page = performance.now() < jumpUntil ? JUMPS[key] : undefined;
+  jumpUntil = 0;
+  const act = page !== undefined && knownPages.has(page) ? () => go(hrefTo(page)) : ACTIONS[key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+}
+
+const LISTED: readonly (readonly [keys: string, what: string])[] = [
+  ["Ctrl K or ⌘ K", "Open the command palette"],
+  ["/", "Search"],
+  ["g then h k t p u f l a", "Go to Home, Keys, Tenants, Projects, Usage, Fleet, Leaks, Audit"],
+  ["c", "Create on this page"],
+  ["j and k", "Next and previous row"],
+  ["?", "This list"],
+];
+
+export function Shortcuts() {
+  useEffect(() => {
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
+  }, []);
+  if (!listOpen.value) return null;
+  return (
+    <Dialog title="Keyboard shortcuts" onClose={() => void (listOpen.value = false)}>
+      <dl class="facts">
+        {LISTED.map(([keys, what]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+      <p class="muted small">Single keys can be turned off under Account.</p>
+    </Dialog>
+  );
+}

@@ -1,0 +1,89 @@
+// The frame around the pages: palette, shortcuts, workspaces; and every look of the pages that need no data.
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { button, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
+
+describe.runIf(hasBrowser)("the dashboard's frame", () => {
+  const suite = useBrowserSuite();
+
+  it("jumps by palette and shortcuts, and never sends a pasted credential", async () => {
+    const at = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "home" });
+    const { page } = g;
+    await g.at("Home");
+    const sent: string[] = [];
+    page.on("request", (request) => sent.push(request.url() + (request.postData() ?? "")));
+    await page.keyboard.press("Control+k");
+    const palette = page.getByRole("dialog", { name: "Command palette" });
+    await palette.waitFor();
+    await page.keyboard.type(at.key);
+    await palette.getByText(/^This is a secret key \(krsk_live_\w{6}…\)\. It was not sent anywhere\.$/).waitFor();
+    await expectAccessible(page);
+    await field(page, "Search or jump to").fill(`${at.key.slice(0, -1)}x`);
+    await palette.getByText("This key is mistyped").waitFor();
+    expect(sent.filter((text) => text.includes(at.key.slice(12, 30)))).toEqual([]);
+    await field(page, "Search or jump to").fill("sett");
+    await page.keyboard.press("Enter");
+    await g.at("Settings");
+    await page.keyboard.press("g");
+    await page.keyboard.press("k");
+    await g.at("Keys");
+    await page.keyboard.press("c");
+    await page.getByRole("dialog", { name: "Create key" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByLabel("Test", { exact: true }).check();
+    await page.getByText("Test data").waitFor();
+    await expect.poll(() => page.title()).toBe("Keys · Team (test) · Keyrack");
+    await g.show("nowhere");
+    await g.at("This page does not exist");
+    await page.goto(`${suite.instance.url}/#/w/not-mine/live/home`);
+    await page.getByText("You are not a member of this workspace.").waitFor();
+    await g.expectClean();
+  });
+
+  it("says that it is offline, and recovers by itself", async () => {
+    const at = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
+    await g.page.getByText("No live keys yet").waitFor();
+    await g.page.context().setOffline(true);
+    await g.page.getByRole("link", { name: "Settings" }).click();
+    await g.page.getByText(/^Offline\. Showing data from/).waitFor();
+    await g.page.getByText("Cannot reach the server.").waitFor();
+    await g.page.context().setOffline(false);
+    await field(g.page, "Workspace name").waitFor();
+    expect(await g.page.getByText(/^Offline/).count()).toBe(0);
+  });
+
+  const LOOKS = [
+    ["light", { colorScheme: "light", viewport: { width: 1280, height: 800 } }],
+    ["dark", { colorScheme: "dark", viewport: { width: 820, height: 800 } }],
+    ["phone", { colorScheme: "light", viewport: { width: 320, height: 640 } }],
+  ] as const;
+  for (const [look, options] of LOOKS) {
+    it(`passes axe and fits the window on every page: ${look}`, async () => {
+      const at = await shop(suite.instance);
+      await using g = await signedIn(suite.browser, suite.instance, at, { ...options, page: "home", env: "test" });
+      await g.page.getByRole("list", { name: "Checklist" }).waitFor();
+      await expectAccessible(g.page);
+      await button(g.page, "Account menu").click();
+      await g.page.getByRole("menuitem", { name: /^Account/ }).waitFor();
+      await expectAccessible(g.page);
+      await g.page.keyboard.press("Escape");
+      await g.show("settings");
+      await field(g.page, "Workspace name").waitFor();
+      await expectAccessible(g.page);
+      await g.page.goto(`${suite.instance.url}/#/account`);
+      await button(g.page, "End other sessions").waitFor();
+      await expectAccessible(g.page);
+      await g.page.goto(`${suite.instance.url}/#/workspaces`);
+      await g.at("Choose a workspace");
+      await expectAccessible(g.page);
+      await g.expectClean();
+    });
+  }
+});
