@@ -8,7 +8,7 @@ const EVERY_MS = 10_000;
 const COUNT_MAX = 10_000;
 
 type Overview = {
-  keys: { active: number; expiring: number; idle: number; quarantined: number };
+  keys: { active: number; expiring: number; idle?: number; quarantined: number };
   tenants: number;
   projects: number;
 };
@@ -60,7 +60,9 @@ export function Figures() {
         <>
           <Figure name="Active keys" value={count(data.keys.active)} href={keysHref("active")} />
           <Figure name="Expiring within 7 days" value={count(data.keys.expiring)} href={keysHref("expiring")} />
-          <Figure name="Idle for 30 days" value={count(data.keys.idle)} href={keysHref("idle")} />
+          {data.keys.idle !== undefined && (
+            <Figure name="Idle for 30 days" value={count(data.keys.idle)} href={keysHref("idle")} />
+          )}
           <Figure name="Quarantined" value={count(data.keys.quarantined)} href={keysHref("quarantined")} />
         </>
       )}

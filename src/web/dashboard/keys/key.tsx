@@ -106,10 +106,19 @@ function RecordLink({ page, id, label }: { page: string; id: string; label: stri
   );
 }
 
+function Meta({ of }: { of: ApiKey }) {
+  if (Object.keys(of.meta).length === 0) return null;
+  return (
+    <details>
+      <summary>Meta</summary>
+      <pre class="meta">{JSON.stringify(of.meta, null, 2)}</pre>
+    </details>
+  );
+}
+
 function Record({ of }: { of: ApiKey }) {
   const project = useProjects().find(({ id }) => id === of.project_id);
   const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
-  const meta = Object.keys(of.meta).length === 0 ? null : JSON.stringify(of.meta, null, 2);
   return (
     <>
       <p class="lead state-line">
@@ -157,12 +166,7 @@ function Record({ of }: { of: ApiKey }) {
             ]}
           />
           <Limits of={of} />
-          {meta !== null && (
-            <details>
-              <summary>Meta</summary>
-              <pre class="meta">{meta}</pre>
-            </details>
-          )}
+          <Meta of={of} />
         </Panel>
       </div>
     </>
