@@ -13,6 +13,7 @@ import { fuzz } from "./fuzz.ts";
 import { idempotency } from "./idempotency.ts";
 import { iofault } from "./iofault.ts";
 import { limits } from "./limits.ts";
+import { neighbours } from "./neighbours.ts";
 import { powercut } from "./powercut.ts";
 import { races } from "./races.ts";
 import { soak } from "./soak.ts";
@@ -35,6 +36,7 @@ export const campaigns: readonly Campaign[] = [
   flipsCampaign,
   copyCampaign,
   cascade,
+  neighbours,
   clock,
   soak,
   upgrade,

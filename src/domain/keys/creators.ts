@@ -27,8 +27,8 @@ export async function fillKeyCreators(services: Services): Promise<void> {
     await fillFrom(services, rows);
     await new Promise((resolve) => setImmediate(resolve));
   }
-  if (alone)
-    await record(services, (tx) => writeFact.run(tx, { name: "secret_key_creators", value: String(Date.now()) }));
+  const value = String(services.clock.now());
+  if (alone) await record(services, (tx) => writeFact.run(tx, { name: "secret_key_creators", value }));
 }
 
 async function fillFrom(services: Services, rows: readonly Row[]): Promise<void> {

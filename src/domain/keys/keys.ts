@@ -11,6 +11,8 @@ import {
   shortenKey,
   updateKey,
 } from "../../store/queries/keys.ts";
+import { headsByIds } from "../../store/queries/policy.ts";
+import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
 import {
@@ -221,13 +223,21 @@ export function rotateKey(ctx: KeyManager, id: string, overlap_hours: number): P
 /** A change of a key, and the policy version that brings it to the nodes. */
 export type Revoked = { key: ApiKey; project_id: string; version: number };
 
+/** The version from which on nodes refuse the key. Those that learn of a large deletion do so by a new snapshot. */
+async function revokedSince(tx: Tx, { project_id, revoked_cause, policy_version }: ApiKeyRow): Promise<number> {
+  if (revoked_cause === "revoked") return policy_version;
+  const [head] = await headsByIds(tx, [project_id]);
+  return Math.max(policy_version, head?.min_delta_version ?? 0);
+}
+
 /** Idempotent: revoking a revoked key changes nothing and writes no audit row. */
 export function revokeKey(ctx: KeyManager, id: string, reason: string | undefined): Promise<Revoked> {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = requireManagedKey(ctx, await keyById.first(tx, { workspace_id, id }));
     const { project_id } = row;
-    if (row.revoked_at !== null) return unchanged({ key: viewKey(row), project_id, version: row.policy_version });
+    if (row.revoked_at !== null)
+      return unchanged({ key: viewKey(row), project_id, version: await revokedSince(tx, row) });
     const now = ctx.services.clock.now();
     const version = await tx.bump(project_id);
     await revokeKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null, policy_version: version });

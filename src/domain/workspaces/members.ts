@@ -96,6 +96,6 @@ export async function removeMember(ctx: Ctx<Vendor>, user_id: string, revoke: Re
       events: [...invites, ...others, removed, ...own] as [Event, ...Event[]],
     };
   });
-  for (const id of ended) await services.credentialCache.invalidate(id);
+  await Promise.all(ended.map((id) => services.credentialCache.invalidate(id)));
   return value;
 }

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
+import { revokeKey } from "../../../src/domain/keys/keys.ts";
 import { runCascades } from "../../../src/domain/workspaces/cascades.ts";
 
 const KEYS = 1_200;
@@ -99,6 +100,19 @@ for (const back of backends) {
         expect(await w.actions()).toEqual(["api_key.created", `${noun}.deleted`]);
       });
     }
+
+    it("counts one of its keys as revoked for nodes from the version of the deletion on", async () => {
+      const w = await r.workspace();
+      const id = await addKeys((await w.mint()).id);
+      await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
+      const { policy_version } = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}`)).body;
+      const actor = { kind: "secret_key", id: w.keyIds.sk_owner, workspace_id: w.id, env: "live" } as const;
+      const ctx = { services: r.app.services, actor: { ...actor, owner_scope: true, expires_at: null } };
+      const version = async () => (await revokeKey(ctx as never, id, undefined)).version;
+      expect(await version()).toBe(policy_version);
+      await runCascades(r.app.services);
+      expect(await version()).toBe(policy_version);
+    });
 
     it("keeps the first reason where project and tenant are deleted one after the other", async () => {
       for (const [first, second] of [

@@ -1,0 +1,151 @@
+// Attackers beside victims on one server: a stranger with a workspace of its own, and the victim's own test key. Whatever they
+// do, every answer to the victims is the one that an exact model expects, and nothing takes effect after its credential ended.
+import { readFileSync } from "node:fs";
+import { openRaw } from "../harness/databases/raw-sql.ts";
+import { must } from "../harness/instances/world.ts";
+import { actsAfterEnd, type ChainRow } from "../harness/models/ended-credentials.ts";
+import { startServer, type Running } from "../harness/processes/server.ts";
+import { seeded, type Random } from "../harness/random.ts";
+import { rounds, type Campaign, type RunOptions, type Tally } from "./campaign.ts";
+import { callOf, worldOn } from "./crash.ts";
+import type { Attack, Stage } from "./neighbours/attack.ts";
+import { attacks } from "./neighbours/index.ts";
+import { victimTraffic, type Answers } from "./neighbours/victim.ts";
+
+const QUIET_MS = 2_000;
+/** Below these a longer time is the machine's. */
+const P99_MS = 10;
+const RSS_MAX_MB = 512;
+const STOP_MAX_MS = 10_000;
+
+export type NeighboursOptions = {
+  /** Attacks of one round, drawn by its seed; several run at the same time. */
+  perRound: number;
+  atOnce: number;
+  quietMs: number;
+  strength: number;
+  /** Whether times and memory count as failures: not on a busy machine. */
+  measured: boolean;
+};
+
+const p99 = (times: number[]): number => times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? 0;
+
+/** The largest resident size so far, in MB. */
+function peakRssMb(pid: number): number {
+  try {
+    return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
+  } catch {
+    return 0; // only Linux has it
+  }
+}
+
+async function checkChains({ scratch, seed }: Pick<RunOptions, "scratch" | "seed">, tally: Tally): Promise<void> {
+  const raw = await openRaw(scratch.target);
+  try {
+    const rows = await raw.all("select * from audit_log order by workspace_id, seq");
+    const chains = Map.groupBy(rows, ({ workspace_id }) => workspace_id);
+    for (const chain of chains.values()) {
+      const parsed = chain.map((row) => ({ ...row, payload: JSON.parse(String(row.payload)) as unknown }));
+      for (const what of actsAfterEnd(parsed as unknown as ChainRow[])) tally.failed(seed, what);
+    }
+    tally.figures["audit rows"] = rows.length;
+  } finally {
+    await raw.close();
+  }
+}
+
+function shuffled<T>(items: readonly T[], { next }: Random): T[] {
+  return items
+    .map((item) => ({ item, at: next() }))
+    .toSorted((a, b) => a.at - b.at)
+    .map(({ item }) => item);
+}
+
+/** Runs the round's attacks, some at a time, in the order that the seed gives. */
+async function attack(stage: Stage, { perRound, atOnce }: NeighboursOptions, tally: Tally): Promise<void> {
+  const order: Attack[] = [];
+  while (order.length < perRound) order.push(...shuffled(attacks, stage.random));
+  order.length = perRound;
+  const attacker = async (): Promise<void> => {
+    for (let next = order.pop(); next && !stage.stop.aborted; next = order.pop()) {
+      await next.run(stage).catch((error: Error) => stage.broken(`${next?.name} failed: ${error.message}`));
+      tally.count("attacks");
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, attacker));
+}
+
+function judge(tally: Tally, seed: number, quiet: Answers, beside: Answers, measured: boolean): void {
+  for (const what of [...quiet.wrong, ...beside.wrong]) tally.failed(seed, `a victim got a wrong answer: ${what}`);
+  tally.count("answers to victims", quiet.times.length + beside.times.length);
+  tally.count("wrong answers", quiet.wrong.length + beside.wrong.length);
+  const [before, during] = [p99(quiet.times), p99(beside.times)];
+  tally.most("quiet p99 ms", before);
+  tally.most("p99 beside attacks ms", during);
+  if (measured && during > Math.max(3 * before, P99_MS))
+    tally.failed(seed, `the victims' p99 rose from ${before} to ${during} ms`);
+}
+
+export function neighboursCampaign(options: NeighboursOptions): Campaign {
+  return {
+    name: "neighbours",
+    promise: "P8, P9",
+    claim:
+      "What one owner does changes no answer that another gets, and nothing takes effect after its credential ended.",
+    rounds: 200,
+    round: `${options.perRound} attacks`,
+    backends: ["sqlite", "postgres"],
+    async run(run, tally) {
+      const { scratch } = run;
+      // Throttles stay on: they are part of what is under test.
+      const server: Running = await startServer(scratch.args, { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000" });
+      let made = 0;
+      try {
+        const call = callOf(() => server);
+        for (const seed of rounds(run, tally)) {
+          const random = seeded(seed);
+          const fresh = (): string => `n${seed}-${++made}`;
+          const victim = { ...(await worldOn(server, `victim-${seed}`)), call };
+          const attacker = { ...(await worldOn(server, `attacker-${seed}`)), call };
+          const test = await must(call(victim.key, "POST /v1/secret_keys", { env: "test" }));
+          const broken = (what: string): void => tally.failed(seed, what);
+          const quiet = await victimTraffic(victim, random, fresh, AbortSignal.timeout(options.quietMs));
+          const end = new AbortController();
+          const beside = victimTraffic(victim, seeded(seed + 1), fresh, end.signal);
+          const stage: Stage = {
+            url: server.ready.url,
+            attacker,
+            victim,
+            victimTestKey: test.key,
+            random,
+            strength: options.strength,
+            stop: end.signal,
+            fresh,
+            broken,
+          };
+          await attack(stage, options, tally);
+          end.abort();
+          judge(tally, seed, quiet, await beside, options.measured);
+          tally.most("largest RSS MB", peakRssMb(server.ready.pid));
+        }
+        await checkChains(run, tally);
+        if (options.measured && Number(tally.figures["largest RSS MB"]) > RSS_MAX_MB)
+          tally.failed(run.seed, `the server used ${tally.figures["largest RSS MB"]} MB`);
+      } finally {
+        const started = performance.now();
+        await server.end("SIGTERM");
+        const stopMs = performance.now() - started;
+        tally.most("slowest stop ms", stopMs);
+        if (stopMs > STOP_MAX_MS) tally.failed(run.seed, `SIGTERM took ${Math.round(stopMs)} ms`);
+      }
+    },
+  };
+}
+
+export const neighbours = neighboursCampaign({
+  perRound: 12,
+  atOnce: 3,
+  quietMs: QUIET_MS,
+  strength: 1,
+  measured: true,
+});

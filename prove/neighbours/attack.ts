@@ -1,0 +1,40 @@
+// What an attack of the campaign `neighbours` gets, and what it is: a file of its own in this folder, listed in index.ts.
+import type { World } from "../../harness/instances/world.ts";
+import type { Random } from "../../harness/random.ts";
+
+export type Stage = {
+  url: string;
+  /** A stranger's workspace. */
+  attacker: World;
+  /** A workspace under attack, and the key for its test environment, which the attacker holds too. */
+  victim: World;
+  victimTestKey: string;
+  random: Random;
+  /** By how much to multiply the size of a flood. */
+  strength: number;
+  /** Aborted when the round ends. */
+  stop: AbortSignal;
+  /** A text that no other call has got. */
+  fresh: () => string;
+  /** Reports that the attack has succeeded. */
+  broken: (what: string) => void;
+};
+
+export type Attack = {
+  name: string;
+  /** One burst, of seconds at most. Refusals are expected and ignored. */
+  run(stage: Stage): Promise<void>;
+};
+
+/** Sends `count` requests, `width` at a time; a refusal or a lost connection is not the attack's concern. */
+export async function flood(
+  { stop, strength }: Pick<Stage, "stop" | "strength">,
+  { count, width }: { count: number; width: number },
+  send: (i: number) => Promise<unknown>,
+): Promise<void> {
+  let next = 0;
+  const client = async (): Promise<void> => {
+    while (next < count * strength && !stop.aborted) await send(next++).catch(() => {});
+  };
+  await Promise.all(Array.from({ length: width }, client));
+}

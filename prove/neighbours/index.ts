@@ -1,0 +1,23 @@
+// The attacks of the campaign `neighbours`. A new one joins the mix by its line here.
+import type { Attack } from "./attack.ts";
+import { largeBodies } from "./bodies.ts";
+import { forgedCounters } from "./counters.ts";
+import { deletions } from "./deletions.ts";
+import { endedCredentials } from "./ended-credentials.ts";
+import { inviteFlood } from "./invites.ts";
+import { loginFlood } from "./logins.ts";
+import { forgedNodes } from "./nodes.ts";
+import { longPolls } from "./polls.ts";
+import { silentReaders } from "./readers.ts";
+
+export const attacks: readonly Attack[] = [
+  endedCredentials,
+  inviteFlood,
+  loginFlood,
+  longPolls,
+  forgedCounters,
+  forgedNodes,
+  largeBodies,
+  silentReaders,
+  deletions,
+];

@@ -1,0 +1,22 @@
+// The short version of `npm run prove -- neighbours`: a few attacks on each database.
+import { describe, expect, it } from "vitest";
+import { neighboursCampaign } from "../../prove/neighbours.ts";
+import { attacks } from "../../prove/neighbours/index.ts";
+import { backends } from "../../harness/databases/backends.ts";
+import { shortRun } from "./short.ts";
+
+describe.concurrent("attackers beside victims", () => {
+  for (const back of backends) {
+    it(`change no answer on ${back}`, async () => {
+      const campaign = neighboursCampaign({
+        perRound: attacks.length,
+        atOnce: 3,
+        quietMs: 200,
+        strength: 0.05,
+        measured: false,
+      });
+      const { figures } = await shortRun(campaign, back, 1, 4);
+      expect(figures).toMatchObject({ "wrong answers": 0, attacks: attacks.length });
+    });
+  }
+});
