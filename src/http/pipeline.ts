@@ -283,8 +283,9 @@ function checkOrigin(endpoint: Endpoint, actor: Actor, origin: string | undefine
 /** The embed plane is reachable by any browser and always throttled; other credentials only where a cap is set. */
 function throttle(services: Services, actor: Actor, endpoint: Endpoint): void {
   if (actor.kind === "embed_token") {
-    services.throttles.take(EMBED_THROTTLE, actor.tenant_id);
-    if (endpoint.method !== "GET") services.throttles.take(EMBED_WRITES_THROTTLE, actor.tenant_id);
+    const subject = `${actor.tenant_id} ${actor.env}`;
+    services.throttles.take(EMBED_THROTTLE, subject);
+    if (endpoint.method !== "GET") services.throttles.take(EMBED_WRITES_THROTTLE, subject);
   }
   const limit = services.settings.vendor_per_minute;
   if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;

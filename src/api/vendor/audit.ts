@@ -5,6 +5,7 @@ import { listAudit } from "../../domain/audit/audit.ts";
 import { verifyChain } from "../../domain/audit/chain-verification.ts";
 import { exportAudit, searchAudit } from "../../domain/audit/search.ts";
 import { latestCheckpoint } from "../../domain/audit/checkpoints.ts";
+import { ownerOf } from "../../domain/core/actor.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { HttpResponse } from "../../http/response.ts";
 import { Cursor, Flag, listOf, text, Timestamp, toMs, Uuid } from "../schemas.ts";
@@ -114,7 +115,7 @@ export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
   }),
   failures: ["rate_limited", "unavailable"],
   handle: ({ services, actor }, { query }) => {
-    services.throttles.take(CHAIN_RUNS, actor.workspace_id);
+    services.throttles.take(CHAIN_RUNS, ownerOf(actor).id);
     return verifyChain(services, actor.workspace_id, { full: query.full === "true" });
   },
 });

@@ -23,6 +23,7 @@ import { overlapEnd, successorColumns } from "./rotation.ts";
 import { readList } from "../core/list.ts";
 import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
 
+/** Of each environment: test keys take none of live's. */
 export const SECRET_KEYS_MAX = 1_000;
 /** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
 const ROTATION_RESERVE = 100;
@@ -96,7 +97,7 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
     const owner_scope = hasOwnerScope(ctx.actor) && !input.permissions;
     const row = newSecretKeyRow(ctx, { ...input, ...minted.stored, workspace_id, owner_scope });
     return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
-      const [count] = await countSecretKeys.all(tx, { workspace_id });
+      const [count] = await countSecretKeys.all(tx, { workspace_id, env: input.env });
       if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw fail("quota_reached");
       for (const id of input.project_ids ?? []) await liveProject(tx, workspace_id, id);
       await insertSecretKey.run(tx, row);
@@ -145,7 +146,7 @@ export async function rotateSecretKey(
         "secret_key_not_found",
       );
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
-      const [count] = await countSecretKeys.all(tx, { workspace_id });
+      const [count] = await countSecretKeys.all(tx, { workspace_id, env: row.env });
       if ((count?.n ?? 0) >= SECRET_KEYS_MAX + ROTATION_RESERVE) throw fail("quota_reached");
       const now = ctx.services.clock.now();
       const minted = mint("secret_key", row.env);

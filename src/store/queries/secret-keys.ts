@@ -61,11 +61,12 @@ export const secretKeyById = statement<{ workspace_id: string; id: string }>()((
   db.selectFrom("secret_keys").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
 );
 
-export const countSecretKeys = statement<{ workspace_id: string }>()((db, p) =>
+export const countSecretKeys = statement<{ workspace_id: string; env: Env }>()((db, p) =>
   db
     .selectFrom("secret_keys")
     .select((eb) => eb.fn.countAll<number>().as("n"))
     .where("workspace_id", "=", p.workspace_id)
+    .where("env", "=", p.env)
     .where("revoked_at", "is", null),
 );
 

@@ -265,12 +265,21 @@ for (const back of backends) {
         "id,workspace_id,name,slug,policy_version,min_delta_version,default_rate_limits,created_at,updated_at",
       );
       expectRefusal(await w.call("sk_owner", "POST /v1/projects", { name: "x", slug: "xxx" }), 409, "conflict");
-      await fill(
-        "secret_keys",
-        997,
-        (i) => `('${id(i)}','${w.id}','live','${w.id}${i}','p',0,${now})`,
-        "id,workspace_id,env,lookup_hash,display_prefix,owner_scope,created_at",
-      );
+    });
+
+    it("counts the secret keys of test and live apart", async () => {
+      const now = r.clock.now();
+      const keys = (env: string, from: number, n: number) =>
+        fill(
+          "secret_keys",
+          n,
+          (i) => `('${id(from + i)}','${w.id}','${env}','${w.id}${from + i}','p',0,${now})`,
+          "id,workspace_id,env,lookup_hash,display_prefix,owner_scope,created_at",
+        );
+      await keys("test", 0, 999);
+      expectRefusal(await w.call("sk_test", "POST /v1/secret_keys", { env: "test" }), 409, "conflict");
+      expect((await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" })).status).toBe(201);
+      await keys("live", 2_000, 997);
       expectRefusal(await w.call("sk_owner", "POST /v1/secret_keys", { env: "live" }), 409, "conflict");
     });
 
