@@ -104,6 +104,13 @@ export const sharesTable = {
     setting: "KEYRACK_CONNECTIONS_MAX",
     files: ["src/http/connections.ts"],
   },
+  log: {
+    what: "Log lines about refused requests; counted by minute, so nothing is shown here",
+    owners: ["network"],
+    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    atBound: "after 20 lines of one kind in a minute, one summary line",
+    files: ["src/fairness/line-limit.ts"],
+  },
   workspaces: {
     what: "Workspaces that a person owns; counted in the database, so nothing is shown here",
     owners: ["person"],

@@ -27,7 +27,7 @@ export class Connections {
 
   constructor(ledger: Ledger = unbounded()) {
     const isSpared = (socket: TrackedSocket): boolean =>
-      performance.now() - (socket[LAST_VALID] ?? Number.NEGATIVE_INFINITY) < SPARED_MS;
+      !isIdle(socket) || performance.now() - (socket[LAST_VALID] ?? Number.NEGATIVE_INFINITY) < SPARED_MS;
     this.#bounded = new FairSet(ledger, (socket) => socket.destroy(), isSpared);
   }
 

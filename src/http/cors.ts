@@ -2,10 +2,14 @@
 // credentials mode is never allowed: authority is in the token alone.
 import type { Services } from "../domain/core/context.ts";
 import { isRegisteredOrigin } from "../domain/embed/embed.ts";
+import type { IncomingMessage } from "node:http";
 import { fail } from "../kernel/errors.ts";
+import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { normalizeOrigin } from "../kernel/origins.ts";
 import type { HttpRequest } from "./request.ts";
 import { failureResponse, HttpResponse } from "./response.ts";
+
+type WithHeaders = Pick<HttpRequest, "headers">;
 
 /** Which pages may read an endpoint's responses: those of registered origins, or any. */
 export type Cors = "embed" | "any";
@@ -16,14 +20,25 @@ const ANY = { "access-control-allow-origin": "*", "cross-origin-resource-policy"
 export async function withCors(
   services: Services,
   cors: Cors,
-  request: HttpRequest,
+  request: WithHeaders,
   response: HttpResponse,
 ): Promise<HttpResponse> {
   const headers = cors === "any" ? ANY : await embedHeaders(services, request);
   return new HttpResponse(response.status, response.body, { ...headers, ...response.headers });
 }
 
-async function embedHeaders(services: Services, request: HttpRequest): Promise<Record<string, string>> {
+const EMBED_PLANE = "/v1/embed/";
+
+/** For refusals outside the pipeline: overload, deadline and time-out. At once for other planes. */
+export function withCorsByPath(
+  services: Services,
+  { url = "", headers }: Pick<IncomingMessage, "url" | "headers">,
+  response: HttpResponse,
+): MaybePromise<HttpResponse> {
+  return url.startsWith(EMBED_PLANE) ? withCors(services, "embed", { headers }, response) : response;
+}
+
+async function embedHeaders(services: Services, request: WithHeaders): Promise<Record<string, string>> {
   const shared = { "cross-origin-resource-policy": "cross-origin", vary: "origin" };
   const origin = await allowedOrigin(services, request);
   if (origin === null) return shared;
@@ -48,7 +63,7 @@ export async function preflight(services: Services, request: HttpRequest): Promi
 }
 
 /** The normalized origin, which is what browsers send: only text that matched a strict pattern is echoed. */
-async function allowedOrigin(services: Services, request: HttpRequest): Promise<string | null> {
+async function allowedOrigin(services: Services, request: WithHeaders): Promise<string | null> {
   const { origin } = request.headers;
   try {
     return origin !== undefined && (await isRegisteredOrigin(services, origin)) ? normalizeOrigin(origin) : null;

@@ -2,6 +2,7 @@
 // probes gets 503; a request that has no response after thirty seconds gets 503 whatever it still waits for.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { fail } from "../kernel/errors.ts";
+import { thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
 import { failureResponse, type HttpResponse, type Respond } from "./response.ts";
 
 const TICK_MS = 250;
@@ -19,15 +20,20 @@ export type PendingResponse = {
   next: PendingResponse;
 };
 
+export type Finish = (req: IncomingMessage, response: HttpResponse) => MaybePromise<HttpResponse>;
+
 export class OverloadGuard {
   readonly #now: () => number;
+  readonly #finish: Finish;
   /** A linked list rather than a Set: entries must not outlive their request, or they are promoted to the old heap. */
   readonly #pending = sentinel();
   #expected: number;
   #laggingSince: number | undefined;
 
-  constructor(now: () => number = () => performance.now()) {
+  /** `finish` adds to a refusal what the request's plane needs. */
+  constructor(now: () => number = () => performance.now(), finish: Finish = (_req, response) => response) {
     this.#now = now;
+    this.#finish = finish;
     this.#expected = now() + TICK_MS;
   }
 
@@ -90,7 +96,7 @@ export class OverloadGuard {
       const { res } = entry;
       if (!res || entry.next === entry) continue; // released meanwhile
       this.release(entry);
-      if (!res.headersSent && !res.destroyed) entry.respond(tooLate(res));
+      if (!res.headersSent && !res.destroyed) void thenMaybe(this.#finish(res.req, tooLate(res)), entry.respond);
     }
   }
 }

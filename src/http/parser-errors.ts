@@ -1,10 +1,11 @@
 // Refuses what node's parser rejects, with the error envelope, on the socket itself and after the responses that are due
 // before it. Node reports every further packet of such a connection again, so a pending refusal is queued once.
-import { STATUS_CODES } from "node:http";
+import { STATUS_CODES, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { fail, type Failure, type FailureName } from "../kernel/errors.ts";
+import { thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
 import { LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
-import { jsonResponse, type HeaderDefaults } from "./response.ts";
+import type { HeaderDefaults, HttpResponse } from "./response.ts";
 
 const FAILURES: Record<string, FailureName> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",
@@ -16,15 +17,17 @@ const queued = new WeakSet<Socket>();
 export function refuseParserError(
   error: NodeJS.ErrnoException,
   socket: TrackedSocket,
-  textOf: (failure: Failure) => string,
+  textOf: (failure: Failure, req: IncomingMessage | undefined) => MaybePromise<string>,
 ): void {
   if (queued.has(socket)) return;
+  const { req, res } = socket[LAST_EXCHANGE] ?? {};
   const refuse = (): void => {
     queued.delete(socket);
-    if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
-    else socket.end(textOf(fail(FAILURES[error.code ?? ""] ?? "malformed_request")));
+    if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+    const failure = fail(FAILURES[error.code ?? ""] ?? "malformed_request");
+    const own = req?.complete === false ? req : undefined; // the request that is refused, where its head has come
+    void thenMaybe(textOf(failure, own), (text) => void socket.end(text));
   };
-  const { req, res } = socket[LAST_EXCHANGE] ?? {};
   if (!req || !res || res.writableFinished || socket.destroyed) return refuse();
   if (!req.complete) {
     // Its own body is malformed. Once its response has begun, a refusal would be read as part of that response.
@@ -38,9 +41,9 @@ export function refuseParserError(
 }
 
 /** A whole response as sent over the wire. */
-export function rawResponse(failure: Failure, requestId: string, defaults: HeaderDefaults): string {
-  const body = JSON.stringify(failure.body());
-  const { status, headers } = jsonResponse(failure.status, null);
+export function rawResponse(response: HttpResponse, requestId: string, defaults: HeaderDefaults): string {
+  const { status, headers } = response;
+  const body = response.body as string;
   const all = { "request-id": requestId, ...defaults.fields, ...headers, connection: "close" };
   const lines = Object.entries({ ...all, "content-length": String(Buffer.byteLength(body)) });
   const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");

@@ -5,6 +5,7 @@ import type { RequestSource, Services } from "../domain/core/context.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { requireOrigin, requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
+import type { LineLimit } from "../fairness/line-limit.ts";
 import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
@@ -26,6 +27,8 @@ export type RunOptions = {
   checkOutput: boolean;
   /** The client's address; X-Forwarded-For counts only from trusted proxies. */
   addressOf: (request: Pick<HttpRequest, "socket" | "headers">) => string;
+  /** Which refusals are logged in full. */
+  refusals: LineLimit;
   /** Counts requests for /metrics, where that is on. */
   metrics?: RequestMetrics | undefined;
 };
@@ -234,7 +237,9 @@ class Run implements Admission {
     let response: HttpResponse;
     try {
       const failure = toFailure(this.#services, this.#endpoint, this.#request, error);
-      logRefusal(this.#services, this.#endpoint, this.#request, failure, this.#actor, () => this.origin());
+      logRefusal(this.#services, this.#options.refusals, this.#endpoint, this.#request, failure, this.#actor, () =>
+        this.origin(),
+      );
       response = failureResponse(failure, this.#bearer.presented);
     } catch {
       response = failureResponse(fail("internal_error"), this.#bearer.presented);

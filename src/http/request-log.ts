@@ -1,12 +1,14 @@
 // Log lines about one request: unexpected errors, and refusals that matter to someone who investigates an intrusion.
 import { actorColumns, type Actor } from "../domain/core/actor.ts";
 import type { RequestSource, Services } from "../domain/core/context.ts";
+import type { LineLimit } from "../fairness/line-limit.ts";
+import { networkOwner } from "../fairness/owners.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { HttpRequest } from "./request.ts";
 
 const SECURITY_EVENTS: ReadonlySet<number> = new Set([401, 403, 429]);
-const FOREIGN_ID_MAX = 128;
+const FOREIGN_ID_MAX = 64;
 
 /** Anything thrown as a failure. An error that is none is a bug: logged with its stack, and a 500 for the caller. */
 export function toFailure(services: Services, endpoint: Endpoint, request: HttpRequest, error: unknown): Failure {
@@ -21,9 +23,10 @@ export function toFailure(services: Services, endpoint: Endpoint, request: HttpR
   return fail("internal_error");
 }
 
-/** Logs a refusal for who the caller is or how often it calls. */
+/** Logs a refusal for who the caller is or how often it calls, within the limit of lines. */
 export function logRefusal(
   services: Services,
+  lines: LineLimit,
   endpoint: Endpoint,
   request: HttpRequest,
   { status, code, failure }: Failure,
@@ -31,13 +34,15 @@ export function logRefusal(
   origin: () => RequestSource,
 ): void {
   if (!SECURITY_EVENTS.has(status)) return;
+  const from = origin();
+  if (!lines.admits(networkOwner(from.network).id, failure, from.request_id)) return;
   services.log.info("refused", {
     endpoint: endpoint.name,
     status,
     code,
     failure,
     ...actorColumns(actor),
-    ...origin(),
+    ...from,
     ...correlation(request),
   });
 }

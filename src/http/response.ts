@@ -130,9 +130,13 @@ export function defaultHeaders(publicUrl: string | null): HeaderDefaults {
 }
 
 /** Refuses a request that no lane has taken yet. */
-export function sendRefusal(res: ServerResponse, failure: Failure, requestId: string, defaults: HeaderDefaults): void {
+export function sendRefusal(
+  res: ServerResponse,
+  response: HttpResponse,
+  requestId: string,
+  defaults: HeaderDefaults,
+): void {
   if (res.destroyed || res.headersSent) return;
-  const response = failureResponse(failure, false);
   const pairs = defaults.with(response.headers).pairs(requestId, contentLength(response));
   res.writeHead(response.status, pairs.flat());
   res.end(response.body);

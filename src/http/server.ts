@@ -4,23 +4,26 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import type { Services } from "../domain/core/context.ts";
+import { LineLimit } from "../fairness/line-limit.ts";
 import { fail } from "../kernel/errors.ts";
+import { thenMaybe } from "../kernel/maybe-promise.ts";
 import { StreamBody } from "./body/body.ts";
 import { Connections, LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
+import { withCorsByPath } from "./cors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ScannedConnections } from "./fast/connections.ts";
 import { fastLane } from "./fast/lane.ts";
 import { FastRequest } from "./fast/request.ts";
 import { FastResponse } from "./fast/response.ts";
-import { OverloadGuard } from "./overload-guard.ts";
+import { OverloadGuard, type Finish } from "./overload-guard.ts";
 import { rawResponse, refuseParserError } from "./parser-errors.ts";
 import type { RunOptions } from "./pipeline.ts";
-import { defaultHeaders, sendRefusal } from "./response.ts";
+import { defaultHeaders, failureResponse, jsonResponse, sendRefusal, type HttpResponse } from "./response.ts";
 import { h3Listener } from "./router.ts";
 import { awaitsLargeAnswer } from "./sending/slices.ts";
 import { Stalls } from "./sending/stalls.ts";
 
-export type HttpOptions = RunOptions & {
+export type HttpOptions = Omit<RunOptions, "refusals"> & {
   publicUrl: string | null;
   /** Off: h3 serves every endpoint, on plain objects of node:http. */
   fastLane: boolean;
@@ -36,13 +39,17 @@ const HEADERS_MS = 10_000;
 
 type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
-export function createHttpServer(services: Services, endpoints: readonly Endpoint[], options: HttpOptions): HttpServer {
+export function createHttpServer(services: Services, endpoints: readonly Endpoint[], given: HttpOptions): HttpServer {
+  const refusals = new LineLimit((summary) => services.log.info("refused, more of the same", summary));
+  const options = { ...given, refusals };
   const defaults = defaultHeaders(options.publicUrl);
-  const guard = new OverloadGuard(options.overloadClock);
+  const finish: Finish = (req, response) => withCorsByPath(services, req, response);
+  const guard = new OverloadGuard(options.overloadClock, finish);
   const bodyOf = options.fastLane ? (req: IncomingMessage) => req as FastRequest : StreamBody.of;
   const refuse: Refuse = (res, failure) => {
     bodyOf(res.req).discard();
-    sendRefusal(res, failure, services.newId(), defaults);
+    const send = (response: HttpResponse): void => sendRefusal(res, response, services.newId(), defaults);
+    void thenMaybe(finish(res.req, failureResponse(failure, false)), send);
   };
   const h3 = h3Listener(services, endpoints, { ...options, guard, defaults, bodyOf });
   const fast = options.fastLane ? fastLane(services, endpoints, options, guard, defaults) : undefined;
@@ -56,7 +63,11 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   connections.attach(server, options.tls ? "secureConnection" : "connection");
   new Stalls(connections, services.settings.send_stall_ms).attach(server);
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    refuseParserError(error, socket, (failure) => rawResponse(failure, services.newId(), defaults));
+    refuseParserError(error, socket, (failure, req) => {
+      const refused = jsonResponse(failure.status, failure.body());
+      const response = req ? finish(req, refused) : refused;
+      return thenMaybe(response, (finished) => rawResponse(finished, services.newId(), defaults));
+    });
   });
   return { server, connections };
 }
@@ -87,6 +98,8 @@ type Refuse = (res: ServerResponse, failure: ReturnType<typeof fail>) => void;
 function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {
   const admitted: Listener = (req, res) => {
     (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
+    // Node does not parse what follows an Upgrade that is ignored: it would never be answered.
+    if (req.headers.upgrade !== undefined) res.shouldKeepAlive = false;
     if (guard.sheds(req)) return refuse(res, fail("overloaded"));
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
     if (!hasOneHost(req) || !isDecodable(req.url)) return refuse(res, malformed());

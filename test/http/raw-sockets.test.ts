@@ -1,5 +1,6 @@
 // Requests over a bare socket in forms that no client library sends, and pipelined requests.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { OverloadGuard } from "../../src/http/overload-guard.ts";
 import { freshEmail, lastMail, PASSWORD } from "../../harness/instances/people.ts";
 import { sendRaw, type RawResponse } from "../../harness/processes/raw-http.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
@@ -93,4 +94,28 @@ describe("several requests on one connection", () => {
     );
     expect(responses.map(({ status }) => status)).toEqual([400]);
   });
+});
+
+it("an Upgrade that is ignored is answered and closes the connection: what follows it is not silently lost", async () => {
+  const upgrade = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+  const [answer] = await raw(`${upgrade}GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n`);
+  expect(answer?.status).toBe(200);
+  expect(answer?.head).toMatch(/^connection: close\r$/im);
+});
+
+it("a page of a registered origin can read that the embed plane is overloaded, and another page cannot", async () => {
+  await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins: ["https://app.example.com"] });
+  const overloaded = vi.spyOn(OverloadGuard.prototype, "shedding", "get").mockReturnValue(true);
+  const headOf = async (path: string, origin: string): Promise<string> =>
+    (await raw(get(path, `origin: ${origin}\r\n`)))[0]?.head ?? "";
+  const allowed = await headOf("/v1/embed/session", "https://app.example.com");
+  const foreign = await headOf("/v1/embed/session", "https://evil.example");
+  const vendor = await headOf("/v1/workspace", "https://app.example.com");
+  overloaded.mockRestore();
+  expect(allowed).toMatch(/^HTTP\/1.1 503/);
+  expect(allowed).toContain("access-control-allow-origin: https://app.example.com");
+  for (const head of [foreign, vendor]) {
+    expect(head).toMatch(/^HTTP\/1.1 503/);
+    expect(head).not.toContain("access-control-allow-origin");
+  }
 });

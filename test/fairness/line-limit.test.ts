@@ -1,0 +1,33 @@
+// Lines about refusals: twenty in full for each network and kind in a minute, then one summary.
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { LineLimit, type Summary } from "../../src/fairness/line-limit.ts";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+function setUp() {
+  const summaries: Summary[] = [];
+  const limit = new LineLimit((summary) => summaries.push(summary));
+  const send = (network: string, times: number, failure = "invalid_key"): number =>
+    Array.from({ length: times }, (_, i) => limit.admits(network, failure, `r${i}`)).filter(Boolean).length;
+  return { summaries, send };
+}
+
+it("writes twenty in full, then one summary with the count and the last id; the next minute starts again", () => {
+  const { summaries, send } = setUp();
+  expect([send("a", 100), send("a", 5, "rate_limited"), send("b", 3)]).toEqual([20, 5, 3]);
+  vi.advanceTimersByTime(60_000);
+  expect(summaries).toEqual([{ network: "a", failure: "invalid_key", count: 80, request_id: "r99" }]);
+  expect(send("a", 1)).toBe(1);
+  vi.advanceTimersByTime(60_000);
+  expect(summaries).toHaveLength(1);
+});
+
+it("writes lines of a thousand networks in full; all others share one summary", () => {
+  const { summaries, send } = setUp();
+  for (let i = 0; i < 1_000; i++) expect(send(`n${i}`, 1)).toBe(1);
+  for (let i = 0; i < 500; i++) expect(send(`m${i}`, 2)).toBe(0);
+  expect(send("n7", 1)).toBe(1);
+  vi.advanceTimersByTime(60_000);
+  expect(summaries).toEqual([{ network: "others", failure: "invalid_key", count: 1_000, request_id: "r1" }]);
+});
