@@ -32,9 +32,10 @@ export function* slicesOf(chunks: Chunks): Generator<Uint8Array> {
 export function writeSlices(res: ServerResponse, chunks: Chunks): void {
   const slices = slicesOf(chunks);
   const writeNext = (): void => {
-    for (const slice of slices) {
+    // By hand: leaving a for…of loop would end the generator, and the remaining slices with it.
+    for (let next = slices.next(); !next.done; next = slices.next()) {
       if (res.destroyed) return;
-      if (!res.write(slice)) {
+      if (!res.write(next.value)) {
         res.once("drain", writeNext);
         return;
       }
