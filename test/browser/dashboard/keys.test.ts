@@ -75,6 +75,15 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await dialog(page, "Key rotated").waitFor();
     await button(page, "Open the new key").click();
     await page.getByRole("link", { name: "the key before it" }).waitFor();
+    await button(page, "Disable").click();
+    await button(page, "Disable key").click();
+    await dialog(page, "Key disabled").waitFor();
+    await button(page, "Done").click();
+    await page.getByText(/Disabled since/).waitFor();
+    await button(page, "Enable").click();
+    await button(page, "Enable key").click();
+    await dialog(page, "Key enabled").waitFor();
+    await button(page, "Done").click();
     await button(page, "Revoke").click();
     await dialog(page, "Revoke CI").getByText("Not used in the last 30 days.").waitFor();
     expect(await page.evaluate("document.activeElement.innerText")).toBe("Cancel");

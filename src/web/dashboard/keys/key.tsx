@@ -11,6 +11,7 @@ import { CopyText } from "../parts/copy.tsx";
 import { Facts, Page, Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Time } from "../parts/time.tsx";
+import { DisableKey } from "./disable.tsx";
 import { EditKey } from "./edit.tsx";
 import { ruleText } from "./limits.ts";
 import { tenantLabel, useProjects, useTenants } from "./records.ts";
@@ -21,19 +22,23 @@ import { keyState, keyTitle, type ApiKey } from "./state.ts";
 
 const EVERY_MS = 10_000;
 const DAYS = 30;
-const DIALOGS = { edit: EditKey, rotate: RotateKey, revoke: RevokeKey } as const;
+const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
 
 function Actions({ of }: { of: ApiKey }) {
   const [open, setOpen] = useState<keyof typeof DIALOGS | null>(null);
   const ended = of.revoked_at === null ? null : "The key is revoked.";
+  const disabled = of.disabled_at === null ? null : "The key is disabled. Enable it first.";
   const Open = open && DIALOGS[open];
   return (
     <>
       <Button needs="admin" disabled={ended} onClick={() => setOpen("edit")}>
         Edit
       </Button>
-      <Button needs="admin" disabled={ended} onClick={() => setOpen("rotate")}>
+      <Button needs="admin" disabled={ended ?? disabled} onClick={() => setOpen("rotate")}>
         Rotate
+      </Button>
+      <Button needs="admin" disabled={ended} onClick={() => setOpen("disable")}>
+        {of.disabled_at === null ? "Disable" : "Enable"}
       </Button>
       <Button needs="admin" disabled={ended} onClick={() => setOpen("revoke")}>
         Revoke

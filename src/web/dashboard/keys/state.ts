@@ -15,7 +15,8 @@ type Lifecycle = Pick<
   | "expires_at"
   | "created_at"
   | "last_used_at"
->;
+> &
+  Partial<Pick<ApiKey, "disabled_at" | "disabled_reason">>;
 
 export type KeyState = { name: string; tone: Tone; sentence: string };
 
@@ -32,6 +33,12 @@ export function keyState(key: Lifecycle, now = serverNow()): KeyState {
     return { name: "Revoked", tone: "plain", sentence: `Revoked on ${at(revoked_at)}.${because(revoked_reason)}` };
   if (expires_at !== null && Date.parse(expires_at) <= now)
     return { name: "Expired", tone: "plain", sentence: `Expired on ${at(expires_at)}.` };
+  if (key.disabled_at != null)
+    return {
+      name: "Disabled",
+      tone: "warn",
+      sentence: `Disabled since ${at(key.disabled_at)}.${because(key.disabled_reason ?? null)}`,
+    };
   if (quarantined_at !== null)
     return {
       name: "Quarantined",

@@ -1,0 +1,60 @@
+// Disabling a key for a while, and enabling it again; then the verifiers as they acknowledge it.
+import { useState } from "preact/hooks";
+import { call } from "../api/call.ts";
+import { refreshReads } from "../api/query.ts";
+import { Confirm } from "../forms/confirm.tsx";
+import { TextField } from "../forms/field.tsx";
+import { Button } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { toast } from "../shell/toasts.tsx";
+import { Propagation } from "./propagation.tsx";
+import { keyTitle, type ApiKey } from "./state.ts";
+
+async function change(id: string, enables: boolean, reason: string): Promise<void> {
+  const target = { params: { id }, query: {} };
+  if (enables) await call("POST /v1/keys/{id}/enable", { ...target, body: {} });
+  else await call("POST /v1/keys/{id}/disable", { ...target, body: reason === "" ? {} : { reason } });
+  refreshReads("/v1/keys");
+  toast(enables ? "Key enabled." : "Key disabled.");
+}
+
+export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
+  // The record changes below the dialog; what was asked for does not.
+  const [enables] = useState(of.disabled_at !== null);
+  const [done, setDone] = useState(false);
+  const verb = enables ? "Enable" : "Disable";
+  if (done)
+    return (
+      <Dialog title={`Key ${verb.toLowerCase()}d`} onClose={onClose} changes>
+        <Propagation projectId={of.project_id} />
+        <div class="buttons">
+          <Button kind="primary" autofocus onClick={onClose}>
+            Done
+          </Button>
+        </div>
+      </Dialog>
+    );
+  return (
+    <Confirm
+      title={
+        <>
+          {verb} <bdi>{keyTitle(of)}</bdi>
+        </>
+      }
+      submit={`${verb} key`}
+      changes
+      onClose={onClose}
+      fields={!enables && <TextField name="reason" label="Reason" optional hint="Kept in the audit log." />}
+      send={async ({ reason = "" }) => {
+        await change(of.id, enables, reason);
+        setDone(true);
+      }}
+    >
+      <p>
+        {enables
+          ? "Requests with this key are admitted again."
+          : "Requests with this key are refused until it is enabled again. Its text stays the same."}
+      </p>
+    </Confirm>
+  );
+}
