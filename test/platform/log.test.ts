@@ -64,24 +64,6 @@ it("redaction of a long line takes linear time", () => {
   for (const unit of ["kr", "krsk_", "a", "eyJ", "http://a:", "0-"]) expect(redact(unit.repeat(10_000))).not.toBe("");
 });
 
-it("no credential in a header, a path, a query or a body reaches the log or the response", async () => {
-  const from = r.logs.length;
-  for (const secret of secrets()) {
-    for (const { name } of endpoints.filter(({ bodyLimits }) => bodyLimits.bytes > 0)) {
-      const [method = "", path = ""] = name.split(" ");
-      const route = `${method} ${path.replace("{id}", encodeURIComponent(secret))}?${encodeURIComponent(secret)}=1&env=${secret}`;
-      const body = method === "GET" || method === "DELETE" ? undefined : { name: [secret], env: secret };
-      const headers = { "x-request-id": secret, traceparent: secret, "idempotency-key": `${secret} ${secret}` };
-      for (const bearer of [secret, w.keys.sk_owner]) {
-        const { status } = await r.call(bearer, route, body, { headers });
-        expect(status, route).toBeLessThan(500);
-      }
-    }
-    const written = r.logs.slice(from).join("");
-    expect(written).not.toContain(secret.slice(-30));
-  }
-});
-
 it("refusals are logged with actor, network and request id", async () => {
   const from = r.logs.length;
   const unknown = await w.call(null, "GET /v1/workspace", undefined, {
@@ -105,6 +87,25 @@ it("refusals are logged with actor, network and request id", async () => {
       request_id: test.headers.get("request-id"),
     },
   ]);
+});
+
+// After the test above, as it uses up the lines of this minute.
+it("no credential in a header, a path, a query or a body reaches the log or the response", async () => {
+  const from = r.logs.length;
+  for (const secret of secrets()) {
+    for (const { name } of endpoints.filter(({ bodyLimits }) => bodyLimits.bytes > 0)) {
+      const [method = "", path = ""] = name.split(" ");
+      const route = `${method} ${path.replace("{id}", encodeURIComponent(secret))}?${encodeURIComponent(secret)}=1&env=${secret}`;
+      const body = method === "GET" || method === "DELETE" ? undefined : { name: [secret], env: secret };
+      const headers = { "x-request-id": secret, traceparent: secret, "idempotency-key": `${secret} ${secret}` };
+      for (const bearer of [secret, w.keys.sk_owner]) {
+        const { status } = await r.call(bearer, route, body, { headers });
+        expect(status, route).toBeLessThan(500);
+      }
+    }
+    const written = r.logs.slice(from).join("");
+    expect(written).not.toContain(secret.slice(-30));
+  }
 });
 
 it("an internal error is logged with its request id and not shown to the caller", async () => {
