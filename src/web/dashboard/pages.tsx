@@ -10,11 +10,13 @@ import { KeyPage } from "./keys/key.tsx";
 import { Keys } from "./keys/keys.tsx";
 import { Members } from "./members/members.tsx";
 import type { IconName } from "./parts/icon.tsx";
+import { PortalPage } from "./portal/portal.tsx";
 import { ProjectPage } from "./projects/project.tsx";
 import { Projects } from "./projects/projects.tsx";
 import { TenantPage } from "./tenants/tenant.tsx";
 import { Tenants } from "./tenants/tenants.tsx";
 import { Settings } from "./settings/settings.tsx";
+import { UsagePage } from "./usage/usage.tsx";
 
 export type WorkspacePage = {
   /** Its name in the address. */
@@ -33,8 +35,10 @@ export const PAGES: readonly WorkspacePage[] = [
   { page: "keys", title: "Keys", icon: "key", hasEnv: true, Show: Keys, ShowRecord: KeyPage },
   { page: "tenants", title: "Tenants", icon: "tenant", hasEnv: true, Show: Tenants, ShowRecord: TenantPage },
   { page: "projects", title: "Projects", icon: "project", hasEnv: true, Show: Projects, ShowRecord: ProjectPage },
+  { page: "usage", title: "Usage", icon: "usage", hasEnv: true, Show: UsagePage },
   { page: "fleet", title: "Fleet", icon: "fleet", hasEnv: true, Show: FleetPage },
   { page: "audit", title: "Audit", icon: "audit", hasEnv: false, Show: Audit, ShowRecord: AuditRowPage },
+  { page: "portal", title: "Portal", icon: "portal", hasEnv: true, Show: PortalPage },
   { page: "developers", title: "Developers", icon: "code", hasEnv: true, Show: Developers },
   { page: "members", title: "Members", icon: "members", hasEnv: false, Show: Members },
   { page: "settings", title: "Settings", icon: "settings", hasEnv: false, Show: Settings },

@@ -17,10 +17,18 @@ export class ApiError extends Error {
   }
 }
 
+/** Answers the portal's calls in place of the network. `path` is relative to `/v1/embed/`. */
+export type Transport = (call: { method: "GET" | "POST"; path: string; body: unknown }) => Promise<{
+  status: number;
+  body: unknown;
+}>;
+
 export type TokenSource = {
   baseUrl(): string;
   /** Asks the page for a token; null if the page has set no way to get one. */
   fetchToken(): Promise<Token | null>;
+  /** While it is set there is no token and no request. */
+  transport(): Transport | null;
   /** A token that the page set itself is about to expire. */
   onExpiring(): void;
 };
@@ -94,10 +102,13 @@ export class Api {
   }
 
   post<T>(path: string, body: object = {}): Promise<T> {
-    return this.#call<T>("POST", path, JSON.stringify(body));
+    return this.#call<T>("POST", path, body);
   }
 
-  async #call<T>(method: string, path: string, body?: string): Promise<T> {
+  async #call<T>(method: "GET" | "POST", path: string, content?: object): Promise<T> {
+    const transport = this.#source.transport();
+    if (transport) return unwrap(await transport({ method, path, body: content ?? null })) as T;
+    const body = content && JSON.stringify(content);
     const first = await this.#send(method, path, await this.#requireToken(), body);
     if (first.status !== 401) return parseResponse<T>(first);
     this.#token = null;
@@ -124,6 +135,13 @@ export class Api {
       throw new ApiError("network", String(error));
     }
   }
+}
+
+/** A refusal's own message is shown: the transport knows why. */
+function unwrap({ status, body }: Awaited<ReturnType<Transport>>): unknown {
+  if (status < 400) return body;
+  const { error } = body as { error?: { message?: string } };
+  throw new ApiError("conflict", error?.message ?? "");
 }
 
 async function parseResponse<T>(response: Response): Promise<T> {

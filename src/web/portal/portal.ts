@@ -1,7 +1,7 @@
 // <keyrack-portal>: a tenant's own API keys inside the vendor's page. It stores nothing, neither cookies nor local
 // storage. Its only authority is the embed token from the page, and the server checks it on every request.
 import { h, upgradeProperties } from "../shared/dom.ts";
-import { Api, ApiError } from "./api.ts";
+import { Api, ApiError, type Transport } from "./api.ts";
 import { createDialog, isShowingKey, preventClosing, revokeDialog, rotateDialog } from "./dialogs.ts";
 import type { DialogContext } from "./dialogs.ts";
 import { keyRow, nameOf, type Action } from "./keys.ts";
@@ -11,7 +11,7 @@ import type { Key, Keys, Session, Token } from "./types.ts";
 import { UsagePanel } from "./usage.ts";
 import { createButton, emptyState, errorAlert, explain, header, loading, revokedFilter, testBanner } from "./view.ts";
 
-export type { Strings, Token };
+export type { Strings, Token, Transport };
 
 export type GetToken = () => Promise<Token> | Token;
 
@@ -22,9 +22,12 @@ export class KeyrackPortal extends HTMLElement {
   static readonly observedAttributes = ["base-url", "token", "locale"];
 
   #getToken: GetToken | null = null;
+  /** Answers every call instead of the network, as for a preview. Only declared: a value set before the upgrade stays. */
+  declare transport?: Transport | null;
   readonly #root = this.attachShadow({ mode: "open" });
   readonly #api = new Api({
     baseUrl: () => this.baseUrl,
+    transport: () => this.transport ?? null,
     fetchToken: async () => (this.#getToken ? await this.#getToken() : null),
     onExpiring: () => this.#emit("keyrack-token-expiring", {}),
   });

@@ -1,0 +1,80 @@
+// The origins of pages that may embed the portal.
+import { call } from "../api/call.ts";
+import { Problem, toProblem } from "../api/problems.ts";
+import { refreshReads, useRead } from "../api/query.ts";
+import { TextField } from "../forms/field.tsx";
+import { Form, type Values } from "../forms/form.tsx";
+import { Button, roleReason } from "../parts/button.tsx";
+import { Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { toast } from "../shell/toasts.tsx";
+
+async function save(embed_origins: string[], said: string): Promise<void> {
+  await call("PATCH /v1/workspace", { body: { embed_origins } });
+  refreshReads("/v1/workspace");
+  toast(said);
+}
+
+/** The API names the place in the list; the form has one field. */
+function atField(error: unknown): Problem {
+  const { status, code, message, details } = toProblem(error);
+  return new Problem(status, { code, message, details: details.map((one) => ({ ...one, path: "origin" })) });
+}
+
+function AddOrigin({ origins }: { origins: readonly string[] }) {
+  const send = async ({ origin = "" }: Values): Promise<void> => {
+    await save([...origins, origin], "Origin added.").catch((error: unknown) => {
+      throw atField(error);
+    });
+  };
+  return (
+    <Form
+      key={origins.length}
+      label="Add origin"
+      submit="Add origin"
+      submitKind="plain"
+      send={send}
+      disabled={roleReason("admin")}
+    >
+      <TextField name="origin" label="Origin" mono hint="Such as https://app.example.com" />
+    </Form>
+  );
+}
+
+export function Origins() {
+  const read = useRead("GET /v1/workspace", {});
+  return (
+    <Panel title="Origins">
+      <p>Pages of these origins may show the portal. Scheme, host and port; no path.</p>
+      <Loaded read={read} rows={2}>
+        {({ embed_origins }) => (
+          <>
+            {embed_origins.length === 0 ? (
+              <p class="muted">None yet: the portal works nowhere.</p>
+            ) : (
+              <ul class="boxed-list" aria-label="Origins">
+                {embed_origins.map((origin) => (
+                  <li key={origin}>
+                    <code>{origin}</code>
+                    <Button
+                      kind="quiet"
+                      needs="admin"
+                      label={`Remove ${origin}`}
+                      onClick={() => {
+                        const left = embed_origins.filter((one) => one !== origin);
+                        save(left, "Origin removed.").catch((error: unknown) => toast(toProblem(error).message));
+                      }}
+                    >
+                      Remove
+                    </Button>
+                  </li>
+                ))}
+              </ul>
+            )}
+            <AddOrigin origins={embed_origins} />
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  );
+}

@@ -1,0 +1,134 @@
+// The embedded portal: where it may be shown, how it looks, and the code that embeds it.
+import { useState } from "preact/hooks";
+import { Combobox, type Suggestion } from "../forms/combobox.tsx";
+import { CheckField, SelectField, type Option } from "../forms/field.tsx";
+import { useRead } from "../api/query.ts";
+import { env, hrefTo, serverUrl } from "../here.ts";
+import { searchTenants, useProjects, useTenants, type Project } from "../keys/records.ts";
+import { LinkButton } from "../parts/button.tsx";
+import { Empty } from "../parts/empty.tsx";
+import { Page, Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { SnippetTabs } from "../parts/snippet.tsx";
+import { Origins } from "./origins.tsx";
+import { Preview, type Look } from "./preview.tsx";
+import { portalSnippets } from "./snippets.ts";
+
+const THEMES: readonly Option[] = [
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
+const LOCALES: readonly Option[] = [
+  ["en", "English"],
+  ["de", "German"],
+];
+
+/** The portal starts in the theme of the dashboard. */
+const currentTheme = (): string => document.documentElement.dataset.theme ?? "light";
+
+type ControlsProps = {
+  projects: readonly Project[];
+  project: Project;
+  setProject: (id: string) => void;
+  tenant: Suggestion | null;
+  setTenant: (tenant: Suggestion | null) => void;
+  look: Look;
+  setLook: (look: Look) => void;
+};
+
+function Controls({ projects, project, setProject, tenant, setTenant, look, setLook }: ControlsProps) {
+  return (
+    <div class="preview-controls">
+      <SelectField
+        name="project"
+        label="Project"
+        options={projects.map(({ id, name }) => [id, name] as const)}
+        value={project.id}
+        onChange={setProject}
+      />
+      <Combobox
+        name="tenant"
+        label="Tenant"
+        placeholder="Sample data"
+        chosen={tenant}
+        onChoose={setTenant}
+        search={searchTenants}
+      />
+      <SelectField
+        name="theme"
+        label="Theme"
+        options={THEMES}
+        value={look.theme}
+        onChange={(value) => setLook({ ...look, theme: value })}
+      />
+      <SelectField
+        name="locale"
+        label="Language"
+        options={LOCALES}
+        value={look.locale}
+        onChange={(value) => setLook({ ...look, locale: value })}
+      />
+      <label class="field">
+        <span class="field-label">Accent colour</span>
+        <input
+          type="color"
+          value={look.accent || "#2f55d4"}
+          onChange={(event) => setLook({ ...look, accent: event.currentTarget.value })}
+        />
+      </label>
+      <CheckField
+        label="May change keys"
+        checked={look.mayChange}
+        onChange={(mayChange) => setLook({ ...look, mayChange })}
+      />
+    </div>
+  );
+}
+
+function Workbench({ projects, first }: { projects: readonly Project[]; first: Project }) {
+  const [projectId, setProject] = useState(first.id);
+  const [chosen, setTenant] = useState<Suggestion | null>(null);
+  const [look, setLook] = useState<Look>({ theme: currentTheme(), locale: "en", accent: "", mayChange: true });
+  const tenant = useTenants(chosen ? [chosen.id] : []).get(chosen?.id ?? "") ?? null;
+  const project = projects.find(({ id }) => id === projectId) ?? first;
+  return (
+    <>
+      <Panel title="Preview">
+        <Controls {...{ projects, project, setProject, tenant: chosen, setTenant, look, setLook }} />
+        <Preview subject={{ project, tenant, env: env.value }} look={look} />
+        <p class="muted small">
+          {tenant ? "Keys of this tenant, or sample data if it has none." : "Sample data."} Nothing that you press here
+          changes anything.
+        </p>
+      </Panel>
+      <Panel title="Embed it">
+        <SnippetTabs label="Embed it" snippets={portalSnippets(serverUrl(), project.id, env.value, look.accent)} />
+      </Panel>
+    </>
+  );
+}
+
+export function PortalPage() {
+  const read = useRead("GET /v1/projects", {});
+  const projects = useProjects();
+  return (
+    <Page title="Portal" lead="Your customers manage their own keys, inside your application.">
+      <Loaded read={read}>
+        {({ data: [first] }) =>
+          first ? (
+            <Workbench projects={projects} first={first} />
+          ) : (
+            <Empty
+              icon="portal"
+              title="No projects yet"
+              action={<LinkButton href={hrefTo("projects", { query: { create: "1" } })}>Create project</LinkButton>}
+            >
+              The portal shows the keys of one project. Create a project first.
+            </Empty>
+          )
+        }
+      </Loaded>
+      <Origins />
+    </Page>
+  );
+}

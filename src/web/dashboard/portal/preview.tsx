@@ -1,0 +1,91 @@
+// The portal as a customer would see it, with keys of a chosen tenant. It is the real element; its reads are answered
+// from this person's own session and its writes are refused, so a preview changes nothing.
+import { useEffect, useRef } from "preact/hooks";
+import type { Env } from "../../../kernel/credentials.ts";
+import { call } from "../api/call.ts";
+import { problemMessage, toProblem } from "../api/problems.ts";
+import type { Project, Tenant } from "../keys/records.ts";
+import { sampleKeys, sampleTenant, sampleUsage } from "./sample.ts";
+
+export type Look = { theme: string; locale: string; accent: string; mayChange: boolean };
+export type Subject = { project: Project; tenant: Tenant | null; env: Env };
+
+type Call = { method: "GET" | "POST"; path: string; body: unknown };
+type Answer = { status: number; body: unknown };
+type PortalElement = HTMLElement & { transport: (call: Call) => Promise<Answer> };
+
+const LIST_MAX = 100;
+
+const refusal = (status: number, message: string): Answer => ({
+  status,
+  body: { error: { code: "preview", message } },
+});
+
+async function keysOf({ project, tenant, env }: Subject, withRevoked: boolean) {
+  if (!tenant) return sampleKeys(env);
+  const query = {
+    project_id: project.id,
+    tenant_id: tenant.id,
+    env,
+    limit: LIST_MAX,
+    include_revoked: withRevoked ? ("true" as const) : ("false" as const),
+  };
+  const { data } = await call("GET /v1/keys", { query });
+  return data.length === 0 ? sampleKeys(env) : data.map((key) => ({ ...key, meta: {} }));
+}
+
+async function answerRead(subject: Subject, look: Look, path: string): Promise<Answer> {
+  const [name = "", search = ""] = path.split("?");
+  const query = new URLSearchParams(search);
+  const ok = (body: unknown): Answer => ({ status: 200, body });
+  if (name === "keys")
+    return ok({ object: "list", data: await keysOf(subject, query.get("include_revoked") === "true") });
+  if (name === "session") {
+    const { project, env } = subject;
+    const { id, external_id, name: tenantName } = subject.tenant ?? sampleTenant;
+    const granted = new Set((await keysOf(subject, false)).flatMap(({ scopes }) => scopes));
+    return ok({
+      object: "embed_session",
+      project: { id: project.id, name: project.name, slug: project.slug },
+      env,
+      test_mode: env === "test",
+      tenant: { id, external_id, name: tenantName },
+      scopes: [
+        "keys:read",
+        ...(look.mayChange ? ["keys:write"] : []),
+        ...[...granted].map((one) => `key_scope:${one}`),
+      ],
+    });
+  }
+  const [, id = ""] = /^keys\/([^/]+)\/usage$/.exec(name) ?? [];
+  const days = Number(query.get("days")) || 30;
+  if (id.startsWith("sample")) return ok(sampleUsage(id, days));
+  return ok(await call("GET /v1/keys/{id}/usage", { params: { id }, query: { days } }));
+}
+
+async function answer(subject: Subject, look: Look, { method, path }: Call): Promise<Answer> {
+  if (method !== "GET") return refusal(403, "This is a preview. Nothing was changed.");
+  try {
+    return await answerRead(subject, look, path);
+  } catch (error) {
+    return refusal(502, problemMessage(toProblem(error)));
+  }
+}
+
+export function Preview({ subject, look }: { subject: Subject; look: Look }) {
+  const frame = useRef<HTMLDivElement>(null);
+  const { theme, locale, accent, mayChange } = look;
+  useEffect(() => {
+    const element = document.createElement("keyrack-portal") as PortalElement;
+    element.transport = (request) => answer(subject, look, request);
+    element.setAttribute("theme", theme);
+    element.setAttribute("locale", locale);
+    if (accent !== "") element.style.setProperty("--keyrack-accent", accent);
+    frame.current?.replaceChildren(element);
+    // Resolved here: the script's own address is another one.
+    const script: string = new URL("./embed/portal.js", document.baseURI).href;
+    void import(script);
+    return () => element.remove();
+  }, [subject.project.id, subject.tenant?.id, subject.env, theme, locale, accent, mayChange]);
+  return <div ref={frame} class={`preview ${theme}`} />;
+}

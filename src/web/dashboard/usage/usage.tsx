@@ -1,0 +1,140 @@
+// Usage for billing: active tenants by month, and the requests of each tenant in a month.
+import type { RouteOutput } from "../../../client.ts";
+import { toCsv } from "../../shared/csv.ts";
+import { formatNumber, plural } from "../../shared/format.ts";
+import { useRead } from "../api/query.ts";
+import { env, hrefTo } from "../here.ts";
+import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../keys/records.ts";
+import { Button } from "../parts/button.tsx";
+import { Chart } from "../parts/chart.tsx";
+import { download } from "../parts/download.ts";
+import { Page, Panel } from "../parts/page.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Table, type Column } from "../parts/table.tsx";
+import { UserText } from "../parts/text.tsx";
+import { Time } from "../parts/time.tsx";
+
+type Activity = RouteOutput<"GET /v1/usage/tenants">["data"][number];
+
+const MONTHS = 12;
+const months = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
+const monthName = (day: string): string => months.format(Date.parse(day));
+
+function ActiveTenants() {
+  const read = useRead("GET /v1/usage/billing", { query: { months: MONTHS } });
+  return (
+    <Panel title="Active tenants by month">
+      <Loaded read={read}>
+        {({ data }) => {
+          const oldestFirst = data.toReversed();
+          const now = oldestFirst.at(-1)?.active_tenants ?? 0;
+          const finding = `${plural(now, "active tenant")} this month`;
+          return (
+            <>
+              <p>{finding}. A tenant is active in a month in which a request with one of its live keys was admitted.</p>
+              <Chart
+                name={`${finding}, last ${MONTHS} months`}
+                file="active-tenants"
+                buckets={oldestFirst.map(({ month }) => monthName(month))}
+                series={[{ name: "Active tenants", values: oldestFirst.map((row) => row.active_tenants), colour: 1 }]}
+              />
+            </>
+          );
+        }}
+      </Loaded>
+    </Panel>
+  );
+}
+
+type Names = { projects: readonly Project[]; tenants: ReadonlyMap<string, Tenant> };
+
+const projectName = ({ projects }: Names, wanted: string): string =>
+  projects.find(({ id }) => id === wanted)?.name ?? wanted;
+
+function tenantName({ tenants }: Names, id: string): string {
+  const tenant = tenants.get(id);
+  return tenant ? tenantLabel(tenant) : id;
+}
+
+function columns(names: Names): Column<Activity>[] {
+  return [
+    {
+      head: "Tenant",
+      names: true,
+      cell: ({ tenant_id }) => (
+        <a href={hrefTo("tenants", { id: tenant_id })}>
+          <UserText>{tenantName(names, tenant_id)}</UserText>
+        </a>
+      ),
+    },
+    { head: "Project", cell: ({ project_id }) => <UserText>{projectName(names, project_id)}</UserText> },
+    { head: "Requests", number: true, cell: ({ request_count }) => formatNumber(request_count) },
+    { head: "First", cell: ({ first_seen_at }) => <Time at={first_seen_at} /> },
+    { head: "Last", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
+  ];
+}
+
+function save(rows: readonly Activity[], names: Names): void {
+  const head = ["month", "tenant_id", "tenant", "project_id", "project", "env", "requests"];
+  const lines = rows.map((row) => [
+    row.month,
+    row.tenant_id,
+    tenantName(names, row.tenant_id),
+    row.project_id,
+    projectName(names, row.project_id),
+    row.env,
+    row.request_count,
+  ]);
+  download("tenant-usage.csv", [toCsv(head, lines)], "text/csv");
+}
+
+function TenantUsage() {
+  const read = useRead("GET /v1/usage/tenants", { query: { months: 1, env: env.value } });
+  const rows = (read.answer.value.data?.data ?? []).toSorted((a, b) => b.request_count - a.request_count);
+  const names: Names = { projects: useProjects(), tenants: useTenants(rows.map(({ tenant_id }) => tenant_id)) };
+  return (
+    <Panel
+      title="Requests by tenant, this month"
+      actions={
+        <Button
+          icon="download"
+          disabled={rows.length === 0 ? "There is nothing to save." : null}
+          onClick={() => save(rows, names)}
+        >
+          Download CSV
+        </Button>
+      }
+    >
+      <Loaded read={read}>
+        {({ has_more }) =>
+          rows.length === 0 ? (
+            <p class="muted">No {env.value} request was admitted this month.</p>
+          ) : (
+            <>
+              <Table
+                caption="Requests by tenant"
+                columns={columns(names)}
+                rows={rows}
+                rowKey={({ tenant_id, project_id }) => `${tenant_id} ${project_id}`}
+              />
+              {has_more && (
+                <p class="panel-foot muted small">
+                  Only the first {formatNumber(rows.length)} are shown. <code>keyrack usage tenants</code> lists all.
+                </p>
+              )}
+            </>
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
+export function UsagePage() {
+  return (
+    <Page title="Usage" lead="What your customers use, and what is billed.">
+      {env.value === "live" && <ActiveTenants />}
+      <TenantUsage />
+    </Page>
+  );
+}
