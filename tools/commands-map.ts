@@ -30,6 +30,7 @@ const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"
 export const commandMap: Record<string, CommandRow> = {
   "POST /v1/workspaces": { command: "workspace create", quiet: "secret_key.key", secret: "secret_key.key" },
   "GET /v1/workspace": { command: "workspace show" },
+  "GET /v1/overview": { command: "workspace overview", quiet: "env" },
   "PATCH /v1/workspace": { command: "workspace update" },
   "POST /v1/projects": { command: "project create" },
   "GET /v1/projects": { command: "project list", columns: PROJECT },
@@ -110,6 +111,7 @@ export const calledElsewhere: Record<string, string> = {
   "PATCH /v1/auth/me": "the web pages",
   "POST /v1/auth/me/password": "the web pages",
   "GET /v1/instance": "the web pages",
+  "POST /v1/keys/lookup": "the web pages; a key must not be an argument, which process lists show",
   "GET /v1/setup": "the web pages",
   "POST /v1/setup": "the web pages, with the link of keyrack setup link",
   "POST /v1/auth/users": "the web pages",

@@ -16,6 +16,7 @@ import {
 } from "../src/store/queries/cascades.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
+import { countKeysInState, KEY_STATES, keysByIds, keysInState, keyTexts } from "../src/store/queries/key-search.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
 import { fleetOf } from "../src/store/queries/nodes.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
@@ -45,6 +46,15 @@ const scopes = [
   { workspace_id, project_id: "p", tenant_id: "t" },
 ];
 const revocation = { cause: "tenant_deleted", reason: "tenant deleted", revoked_at: 1 } as const;
+const inState = {
+  workspace_id,
+  projects: ["p"],
+  project_id: "p",
+  tenant_id: "t",
+  env: "live",
+  now: 1,
+  until: 2,
+} as const;
 const auditFilter = {
   before_seq: 9,
   order: "desc",
@@ -61,6 +71,12 @@ const stopped: StoppedKey[] = [
 
 /** Functions that build SQL, by name. */
 const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
+  keysInState: (on) =>
+    KEY_STATES.map((state) => keysInState(on, { ...inState, state, limit: 1, after: { at: 1, id: "i" } })),
+  countKeysInState: (on) => KEY_STATES.map((state) => countKeysInState(on, { ...inState, state }, 1)),
+  keyTexts: (on) =>
+    [true, false].map((include_revoked) => keyTexts(on, { ...inState, include_revoked, limit: 1, after })),
+  keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   fleetOf: (on) => [undefined, "p"].map((project_id) => fleetOf(on, { workspace_id, project_id, limit: 1 })),
   listAuditRows: (on) =>
     ([null, "test"] as const).flatMap((env) => [
@@ -135,7 +151,9 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
   `claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
-   listProjects listTenants pageAfter chunkQuery changesQuery`.split(/\s+/),
+   listProjects listTenants pageAfter chunkQuery changesQuery KEY_STATES STATE_ORDER selectKeys notRevoked`.split(
+    /\s+/,
+  ),
 );
 
 /** Exported functions and tables of src/store/queries that this file does not know. */

@@ -25,6 +25,7 @@ import * as invites from "./vendor/invites.ts";
 import * as keys from "./vendor/keys.ts";
 import * as members from "./vendor/members.ts";
 import * as nodes from "./vendor/nodes.ts";
+import { overviewShow } from "./vendor/overview.ts";
 import * as projects from "./vendor/projects.ts";
 import * as secretKeys from "./vendor/secret-keys.ts";
 import * as tenants from "./vendor/tenants.ts";
@@ -46,6 +47,7 @@ const planes = {
   ...tenants,
   ...keys,
   ...nodes,
+  overviewShow,
   ...secretKeys,
   ...environments,
   ...audit,

@@ -89,6 +89,7 @@ export const access = {
   "tenants.change": vendor("           Y     Y        -     Y     Y     -        -    401  401", "manage", WIDE),
   "keys.read": vendor("                Y     Y        T     Y     Y     Y        -    401  401", "read"),
   "keys.write": vendor("               Y     Y        T     Y     Y     -        -    401  401", "manage"),
+  "keys.lookup": vendor("              Y     Y        T     Y     Y     -        -    401  401", "read"),
   "secret_keys.read": vendor("         Y     Y        T     Y     Y     Y        -    401  401", "read"),
   "secret_keys.create": vendor("       Y     Y        T     Y     Y     -        -    401  401"),
   "secret_keys.write": vendor("        Y     Y        T     Y     Y     -        -    401  401", "itself"),

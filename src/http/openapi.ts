@@ -125,6 +125,7 @@ const TAGS: Record<string, string> = {
   keys: "The API keys of tenants.",
   members: "The people in the workspace.",
   nodes: "The verifiers that hold policy.",
+  overview: "Figures of the workspace.",
   policy: "The feed from which nodes verify keys in memory.",
   projects: "The APIs that keys belong to.",
   propagation: "Which nodes have acknowledged a change.",

@@ -37,6 +37,7 @@ export const failures = {
   malformed_request: [400, "invalid_request", "The request is not valid HTTP."],
   request_timeout: [408, "invalid_request", "The request took too long to arrive."],
   headers_too_large: [431, "invalid_request", "The request headers are too large."],
+  credential_in_query: [400, "invalid_request", "Send a whole key to POST /v1/keys/lookup."],
   invalid_token: [400, "invalid_token", "The token is invalid or has expired."],
   // 401
   unauthenticated: [401, "unauthenticated", "A credential is required: send Authorization: Bearer <credential>."],

@@ -69,6 +69,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "profile list": () => ({}),
   "workspace create": () => ({ args: ["--name", "W", "--slug", "www-w", "--bootstrap-token", seed.bootstrap_token] }),
   "workspace show": () => ({}),
+  "workspace overview": () => ({}),
   "workspace update": () => ({ args: ["--name", "Renamed"] }),
   "project create": () => ({ args: ["--name", "P", "--slug", "made-here"] }),
   "project list": () => ({}),

@@ -4,12 +4,16 @@ import { disableKey, enableKey } from "../../domain/keys/disabling.ts";
 import { createKey, editKey, listKeys, revokeKey, rotateKey, showKey, type Revoked } from "../../domain/keys/keys.ts";
 import type { Vendor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
+import { lookUpKey } from "../../domain/keys/lookup.ts";
+import { SEARCH_STATES, searchKeys } from "../../domain/keys/search.ts";
 import { awaitRevocation } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
+import { failField } from "../../kernel/errors.ts";
 import { withFastPath } from "../../http/fast/fast-path.ts";
 import {
   After,
   ById,
+  Cursor,
   Env,
   Flag,
   listOf,
@@ -19,12 +23,13 @@ import {
   RateLimits,
   Reason,
   Scopes,
+  text,
   Timestamp,
   toMs,
   Uuid,
 } from "../schemas.ts";
 import { fastParseNewKey } from "./fast-new-key.ts";
-import { ApiKey, MintedApiKey, RevokedApiKey, RotatedApiKey } from "./schemas.ts";
+import { ApiKey, MintedApiKey, RevokedApiKey, RotatedApiKey, SecretKey } from "./schemas.ts";
 
 const NewKey = withFastPath(
   z.strictObject({
@@ -54,7 +59,7 @@ export const keysCreate = endpoint("POST /v1/keys", {
 });
 
 export const keysList = endpoint("GET /v1/keys", {
-  summary: "List API keys, newest first.",
+  summary: "List API keys, newest first; or those in a state, or that match a search, paged by cursor.",
   access: "keys.read",
   query: z.strictObject({
     project_id: Uuid.optional().describe("only keys of this project"),
@@ -63,10 +68,48 @@ export const keysList = endpoint("GET /v1/keys", {
     include_revoked: Flag.default("false").describe("also list revoked keys"),
     limit: z.int().min(1).max(200).default(50).describe("keys on a page"),
     after: After,
+    q: text(1, 100)
+      .optional()
+      .describe("words that a name of the key or its tenant begins with, a display prefix, or an id"),
+    state: z.enum(SEARCH_STATES).optional().describe("only keys in this state"),
+    within_days: z.int().min(1).max(365).optional().describe("with state=expiring: days until then; 7 by default"),
+    cursor: Cursor.optional(),
   }),
-  output: listOf(ApiKey),
-  failures: ["test_cannot_live"],
-  handle: (ctx, { query }) => listKeys(ctx, { ...query, include_revoked: query.include_revoked === "true" }),
+  output: listOf(ApiKey).extend({ next_cursor: z.string().nullable().optional() }),
+  failures: ["test_cannot_live", "credential_in_query"],
+  handle: (ctx, { query: { q, state, within_days, cursor, after, ...query } }) => {
+    const list = { ...query, include_revoked: query.include_revoked === "true" };
+    if (q === undefined && state === undefined) {
+      const [needless] = Object.entries({ within_days, cursor }).filter(([, value]) => value !== undefined);
+      if (needless) throw failField("invalid_query", needless[0], "needs state or q");
+      return listKeys(ctx, { ...list, after });
+    }
+    if (after !== undefined) throw failField("invalid_query", "after", "cannot be combined with state or q");
+    return searchKeys(ctx, { ...list, q, state, within_days, cursor });
+  },
+});
+
+export const keysLookup = endpoint("POST /v1/keys/lookup", {
+  summary: "Look a whole key up: its record, whether a verifier would admit it, and every reason why not.",
+  access: "keys.lookup",
+  body: z.strictObject({ key: text(1, 512), scopes: Scopes.optional(), project_id: Uuid.optional() }),
+  output: z.strictObject({
+    object: z.literal("key_lookup"),
+    kind: z.enum(["api_key", "secret_key", "other"]).nullable(),
+    env: Env.nullable(),
+    display_prefix: z.string().nullable(),
+    well_formed: z.boolean(),
+    found: z.boolean(),
+    record: z.union([ApiKey, SecretKey]).nullable(),
+    project: z.strictObject({ id: Uuid, name: z.string(), slug: z.string() }).nullable(),
+    tenant: z.strictObject({ id: Uuid, external_id: z.string(), name: z.string().nullable() }).nullable(),
+    admitted: z.boolean().nullable(),
+    code: z.string().nullable(),
+    reasons: z.array(z.strictObject({ code: z.string(), message: z.string(), since: Timestamp.nullable() })),
+    nodes: z.strictObject({ live: z.int(), current: z.int() }).nullable(),
+  }),
+  failures: ["rate_limited"],
+  handle: (ctx, { body }) => lookUpKey(ctx, body),
 });
 
 export const keysShow = endpoint("GET /v1/keys/{id}", {

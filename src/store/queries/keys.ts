@@ -68,7 +68,7 @@ export const insertKey = statement<NewRow>()((db, p) =>
 );
 
 /** Whole rows. A key whose project or tenant is being deleted is revoked, although its row may not say so yet. */
-function selectKeys(db: Builder) {
+export function selectKeys(db: Builder) {
   return db.selectFrom("api_keys").select((eb) => {
     const deletion = (column: "revoked_at" | "reason" | "cause") =>
       eb
@@ -92,10 +92,14 @@ function selectKeys(db: Builder) {
 }
 
 /** Use as `where(notRevoked)`. */
-function notRevoked(eb: ExpressionBuilder<Tables, "api_keys">): Expression<SqlBool> {
+export function notRevoked(eb: ExpressionBuilder<Tables, "api_keys">): Expression<SqlBool> {
   const begun = eb.selectFrom("cascades").select("cascades.id");
   return eb.and([eb("revoked_at", "is", null), eb("tenant_id", "not in", begun), eb("project_id", "not in", begun)]);
 }
+
+export const keyByHash = statement<{ workspace_id: string; lookup_hash: string }>()((db, p) =>
+  selectKeys(db).where("lookup_hash", "=", p.lookup_hash).where("workspace_id", "=", p.workspace_id),
+);
 
 export const keyById = statement<{ workspace_id: string; id: string }>()((db, p) =>
   selectKeys(db).where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),

@@ -74,3 +74,8 @@ export function listProjects(
 ): Promise<ProjectRow[]> {
   return listLive<ProjectRow>(on, "projects", workspace_id, after, limit);
 }
+
+/** A deleted one too. */
+export const anyProjectById = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db.selectFrom("projects").selectAll().where("workspace_id", "=", p.workspace_id).where("id", "=", p.id),
+);

@@ -65,3 +65,8 @@ export function listTenants(
 ): Promise<TenantRow[]> {
   return listLive<TenantRow>(on, "tenants", workspace_id, after, limit);
 }
+
+/** A deleted one too. */
+export const anyTenantById = statement<{ workspace_id: string; id: string }>()((db, p) =>
+  db.selectFrom("tenants").selectAll().where("workspace_id", "=", p.workspace_id).where("id", "=", p.id),
+);

@@ -119,3 +119,19 @@ export function tenantMonths(
 export const reapDays = statement<{ before: number }>()((db, p) =>
   db.deleteFrom("usage_days").where("day", "<", p.before),
 );
+
+/** When the first request of an environment was admitted, by the months that are kept. */
+export const firstAllowedAt = statement<{ workspace_id: string; env: Env }>()((db, p) =>
+  db
+    .selectFrom((eb) =>
+      eb
+        .selectFrom("usage_tenant_months")
+        .select("first_seen_at")
+        .where("workspace_id", "=", p.workspace_id)
+        .where("env", "=", p.env)
+        .orderBy("month")
+        .limit(10_000)
+        .as("oldest"),
+    )
+    .select((eb) => eb.fn.min<number | null>("first_seen_at").as("first_seen_at")),
+);

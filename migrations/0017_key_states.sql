@@ -1,0 +1,1 @@
+-- Keys by state. Of these, a new key without an expiry is only in the index of its environment.

@@ -1,0 +1,131 @@
+// Looks a pasted key up: its record, whether a verifier would admit it, and every reason why not. The text is not logged, not
+// stored and not repeated; a key of another workspace gets the response of one that was never issued.
+import { displayPrefix, guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
+import { keyByHash } from "../../store/queries/keys.ts";
+import { anyProjectById } from "../../store/queries/projects.ts";
+import { secretKeyByHash, secretKeyById } from "../../store/queries/secret-keys.ts";
+import { anyTenantById } from "../../store/queries/tenants.ts";
+import type { ApiKeyRow } from "../../store/schema/tables.ts";
+import { confinedTo, restrictionOf, type Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { reachesProject } from "../core/env-access.ts";
+import { viewKey, viewSecretKey, type ApiKey, type SecretKey } from "../core/views.ts";
+import { countNodes } from "../policy/nodes.ts";
+
+const MINUTE_MS = 60_000;
+const PER_CREDENTIAL = { name: "lookup", limit: 60, windowMs: MINUTE_MS };
+const PER_WORKSPACE = { name: "lookup-workspace", limit: 600, windowMs: MINUTE_MS };
+
+/** Why a key is refused, in the order in which they are listed, and what a verifier responds; null: refuses nothing. */
+const REASONS = {
+  malformed: ["invalid_key", "This is not a key of this server."],
+  bad_checksum: ["invalid_key", "The checksum is wrong: a character was mistyped or left out."],
+  not_an_api_key: ["invalid_key", "This is another kind of credential."],
+  unknown: ["invalid_key", "No such key exists in this workspace."],
+  other_environment: ["invalid_key", "A test secret key cannot look up live keys."],
+  other_project: ["invalid_key", "The key belongs to another project."],
+  project_deleted: ["invalid_key", "Its project was deleted."],
+  tenant_deleted: ["invalid_key", "Its tenant was deleted."],
+  revoked: ["invalid_key", "It was revoked."],
+  expired: ["expired_key", "It has expired."],
+  disabled: ["invalid_key", "It is disabled."],
+  missing_scopes: ["insufficient_scope", "It lacks a required scope."],
+  quarantined: [null, "It was reported as leaked and works until it expires."],
+  nodes_behind: [null, "Some live nodes do not have the newest version yet."],
+} as const satisfies Record<string, readonly [code: string | null, message: string]>;
+type ReasonCode = keyof typeof REASONS;
+type Reason = { code: ReasonCode; message: string; since: string | null };
+
+const reason = (code: ReasonCode, at: number | null = null): Reason => ({
+  code,
+  message: REASONS[code][1],
+  since: at === null ? null : formatTimestamp(at),
+});
+
+export type Lookup = { key: string; scopes?: string[] | undefined; project_id?: string | undefined };
+
+export async function lookUpKey(ctx: Ctx<Vendor>, input: Lookup) {
+  const { services, actor } = ctx;
+  services.throttles.take(PER_CREDENTIAL, actor.id);
+  services.throttles.take(PER_WORKSPACE, actor.workspace_id);
+  const text = input.key.trim();
+  const parsed = parseCredential(text);
+  const guessed = parsed?.kind ?? guessCredentialKind(text);
+  const kind = guessed === null || guessed === "api_key" || guessed === "secret_key" ? guessed : ("other" as const);
+  const isHidden = parsed?.env === "live" && confinedTo(actor) === "test";
+  const key = parsed && !isHidden && kind === "api_key" ? await readKey(ctx, text) : undefined;
+  const secretKey = parsed && !isHidden && kind === "secret_key" ? await readSecretKey(ctx, text) : null;
+  const record: ApiKey | SecretKey | null = key ? viewKey(key) : secretKey;
+  const about = {
+    object: "key_lookup" as const,
+    kind,
+    env: parsed?.env ?? null,
+    display_prefix: displayPrefix(text) || null,
+    well_formed: parsed !== null,
+    found: record !== null,
+    record,
+  };
+  if (key) return { ...about, ...(await judge(ctx, key, input)) };
+  const missing = !parsed ? (kind ? "bad_checksum" : "malformed") : isHidden ? "other_environment" : "unknown";
+  const isOther = kind === "secret_key" || kind === "other";
+  return {
+    ...about,
+    project: null,
+    tenant: null,
+    admitted: kind === "api_key" ? false : null,
+    code: kind === "api_key" ? "invalid_key" : null,
+    reasons: [...(record ? [] : [reason(missing)]), ...(isOther ? [reason("not_an_api_key")] : [])],
+    nodes: null,
+  };
+}
+
+/** A key of a project that the caller does not reach was never issued, for them. */
+async function readKey({ services, actor }: Ctx<Vendor>, text: string): Promise<ApiKeyRow | undefined> {
+  const { workspace_id } = actor;
+  const row = await keyByHash.first(services.store.read, { workspace_id, lookup_hash: sha256Hex(text) });
+  return row && reachesProject(actor, row.project_id) ? row : undefined;
+}
+
+async function readSecretKey({ services, actor }: Ctx<Vendor>, text: string): Promise<SecretKey | null> {
+  const { workspace_id } = actor;
+  const found = await secretKeyByHash.first(services.store.read, { lookup_hash: sha256Hex(text) });
+  if (found?.workspace_id !== workspace_id || (restrictionOf(actor) && found.id !== actor.id)) return null;
+  const row = await secretKeyById.first(services.store.read, { workspace_id, id: found.id });
+  return row ? viewSecretKey(row) : null;
+}
+
+async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id }: Lookup) {
+  const { services, actor } = ctx;
+  const { read } = services.store;
+  const { workspace_id } = actor;
+  const now = services.clock.now();
+  const project = await anyProjectById.first(read, { workspace_id, id: key.project_id });
+  const tenant = await anyTenantById.first(read, { workspace_id, id: key.tenant_id });
+  const isLive = project?.deleted_at === null;
+  const nodes = isLive ? await countNodes(ctx, { project_id: key.project_id, env: key.env }) : null;
+  const held = new Set(JSON.parse(key.scopes) as string[]);
+  const reasons: Reason[] = [];
+  const add = (holds: boolean, code: ReasonCode, at: number | null = null): void =>
+    void (holds && reasons.push(reason(code, at)));
+  const [projectEnd, tenantEnd] = [project?.deleted_at ?? null, tenant?.deleted_at ?? null];
+  add(project_id !== undefined && project_id !== key.project_id, "other_project");
+  add(projectEnd !== null, "project_deleted", projectEnd);
+  add(tenantEnd !== null, "tenant_deleted", tenantEnd);
+  add(key.revoked_at !== null, "revoked", key.revoked_at);
+  add(key.expires_at !== null && key.expires_at <= now, "expired", key.expires_at);
+  add(key.disabled_at !== null, "disabled", key.disabled_at);
+  add(!scopes.every((scope) => held.has(scope)), "missing_scopes");
+  add(key.quarantined_at !== null && key.revoked_at === null, "quarantined", key.quarantined_at);
+  add(nodes !== null && nodes.current < nodes.live, "nodes_behind");
+  const code = reasons.map((each) => REASONS[each.code][0]).find((each) => each !== null) ?? null;
+  return {
+    project: project ? { id: project.id, name: project.name, slug: project.slug } : null,
+    tenant: tenant ? { id: tenant.id, external_id: tenant.external_id, name: tenant.name } : null,
+    admitted: code === null,
+    code,
+    reasons,
+    nodes,
+  };
+}

@@ -1,0 +1,51 @@
+// The figures of a workspace's first page. Counts stop at ten thousand.
+import type { Env } from "../../kernel/credentials.ts";
+import { GENESIS_HASH } from "../../kernel/audit/chain.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { headOf } from "../../store/queries/audit.ts";
+import { countKeysInState } from "../../store/queries/key-search.ts";
+import { countProjects } from "../../store/queries/projects.ts";
+import { firstAllowedAt } from "../../store/queries/usage.ts";
+import { workspaceById } from "../../store/queries/workspaces.ts";
+import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { requireEnvAccess } from "../core/env-access.ts";
+import { EXPIRING_DAYS } from "../keys/search.ts";
+import { countNodes } from "../policy/nodes.ts";
+
+const COUNT_MAX = 10_000;
+const DAY_MS = 86_400_000;
+
+/** The numbers of keys that `GET /v1/keys?state=…` lists. */
+export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined) {
+  const { services, actor } = ctx;
+  const { workspace_id } = actor;
+  const { read } = services.store;
+  const env = requested ?? confinedTo(actor) ?? "live";
+  requireEnvAccess(actor, env);
+  const now = services.clock.now();
+  const projects = projectsOf(actor);
+  const scope = { workspace_id, projects, env, now, until: now + EXPIRING_DAYS * DAY_MS };
+  const count = (state: "active" | "expiring" | "quarantined") =>
+    countKeysInState(read, { ...scope, state }, COUNT_MAX);
+  const keys = {
+    active: await count("active"),
+    expiring: await count("expiring"),
+    quarantined: await count("quarantined"),
+  };
+  const workspace = await workspaceById.first(read, { id: workspace_id });
+  const counted = await countProjects.first(read, { workspace_id });
+  const first = await firstAllowedAt.first(read, { workspace_id, env });
+  const head = await headOf.first(read, { workspace_id });
+  return {
+    object: "overview" as const,
+    env,
+    generated_at: formatTimestamp(now),
+    keys,
+    tenants: Math.min(workspace?.tenant_count ?? 0, COUNT_MAX),
+    projects: projects?.length ?? counted?.n ?? 0,
+    nodes: await countNodes(ctx, { env }),
+    first_verified_at: first?.first_seen_at ? formatTimestamp(first.first_seen_at) : null,
+    audit: { head_seq: head?.seq ?? 0, head_hash: head?.hash ?? GENESIS_HASH },
+  };
+}

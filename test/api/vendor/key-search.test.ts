@@ -1,0 +1,201 @@
+// Finding keys: by state, by words, and by the key itself; and the figures of the first page.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { expectNoScan } from "../../../harness/databases/plans.ts";
+import { memberOf, team } from "../../../harness/instances/people.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+import { formatCredential } from "../../../src/kernel/credentials.ts";
+import { countKeysInState, KEY_STATES, keysInState, keyTexts } from "../../../src/store/queries/key-search.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+for (const back of backends) {
+  describe(`finding keys on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const at = (ms: number): string => new Date(r.clock.now() + ms).toISOString();
+    const names = async (w: Workspace, query: string, as: "sk_owner" | "sk_test" = "sk_owner"): Promise<unknown[]> => {
+      const found: unknown[] = [];
+      for (let cursor = ""; ; ) {
+        const { body, text } = await w.call(as, `GET /v1/keys?${query}${cursor}`);
+        expect(body.data, text).toBeDefined();
+        found.push(...body.data.map(({ name }: Json) => name));
+        if (body.next_cursor === null) return found;
+        cursor = `&cursor=${body.next_cursor}`;
+      }
+    };
+
+    it("lists each state in its order, in pages, and counts the same in the overview", async () => {
+      const w = await r.workspace();
+      const old = await w.mint({ name: "gone", expires_at: at(HOUR) });
+      await w.mint({ name: "gone later", expires_at: at(2 * HOUR) });
+      r.clock.advance(3 * HOUR);
+      for (const [name, days] of [
+        ["soon", 2],
+        ["sooner", 1],
+        ["far", 30],
+      ] as const)
+        await w.mint({ name, expires_at: at(days * DAY) });
+      r.clock.advance(1);
+      await w.mint({ name: "plain" });
+      const revoked = await w.mint({ name: "revoked" });
+      await w.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, {});
+      const disabled = await w.mint({ name: "disabled", expires_at: at(DAY) });
+      await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
+      const leaked = await w.mint({ name: "leaked", expires_at: at(3 * DAY) });
+      await r.sql(`update api_keys set quarantined_at = ${r.clock.now()} where id = '${leaked.id}'`);
+      await w.mint({ name: "tested", env: "test" });
+      expect(old.expires_at).toBeTruthy();
+      for (const [state, expected] of [
+        ["expiring", ["sooner", "soon", "leaked"]],
+        ["expired", ["gone later", "gone"]],
+        ["quarantined", ["leaked"]],
+        ["disabled", ["disabled"]],
+        ["revoked", ["revoked"]],
+      ] as const) {
+        expect(await names(w, `env=live&state=${state}`), state).toEqual(expected);
+        expect(await names(w, `env=live&state=${state}&limit=1`), state).toEqual(expected);
+      }
+      expect(new Set(await names(w, "state=active&env=live"))).toEqual(
+        new Set(["soon", "sooner", "far", "plain", "leaked"]),
+      );
+      expect(await names(w, "state=expiring&within_days=1&env=live")).toEqual(["sooner"]);
+      const { body } = await w.call("sk_owner", "GET /v1/overview");
+      const head = await w.call("sk_owner", "GET /v1/audit_logs?order=desc&limit=1");
+      expect(body).toMatchObject({
+        object: "overview",
+        env: "live",
+        keys: { active: 5, expiring: 3, quarantined: 1 },
+        tenants: 1,
+        projects: 1,
+        nodes: { live: 0, current: 0 },
+        first_verified_at: null,
+        audit: { head_seq: head.body.data[0].seq, head_hash: head.body.data[0].hash },
+      });
+      expect((await w.call("sk_test", "GET /v1/overview")).body).toMatchObject({ env: "test", keys: { active: 1 } });
+      expectRefusal(await w.call("sk_test", "GET /v1/overview?env=live"), 403, "forbidden");
+      for (const wrong of ["state=active&q=x", "within_days=3", "state=active&within_days=3", "cursor=x", "state=lost"])
+        expectRefusal(await w.call("sk_owner", `GET /v1/keys?${wrong}`), 400, "invalid_request");
+      expectRefusal(await w.call("sk_owner", `GET /v1/keys?state=active&after=${leaked.id}`), 400, "invalid_request");
+    });
+
+    it("finds a key by the start of its words, of its tenant's, by prefix and by id", async () => {
+      const w = await r.workspace();
+      const tenant = await w.call("sk_owner", "POST /v1/tenants", { external_id: "acme-42", name: "Ünïcode GmbH" });
+      const key = await w.mint({ name: "Build server (main)", tenant_id: tenant.body.id });
+      await w.mint({ name: "Other" });
+      for (const q of [
+        "build",
+        "SERV ma",
+        "acme",
+        "42 build",
+        "ünï",
+        key.id,
+        tenant.body.id,
+        key.display_prefix as string,
+      ])
+        expect(await names(w, `q=${encodeURIComponent(q)}`), q).toEqual(["Build server (main)"]);
+      for (const q of ["uild", "build other", "100%"])
+        expect(await names(w, `q=${encodeURIComponent(q)}`), q).toEqual([]);
+      expect(await names(w, "q=kr_live_&limit=1")).toEqual(["Other", "Build server (main)"]);
+      expect(await names(w, "q=build", "sk_test")).toEqual([]);
+      expectRefusal(await w.call("sk_owner", "GET /v1/keys?q=%25"), 400, "invalid_request");
+      const whole = await w.call("sk_owner", `GET /v1/keys?q=${key.key}`);
+      expectRefusal(whole, 400, "invalid_request");
+      expect(whole.body.error.message).toBe("Send a whole key to POST /v1/keys/lookup.");
+      expect(r.logs.some((line) => line.includes(key.key))).toBe(false);
+      const other = await r.workspace();
+      expect(await names(other, "q=build")).toEqual([]);
+    });
+
+    it("says of a pasted key what it is and every reason why it is refused", async () => {
+      const w = await r.workspace();
+      const look = async (key: string, more: object = {}, as: "sk_owner" | "sk_test" = "sk_owner") =>
+        (await w.call(as, "POST /v1/keys/lookup", { key, ...more })).body;
+      const codes = ({ reasons }: { reasons: { code: string }[] }): string[] => reasons.map(({ code }) => code);
+      const key = await w.mint({ scopes: ["a"], expires_at: at(DAY) });
+      const good = await look(` ${key.key}\n`, { scopes: ["a"], project_id: w.project_id });
+      expect(good).toMatchObject({
+        kind: "api_key",
+        env: "live",
+        well_formed: true,
+        found: true,
+        admitted: true,
+        code: null,
+      });
+      expect(good).toMatchObject({
+        record: { id: key.id },
+        project: { slug: "api" },
+        tenant: { external_id: "customer" },
+      });
+      expect(good).toMatchObject({ reasons: [], nodes: { live: 0, current: 0 } });
+      const lacking = await look(key.key, { scopes: ["b"], project_id: w.id });
+      expect([codes(lacking), lacking.code]).toEqual([["other_project", "missing_scopes"], "invalid_key"]);
+      r.clock.advance(2 * DAY);
+      await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {});
+      expect(codes(await look(key.key))).toEqual(["revoked", "expired"]);
+      const mistyped = `${key.key.slice(0, -1)}${key.key.endsWith("0") ? "1" : "0"}`;
+      expect(codes(await look(mistyped))).toEqual(["bad_checksum"]);
+      expect(codes(await look("hello"))).toEqual(["malformed"]);
+      const secret = await look(w.keys.sk_owner);
+      expect(secret).toMatchObject({
+        kind: "secret_key",
+        found: true,
+        admitted: null,
+        record: { id: w.keyIds.sk_owner },
+      });
+      expect(codes(secret)).toEqual(["not_an_api_key"]);
+      // Another workspace's key, and one that was never issued, get the same response.
+      const other = await (await r.workspace()).mint();
+      const never = formatCredential("api_key", "live", new Uint8Array(24));
+      const [foreign, unknown] = [await look(other.key), await look(never)];
+      expect({ ...foreign, display_prefix: "" }).toEqual({ ...unknown, display_prefix: "" });
+      expect([foreign.found, codes(foreign)]).toEqual([false, ["unknown"]]);
+      for (const live of [key.key, never]) {
+        const hidden = await look(live, {}, "sk_test");
+        expect([hidden.found, codes(hidden)]).toEqual([false, ["other_environment"]]);
+      }
+      const texts = [key.key, mistyped, other.key];
+      expect(texts.filter((text) => r.logs.some((line) => line.includes(text)))).toEqual([]);
+      const t = await team(r);
+      const member = await memberOf(r, t, "member");
+      expectRefusal(await r.call(member.session, "POST /v1/keys/lookup", { key: "x" }), 403, "forbidden");
+    });
+
+    it("shows a restricted key only what is in its projects", async () => {
+      const w = await r.workspace();
+      const key = await w.mint({ name: "elsewhere" });
+      const own = (await w.call("sk_owner", "POST /v1/projects", { name: "P", slug: "own" })).body.id as string;
+      const body = { env: "live", permissions: ["read"], project_ids: [own] };
+      const restricted = (await w.call("sk_owner", "POST /v1/secret_keys", body)).body.key as string;
+      for (const query of ["state=active", "q=elsewhere"])
+        expect((await r.call(restricted, `GET /v1/keys?${query}`)).body.data).toEqual([]);
+      expect((await r.call(restricted, "GET /v1/overview")).body).toMatchObject({ keys: { active: 0 }, projects: 1 });
+      expect((await r.call(restricted, "POST /v1/keys/lookup", { key: key.key })).body.found).toBe(false);
+    });
+
+    it("reads through indexes", async () => {
+      const scope = { workspace_id: "w", env: "live", now: 5, until: 9 } as const;
+      for (const state of KEY_STATES) {
+        await expectNoScan(r.target, (on) =>
+          keysInState(on, { ...scope, state, limit: 50, after: { at: 7, id: "i" } }),
+        );
+        await expectNoScan(r.target, (on) => countKeysInState(on, { ...scope, state }, 10_000));
+      }
+      const text = { workspace_id: "w", include_revoked: true, limit: 50, after: { created_at: 7, id: "i" } } as const;
+      const plan = await expectNoScan(r.target, (on) => keyTexts(on, text));
+      expect(plan).toContain("api_keys_list");
+    });
+  });
+}
