@@ -77,6 +77,12 @@ export const calls: Record<string, Prepare> = {
   "PATCH /v1/keys/{id}": async (s) => asKey(s, `PATCH /v1/keys/${(await newKey(s)).id}`, { name: s.fresh() }),
   "POST /v1/keys/{id}/rotate": async (s) => asKey(s, `POST /v1/keys/${(await newKey(s)).id}/rotate`),
   "POST /v1/keys/{id}/revoke": async (s) => asKey(s, `POST /v1/keys/${(await newKey(s)).id}/revoke`),
+  "POST /v1/keys/{id}/disable": async (s) => asKey(s, `POST /v1/keys/${(await newKey(s)).id}/disable`),
+  "POST /v1/keys/{id}/enable": async (s) => {
+    const { id } = await newKey(s);
+    await make(s, `POST /v1/keys/${id}/disable`, {});
+    return asKey(s, `POST /v1/keys/${id}/enable`);
+  },
   "POST /v1/secret_keys": async (s) => asKey(s, "POST /v1/secret_keys", { env: "live" }),
   "POST /v1/secret_keys/{id}/rotate": async (s) =>
     asKey(s, `POST /v1/secret_keys/${(await make(s, "POST /v1/secret_keys", { env: "live" })).id}/rotate`),
