@@ -71,8 +71,14 @@ export async function guest(browser: Browser, options: VisitOptions = {}): Promi
   };
 }
 
+/** Text that fades in has little contrast until it is there. Endless animations are not waited for. */
+const SETTLED = `Promise.allSettled(document.getAnimations()
+  .filter(({ effect }) => effect && effect.getComputedTiming().endTime !== Infinity)
+  .map(({ finished }) => finished)).then(() => true)`;
+
 /** Asserts that the page passes axe's rules and fits its window. */
 export async function expectAccessible(page: Page): Promise<void> {
+  await page.evaluate(SETTLED);
   // The page's policy blocks foreign scripts, so axe is injected by the debugger.
   const session = await page.context().newCDPSession(page);
   const { result: has } = await session.send("Runtime.evaluate", { expression: "typeof axe" });

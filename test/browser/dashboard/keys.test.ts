@@ -60,6 +60,40 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await g.expectClean();
   });
 
+  it("finds keys by words and by state, and looks a pasted key up without putting it into the address", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const make = async (name: string): Promise<{ id: string; key: string }> =>
+      (await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name })).body;
+    const [, staging] = [await make("Production"), await make("Staging")];
+    await suite.instance.call(at.key, `POST /v1/keys/${staging.id}/disable`, { reason: "unpaid" });
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys" });
+    const { page } = g;
+    const names = (): Promise<string[]> => page.getByRole("rowheader").allInnerTexts();
+    const shows = async (...expected: string[]): Promise<void> => {
+      await expect.poll(async () => (await names()).map((text) => text.split("\n")[0])).toEqual(expected);
+    };
+    await shows("Staging", "Production");
+    await page.getByRole("searchbox", { name: "Search keys" }).fill("prod");
+    await shows("Production");
+    expect(page.url()).toContain("q=prod");
+    await button(page, "Clear filters").click();
+    await page.getByRole("combobox", { name: "Filter by state" }).selectOption("disabled");
+    await shows("Staging");
+    await button(page, "Clear filters").click();
+    await page.getByRole("searchbox", { name: "Search keys" }).fill(staging.key);
+    await dialog(page, "Look up a key").getByText("It is disabled.").waitFor();
+    expect(page.url()).not.toContain("kr_live_");
+    expect(await page.evaluate("JSON.stringify([localStorage, sessionStorage, history.state])")).not.toContain(
+      staging.key,
+    );
+    expect(await page.getByRole("searchbox", { name: "Search keys" }).inputValue()).toBe("");
+    await expectAccessible(page);
+    await page.getByRole("link", { name: "Open this key" }).click();
+    await g.at("Staging");
+    await g.expectClean();
+  });
+
   it("rotates and revokes a key, and says what reaches the verifiers", async () => {
     const at = await shop(suite.instance);
     const { project_id, tenant_id } = at;

@@ -1,6 +1,5 @@
 // The list of keys.
 import { useEffect, useState } from "preact/hooks";
-import type { RouteInput } from "../../../client.ts";
 import { useRead } from "../api/query.ts";
 import { env, hrefTo, param, setParams } from "../here.ts";
 import { Chips } from "../parts/badge.tsx";
@@ -8,63 +7,21 @@ import { Button, roleReason } from "../parts/button.tsx";
 import { Empty, NoMatch } from "../parts/empty.tsx";
 import { Menu } from "../parts/menu.tsx";
 import { Page } from "../parts/page.tsx";
-import { pageCursor, Pager, pageSize } from "../parts/pager.tsx";
+import { nextCursor, Pager } from "../parts/pager.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { CreateKey } from "./create.tsx";
+import { clearFilters, Filters, isFiltered, keysQuery } from "./filters.tsx";
+import { LookUpKey } from "./lookup.tsx";
 import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "./records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
 import { StateBadge } from "./state-badge.tsx";
 import { keyTitle, type ApiKey } from "./state.ts";
 
-type Query = NonNullable<RouteInput<"GET /v1/keys">["query"]>;
 type Chosen = { of: ApiKey; action: "rotate" | "revoke" };
-
-function filters(): Query {
-  const [project_id, tenant_id, after] = [param("project"), param("tenant"), pageCursor()];
-  return {
-    env: env.value,
-    limit: pageSize(),
-    ...(project_id !== "" && { project_id }),
-    ...(tenant_id !== "" && { tenant_id }),
-    ...(param("state") === "all" && { include_revoked: "true" as const }),
-    ...(after !== undefined && { after }),
-  };
-}
-
-const isFiltered = (): boolean => ["project", "tenant", "state", "after"].some((name) => param(name) !== "");
-const clear = (): void => setParams({ project: null, tenant: null, state: null, after: null });
-
-function Filters({ projects }: { projects: readonly Project[] }) {
-  const choose = (name: string) => (event: Event) =>
-    setParams({ [name]: (event.currentTarget as HTMLSelectElement).value, after: null });
-  return (
-    <div class="filters" role="search" aria-label="Filter keys">
-      <select aria-label="Filter by project" onChange={choose("project")}>
-        <option value="">All projects</option>
-        {projects.map(({ id, name }) => (
-          <option key={id} value={id} selected={id === param("project")}>
-            {name}
-          </option>
-        ))}
-      </select>
-      <select aria-label="Filter by state" onChange={choose("state")}>
-        <option value="">Not revoked</option>
-        <option value="all" selected={param("state") === "all"}>
-          All, with revoked
-        </option>
-      </select>
-      {isFiltered() && (
-        <Button kind="quiet" onClick={clear}>
-          Clear filters
-        </Button>
-      )}
-    </div>
-  );
-}
 
 type Names = { projects: readonly Project[]; tenants: ReadonlyMap<string, Tenant> };
 
@@ -110,7 +67,7 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
 }
 
 function NoKeys({ onCreate }: { onCreate: () => void }) {
-  if (isFiltered()) return <NoMatch what="keys" onClear={clear} />;
+  if (isFiltered()) return <NoMatch what="keys" onClear={clearFilters} />;
   return (
     <Empty
       icon="key"
@@ -129,18 +86,19 @@ function NoKeys({ onCreate }: { onCreate: () => void }) {
 }
 
 function List({ onCreate }: { onCreate: () => void }) {
-  const read = useRead("GET /v1/keys", { query: filters() });
+  const read = useRead("GET /v1/keys", { query: keysQuery() });
   const [chosen, setChosen] = useState<Chosen | null>(null);
+  const [pasted, setPasted] = useState<string | null>(null);
   const rows = read.answer.value.data?.data ?? [];
   const projects = useProjects();
   const tenants = useTenants(rows.map(({ tenant_id }) => tenant_id));
   const Open = chosen?.action === "rotate" ? RotateKey : RevokeKey;
   return (
     <>
-      <Filters projects={projects} />
+      <Filters projects={projects} onLookUp={setPasted} />
       <Loaded read={read} rows={8}>
-        {({ data, has_more }) =>
-          data.length === 0 ? (
+        {({ data, has_more, next_cursor = nextCursor({ data, has_more }) }) =>
+          data.length === 0 && next_cursor === null ? (
             <NoKeys onCreate={onCreate} />
           ) : (
             <>
@@ -150,12 +108,13 @@ function List({ onCreate }: { onCreate: () => void }) {
                 rows={data}
                 rowKey={({ id }) => id}
               />
-              <Pager next={has_more ? (data.at(-1)?.id ?? null) : null} shown={data.length} what="keys" />
+              <Pager next={next_cursor} shown={data.length} what="keys" />
             </>
           )
         }
       </Loaded>
       {chosen && <Open of={chosen.of} onClose={() => setChosen(null)} />}
+      {pasted !== null && <LookUpKey text={pasted} onClose={() => setPasted(null)} />}
     </>
   );
 }

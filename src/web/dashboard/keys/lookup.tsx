@@ -1,0 +1,66 @@
+// Why is this key refused? A pasted key is sent in the body of one request, then forgotten: it is in no address and no store.
+import { useEffect, useState } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
+import { call } from "../api/call.ts";
+import { toProblem, problemMessage } from "../api/problems.ts";
+import { Form } from "../forms/form.tsx";
+import { TextField } from "../forms/field.tsx";
+import { hrefTo } from "../here.ts";
+import { Badge } from "../parts/badge.tsx";
+import { Button } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { Time } from "../parts/time.tsx";
+
+type Found = RouteOutput<"POST /v1/keys/lookup">;
+
+const lookUp = (key: string): Promise<Found> => call("POST /v1/keys/lookup", { body: { key } });
+
+function Verdict({ of }: { of: Found }) {
+  const { admitted, record, reasons, display_prefix } = of;
+  return (
+    <>
+      <p>
+        {display_prefix !== null && <code>{display_prefix}… </code>}
+        {admitted === true && <Badge tone="good">Admitted</Badge>}
+        {admitted === false && <Badge tone="bad">Refused</Badge>}
+      </p>
+      {reasons.length === 0 && <p>Verifiers admit this key.</p>}
+      <ul aria-label="Reasons">
+        {reasons.map(({ code, message, since }) => (
+          <li key={code}>
+            {message} {since !== null && <Time at={since} />}
+          </li>
+        ))}
+      </ul>
+      {record?.object === "api_key" && <a href={hrefTo("keys", { id: record.id, env: record.env })}>Open this key</a>}
+    </>
+  );
+}
+
+/** `text`: what was pasted elsewhere, or empty. */
+export function LookUpKey({ text, onClose }: { text: string; onClose: () => void }) {
+  const [found, setFound] = useState<Found | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => {
+    if (text === "") return;
+    lookUp(text).then(setFound, (error: unknown) => setProblem(problemMessage(toProblem(error))));
+  }, []);
+  return (
+    <Dialog title="Look up a key" onClose={onClose}>
+      {problem !== null && <p role="alert">{problem}</p>}
+      {found && <Verdict of={found} />}
+      {found === null && problem === null && text === "" && (
+        <Form submit="Look up" watch={false} send={async ({ key = "" }) => setFound(await lookUp(key))}>
+          <TextField name="key" label="Key" hint="The whole key. It is not stored." />
+        </Form>
+      )}
+      {(found !== null || problem !== null) && (
+        <div class="buttons">
+          <Button kind="primary" autofocus onClick={onClose}>
+            Done
+          </Button>
+        </div>
+      )}
+    </Dialog>
+  );
+}
