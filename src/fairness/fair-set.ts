@@ -12,7 +12,7 @@ export class FairSet<T> {
   readonly #items = new Map<T, Owner>();
   readonly #byOwner = new Map<string, Set<T>>();
 
-  /** `displace` is called after the item was removed, and must end what it stands for. A spared item goes last. */
+  /** `displace` is called after the item was removed, and must end what the item represents. A spared item goes last. */
   constructor(ledger: Ledger, displace: (item: T) => void, isSpared: (item: T) => boolean = () => false) {
     this.#isSpared = isSpared;
     this.#ledger = ledger;

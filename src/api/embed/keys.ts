@@ -76,7 +76,13 @@ export const embedKeysRotate = endpoint("POST /v1/embed/keys/{id}/rotate", {
   params: ById,
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
   output: RotatedApiKey,
-  failures: ["key_not_found", "revoked_not_rotatable", "expired_not_rotatable", "successor_still_valid"],
+  failures: [
+    "key_not_found",
+    "revoked_not_rotatable",
+    "disabled_not_rotatable",
+    "expired_not_rotatable",
+    "successor_still_valid",
+  ],
   emits: ["api_key.rotated"],
   handle: (ctx, { params, body }) => rotateEmbedKey(ctx, params.id, body.overlap_hours),
 });

@@ -12,7 +12,7 @@ export function Badge({ tone = "plain", children }: { tone?: Tone; children: Com
   );
 }
 
-/** Short values in a row, such as scopes. `max`: how many are shown before a count stands for the others. */
+/** Short values in a row, such as scopes. `max`: how many are shown before a count replaces the others. */
 export function Chips({ values, max = 3 }: { values: readonly string[]; max?: number }) {
   if (values.length === 0) return <span class="muted">None</span>;
   const hidden = values.slice(max);
