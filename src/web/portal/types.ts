@@ -16,6 +16,8 @@ export type Key = {
   revoked_at: string | null;
   revoked_reason: string | null;
   quarantined_at: string | null;
+  /** Absent from servers that cannot disable keys. */
+  disabled_at?: string | null;
   rotated_from: string | null;
   created_at: string;
   last_used_at: string | null;
@@ -28,12 +30,13 @@ export type Day = { day: string; requests: number; errors: number };
 /** What `getToken` returns: the token's text, or Keyrack's whole response, which also has the time of renewal. */
 export type Token = string | { token: string; issued_at?: string; refresh_after?: string };
 
-export type State = "active" | "replaced" | "quarantined" | "expired" | "revoked";
+export type State = "active" | "replaced" | "quarantined" | "disabled" | "expired" | "revoked";
 
 /** The state of a key in its list: a key that expires and has an active successor is being replaced. */
 export function stateOf(key: Key, all: readonly Key[], now: number): State {
   if (key.revoked_at) return "revoked";
   if (key.expires_at && Date.parse(key.expires_at) <= now) return "expired";
+  if (key.disabled_at) return "disabled";
   if (key.quarantined_at) return "quarantined";
   return key.expires_at && successorOf(key, all, now) ? "replaced" : "active";
 }

@@ -25,6 +25,7 @@ export const de: Strings = {
   active: "Aktiv",
   replaced: "Wird ersetzt",
   quarantined: "Als geleakt gemeldet",
+  disabled: "Gesperrt",
   replacedBy: "Wechseln Sie zum neuen Schlüssel {prefix}…, bevor dieser abläuft.",
   quarantinedText: "Dieser Schlüssel wurde öffentlich gefunden und wird bald ungültig. Erneuern Sie ihn jetzt.",
   usage: "Nutzung",

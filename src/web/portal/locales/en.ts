@@ -23,6 +23,7 @@ export const en = {
   active: "Active",
   replaced: "Being replaced",
   quarantined: "Reported as leaked",
+  disabled: "Disabled",
   replacedBy: "Switch to the new key {prefix}… before this one expires.",
   quarantinedText: "This key was found in public and will stop working soon. Rotate it now.",
   usage: "Usage",
