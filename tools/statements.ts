@@ -18,7 +18,7 @@ import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
 import { countKeysInState, KEY_STATES, keysByIds, keysInState, keyTexts } from "../src/store/queries/key-search.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
-import { fleetOf } from "../src/store/queries/nodes.ts";
+import { deleteNodes, fleetOf, nodesByKeys } from "../src/store/queries/nodes.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
 import { listLive } from "../src/store/queries/page.ts";
 import { changesSince, headsByIds, snapshotChunk } from "../src/store/queries/policy.ts";
@@ -77,6 +77,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   keyTexts: (on) =>
     [true, false].map((include_revoked) => keyTexts(on, { ...inState, include_revoked, limit: 1, after })),
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
+  nodesByKeys: (on) => [nodesByKeys(on, [])],
+  deleteNodes: (on) => [deleteNodes(on, [])],
   fleetOf: (on) => [undefined, "p"].map((project_id) => fleetOf(on, { workspace_id, project_id, limit: 1 })),
   listAuditRows: (on) =>
     ([null, "test"] as const).flatMap((env) => [

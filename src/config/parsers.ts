@@ -115,6 +115,7 @@ export const parsers = {
   count: integer(1, 1_000_000_000),
   zero_or_count: integer(0, 1_000_000_000),
   connections: integer(16, 1_000_000),
+  waiting: (text: string): number | null => (text === "" ? null : integer(1, 1_000_000)(text)),
   megabytes: integer(8, 1_000_000),
   stall: integer(500, 600_000),
   answer_bytes: integer(256 * 1024, 64 * 1024 * 1024),

@@ -132,6 +132,12 @@ export const settingsTable = {
     "10000",
     "Open connections. At the bound a new one displaces the oldest of the network that has most.",
   ),
+  max_waiting: setting(
+    "KEYRACK_MAX_WAITING",
+    "waiting",
+    "",
+    "Long polls that wait at a time; more are answered at once. Unset = nine tenths of KEYRACK_CONNECTIONS_MAX.",
+  ),
   revoke_wait_ms: setting(
     "KEYRACK_REVOKE_WAIT_MS",
     "wait",

@@ -23,8 +23,12 @@ export const sharesTable = {
   polls: {
     what: "Long polls of the policy feed",
     owners: ["cell"],
-    limits: () => ({ bound: 10_000, share: Number.POSITIVE_INFINITY }),
+    limits: ({ max_waiting, connections_max }) => ({
+      bound: max_waiting ?? Math.floor(connections_max * 0.9),
+      share: Number.POSITIVE_INFINITY,
+    }),
     atBound: "its oldest poll is answered early, as if nothing had changed",
+    setting: "KEYRACK_MAX_WAITING",
     files: ["src/domain/policy/feed.ts", "src/domain/policy/waiters.ts"],
   },
   counters: {

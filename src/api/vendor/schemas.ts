@@ -83,6 +83,7 @@ export const Propagation = z.strictObject({
       last_seen_at: Timestamp,
     }),
   ),
+  nodes_omitted: z.int().describe("nodes that are counted, but not among the 1,000 listed"),
 });
 export const VersionPropagation = z.strictObject({
   object: z.literal("propagation"),

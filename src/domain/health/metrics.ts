@@ -75,7 +75,7 @@ function limiterFamilies({ counters }: Services): Family[] {
   ];
 }
 
-function cacheFamilies({ credentialCache, feed }: Services): Family[] {
+function cacheFamilies({ credentialCache, feed, nodes }: Services): Family[] {
   const caches = { secret_keys: credentialCache.reads, policy_pages: feed.pages.reads, policy_heads: feed.reads };
   const of = (name: "hits" | "misses"): Sample[] =>
     Object.entries(caches).map(([cache, reads]) => ({ labels: { cache }, value: reads[name] }));
@@ -89,6 +89,11 @@ function cacheFamilies({ credentialCache, feed }: Services): Family[] {
       "keyrack_notices_missed",
       "Policy versions of another process found without its notice.",
       feed.noticesMissed,
+    ),
+    counter(
+      "keyrack_node_words_dropped",
+      "Reports of nodes that were dropped because too many waited; the nodes repeat them.",
+      nodes.dropped,
     ),
   ];
 }

@@ -6,12 +6,12 @@ import { cellOwner } from "../../fairness/owners.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
-import { nodeByKey } from "../../store/queries/nodes.ts";
+import { nodesByKeys } from "../../store/queries/nodes.ts";
 import type { EnvScope } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Head } from "./head.ts";
 import { record } from "../core/record.ts";
-import { writeReports, type NodeBounds, type NodeReport } from "./node-reports.ts";
+import { keyOf, writeReports, type NodeBounds, type NodeReport } from "./node-reports.ts";
 
 export const NODE_RETENTION_MS = 24 * 3_600_000;
 const SEEN_EVERY_MS = 30_000;
@@ -28,6 +28,8 @@ type Options = {
 };
 
 export class NodeRegistry {
+  /** Reports that found no room, for /metrics. */
+  dropped = 0;
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -44,11 +46,14 @@ export class NodeRegistry {
     this.#clock = clock;
     this.#log = log;
     this.#bounds = bounds;
-    this.#waiting = new FairSet(waiting, (key) => this.#pending.delete(key));
+    this.#waiting = new FairSet(waiting, (key) => {
+      this.#pending.delete(key);
+      this.dropped++;
+    });
   }
 
   acknowledge(head: Head, node_id: string, env_scope: EnvScope, version: number): void {
-    const key = keyOf(head.project_id, node_id, env_scope);
+    const key = keyOf({ project_id: head.project_id, node_id, env_scope });
     const now = this.#clock.now();
     const known = this.#written.get(key);
     if (known?.version === version && now - known.last_seen_at < SEEN_EVERY_MS) return;
@@ -58,7 +63,7 @@ export class NodeRegistry {
 
   /** Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. */
   seen(head: Head, node_id: string, env_scope: EnvScope): void {
-    const key = keyOf(head.project_id, node_id, env_scope);
+    const key = keyOf({ project_id: head.project_id, node_id, env_scope });
     const now = this.#clock.now();
     const known = this.#written.get(key);
     if (known && now - known.last_seen_at < SEEN_EVERY_MS) return;
@@ -74,7 +79,7 @@ export class NodeRegistry {
 
   leave(head: Head, node_id: string, env_scope: EnvScope): void {
     const { project_id } = head;
-    const key = keyOf(project_id, node_id, env_scope);
+    const key = keyOf({ project_id, node_id, env_scope });
     this.#enqueue(head, key, {
       project_id,
       node_id,
@@ -100,7 +105,10 @@ export class NodeRegistry {
     const before = this.#pending.get(key);
     // At the bound one of the largest owner's is dropped: the node reports again with its next poll.
     const owner = cellOwner(workspace_id, report.env_scope === "test" ? "test" : "live");
-    if (!before && !this.#waiting.add(owner, key)) return;
+    if (!before && !this.#waiting.add(owner, key)) {
+      this.dropped++;
+      return;
+    }
     const version = report.version ?? (report.leaving ? null : (before?.version ?? null));
     this.#pending.set(key, { ...report, version });
     this.#writing ??= this.#write().finally(() => {
@@ -120,7 +128,7 @@ export class NodeRegistry {
         const bounds = this.#bounds;
         const without =
           changed.length > 0 ? await record({ store: this.#store }, (tx) => writeReports(tx, changed, bounds)) : [];
-        for (const node of without) this.#written.delete(keyOf(node.project_id, node.node_id, node.env_scope));
+        for (const node of without) this.#written.delete(keyOf(node));
         for (const listener of this.#listeners) listener();
       } catch (error) {
         for (const [key] of reports) this.#written.delete(key);
@@ -131,9 +139,12 @@ export class NodeRegistry {
 
   /** Reads nodes not yet known to this process: after a restart most reports change nothing. */
   async #changedAmong(reports: [string, NodeReport][]): Promise<NodeReport[]> {
+    const unknown = reports.filter(([key]) => !this.#written.has(key)).map(([, report]) => report);
+    const rows = unknown.length > 0 ? await nodesByKeys(this.#store.read, unknown) : [];
+    const stored = new Map(rows.map((row) => [keyOf(row), row]));
     const changed: NodeReport[] = [];
     for (const [key, report] of reports) {
-      const row = this.#written.get(key) ?? (await nodeByKey.first(this.#store.read, report));
+      const row = this.#written.get(key) ?? stored.get(key);
       const version = report.version ?? row?.version ?? 0;
       const fresh = row && report.last_seen_at - row.last_seen_at < SEEN_EVERY_MS;
       const isChange = report.leaving ? row !== undefined : !fresh || row.version !== version;
@@ -148,8 +159,4 @@ export class NodeRegistry {
     this.#written.delete(key);
     this.#written.set(key, written);
   }
-}
-
-function keyOf(project_id: string, node_id: string, env_scope: EnvScope): string {
-  return `${project_id} ${env_scope} ${node_id}`;
 }

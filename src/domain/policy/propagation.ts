@@ -13,6 +13,8 @@ import { liveProject } from "../workspaces/projects.ts";
 
 /** How often to read acknowledgements that other processes may have written. */
 const REREAD_MS = 100;
+/** Nodes that a receipt lists, those without the version first. */
+const LISTED_MAX = 1_000;
 
 export type Propagation = {
   version: number;
@@ -29,6 +31,8 @@ export type Propagation = {
     acked: boolean;
     last_seen_at: string;
   }[];
+  /** Nodes that are counted, but not listed. */
+  nodes_omitted: number;
 };
 
 /** A version, and the environment whose nodes must have it; every node where it is null. */
@@ -105,14 +109,23 @@ function receipt(
   unregistered: number,
   waited_ms: number,
 ): Propagation {
-  const nodes = rows.map((row) => ({
+  const missing = rows.filter((row) => row.version < version);
+  const acked = rows.filter((row) => row.version >= version);
+  const nodes = [...missing, ...acked].slice(0, LISTED_MAX).map((row) => ({
     node_id: row.node_id,
     env_scope: row.env_scope,
     version: row.version,
     acked: row.version >= version,
     last_seen_at: formatTimestamp(row.last_seen_at),
   }));
-  const acked_nodes = nodes.filter(({ acked }) => acked).length;
-  const unknown = unregistered > 0 && { unregistered_nodes: unregistered };
-  return { version, complete, ...unknown, waited_ms, acked_nodes, total_nodes: nodes.length, nodes };
+  return {
+    version,
+    complete,
+    ...(unregistered > 0 && { unregistered_nodes: unregistered }),
+    waited_ms,
+    acked_nodes: acked.length,
+    total_nodes: rows.length,
+    nodes,
+    nodes_omitted: rows.length - nodes.length,
+  };
 }

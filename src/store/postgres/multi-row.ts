@@ -11,10 +11,11 @@ export function toMultiRow(sql: string, rows: number): string {
 }
 
 function buildMultiRow(sql: string, rows: number): string {
-  const [, head, tuple] = /^(insert into .* values )\(((?:\$\d+(?:, )?)+)\)$/.exec(sql) ?? [];
+  const [, head, tuple, rest] =
+    /^(insert into .* values )\(((?:\$\d+(?:, )?)+)\)( on conflict [^$]*)?$/.exec(sql) ?? [];
   if (head === undefined || tuple === undefined) throw new Error(`not a one-row insert: ${sql}`);
   const columns = tuple.split(", ").length;
   const tupleOf = (_: unknown, row: number): string =>
     `(${Array.from({ length: columns }, (__, i) => `$${row * columns + i + 1}`).join(", ")})`;
-  return head + Array.from({ length: rows }, tupleOf).join(", ");
+  return head + Array.from({ length: rows }, tupleOf).join(", ") + (rest ?? "");
 }

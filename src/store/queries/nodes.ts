@@ -1,28 +1,29 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
-import { columns, compileQuery, statement, type Reader } from "../engine/statement.ts";
+import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../schema/tables.ts";
 
 export type NodeKey = { project_id: string; node_id: string; env_scope: EnvScope };
 
-export const nodeByKey = statement<NodeKey>()((db, p) =>
-  db
-    .selectFrom("policy_nodes")
-    .selectAll()
-    .where("project_id", "=", p.project_id)
-    .where("node_id", "=", p.node_id)
-    .where("env_scope", "=", p.env_scope),
-);
+/** The keys as one parameter, so that the statement stays prepared for any number of them. */
+const KEYS = {
+  sqlite: "select value ->> 0, value ->> 1, value ->> 2 from json_each(?)",
+  postgres: "select value ->> 0, value ->> 1, value ->> 2 from json_array_elements($1::json)",
+};
+const keyList = (keys: readonly NodeKey[]): [string] => [
+  JSON.stringify(keys.map(({ project_id, node_id, env_scope }) => [project_id, node_id, env_scope])),
+];
 
-export const updateNode = statement<PolicyNodeRow>()((db, p) =>
-  db
-    .updateTable("policy_nodes")
-    .set(columns(p, ["version", "last_seen_at"]))
-    .where("project_id", "=", p.project_id)
-    .where("node_id", "=", p.node_id)
-    .where("env_scope", "=", p.env_scope),
-);
+export function nodesByKeys(on: Reader, keys: readonly NodeKey[]): Promise<PolicyNodeRow[]> {
+  const sql = `select * from policy_nodes where (project_id, node_id, env_scope) in (${KEYS[on.dialect]})`;
+  return on.all<PolicyNodeRow>({ sql, values: keyList(keys) });
+}
 
-export const insertNode = statement<PolicyNodeRow>()((db, p) =>
+export function deleteNodes(on: Tx, keys: readonly NodeKey[]): Promise<number> {
+  const sql = `delete from policy_nodes where (project_id, node_id, env_scope) in (${KEYS[on.dialect]})`;
+  return on.run({ sql, values: keyList(keys) });
+}
+
+export const upsertNode = statement<PolicyNodeRow>()((db, p) =>
   db
     .insertInto("policy_nodes")
     .values(columns(p, ["project_id", "node_id", "env_scope", "version", "last_seen_at"]))
@@ -31,14 +32,6 @@ export const insertNode = statement<PolicyNodeRow>()((db, p) =>
         .columns(["project_id", "node_id", "env_scope"])
         .doUpdateSet((eb) => ({ version: eb.ref("excluded.version"), last_seen_at: eb.ref("excluded.last_seen_at") })),
     ),
-);
-
-export const deleteNode = statement<NodeKey>()((db, p) =>
-  db
-    .deleteFrom("policy_nodes")
-    .where("project_id", "=", p.project_id)
-    .where("node_id", "=", p.node_id)
-    .where("env_scope", "=", p.env_scope),
 );
 
 export const liveNodes = statement<{ project_id: string; seenAfter: number }>()((db, p) =>

@@ -82,4 +82,27 @@ for (const back of backends) {
       expect(await receipt("live")).toMatchObject({ complete: true, total_nodes: 5 });
     });
   });
+
+  it(`a receipt lists 1,000 nodes, those without the version first, and counts all, on ${back}`, async () => {
+    await using fixture = await testServices(back);
+    const ctx = await vendorOf(fixture.services);
+    const { id: project_id } = await createProject(ctx, { name: "P", slug: "p" });
+    const head = { project_id, workspace_id: ctx.actor.workspace_id, version: 1 } as Head;
+    const { nodes } = fixture.services;
+    for (let i = 0; i < 1_004; i++) nodes.acknowledge(head, `n${i}`, "live", i >= 1_002 ? 0 : 1);
+    await nodes.flushed();
+    const receipt = await awaitPropagation(ctx, { project_id, version: 1, env: "live" }, ONCE);
+    expect(receipt).toMatchObject({ complete: false, acked_nodes: 1_002, total_nodes: 1_004, nodes_omitted: 4 });
+    expect(receipt.nodes).toHaveLength(1_000);
+    expect(receipt.nodes.slice(0, 3).map(({ node_id, acked }) => [node_id, acked])).toEqual([
+      ["n1002", false],
+      ["n1003", false],
+      ["n0", true],
+    ]);
+    nodes.leave(head, "n1002", "live");
+    nodes.acknowledge(head, "n1003", "live", 1);
+    await nodes.flushed();
+    const after = await awaitPropagation(ctx, { project_id, version: 1, env: "live" }, ONCE);
+    expect(after).toMatchObject({ complete: true, acked_nodes: 1_003, total_nodes: 1_003, nodes_omitted: 3 });
+  });
 }

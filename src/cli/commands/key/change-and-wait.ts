@@ -7,11 +7,19 @@ import { ExitError, escapeControls, print, table } from "../../ui/output.ts";
 import { createSpinner } from "../../ui/progress.ts";
 
 type Node = { node_id: string; env_scope: string; version: number; acked: boolean; last_seen_at: string };
-type Propagation = { complete: boolean; waited_ms: number; acked_nodes: number; total_nodes: number; nodes: Node[] };
+type Propagation = {
+  complete: boolean;
+  unregistered_nodes?: number;
+  waited_ms: number;
+  acked_nodes: number;
+  total_nodes: number;
+  nodes: Node[];
+};
 type Changed = { id: string; display_prefix: string; propagation: Propagation };
 
 const GIVE_UP_MS = 60_000;
 const REQUEST_MS = 45_000;
+const NAMED_MAX = 10;
 
 function nodesTable(nodes: readonly Node[]): string {
   const rows = nodes.map((node) => [
@@ -26,6 +34,17 @@ function nodesTable(nodes: readonly Node[]): string {
 
 const progressText = ({ acked_nodes, total_nodes }: Propagation): string =>
   `Acknowledged by ${acked_nodes} of ${total_nodes} nodes`;
+
+/** Who may not have the change yet. */
+function lateNodes({ nodes, acked_nodes, total_nodes, unregistered_nodes = 0 }: Propagation): string {
+  const late = nodes.filter(({ acked }) => !acked).map(({ node_id }) => escapeControls(node_id));
+  const more = total_nodes - acked_nodes - NAMED_MAX;
+  return [
+    ...late.slice(0, NAMED_MAX),
+    ...(more > 0 ? [`${more} more`] : []),
+    ...(unregistered_nodes > 0 ? [`${unregistered_nodes} or more unregistered nodes`] : []),
+  ].join(", ");
+}
 
 const TEXTS = {
   revoke: { doing: "Revoking", done: "Revoked", state: "revoked", late: "may still accept it" },
@@ -65,10 +84,7 @@ export async function changeAndWait(
     print(`${progressText(changed.propagation)} after ${seconds} s.`);
   }
   if (!complete) {
-    const late = nodes.filter(({ acked }) => !acked).map(({ node_id }) => escapeControls(node_id));
-    throw new ExitError(
-      `The key is ${texts.state}, but ${late.join(", ")} ${texts.late}. Run the command again to check.`,
-      1,
-    );
+    const late = lateNodes(changed.propagation);
+    throw new ExitError(`The key is ${texts.state}, but ${late} ${texts.late}. Run the command again to check.`, 1);
   }
 }

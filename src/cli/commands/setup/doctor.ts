@@ -17,6 +17,8 @@ const risk = (what: string, fix: string): Finding => ({ level: "risk", what, fix
 const fail = (what: string, fix: string): Finding => ({ level: "fail", what, fix });
 const PRIVATE_FILES = ["master.key", "bootstrap.token", "keyrack.db", "keyrack.toml"];
 const FREE_MIN = 1024 ** 3;
+/** Files that the server opens beside its connections: database, log, modules. */
+const OWN_FILES = 200;
 
 export function addDoctorCommand(program: Command): void {
   operatorFlags(
@@ -90,6 +92,19 @@ function checkFiles(dir: string, settings: Settings): Finding[] {
   if (bavail * bsize < FREE_MIN)
     found.push(fail("Less than 1 GiB is free on the data dir's disk.", "Free up space: a full disk stops all writes."));
   return found.length > 0 ? found : [ok("The data dir is private and has free space.")];
+}
+
+/** The limit of this command, which is that of a server started the same way. */
+function checkOpenFiles({ connections_max }: Settings): Finding[] {
+  const report = process.report.getReport() as { userLimits?: { open_files?: { soft: number | "unlimited" } } };
+  const limit = report.userLimits?.open_files?.soft ?? "unlimited";
+  if (limit === "unlimited" || limit >= connections_max + OWN_FILES) return [];
+  return [
+    risk(
+      `At most ${limit} files can be open, too few for ${connections_max} connections.`,
+      `Raise the limit (ulimit -n, LimitNOFILE) to ${connections_max + OWN_FILES}, or lower KEYRACK_CONNECTIONS_MAX.`,
+    ),
+  ];
 }
 
 function checkBackups(dir: string, settings: Settings): Finding[] {
@@ -177,6 +192,7 @@ async function doctor(options: OperatorOptions): Promise<void> {
     ...checkNamedConfig(options),
     ...checkFiles(dir, settings),
     ...checkExposure(settings),
+    ...checkOpenFiles(settings),
     ...checkBackups(dir, settings),
     ...(existsSync(dir) ? await checkDatabase(options) : [ok("The database was not checked.")]),
     ...(await checkConnections(settings)),

@@ -11,6 +11,7 @@ type State = RouteOutput<"GET /v1/propagation">;
 const QUICK_MS = 400;
 const SLOW_MS = 2_000;
 const PATIENCE_MS = 10_000;
+const NAMED_MAX = 10;
 
 /** How long each node took, as far as this page saw it. */
 type Seen = { state: State; took: ReadonlyMap<string, number>; waitedMs: number };
@@ -44,11 +45,12 @@ function useFollowed(projectId: string): { seen: Seen | null; failed: boolean } 
 
 function Patience({ state }: { state: State }) {
   const waiting = state.nodes.filter(({ acked }) => !acked).map(({ node_id }) => node_id);
+  const more = state.total_nodes - state.acked_nodes - NAMED_MAX;
   return (
     <p class="muted">
-      Still waiting for <bdi>{waiting.join(", ")}</bdi>. A node counts until it has been silent for{" "}
-      <code>KEYRACK_NODE_LIVE_MS</code>; after that it is no longer waited for, and it applies the change before it
-      admits anything again.
+      Still waiting for <bdi>{waiting.slice(0, NAMED_MAX).join(", ")}</bdi>
+      {more > 0 && ` and ${more} more`}. A node counts until it has been silent for <code>KEYRACK_NODE_LIVE_MS</code>;
+      after that it is no longer waited for, and it applies the change before it admits anything again.
     </p>
   );
 }
