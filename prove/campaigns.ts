@@ -15,6 +15,7 @@ import { iofault } from "./iofault.ts";
 import { limits } from "./limits.ts";
 import { neighbours } from "./neighbours.ts";
 import { powercut } from "./powercut.ts";
+import { processesCampaign } from "./processes.ts";
 import { races } from "./races.ts";
 import { soak } from "./soak.ts";
 import { tamper } from "./tamper.ts";
@@ -31,6 +32,7 @@ export const campaigns: readonly Campaign[] = [
   idempotency,
   feed,
   fleetCampaign,
+  processesCampaign,
   tamper,
   backupCampaign,
   flipsCampaign,
