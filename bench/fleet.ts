@@ -1,20 +1,21 @@
 // Many nodes and several processes: unchanged polls on PostgreSQL compared with SQLite, commits of several writers, the
 // arrival of a revocation at thousands of waiting nodes, and what their wakes leave for other requests.
-import { withScratch, withScratchDatabase } from "../harness/databases/scratch.ts";
+import { withScratchDatabase } from "../harness/databases/scratch.ts";
 import { startServer } from "../harness/processes/server.ts";
 import { unusedPort } from "../harness/processes/unused-port.ts";
+import { writeReports } from "../src/domain/policy/node-reports.ts";
 import { openStore } from "../src/store/database.ts";
-import { withPostgres } from "../src/store/postgres/client.ts";
-import type { DatabaseTarget } from "../src/store/target.ts";
+import type { Store } from "../src/store/store.ts";
 import { load } from "./client.ts";
 import { revocationP99 } from "./feed.ts";
 import { interleave, median, type Row } from "./report.ts";
 import { inTurns, perSecond, type Side } from "./turns.ts";
+import { commitsPerSecond, onCluster } from "./writers.ts";
 
 const CONNECTIONS = 48;
 const ROUNDS = 3;
 const WRITERS = 8;
-const COMMITS_MS = 3_000;
+const NODES = 1_000;
 const WAITING = 2_000;
 const MINTS_PER_SECOND = 50;
 
@@ -67,48 +68,12 @@ async function headReads(): Promise<Row> {
   });
 }
 
-/** Commits per second of several processes' write connections, each raising the version of its own project. */
-async function commits(target: DatabaseTarget, writers: number): Promise<number> {
-  const stores = await Promise.all(
-    Array.from({ length: writers }, () => openStore(target, { now: Date.now, fatal: () => {} })),
-  );
-  const end = performance.now() + COMMITS_MS;
-  let done = 0;
-  const write = async (store: (typeof stores)[number], project: string): Promise<void> => {
-    while (performance.now() < end) {
-      await store.write({
-        chains: [],
-        work: async (tx) => {
-          await tx.bump(project);
-          return { value: undefined, entries: [] };
-        },
-      });
-      done++;
-    }
-  };
-  await Promise.all(stores.map((store, i) => write(store, `p${i}`)));
-  await Promise.all(stores.map((store) => store.close()));
-  return done / (COMMITS_MS / 1_000);
-}
-
-/** With a sync of 2 ms, as on a network disk: PostgreSQL waits that long before each flush. */
+/** With a sync of 2 ms, as on a network disk. */
 async function writersOnOneCluster(): Promise<Row> {
-  return withScratch("postgres", async ({ target }) => {
-    if (target.kind !== "postgres") throw new Error("this is about PostgreSQL");
-    const database = new URL(target.url).pathname.slice(1);
-    await (await openStore(target, { now: Date.now, fatal: () => {} })).close();
-    await withPostgres(target.url, async (client) => {
-      await client.query(`alter database ${database} set commit_delay = 2000`);
-      await client.query(`alter database ${database} set commit_siblings = 0`);
-      await client.query("insert into workspaces (id, name, slug, created_at) values ('w', 'w', 'w', 1)");
-      await client.query(
-        `insert into projects (id, workspace_id, name, slug, created_at)
-           select 'p' || n, 'w', 'p', 'p' || n, 1 from generate_series(0, ${WRITERS - 1}) n`,
-      );
-    });
+  return onCluster(WRITERS, { syncMs: 2 }, async (target) => {
     const { many, one } = await interleave(ROUNDS, {
-      many: () => commits(target, WRITERS),
-      one: () => commits(target, 1),
+      many: () => commitsPerSecond(target, WRITERS, "outside"),
+      one: () => commitsPerSecond(target, 1, "outside"),
     });
     return { name: "fleet/commits", ours: many, peer: one, ratio: many / one, target: ">= 3", unit: "/s" };
   });
@@ -152,6 +117,38 @@ async function checksBesideWakes(): Promise<Row> {
   return { name: "fleet/checks-beside-wakes", ours, peer, ratio: ours / peer, target: ">= 0.4", unit: "/s" };
 }
 
+/** Milliseconds to store what 1,000 nodes report, `size` of them to a statement. */
+async function storeReports(store: Store, version: number, size: number): Promise<number> {
+  const node = { project_id: "p0", env_scope: "live" as const, version, last_seen_at: Date.now(), leaving: false };
+  const reports = Array.from({ length: NODES }, (_, i) => ({ ...node, node_id: `node-${i}` }));
+  const start = performance.now();
+  await store.write({
+    chains: [],
+    work: async (tx) => {
+      for (let i = 0; i < NODES; i += size)
+        await writeReports(tx, reports.slice(i, i + size), { perProject: 10_000, liveMs: 120_000 });
+      return { value: undefined, entries: [] };
+    },
+  });
+  return performance.now() - start;
+}
+
+async function acknowledgements(): Promise<Row> {
+  return onCluster(1, {}, async (target) => {
+    const store = await openStore(target, { now: Date.now, fatal: () => {} });
+    try {
+      let version = 0;
+      const { many, one } = await interleave(ROUNDS, {
+        many: () => storeReports(store, ++version, 500),
+        one: () => storeReports(store, ++version, 1),
+      });
+      return { name: "fleet/acknowledgements", ours: many, peer: one, ratio: many / one, target: "<= 0.2", unit: "ms" };
+    } finally {
+      await store.close();
+    }
+  });
+}
+
 async function revocations(): Promise<Row> {
   const [peer, ours] = [await revocationP99(1_000, 5), await revocationP99(5_000, 5)];
   return { name: "fleet/revocation", ours, peer, ratio: ours / peer, target: "<= 6", unit: "ms" };
@@ -162,6 +159,7 @@ export async function fleet(): Promise<Row[]> {
     await unchangedPolls(),
     await headReads(),
     await writersOnOneCluster(),
+    await acknowledgements(),
     await checksBesideWakes(),
     await revocations(),
   ];

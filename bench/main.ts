@@ -1,5 +1,5 @@
 // npm run bench -- NAME… [--write]   Each benchmark measures Keyrack and its peer or limit in the same run and prints
-// the ratio. With --write its table replaces the one in docs/performance.md.
+// the ratio. With --write its table replaces the one in docs/performance.md or docs/scale.md.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
@@ -18,6 +18,10 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   scale: async () => (await import("./scale.ts")).scale(),
   feed: async () => (await import("./feed.ts")).feed(),
   fleet: async () => (await import("./fleet.ts")).fleet(),
+  waiting: async () => (await import("./waiting.ts")).waiting(),
+  writers: async () => (await import("./writers.ts")).writers(),
+  "scale-out": async () => (await import("./scale-out.ts")).scaleOut(),
+  paper: async () => (await import("./paper.ts")).paper(),
   parts: async () => (await import("./parts.ts")).parts(),
   compare: async () => (await import("./compare.ts")).compare(),
   "fast-paths": async () => (await import("./fast-paths.ts")).fastPaths(),
@@ -34,10 +38,21 @@ const groups: Record<string, string[]> = {
 };
 
 /** Benchmarks without a peer to install. */
-const ALONE = ["start", "install", "lanes", "compare", "fast-paths"];
+const ALONE = [
+  "start",
+  "install",
+  "lanes",
+  "compare",
+  "fast-paths",
+  "fleet",
+  "waiting",
+  "writers",
+  "scale-out",
+  "paper",
+];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
-const PAGE = here("../docs/performance.md");
+const PAGES = [here("../docs/performance.md"), here("../docs/scale.md")];
 
 /** The peers are no dependency of the product: they are installed on the first run. */
 function installPeers(): void {
@@ -56,28 +71,27 @@ function conditions(): string {
 
 /** Replaces the table between its two markers. */
 function publish(name: string, text: string): void {
-  const page = readFileSync(PAGE, "utf8");
   const section = new RegExp(`<!-- bench:${name} -->[\\s\\S]*?<!-- /bench:${name} -->`);
-  if (!section.test(page)) throw new Error(`docs/performance.md has no markers for ${name}`);
-  writeFileSync(
-    PAGE,
-    page.replace(section, () => `<!-- bench:${name} -->\n${text}\n<!-- /bench:${name} -->`),
+  const page = PAGES.find((file) => section.test(readFileSync(file, "utf8")));
+  if (!page) throw new Error(`no document has markers for ${name}`);
+  const replaced = readFileSync(page, "utf8").replace(
+    section,
+    () => `<!-- bench:${name} -->\n${text}\n<!-- /bench:${name} -->`,
   );
+  writeFileSync(page, replaced);
 }
 
 const words = process.argv.slice(2);
 const names = words.filter((word) => !word.startsWith("-")).flatMap((word) => groups[word] ?? [word]);
-if (names.join() === "scale-out") {
-  await (await import("./scale-out.ts")).scaleOut(conditions, words.includes("--write"));
-} else if (names.length === 0 || names.some((name) => !(name in benches))) {
-  const known = [...Object.keys(benches), ...Object.keys(groups), "scale-out"];
+if (names.length === 0 || names.some((name) => !(name in benches))) {
+  const known = [...Object.keys(benches), ...Object.keys(groups)];
   console.error(`usage: npm run bench -- ${known.join("|")} [--write]`);
   process.exitCode = 2;
 } else {
   if (names.some((name) => !ALONE.includes(name))) installPeers();
   for (const name of names) {
     const result = (await benches[name]?.()) ?? [];
-    const text = `${conditions()}\n\n${typeof result === "string" ? result : markdown(result)}`;
+    const text = `${name === "paper" ? "" : `${conditions()}\n\n`}${typeof result === "string" ? result : markdown(result)}`;
     console.log(`## ${name}\n\n${text}\n`);
     if (write) publish(name, text);
   }

@@ -29,6 +29,7 @@ export const ROWS = {
   "fleet/unchanged-poll": "unchanged polls on PostgreSQL, 48 connections; compared with SQLite",
   "fleet/head-reads": "statements that read heads for unchanged polls on PostgreSQL, 48 connections; limit: one a poll",
   "fleet/commits": "commits of 8 processes on one PostgreSQL with a sync of 2 ms; compared with one process",
+  "fleet/acknowledgements": "storing what 1,000 nodes report, on PostgreSQL; compared with row by row",
   "fleet/checks-beside-wakes":
     "ratelimit/check while 2,000 polls wait and 50 mints a second wake them; compared with no mints",
   "fleet/revocation": "a revocation at 5,000 waiting nodes, p99; compared with 1,000",

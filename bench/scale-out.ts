@@ -1,17 +1,15 @@
 // npm run bench -- scale-out [--write]: the throughput of each way to run Keyrack on this machine. Everything (servers,
 // PostgreSQL, Redis and the clients) shares one machine, so two processes win only where cores are idle; with --write
 // the table goes into docs/scale.md.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { withScratchDatabase } from "../harness/databases/scratch.ts";
 import { startServer, type Running } from "../harness/processes/server.ts";
 import { load, type LoadOptions } from "./client.ts";
 import { median } from "./report.ts";
 
 const REDIS = process.env.KEYRACK_TEST_REDIS_URL ?? "redis://127.0.0.1:6379/9";
-const PAGE = fileURLToPath(new URL("../docs/scale.md", import.meta.url));
 const ROUNDS = 3;
 const CONNECTIONS = 48;
 const TIMES = { warmMs: 800, forMs: 1_500 };
@@ -90,7 +88,7 @@ async function sample(way: Way): Promise<number[]> {
   });
 }
 
-export async function scaleOut(conditions: () => string, write: boolean): Promise<void> {
+export async function scaleOut(): Promise<string> {
   const seen = WAYS.map((): number[][] => []);
   for (let round = 0; round < ROUNDS; round++) for (const [i, way] of WAYS.entries()) seen[i]?.push(await sample(way));
   const lines = WAYS.map(({ name }, i) => {
@@ -98,14 +96,5 @@ export async function scaleOut(conditions: () => string, write: boolean): Promis
     return `| ${[name, ...cells.map((cell) => cell.toLocaleString("en"))].join(" | ")} |`;
   });
   const head = [`| requests a second | ${COLUMNS.join(" | ")} |`, `|---|${"---|".repeat(COLUMNS.length)}`];
-  const text = `${conditions()}\n\n${[...head, ...lines].join("\n")}`;
-  console.log(text);
-  if (!write) return;
-  const page = readFileSync(PAGE, "utf8");
-  const section = /<!-- bench:scale-out -->[\s\S]*?<!-- \/bench:scale-out -->/;
-  if (!section.test(page)) throw new Error("docs/scale.md has no markers for scale-out");
-  writeFileSync(
-    PAGE,
-    page.replace(section, () => `<!-- bench:scale-out -->\n${text}\n<!-- /bench:scale-out -->`),
-  );
+  return [...head, ...lines].join("\n");
 }

@@ -1,0 +1,151 @@
+// Thousands of nodes that wait in long polls of one process: what a waiting poll costs, how soon a revocation is at all of
+// them, how soon all of them have acknowledged it, and how long other requests take meanwhile.
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { startServer } from "../harness/processes/server.ts";
+import { load } from "./client.ts";
+import { cpuMicros } from "./micros.ts";
+import { median } from "./report.ts";
+
+const FLEETS = [1_000, 5_000, 10_000] as const;
+const ROUNDS = 3;
+const CONNECT_AT_A_TIME = 250;
+const WAIT_MS = 30_000;
+const BESIDE_MS = 3_000;
+const BESIDE_LEAD_MS = 500;
+
+type Ready = { url: string; secret_key: string; project_id: string; tenant_id: string; pid: number };
+
+/** A node over a bare socket: it costs the machine less than the server that is measured. */
+class Node {
+  /** When its newest version arrived. */
+  arrivedAt = 0;
+  version: number;
+  readonly #socket: Socket;
+  readonly #request: (since: number) => string;
+  #pending = "";
+
+  constructor({ url, secret_key, project_id }: Ready, name: string, version: number) {
+    const { hostname, port, host } = new URL(url);
+    const head = `HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${secret_key}\r\n\r\n`;
+    const path = `/v1/policy/delta?project_id=${project_id}&node=${name}&wait_ms=${WAIT_MS}&since=`;
+    this.version = version;
+    this.#request = (since) => `GET ${path}${since} ${head}`;
+    this.#socket = connect(Number(port), hostname);
+    this.#socket.setNoDelay(true);
+    this.#socket.on("data", (chunk) => this.#read(chunk.toString("latin1")));
+  }
+
+  async connected(): Promise<void> {
+    await once(this.#socket, "connect");
+    this.#poll();
+  }
+
+  end(): void {
+    this.#socket.destroy();
+  }
+
+  #poll(): void {
+    this.#socket.write(this.#request(this.version));
+  }
+
+  #read(text: string): void {
+    this.#pending += text;
+    const end = this.#pending.indexOf("\r\n\r\n");
+    if (end < 0) return;
+    const length = Number(/content-length: (\d+)/.exec(this.#pending)?.[1] ?? 0);
+    if (this.#pending.length < end + 4 + length) return;
+    this.version = Number(/"version":(\d+)/.exec(this.#pending)?.[1] ?? this.version);
+    this.#pending = "";
+    this.arrivedAt = performance.now();
+    this.#poll(); // acknowledges
+  }
+}
+
+const memory = (pid: number): number => {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) * 1024;
+};
+
+async function call<T>({ url, secret_key }: Ready, path: string, body?: object): Promise<T> {
+  const headers = { authorization: `Bearer ${secret_key}`, "content-type": "application/json" };
+  const sent = body ? { method: "POST", body: JSON.stringify(body) } : {};
+  const response = await fetch(url + path, { headers, ...sent });
+  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  return (await response.json()) as T;
+}
+
+type Receipt = { complete: boolean; total_nodes: number; acked_nodes: number };
+
+/** Waits until every node has acknowledged the version. */
+async function complete(ready: Ready, version: number, nodes: number): Promise<void> {
+  const path = `/v1/propagation?project_id=${ready.project_id}&version=${version}&wait_ms=10000`;
+  for (;;) {
+    const { complete, total_nodes } = await call<Receipt>(ready, path);
+    if (complete && total_nodes === nodes) return;
+  }
+}
+
+type Sample = { p99: number; receipt: number; cpu: number; beside: number };
+
+async function revokeOnce(ready: Ready, nodes: readonly Node[]): Promise<Sample> {
+  const { project_id, tenant_id, pid } = ready;
+  const { id } = await call<{ id: string }>(ready, "/v1/keys", { project_id, tenant_id, env: "live" });
+  const { policy_version } = await call<{ policy_version: number }>(ready, `/v1/projects/${project_id}`);
+  await complete(ready, policy_version, nodes.length);
+  const beside = load({ url: `${ready.url}/healthz`, connections: 1, warmMs: 0, forMs: BESIDE_MS });
+  await sleep(BESIDE_LEAD_MS);
+  const [cpu, start] = [cpuMicros(pid), performance.now()];
+  await call(ready, `/v1/keys/${id}/revoke`, {});
+  await complete(ready, policy_version + 1, nodes.length);
+  const receipt = performance.now() - start;
+  const used = (cpuMicros(pid) - cpu) / nodes.length;
+  const arrived = nodes.map(({ arrivedAt }) => arrivedAt - start).toSorted((a, b) => a - b);
+  const { p99Ms } = await beside;
+  return { p99: arrived[Math.floor(nodes.length * 0.99)] ?? Number.NaN, receipt, cpu: used, beside: p99Ms };
+}
+
+async function fleetOf(size: number): Promise<string> {
+  const env = { KEYRACK_CONNECTIONS_MAX: "20000", KEYRACK_MAX_WAITING: "20000", KEYRACK_THROTTLE: "off" };
+  const server = await startServer(["--ephemeral", "--seed"], { ...env, KEYRACK_NODES_MAX: "20000" });
+  const ready = server.ready as unknown as Ready;
+  const nodes: Node[] = [];
+  try {
+    const { policy_version } = await call<{ policy_version: number }>(ready, `/v1/projects/${ready.project_id}`);
+    const before = memory(ready.pid);
+    while (nodes.length < size) {
+      const some = Array.from({ length: CONNECT_AT_A_TIME }, (_, i) => {
+        return new Node(ready, `n${nodes.length + i}`, policy_version);
+      });
+      nodes.push(...some);
+      await Promise.all(some.map((node) => node.connected()));
+    }
+    await complete(ready, policy_version, size);
+    const each = (memory(ready.pid) - before) / size / 1_024;
+    const samples: Sample[] = [];
+    for (let round = 0; round < ROUNDS; round++) samples.push(await revokeOnce(ready, nodes));
+    const of = (name: keyof Sample): number => median(samples.map((sample) => sample[name]));
+    const cells = [
+      size.toLocaleString("en"),
+      `${each.toFixed(0)} KiB`,
+      `${of("p99").toFixed(0)} ms`,
+      `${of("receipt").toFixed(0)} ms`,
+      `${of("cpu").toFixed(0)} µs`,
+      `${of("beside").toFixed(0)} ms`,
+    ];
+    return `| ${cells.join(" | ")} |`;
+  } finally {
+    for (const node of nodes) node.end();
+    await server.end("SIGTERM");
+  }
+}
+
+export async function waiting(): Promise<string> {
+  const head =
+    "| waiting nodes | memory of each | a revocation is at 99 % of them | the receipt is complete | CPU of the server a node | p99 of /healthz meanwhile |";
+  const lines: string[] = [];
+  for (const size of FLEETS) lines.push(await fleetOf(size));
+  return [head, "|---|---|---|---|---|---|", ...lines].join("\n");
+}

@@ -1,0 +1,168 @@
+// Several processes that write to one PostgreSQL: commits by number of writers, with the notice of a change inside its
+// transaction and after it, and the model that fits them; and durable mints by number of server processes.
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { withScratch, withScratchDatabase } from "../harness/databases/scratch.ts";
+import { makeWorld, type World } from "../harness/instances/world.ts";
+import { send } from "../harness/instances/local-instance.ts";
+import { startServer, type Running } from "../harness/processes/server.ts";
+import { openStore } from "../src/store/database.ts";
+import { withPostgres } from "../src/store/postgres/client.ts";
+import type { DatabaseTarget } from "../src/store/target.ts";
+import { load } from "./client.ts";
+import { median } from "./report.ts";
+import { fitUsl, type Point } from "./usl.ts";
+
+const WRITERS = [1, 2, 4, 8] as const;
+const PROCESSES = [1, 2, 4] as const;
+const WORKSPACES = 16;
+const ROUNDS = 3;
+const COMMITS_MS = 2_000;
+const NOTIFY = "select pg_notify('keyrack-bench', $1)";
+
+type Postgres = Extract<DatabaseTarget, { kind: "postgres" }>;
+/** Where the notice of a change is sent: in the transaction that makes the change, or when that is on disk. */
+export type Notice = "inside" | "outside";
+
+/** A database with projects p0, p1 …; `syncMs` is added to each flush, as PostgreSQL waits that long before it. */
+export async function onCluster<T>(
+  projects: number,
+  { syncMs = 0 }: { syncMs?: number },
+  work: (target: Postgres) => Promise<T>,
+): Promise<T> {
+  return withScratch("postgres", async ({ target }) => {
+    if (target.kind !== "postgres") throw new Error("this is about PostgreSQL");
+    await (await openStore(target, { now: Date.now, fatal: () => {} })).close();
+    await withPostgres(target.url, async (client) => {
+      const database = new URL(target.url).pathname.slice(1);
+      if (syncMs > 0) {
+        await client.query(`alter database ${database} set commit_delay = ${syncMs * 1_000}`);
+        await client.query(`alter database ${database} set commit_siblings = 0`);
+      }
+      await client.query("insert into workspaces (id, name, slug, created_at) values ('w', 'w', 'w', 1)");
+      await client.query(
+        `insert into projects (id, workspace_id, name, slug, created_at)
+           select 'p' || n, 'w', 'p', 'p' || n, 1 from generate_series(0, ${projects - 1}) n`,
+      );
+    });
+    return work(target);
+  });
+}
+
+/** Commits per second of several processes' write connections, each raising the version of its own project. */
+export async function commitsPerSecond(target: Postgres, writers: number, notice: Notice): Promise<number> {
+  const stores = await Promise.all(
+    Array.from({ length: writers }, () => openStore(target, { now: Date.now, fatal: () => {} })),
+  );
+  const end = performance.now() + COMMITS_MS;
+  let done = 0;
+  const write = async (store: (typeof stores)[number], project: string): Promise<void> => {
+    while (performance.now() < end) {
+      await store.write({
+        chains: [],
+        work: async (tx) => {
+          await tx.bump(project);
+          if (notice === "inside") await tx.run({ sql: NOTIFY, values: [project] });
+          return { value: undefined, entries: [] };
+        },
+      });
+      done++;
+    }
+  };
+  await Promise.all(stores.map((store, i) => write(store, `p${i}`)));
+  await Promise.all(stores.map((store) => store.close()));
+  return done / (COMMITS_MS / 1_000);
+}
+
+const rate = (value: number): string => Math.round(value).toLocaleString("en");
+
+async function commits(notice: Notice, syncMs: number): Promise<string> {
+  const max = WRITERS.at(-1) ?? 1;
+  const points = await onCluster(max, { syncMs }, async (target) => {
+    const seen: Point[] = [];
+    for (const n of WRITERS) {
+      const samples: number[] = [];
+      for (let round = 0; round < ROUNDS; round++) samples.push(await commitsPerSecond(target, n, notice));
+      seen.push({ n, rate: median(samples) });
+    }
+    return seen;
+  });
+  const { sigma, kappa, best } = fitUsl(points);
+  const name = `notice ${notice} the transaction, ${syncMs > 0 ? `sync of ${syncMs} ms` : "sync of this disk"}`;
+  const cells = [name, ...points.map((point) => rate(point.rate)), sigma.toFixed(2), kappa.toFixed(3), best];
+  return `| ${cells.join(" | ")} |`;
+}
+
+/** Runs server processes that share one database. */
+async function withProcesses<T>(count: number, work: (servers: Running[]) => Promise<T>): Promise<T> {
+  return withScratchDatabase("postgres", async (url) => {
+    const dirs = Array.from({ length: count }, () => mkdtempSync(join(tmpdir(), "keyrack-bench-")));
+    const servers: Running[] = [];
+    try {
+      for (const dir of dirs) {
+        const env = {
+          KEYRACK_THROTTLE: "off",
+          KEYRACK_BACKUP_EVERY: "off",
+          KEYRACK_PUBLIC_URL: "https://k.example.com",
+        };
+        const key = { KEYRACK_MASTER_KEY_FILE: join(dirs[0] ?? "", "master.key") };
+        const args = ["--data-dir", dir, "--database-url", url ?? ""];
+        servers.push(await startServer(args, servers.length > 0 ? { ...env, ...key } : env));
+      }
+      return await work(servers);
+    } finally {
+      await Promise.all(servers.map((server) => server.end("SIGTERM")));
+      for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
+    }
+  });
+}
+
+/** Durable mints per second of several processes, over workspaces that each process shares with no other. */
+async function mints(processes: number): Promise<number> {
+  return withProcesses(processes, async (servers) => {
+    const [first] = servers as [Running];
+    const bootstrap = readFileSync(String(first.ready.bootstrap_token_file), "utf8").trim();
+    const worlds: World[] = [];
+    for (let i = 0; i < WORKSPACES; i++)
+      worlds.push(
+        await makeWorld(
+          (bearer, route, body) => send(first.ready.url, bearer, route, body),
+          bootstrap,
+          `w${randomBytes(4).toString("hex")}`,
+        ),
+      );
+    const results = await Promise.all(
+      worlds.map(({ key, project_id, tenant_id }, i) =>
+        load({
+          url: `${servers[i % processes]?.ready.url}/v1/keys`,
+          method: "POST",
+          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+          body: JSON.stringify({ project_id, tenant_id, env: "live" }),
+          connections: 2,
+          warmMs: 2_000,
+          forMs: 3_000,
+        }),
+      ),
+    );
+    return results.reduce((sum, { perSecond }) => sum + perSecond, 0);
+  });
+}
+
+export async function writers(): Promise<string> {
+  const lines: string[] = [];
+  for (const syncMs of [0, 2])
+    for (const notice of ["inside", "outside"] as const) lines.push(await commits(notice, syncMs));
+  const minted: string[] = [];
+  for (const processes of PROCESSES) minted.push(rate(await mints(processes)));
+  return [
+    `| commits a second | ${WRITERS.map((n) => `${n} ${n === 1 ? "writer" : "writers"}`).join(" | ")} | σ | κ | best at |`,
+    "|---|---|---|---|---|---|---|---|",
+    ...lines,
+    "",
+    `| durable mints a second | ${PROCESSES.map((n) => `${n} ${n === 1 ? "process" : "processes"}`).join(" | ")} |`,
+    "|---|---|---|---|",
+    `| ${WORKSPACES} workspaces | ${minted.join(" | ")} |`,
+  ].join("\n");
+}
