@@ -33,7 +33,7 @@ type NodeOptions = { name: string; waitMs: number };
 /** When the response to each revocation arrived, by key. */
 type Revoked = Map<string, number>;
 
-/** A verifier that polls one process, waiting or at an interval, and holds what the feed told it. */
+/** A verifier that polls one process, waiting or at an interval, and holds the keys of its responses. */
 class Node {
   readonly keys = new Set<string>();
   #version = 0;
