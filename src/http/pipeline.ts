@@ -184,15 +184,15 @@ class Run implements Admission {
     this.#then(room, read, refuse);
   }
 
-  /** `waited`: the request has waited since its credential was looked at. */
+  /** Where the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */
   #readNow(take: (bytes: Buffer) => void, refuse: (error: unknown) => void, waited = false): void {
-    let late = waited;
+    const { body, socket } = this.#request;
+    const { bytesRead } = socket;
     const arrived = (bytes: Buffer): void => {
-      if (late) void this.admitAgain().then(() => take(bytes), refuse);
+      if (waited || socket.bytesRead !== bytesRead) void this.admitAgain().then(() => take(bytes), refuse);
       else take(bytes);
     };
-    readBody(this.#request.body, this.#endpoint.bodyLimits, arrived, refuse);
-    queueMicrotask(() => (late = true)); // a body that came with its headers is passed on before any microtask
+    readBody(body, this.#endpoint.bodyLimits, arrived, refuse);
   }
 
   #handle(bytes: Buffer | undefined): void {

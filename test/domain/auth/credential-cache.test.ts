@@ -12,6 +12,7 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
+import { sendRaw } from "../../../harness/processes/raw-http.ts";
 
 const poll = (r: TestInstance, bearer: string, w: Workspace): Promise<Reply> =>
   r.call(bearer, `GET /v1/policy/delta?project_id=${w.project_id}&since=1`);
@@ -141,6 +142,27 @@ for (const back of backends) {
       expectRefusal(await poll(r, w.keys.sk_admin, w), 401, "invalid_key");
       await w.call("sk_owner", `POST /v1/secret_keys/${rotated.body.id}/rotate`, { overlap_hours: 0 });
       expectRefusal(await poll(r, rotated.body.key, w), 401, "invalid_key");
+    });
+
+    it("is read once for a request whose body comes with its headers, and again for one whose body comes later", async () => {
+      await using r = await testInstance(back);
+      const w = await r.workspace();
+      const body = JSON.stringify({ lease_id: "none", unused: 0 });
+      const head = [
+        "POST /v1/ratelimit/return HTTP/1.1",
+        "host: localhost",
+        `authorization: Bearer ${w.keys.sk_owner}`,
+        "content-type: application/json",
+        `content-length: ${body.length}`,
+      ].join("\r\n");
+      const readsFor = async (...parts: string[]): Promise<number> => {
+        const { hits, misses } = r.app.services.credentialCache.reads;
+        await sendRaw(r.url, parts, { count: 1 });
+        const { reads } = r.app.services.credentialCache;
+        return reads.hits + reads.misses - hits - misses;
+      };
+      expect(await readsFor(`${head}\r\n\r\n${body}`)).toBe(1);
+      expect(await readsFor(`${head}\r\n\r\n`, body)).toBe(2);
     });
 
     it("does not cache rejected credentials", async () => {
