@@ -119,7 +119,15 @@ async function checksBesideWakes(): Promise<Row> {
 
 /** Milliseconds to store what 1,000 nodes report, `size` of them to a statement. */
 async function storeReports(store: Store, version: number, size: number): Promise<number> {
-  const node = { project_id: "p0", env_scope: "live" as const, version, last_seen_at: Date.now(), leaving: false };
+  const node = {
+    project_id: "p0",
+    env_scope: "live" as const,
+    version,
+    last_seen_at: Date.now(),
+    caps: "",
+    full_power: 0,
+    leaving: false,
+  };
   const reports = Array.from({ length: NODES }, (_, i) => ({ ...node, node_id: `node-${i}` }));
   const start = performance.now();
   await store.write({

@@ -41,6 +41,8 @@ export const commandMap: Record<string, CommandRow> = {
   "GET /v1/tenants": { command: "tenant list", columns: TENANT },
   "GET /v1/tenants/{id}": { command: "tenant show" },
   "PATCH /v1/tenants/{id}": { command: "tenant update" },
+  "POST /v1/tenants/{id}/suspend": { command: "tenant suspend" },
+  "POST /v1/tenants/{id}/resume": { command: "tenant resume" },
   "DELETE /v1/tenants/{id}": { command: "tenant delete" },
   "POST /v1/tenants/{id}/embed_tokens/revoke": { command: "tenant revoke-embed-tokens" },
   "POST /v1/keys": { command: "key create", quiet: "key", secret: "key" },
@@ -75,7 +77,7 @@ export const commandMap: Record<string, CommandRow> = {
   "GET /v1/nodes": {
     command: "node list",
     quiet: "node_id",
-    columns: ["node_id", "project_id", "env_scope", "version", "lag", "live", "last_seen_at"],
+    columns: ["node_id", "project_id", "env_scope", "version", "lag", "live", "missing_caps", "last_seen_at"],
   },
   "GET /v1/propagation": { command: "node acks", quiet: "complete" },
   "POST /v1/embed_tokens": { command: "embed-token create", quiet: "token", secret: "token" },

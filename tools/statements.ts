@@ -13,6 +13,7 @@ import {
   projectsWithKeysOf,
   revokeWorkingKeys,
   sizesOfWorkingKeys,
+  touchKeysOf,
 } from "../src/store/queries/cascades.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
@@ -36,8 +37,8 @@ const QUERIES = new URL("../src/store/queries/", import.meta.url);
 const workspace_id = "w";
 const after = { created_at: 1, id: "i" };
 const selections = [
-  { project_id: "p", env: null, tenants: [], defaults: "[]", limit: 1 },
-  { project_id: "p", env: "live", tenants: ["t", "u"], defaults: "[]", limit: 1 },
+  { workspace_id, project_id: "p", env: null, tenants: [], defaults: "[]", caps: 0, limit: 1 },
+  { workspace_id, project_id: "p", env: "live", tenants: ["t", "u"], defaults: "[]", caps: 7, limit: 1 },
 ] as const;
 const day = { workspace_id, key_id: "k", day: 1, requests: 1, errors: 0 };
 const month = { workspace_id, month: 1, env: "live", tenant_id: "t", project_id: "p", requests: 1 } as const;
@@ -92,6 +93,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
       revokeWorkingKeys(on, scope, { ...revocation, policy_version: 1 }, 1),
       revokeWorkingKeys(on, scope, { ...revocation, policy_version: null }, 1),
     ]),
+  touchKeysOf: (on) => scopes.map((scope) => touchKeysOf(on, scope, 1, 1)),
   projectsWithKeysOf: (on) =>
     [true, false].map((deleted) => projectsWithKeysOf(on, { workspace_id, tenant_id: "t", deleted })),
   findKeyOwners: (on) => [findKeyOwners(on, workspace_id, ["k"])],
@@ -153,7 +155,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
   `claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
-   listProjects listTenants pageAfter chunkQuery changesQuery KEY_STATES STATE_ORDER selectKeys notRevoked`.split(
+   listProjects listTenants pageAfter chunkQuery changesQuery withSuspended servedTo fieldsFor KEY_STATES STATE_ORDER selectKeys notRevoked`.split(
     /\s+/,
   ),
 );

@@ -5,6 +5,8 @@ import type { SecretKeyActor } from "../../src/domain/core/actor.ts";
 import type { Ctx } from "../../src/domain/core/context.ts";
 import { createKey, editKey, revokeKey, rotateKey } from "../../src/domain/keys/keys.ts";
 import { policyDelta, policySnapshot, type FeedResponse } from "../../src/domain/policy/policy.ts";
+import { disableKey, enableKey } from "../../src/domain/keys/disabling.ts";
+import { resumeTenant, suspendTenant } from "../../src/domain/workspaces/suspension.ts";
 import { createProject, deleteProject, editProject } from "../../src/domain/workspaces/projects.ts";
 import { createTenant, deleteTenant } from "../../src/domain/workspaces/tenants.ts";
 import { NEVER_DISCONNECTS } from "../../src/domain/core/subscription.ts";
@@ -23,7 +25,7 @@ const RULE = { window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
 /** A random integer below n. */
 type Roll = (n: number) => number;
 type Entry = { key_id: string; change?: string; expires_at: string | null };
-type Filter = { env?: Env; tenant_id?: string[] };
+type Filter = { env?: Env; tenant_id?: string[]; caps?: string };
 type World = { ctx: Ctx<SecretKeyActor>; fixture: TestServices; project_id: string; tenants: string[]; keys: string[] };
 
 /** A node as the contract describes it: it knows only the server's responses. */
@@ -116,18 +118,21 @@ class Node {
 /** The expected policy, read by plain SQL. */
 async function readPolicy(
   { fixture, project_id }: World,
-  { env, tenant_id }: Filter,
+  { env, tenant_id, caps = "" }: Filter,
   expiredBefore: number,
 ): Promise<Record<string, string>> {
   const { read } = fixture.services.store;
   const param = read.dialect === "sqlite" ? "?" : "$1";
   const rows = await read.all<Row>({
-    sql: `select k.*, p.default_rate_limits from api_keys k join projects p on p.id = k.project_id
+    sql: `select k.*, p.default_rate_limits, t.suspended_at from api_keys k
+      join projects p on p.id = k.project_id join tenants t on t.id = k.tenant_id
       where k.project_id = ${param} and k.revoked_at is null order by k.id`,
     values: [project_id],
   });
+  const isDisabled = (row: Row): boolean => row.disabled_at !== null || row.suspended_at !== null;
   const held = rows.filter(
     (row) =>
+      (caps.includes("disabled") || !isDisabled(row)) &&
       (env === undefined || row.env === env) &&
       (tenant_id === undefined || tenant_id.includes(String(row.tenant_id))) &&
       (row.expires_at === null || Number(row.expires_at) >= expiredBefore),
@@ -137,7 +142,8 @@ async function readPolicy(
     const { id: key_id, tenant_id, env, lookup_hash, display_prefix } = row;
     const scopes = JSON.parse(String(row.scopes));
     const rate_limits = JSON.parse(String(row.rate_limits ?? row.default_rate_limits));
-    const entry = { key_id, tenant_id, env, lookup_hash, display_prefix, scopes, expires_at, rate_limits };
+    const disabled = isDisabled(row) && { disabled: row.suspended_at === null ? "key" : "tenant" };
+    const entry = { key_id, tenant_id, env, lookup_hash, display_prefix, scopes, expires_at, rate_limits, ...disabled };
     return [String(key_id), JSON.stringify(entry)] as const;
   });
   return Object.fromEntries(entries);
@@ -147,7 +153,7 @@ async function mutateOnce(world: World, roll: Roll): Promise<void> {
   const { ctx, fixture, project_id, tenants, keys } = world;
   const pick = <T>(list: T[]): T => list[roll(list.length)] as T;
   const tenant_id = pick(tenants);
-  const what = roll(20);
+  const what = roll(24);
   if (what < 7 || keys.length === 0) {
     const env = pick<Env>(["live", "live", "test"]);
     const expires_at = roll(4) === 0 ? fixture.clock.now() + 1 + roll(3 * DAY_MS) : undefined;
@@ -163,6 +169,8 @@ async function mutateOnce(world: World, roll: Roll): Promise<void> {
     await deleteTenant(ctx, tenant_id);
     tenants.splice(tenants.indexOf(tenant_id), 1);
   } else if (what < 18) tenants.push((await createTenant(ctx, { external_id: `t-${fixture.services.newId()}` })).id);
+  else if (what < 20) await (roll(2) === 0 ? disableKey(ctx, pick(keys), undefined) : enableKey(ctx, pick(keys)));
+  else if (what < 22) await (roll(2) === 0 ? suspendTenant(ctx, tenant_id, undefined) : resumeTenant(ctx, tenant_id));
   else fixture.clock.advance(roll(20 * 3_600_000));
 }
 
@@ -174,7 +182,8 @@ export async function runFeedSequence(ctx: Ctx<SecretKeyActor>, fixture: TestSer
   const tenants: string[] = [];
   for (let i = 0; i < 3; i++) tenants.push((await createTenant(ctx, { external_id: `s${seed}-${i}` })).id);
   const world: World = { ctx, fixture, project_id: project.id, tenants, keys: [] };
-  const filters: Filter[] = [{}, { env: "live" }, { tenant_id: tenants.slice(0, 2) }];
+  const caps = "cidr,disabled,formats";
+  const filters: Filter[] = [{}, { env: "live", caps }, { tenant_id: tenants.slice(0, 2) }, { caps }];
   const nodes = filters.map((filter) => new Node(world, filter, roll));
   for (let step = 0; step < STEPS; step++) {
     await mutateOnce(world, roll).catch((error: { status?: number }) => {

@@ -7,8 +7,8 @@ import { keyEntry, sha256Hex } from "./policy-fixtures.ts";
 import type { RecordedRequest, FakeResponse } from "./exchange.ts";
 
 const ALLOWED = {
-  snapshot: ["project_id", "env", "tenant_id", "node", "max_keys", "cursor"],
-  delta: ["project_id", "env", "tenant_id", "node", "max_keys", "since", "wait_ms", "leaving"],
+  snapshot: ["project_id", "env", "tenant_id", "node", "caps", "max_keys", "cursor"],
+  delta: ["project_id", "env", "tenant_id", "node", "caps", "max_keys", "since", "wait_ms", "leaving"],
 };
 
 export class FakeFeed {
@@ -19,6 +19,8 @@ export class FakeFeed {
   deleted = false;
   /** Whether `wait_ms` is supported; an older server rejects it as an unknown parameter. */
   longPolls = true;
+  /** Whether `caps` is supported. Entries are sent as they are, whatever a node announces. */
+  capable = true;
   readonly nodes = new Map<string, number>();
   readonly entries = new Map<string, KeyEntry>();
   readonly log: { version: number; change: PolicyChange }[] = [];
@@ -82,7 +84,8 @@ export class FakeFeed {
   async respond(verb: string, { query, headers }: RecordedRequest, closed: Promise<void>): Promise<FakeResponse> {
     const allowed = ALLOWED[verb as keyof typeof ALLOWED] ?? [];
     const unknown = [...query.keys()].filter(
-      (name) => !allowed.includes(name) || (name === "wait_ms" && !this.longPolls),
+      (name) =>
+        !allowed.includes(name) || (name === "wait_ms" && !this.longPolls) || (name === "caps" && !this.capable),
     );
     if (unknown.length > 0) return { status: 400, json: { error: { code: "invalid_request", message: "" } } };
     if (query.get("project_id") !== this.#project) return { status: 404, json: { error: { code: "not_found" } } };

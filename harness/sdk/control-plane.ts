@@ -16,7 +16,9 @@ import type { FakeResponse, RecordedRequest } from "./exchange.ts";
 /** The behaviour of a broken control plane in place of a response. */
 export type InjectedFault = FakeResponse | "hang" | "drop" | undefined;
 
-export type MintOptions = Partial<Pick<KeyEntry, "scopes" | "expires_at" | "rate_limits" | "tenant_id" | "env">>;
+export type MintOptions = Partial<
+  Pick<KeyEntry, "scopes" | "expires_at" | "rate_limits" | "tenant_id" | "env" | "disabled">
+>;
 
 export class FakeControlPlane {
   readonly secretKey = formatCredential("secret_key", "live", randomBytes(24));

@@ -140,6 +140,11 @@ export const Limit = z.int().min(1).max(200).describe(`rows on a page; ${PAGE} b
 export const Cursor = text(1, 512).describe("next_cursor of the page before");
 export const AfterQuery = z.strictObject({ after: After });
 
+/** Of changes that nodes learn of. */
+export const Wait = z.strictObject({
+  wait: Flag.default("false").describe("respond once every live node has acknowledged the change"),
+});
+
 /** `{object: 'list', data: [...]}`, with has_more only if there are more rows. */
 export function listOf<S extends z.ZodType>(item: S) {
   return z.strictObject({ object: z.literal("list"), data: z.array(item), has_more: z.literal(true).optional() });

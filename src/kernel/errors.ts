@@ -83,6 +83,7 @@ export const failures = {
   slug_taken: [409, "conflict", "That slug is already in use."],
   external_id_taken: [409, "conflict", "That external id is already in use."],
   disabled_not_rotatable: [409, "conflict", "A disabled key cannot be rotated."],
+  tenant_is_suspended: [409, "conflict", "This tenant is suspended."],
   revoked_not_rotatable: [409, "conflict", "A revoked key cannot be rotated."],
   expired_not_rotatable: [409, "conflict", "An expired key cannot be rotated here."],
   successor_still_valid: [409, "conflict", "This key already has an unexpired successor."],

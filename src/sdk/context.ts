@@ -56,6 +56,8 @@ export const DENIED: { readonly [Name in VerifyDenial]: Denied } = {
   missing_key: denied("missing_key"),
   invalid_key: denied("invalid_key"),
   expired_key: denied("expired_key"),
+  tenant_suspended: denied("tenant_suspended"),
+  key_disabled: denied("key_disabled"),
   insufficient_scope: denied("insufficient_scope"),
   unavailable: denied("unavailable"),
 };

@@ -6,6 +6,8 @@ export const denials = {
   missing_key: [401, "missing_key", "An API key is required: send Authorization: Bearer <key>."],
   invalid_key: [401, "invalid_key", "Invalid API key."],
   expired_key: [401, "expired_key", "This API key has expired."],
+  tenant_suspended: [403, "tenant_suspended", "This account is suspended."],
+  key_disabled: [403, "key_disabled", "This API key is disabled."],
   insufficient_scope: [403, "insufficient_scope", "The API key lacks a required scope."],
   rate_limited: [429, "rate_limited", "Too many requests."],
   unavailable: [503, "unavailable", "Keys cannot be verified right now. Try again shortly."],
@@ -24,7 +26,14 @@ export const denials = {
 
 export type DenialName = keyof typeof denials;
 /** The denials of `verify`. */
-export type VerifyDenial = "missing_key" | "invalid_key" | "expired_key" | "insufficient_scope" | "unavailable";
+export type VerifyDenial =
+  | "missing_key"
+  | "invalid_key"
+  | "expired_key"
+  | "tenant_suspended"
+  | "key_disabled"
+  | "insufficient_scope"
+  | "unavailable";
 
 /** A complete HTTP response, for an adapter to write unchanged. */
 export type TextResponse = { status: number; headers: Record<string, string>; body: string };

@@ -15,6 +15,8 @@ export type Status = {
   /** Milliseconds since the control plane last confirmed the policy, or null. */
   ageMs: number | null;
   degraded: boolean;
+  /** What the library enforces and the server has accepted: it withholds keys that need more. */
+  caps: readonly string[];
 };
 
 export type Keyrack<Resources = unknown> = {

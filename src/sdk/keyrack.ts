@@ -92,7 +92,8 @@ export function createKeyrackWith<Resources = undefined>(
 function readStatus(state: PolicyState, ports: Ports): Status {
   const policy = state.current();
   const ageMs = policy ? Math.max(0, ports.now() - state.confirmedAt) : null;
-  return { version: policy?.version ?? null, keys: policy?.keys.count ?? 0, ageMs, degraded: state.degraded };
+  const caps = policy?.caps ? policy.caps.split(",") : [];
+  return { version: policy?.version ?? null, keys: policy?.keys.count ?? 0, ageMs, degraded: state.degraded, caps };
 }
 
 function isExposed(url: string): boolean {

@@ -6,7 +6,7 @@ import { KEY_ID, TENANT } from "../kernel/policy/key-table.ts";
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
 import { Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
 import { wordsToUuid } from "../kernel/crypto/word-codec.ts";
-import { type Context, DENIED, type RateLimitState, type Subject, type Verdict } from "./context.ts";
+import { type Context, DENIED, type Denied, type RateLimitState, type Subject, type Verdict } from "./context.ts";
 import type { PolicyState } from "./feed/policy-state.ts";
 import type { FailMode, Settings } from "./options.ts";
 import type { Log, Ports } from "./runtime.ts";
@@ -14,6 +14,14 @@ import type { Log, Ports } from "./runtime.ts";
 const PREFIX = { live: "kr_live_", test: "kr_test_" } as const;
 const NO_LIMITS: readonly RateLimitState[] = Object.freeze([]);
 const NO_RULES: readonly RateLimit[] = Object.freeze([]);
+
+/** How a key is refused that the policy has; any other is invalid. */
+const REFUSED: { readonly [Name in Outcome]?: Denied } = {
+  expired: DENIED.expired_key,
+  tenant_suspended: DENIED.tenant_suspended,
+  key_disabled: DENIED.key_disabled,
+  insufficient_scope: DENIED.insufficient_scope,
+};
 
 export class Verifier {
   /** The rate limits of the key that the last call admitted. Caution: read it before anything awaits. */
@@ -57,10 +65,10 @@ export class Verifier {
     }
     if (this.#logEnabled) this.#logRejection(outcome, text, offset);
     if (outcome === "no_policy") return failMode === "open" ? this.#failOpen(text, offset) : DENIED.unavailable;
-    if (policy === null || (outcome !== "expired" && outcome !== "insufficient_scope")) return DENIED.invalid_key;
+    const denied = REFUSED[outcome];
+    if (policy === null || !denied) return DENIED.invalid_key;
     this.rejected = this.#subject(policy, text, offset);
-    if (outcome === "expired") return DENIED.expired_key;
-    return { ...DENIED.insufficient_scope, missing: decision.missing };
+    return outcome === "insufficient_scope" ? { ...denied, missing: decision.missing } : denied;
   }
 
   #subject(policy: Policy, text: string, offset: number): Subject {
@@ -89,13 +97,12 @@ export class Verifier {
     };
   }
 
-  /** A policy older than maxStaleMs no longer admits keys, but still rejects unknown and expired ones. */
+  /** A policy older than maxStaleMs no longer admits keys, but still rejects those that it does not admit. */
   #failOpen(text: string, offset: number): Verdict {
     const old = this.#state.policy;
     if (old === null) return this.#unverified(text, offset);
     const outcome = decide(this.#decision, old, this.#settings.env, text, offset, [], this.#now);
-    if (outcome === "expired") return DENIED.expired_key;
-    return outcome === "valid" ? this.#unverified(text, offset) : DENIED.invalid_key;
+    return outcome === "valid" ? this.#unverified(text, offset) : (REFUSED[outcome] ?? DENIED.invalid_key);
   }
 
   /** Fail-open: the key has a valid checksum, and nothing else is known about it. */

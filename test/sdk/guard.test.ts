@@ -91,7 +91,7 @@ describe("the headers of a response", () => {
         { error: { code, message } },
       ]);
       expect("retry-after" in headers).toBe(status === 503);
-      expect("www-authenticate" in headers).toBe(status === 401 || status === 403);
+      expect("www-authenticate" in headers).toBe(status === 401 || name === "insufficient_scope");
     }
   });
 });

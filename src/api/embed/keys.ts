@@ -38,6 +38,9 @@ export const embedSessionShow = endpoint("GET /v1/embed/session", {
     scopes: z.array(z.string()),
     expires_at: Timestamp,
     expires_in: z.int(),
+    suspended: z
+      .boolean()
+      .describe("the tenant is suspended: its keys are refused, and none can be created or rotated"),
   }),
   handle: (ctx) => embedSession(ctx),
 });
@@ -63,7 +66,7 @@ export const embedKeysCreate = endpoint("POST /v1/embed/keys", {
   body: z.strictObject({ name: Name.optional(), scopes: Scopes.optional() }),
   output: MintedApiKey,
   status: 201,
-  failures: ["embed_keys_cap"],
+  failures: ["embed_keys_cap", "tenant_is_suspended"],
   emits: ["api_key.created"],
   handle: (ctx, { body }) => createEmbedKey(ctx, body),
 });
@@ -80,6 +83,7 @@ export const embedKeysRotate = endpoint("POST /v1/embed/keys/{id}/rotate", {
     "key_not_found",
     "revoked_not_rotatable",
     "disabled_not_rotatable",
+    "tenant_is_suspended",
     "expired_not_rotatable",
     "successor_still_valid",
   ],

@@ -11,6 +11,7 @@ const entry = {
   scopes: Scopes,
   expires_at: Timestamp.nullable(),
   rate_limits: RateLimits,
+  disabled: z.enum(["key", "tenant"]).optional().describe("refuse it with 403; only with the capability disabled"),
 };
 
 const Removal = z.strictObject({

@@ -1,4 +1,5 @@
 // The policy feed. The domain returns serialised pages, which are sent as they are.
+import { CAPS_CHARS_MAX } from "../../kernel/policy/capabilities.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
 import { z } from "zod";
 import type { Services } from "../../domain/core/context.ts";
@@ -19,6 +20,9 @@ const filter = {
   env: Env.optional().describe("only keys of this environment"),
   tenant_id: z.array(Uuid).min(1).max(TENANTS_MAX).optional().describe("only keys of these tenants"),
   node: NodeId.optional().describe("id of the node that polls; its polls are acknowledgements"),
+  caps: text(1, CAPS_CHARS_MAX)
+    .optional()
+    .describe("what the node enforces: names joined by commas, of cidr, disabled and formats; others are ignored"),
   max_keys: z.int().min(1).optional().describe("keys on a page"),
 };
 

@@ -27,6 +27,7 @@ import {
   Timestamp,
   toMs,
   Uuid,
+  Wait,
 } from "../schemas.ts";
 import { fastParseNewKey } from "./fast-new-key.ts";
 import { ApiKey, MintedApiKey, RevokedApiKey, RotatedApiKey, SecretKey } from "./schemas.ts";
@@ -149,10 +150,6 @@ export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {
   failures: ["key_not_found", "test_cannot_live", "revoked_not_rotatable", "disabled_not_rotatable"],
   emits: ["api_key.rotated"],
   handle: (ctx, { params, body }) => rotateKey(ctx, params.id, body.overlap_hours),
-});
-
-const Wait = z.strictObject({
-  wait: Flag.default("false").describe("respond once every live node has acknowledged the change"),
 });
 
 /** With `wait=true`, who has acknowledged the change. */

@@ -1,4 +1,5 @@
 // Response schemas of the vendor plane, one per resource.
+import { CAPABILITIES } from "../../kernel/policy/capabilities.ts";
 import { PERMISSIONS } from "../../domain/core/actor.ts";
 import { z } from "zod";
 import { Env, Meta, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
@@ -34,6 +35,8 @@ export const Tenant = z.strictObject({
   embed_epoch: z.int().min(1),
   created_at: Timestamp,
   updated_at: Timestamp,
+  suspended_at: Timestamp.nullable(),
+  suspended_reason: z.string().nullable(),
 });
 
 const lifecycle = {
@@ -67,6 +70,8 @@ export const ApiKey = z.strictObject({
 export const MintedApiKey = ApiKey.extend(shownOnce);
 export const RotatedApiKey = MintedApiKey.extend({ previous_key: ApiKey });
 
+const Capabilities = z.array(z.enum(CAPABILITIES)).describe("capabilities of the policy feed");
+
 export const Propagation = z.strictObject({
   version: z.int(),
   complete: z.boolean(),
@@ -74,12 +79,15 @@ export const Propagation = z.strictObject({
   waited_ms: z.int(),
   acked_nodes: z.int(),
   total_nodes: z.int(),
+  withheld_nodes: z.int().describe("nodes that lack a needed capability, so that they do not get what needs it"),
   nodes: z.array(
     z.strictObject({
       node_id: z.string(),
       env_scope: z.enum(["live", "test", "all"]),
       version: z.int(),
       acked: z.boolean(),
+      caps: Capabilities,
+      missing_caps: Capabilities,
       last_seen_at: Timestamp,
     }),
   ),
@@ -91,6 +99,18 @@ export const VersionPropagation = z.strictObject({
   ...Propagation.shape,
 });
 
+const sums = { waited_ms: z.int(), acked_nodes: z.int(), total_nodes: z.int(), withheld_nodes: z.int() };
+/** Of a tenant: in each project where it has keys. */
+const TenantPropagation = z.strictObject({
+  complete: z.boolean(),
+  ...sums,
+  projects: z.array(z.strictObject({ project_id: Uuid, ...Propagation.shape })),
+});
+export const SwitchedTenant = Tenant.extend({
+  affected_keys: z.int().describe("keys of the tenant that are not revoked"),
+  propagation: TenantPropagation.optional(),
+});
+
 const node = {
   object: z.literal("node"),
   project_id: Uuid,
@@ -99,6 +119,9 @@ const node = {
   version: z.int(),
   lag: z.int().describe("versions that it lacks"),
   live: z.boolean(),
+  caps: Capabilities.describe("capabilities that it announces"),
+  missing_caps: Capabilities.describe("capabilities that keys of the project use and it lacks"),
+  full_power: z.boolean().describe("its secret key is unrestricted"),
   last_seen_at: Timestamp,
 };
 const fleet = {

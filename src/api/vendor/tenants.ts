@@ -8,9 +8,13 @@ import {
   revokeEmbedTokens,
   showTenant,
 } from "../../domain/workspaces/tenants.ts";
+import type { Vendor } from "../../domain/core/actor.ts";
+import type { Ctx } from "../../domain/core/context.ts";
+import { awaitProjects } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { AfterQuery, ById, listOf, Meta, Name, EmptyBody, text, Uuid } from "../schemas.ts";
-import { Tenant } from "./schemas.ts";
+import { AfterQuery, ById, listOf, Meta, Name, EmptyBody, Reason, text, Uuid, Wait } from "../schemas.ts";
+import { resumeTenant, suspendTenant, type Switched } from "../../domain/workspaces/suspension.ts";
+import { SwitchedTenant, Tenant } from "./schemas.ts";
 
 export const tenantsCreate = endpoint("POST /v1/tenants", {
   summary: "Create a tenant: one customer organisation.",
@@ -67,6 +71,41 @@ export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_to
   failures: ["tenant_not_found"],
   emits: ["tenant.embed_tokens_revoked"],
   handle: (ctx, { params }) => revokeEmbedTokens(ctx, params.id),
+});
+
+/** With `wait=true`, which nodes have acknowledged it. */
+async function withPropagation(ctx: Ctx<Vendor>, wait: string, { tenant, affected_keys, projects }: Switched) {
+  const switched = { ...tenant, affected_keys };
+  if (wait !== "true") return switched;
+  return { ...switched, propagation: await awaitProjects(ctx, projects) };
+}
+
+export const tenantsSuspend = endpoint("POST /v1/tenants/{id}/suspend", {
+  summary:
+    "Suspend a tenant: its keys are refused until it is resumed. With wait=true the response comes once every live node has it.",
+  access: "tenants.change",
+  params: ById,
+  query: Wait,
+  body: z.strictObject({ reason: Reason.optional() }),
+  output: SwitchedTenant,
+  idempotent: true,
+  failures: ["tenant_not_found", "older_process"],
+  emits: ["tenant.suspended"],
+  handle: async (ctx, { params, query, body }) =>
+    withPropagation(ctx, query.wait, await suspendTenant(ctx, params.id, body.reason)),
+});
+
+export const tenantsResume = endpoint("POST /v1/tenants/{id}/resume", {
+  summary: "Resume a suspended tenant. With wait=true the response comes once every live node has it.",
+  access: "tenants.change",
+  params: ById,
+  query: Wait,
+  body: EmptyBody,
+  output: SwitchedTenant,
+  idempotent: true,
+  failures: ["tenant_not_found"],
+  emits: ["tenant.resumed"],
+  handle: async (ctx, { params, query }) => withPropagation(ctx, query.wait, await resumeTenant(ctx, params.id)),
 });
 
 export const tenantsDelete = endpoint("DELETE /v1/tenants/{id}", {

@@ -1,11 +1,18 @@
-// `keyrack tenant`: the generated commands, and `import` to create many from a CSV file.
+// `keyrack tenant`: the generated commands; `suspend|resume --wait` wait for all nodes; and `import` to create many from a CSV file.
 import type { Command } from "commander";
 import { addApiCommands, commandSpec } from "../api/generated.ts";
+import { waitable } from "../api/waitable.ts";
 import { examples } from "../ui/output.ts";
 import { bulkFlags, type BulkOptions } from "./bulk/flags.ts";
 
 export function addTenantCommands(program: Command): void {
-  const tenant = addApiCommands(program, "tenant");
+  const tenant = addApiCommands(program, "tenant", {
+    suspend: waitable("tenant", "suspend", [
+      'keyrack tenant suspend ID --reason "unpaid"',
+      "keyrack tenant suspend ID --wait",
+    ]),
+    resume: waitable("tenant", "resume", ["keyrack tenant resume ID", "keyrack tenant resume ID --wait"]),
+  });
   bulkFlags(tenant.command("import"))
     .description(
       "Create a tenant for every row of a CSV file. Columns: external_id, and optionally name and meta (JSON).",

@@ -16,6 +16,8 @@ export const workspaceActions = {
   "project.deleted": "project",
   "tenant.created": "tenant",
   "tenant.updated": "tenant",
+  "tenant.suspended": "tenant",
+  "tenant.resumed": "tenant",
   "tenant.deleted": "tenant",
   "tenant.embed_tokens_revoked": "tenant",
   "api_key.created": "api_key",

@@ -49,6 +49,7 @@ export const versionGate = new VersionGate({
   "deferred revocation": "0.2.0",
   "disabled keys": "0.2.0",
   "restricted secret keys": "0.2.0",
+  "suspended tenants": "0.2.0",
 });
 
 type Minor = readonly [major: number, minor: number];

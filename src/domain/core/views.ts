@@ -55,6 +55,8 @@ export function viewTenant(row: TenantRow) {
     embed_epoch: row.embed_epoch,
     created_at: formatTimestamp(row.created_at),
     updated_at: formatTimestamp(row.updated_at),
+    suspended_at: time(row.suspended_at),
+    suspended_reason: row.suspended_reason,
   };
 }
 

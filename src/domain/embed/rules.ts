@@ -2,6 +2,7 @@
 import { fail } from "../../kernel/errors.ts";
 import { normalizeOrigin } from "../../kernel/origins.ts";
 import { activeKeysOf, activeSuccessor } from "../../store/queries/keys.ts";
+import { liveTenantById } from "../../store/queries/tenants.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Actor, EmbedActor } from "../core/actor.ts";
@@ -41,6 +42,8 @@ export async function requireKeyQuota(tx: Tx, actor: EmbedActor, now: number): P
 
 /** Rotation issues a new key, so it must not exceed the token's scopes, nor multiply keys by repetition. */
 export async function requireRotatable(tx: Tx, actor: EmbedActor, row: ApiKeyRow, now: number): Promise<void> {
+  const tenant = await liveTenantById.first(tx, { workspace_id: row.workspace_id, id: row.tenant_id });
+  if (tenant && tenant.suspended_at !== null) throw fail("tenant_is_suspended");
   requireGrantable(actor, JSON.parse(row.scopes) as string[]);
   if (row.expires_at !== null && row.expires_at <= now) throw fail("expired_not_rotatable");
   const { workspace_id, id } = row;

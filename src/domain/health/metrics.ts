@@ -2,9 +2,10 @@
 // absent while it is unreachable, and keyrack_database_up is 0.
 import { FallbackCounter } from "../../ratelimit/fallback.ts";
 import { counter, gauge, type Family, type Sample } from "../../kernel/exposition.ts";
+import { missingFrom } from "../../kernel/policy/capabilities.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { headOf } from "../../store/queries/audit.ts";
-import { auditTotals, countLiveNodes } from "../../store/queries/metrics.ts";
+import { auditTotals, countLiveNodes, liveNodesOfUsers } from "../../store/queries/metrics.ts";
 import type { Services } from "../core/context.ts";
 import { isSetupOpen } from "../workspaces/setup-tokens.ts";
 import { mailState } from "../mail/outbox.ts";
@@ -124,18 +125,25 @@ async function backupFamilies(services: Services): Promise<Family[]> {
 
 async function storedFamilies(services: Services): Promise<Family[]> {
   const { store, clock, settings } = services;
-  const [mail, nodes, audit, head, setupOpen] = await Promise.all([
+  const seenAfter = clock.now() - settings.node_live_ms;
+  const [mail, nodes, capable, audit, head, setupOpen] = await Promise.all([
     mailState(services),
-    countLiveNodes.first(store.read, { seenAfter: clock.now() - settings.node_live_ms }),
+    countLiveNodes.first(store.read, { seenAfter }),
+    liveNodesOfUsers.all(store.read, { seenAfter }),
     auditTotals.first(store.read, {}),
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),
     isSetupOpen(services),
   ]);
+  const lacking = capable.reduce(
+    (sum, { caps, features, n }) => sum + (missingFrom(caps, features).length > 0 ? n : 0),
+    0,
+  );
   return [
     gauge("keyrack_outbox_queued", "Messages waiting to be sent.", mail.queued),
     gauge("keyrack_outbox_dead", "Messages that became undeliverable within the last day.", mail.dead),
     gauge("keyrack_setup_open", "1 while the server has no owner and accepts setup links.", setupOpen ? 1 : 0),
     gauge("keyrack_nodes_live", "Nodes seen recently.", nodes?.n ?? 0),
+    gauge("keyrack_nodes_missing_caps", "Live nodes that lack a capability which their project uses.", lacking),
     gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),
     gauge("keyrack_audit_rows", "Audit rows in all chains.", audit?.rows ?? 0),
     gauge("keyrack_audit_head_seq", "Sequence number of the newest row of the deployment's chain.", head?.seq ?? 0),

@@ -1,5 +1,6 @@
 // Disabling an API key, which can be undone: the policy feed removes it from every node until it is enabled again.
 import { fail } from "../../kernel/errors.ts";
+import { CAP } from "../../kernel/policy/capabilities.ts";
 import { keyById, switchKey } from "../../store/queries/keys.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
@@ -37,7 +38,7 @@ function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (env: strin
     if (row.revoked_at !== null) throw fail("revoked_not_editable");
     if ((row.disabled_at === null) === (state.disabled_at === null))
       return unchanged({ key: viewKey(row), project_id, version: row.policy_version });
-    const after = { ...row, ...state, policy_version: await tx.bump(project_id) };
+    const after = { ...row, ...state, policy_version: await tx.bump(project_id, { uses: CAP.disabled }) };
     await switchKey.run(tx, after);
     return { value: { key: viewKey(after), project_id, version: after.policy_version }, events: [event(row.env)] };
   });

@@ -1,6 +1,7 @@
 // API keys, which tenants present to the vendor's API. The text of a key is returned once, at creation or rotation.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import { CAP } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import {
@@ -61,8 +62,9 @@ export function createKey(ctx: KeyManager, input: NewKey): Promise<WithKey<ApiKe
         liveProject(tx, workspace_id, input.project_id),
         liveTenant(tx, workspace_id, input.tenant_id),
       ]);
+      if (embed && tenant.suspended_at !== null) throw fail("tenant_is_suspended");
       if (embed) await requireKeyQuota(tx, embed, ctx.services.clock.now());
-      const policy_version = await tx.bump(project.id);
+      const policy_version = await tx.bump(project.id, tenant.suspended_at === null ? {} : { uses: CAP.disabled });
       const row = newKeyRow(ctx, input, minted.stored, { project, tenant, policy_version });
       await insertKey.insertDeferred(tx, row); // bench: vendor/mint
       return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row, input.scopes ?? [])] };

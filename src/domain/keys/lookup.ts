@@ -30,7 +30,8 @@ const REASONS = {
   tenant_deleted: ["invalid_key", "Its tenant was deleted."],
   revoked: ["invalid_key", "It was revoked."],
   expired: ["expired_key", "It has expired."],
-  disabled: ["invalid_key", "It is disabled."],
+  tenant_suspended: ["tenant_suspended", "Its tenant is suspended."],
+  disabled: ["key_disabled", "It is disabled."],
   missing_scopes: ["insufficient_scope", "It lacks a required scope."],
   quarantined: [null, "It was reported as leaked and works until it expires."],
   nodes_behind: [null, "Some live nodes do not have the newest version yet."],
@@ -115,6 +116,7 @@ async function judge(ctx: Ctx<Vendor>, key: ApiKeyRow, { scopes = [], project_id
   add(tenantEnd !== null, "tenant_deleted", tenantEnd);
   add(key.revoked_at !== null, "revoked", key.revoked_at);
   add(key.expires_at !== null && key.expires_at <= now, "expired", key.expires_at);
+  add((tenant?.suspended_at ?? null) !== null, "tenant_suspended", tenant?.suspended_at ?? null);
   add(key.disabled_at !== null, "disabled", key.disabled_at);
   add(!scopes.every((scope) => held.has(scope)), "missing_scopes");
   add(key.quarantined_at !== null && key.revoked_at === null, "quarantined", key.quarantined_at);

@@ -5,7 +5,7 @@ import { changesSince, snapshotChunk, versionChangedAt, type Change, type Chunk 
 import type { PolicySelection } from "../../store/queries/policy-params.ts";
 import { writeCursor, type Cursor } from "./cursor.ts";
 import type { Head } from "./head.ts";
-import { tagOf, type Filter } from "./filter.ts";
+import { tagOf, variantOf, type Filter } from "./filter.ts";
 import type { Page } from "./page-cache.ts";
 
 const HOUR_MS = 3_600_000;
@@ -15,8 +15,10 @@ export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;
 /** Keys or changes per read: neither memory nor a turn of the event loop holds a whole page of them. */
 export const CHUNK_KEYS = 500;
 
-function selectionOf(head: Head, { env, tenants }: Filter): PolicySelection {
-  return { project_id: head.project_id, env, tenants, defaults: head.default_rate_limits };
+function selectionOf(head: Head, filter: Filter): PolicySelection {
+  const { env, tenants } = filter;
+  const { workspace_id, project_id, default_rate_limits: defaults } = head;
+  return { workspace_id, project_id, env, tenants, defaults, caps: variantOf(head, filter) };
 }
 
 /** The JSON up to the list, without the closing brace. */
@@ -127,9 +129,7 @@ export async function buildSnapshot(ctx: Ctx, head: Head, filter: Filter, start:
   const tag = tagOf("snap", head, filter, start.version);
   const open = jsonHead(ctx, head, filter, "policy_snapshot", { version: start.version });
   const entries = head.deleted ? NO_KEYS : await readKeys(ctx, head, filter, start.after, limit);
-  const next = entries.more
-    ? writeCursor(services, head.project_id, filter.segment, { ...start, after: entries.last })
-    : null;
+  const next = entries.more ? writeCursor(services, head, filter, { ...start, after: entries.last }) : null;
   const chunks = [Buffer.from(`${open},"keys":[`), ...entries.chunks];
   chunks.push(Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));
   // The cursor in the page ages with it.

@@ -85,6 +85,7 @@ export class Feed {
       min_delta_version: row.min_delta_version,
       default_rate_limits: row.default_rate_limits,
       deleted: row.deleted_at !== null,
+      features: row.features,
     };
     if (this.#store.dialect === "sqlite" && epoch === this.#epoch) {
       this.#heads.set(project_id, head);

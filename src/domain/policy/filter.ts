@@ -1,26 +1,58 @@
-// The part of a project's policy that a poll requests, and the tag (ETag) that names its content at one version.
+// The part of a project's policy that a poll requests, and the tag (ETag) that names its content at one version. What a node
+// gets also depends on its variant: the capabilities that it announces and the project uses. So a project that uses none has
+// one variant, the same for nodes of every release.
 import { hash } from "node:crypto";
 import type { Env } from "../../kernel/credentials.ts";
+import { failField } from "../../kernel/errors.ts";
+import { CAP, capabilitiesIn, NO_CAPS, parseCaps } from "../../kernel/policy/capabilities.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import type { Head } from "./head.ts";
 
-export type Filter = { env: Env | null; tenants: readonly string[]; segment: string };
+/** `announced`: the known capabilities of the node. */
+export type Filter = { env: Env | null; tenants: readonly string[]; segment: string; announced: number };
 
-const unfiltered = (env: Env | null): Filter => Object.freeze({ env, tenants: [], segment: `${env ?? "all"}:all` });
+const MASKS = Array.from({ length: Math.max(...Object.values(CAP)) * 2 }, (_, mask) => mask);
+const SUFFIXES = MASKS.map((mask) => (mask === NO_CAPS ? "" : `+${capabilitiesIn(mask).join(".")}`));
+
+const unfiltered = (env: Env | null): Filter[] =>
+  MASKS.map((announced) => Object.freeze({ env, tenants: [], segment: `${env ?? "all"}:all`, announced }));
 const UNFILTERED = { live: unfiltered("live"), test: unfiltered("test"), all: unfiltered(null) };
 
-export function filterOf(
-  ctx: Ctx,
-  query: { project_id: string; env?: Env | undefined; tenant_id?: readonly string[] | undefined },
-): Filter {
+export type FilterQuery = {
+  project_id: string;
+  env?: Env | undefined;
+  tenant_id?: readonly string[] | undefined;
+  caps?: string | undefined;
+};
+
+export function filterOf(ctx: Ctx, query: FilterQuery): Filter {
   requireProjectAccess(ctx.actor, query.project_id);
   const env = visibleEnv(ctx.actor, query.env) ?? null;
-  if (!query.tenant_id) return UNFILTERED[env ?? "all"];
+  const announced = query.caps === undefined ? NO_CAPS : readCaps(query.caps);
+  const known = UNFILTERED[env ?? "all"][announced];
+  if (!query.tenant_id && known) return known;
   const tenants = [...new Set(query.tenant_id)].toSorted();
-  return { env, tenants, segment: `${env ?? "all"}:t-${hash("sha256", tenants.join(",")).slice(0, 16)}` };
+  const segment = `${env ?? "all"}:t-${hash("sha256", tenants.join(",")).slice(0, 16)}`;
+  return { env, tenants, segment, announced };
+}
+
+function readCaps(text: string): number {
+  const caps = parseCaps(text);
+  if (caps === null) throw failField("invalid_query", "caps", "must be distinct names, joined by commas");
+  return caps;
+}
+
+/** The capabilities that make a difference. */
+export function variantOf(head: Pick<Head, "features">, { announced }: Filter): number {
+  return announced & head.features;
+}
+
+/** Names what is selected, for cache keys and tags. */
+export function segmentOf(head: Head, filter: Filter): string {
+  return filter.segment + (SUFFIXES[variantOf(head, filter)] ?? "");
 }
 
 export function tagOf(kind: "snap" | "delta", head: Head, filter: Filter, version: number): string {
-  return `${kind}:${head.project_id}:${filter.segment}:${version}`;
+  return `${kind}:${head.project_id}:${segmentOf(head, filter)}:${version}`;
 }

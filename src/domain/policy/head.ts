@@ -6,4 +6,6 @@ export type Head = {
   readonly min_delta_version: number;
   readonly default_rate_limits: string;
   readonly deleted: boolean;
+  /** Capabilities that the project's keys have ever needed. */
+  readonly features: number;
 };

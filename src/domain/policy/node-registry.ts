@@ -4,10 +4,11 @@ import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner } from "../../fairness/owners.ts";
 import { BoundedMap } from "../../kernel/lru.ts";
+import { capabilitiesIn } from "../../kernel/policy/capabilities.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
-import type { EnvScope } from "../../store/schema/tables.ts";
+import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Head } from "./head.ts";
 import { record } from "../core/record.ts";
@@ -17,6 +18,11 @@ export const NODE_RETENTION_MS = 24 * 3_600_000;
 const SEEN_EVERY_MS = 30_000;
 const WRITTEN_MAX = 50_000;
 const WRITE_MAX = 500;
+
+/** A node as its poll shows it: the capabilities that it announces, and whether its secret key is unrestricted. */
+export type PollingNode = { node_id: string; env_scope: EnvScope; caps: number; full_power: boolean };
+
+type Written = Pick<PolicyNodeRow, "version" | "last_seen_at" | "caps" | "full_power">;
 
 type Options = {
   store: Store;
@@ -34,7 +40,7 @@ export class NodeRegistry {
   readonly #clock: Clock;
   readonly #log: Log;
   /** What is known to be in the database, so that a report without news costs no write. */
-  readonly #written = new BoundedMap<string, { version: number; last_seen_at: number }>({ max: WRITTEN_MAX });
+  readonly #written = new BoundedMap<string, Written>({ max: WRITTEN_MAX });
   readonly #pending = new Map<string, NodeReport>();
   readonly #waiting: FairSet<string>;
   readonly #bounds: NodeBounds;
@@ -52,42 +58,36 @@ export class NodeRegistry {
     });
   }
 
-  acknowledge(head: Head, node_id: string, env_scope: EnvScope, version: number): void {
-    const key = keyOf({ project_id: head.project_id, node_id, env_scope });
-    const now = this.#clock.now();
+  acknowledge(head: Head, node: PollingNode, version: number): void {
+    const key = keyOf({ project_id: head.project_id, ...node });
     const known = this.#written.get(key);
-    if (known?.version === version && now - known.last_seen_at < SEEN_EVERY_MS) return;
-    const { project_id } = head;
-    this.#enqueue(head, key, { project_id, node_id, env_scope, version, last_seen_at: now, leaving: false });
+    if (known?.version === version && this.#isFresh(known, node)) return;
+    this.#enqueue(head, key, this.#report(head, node, version));
   }
 
   /** Taking a snapshot shows that the node is alive; it acknowledges a version with its next delta poll. */
-  seen(head: Head, node_id: string, env_scope: EnvScope): void {
-    const key = keyOf({ project_id: head.project_id, node_id, env_scope });
-    const now = this.#clock.now();
+  seen(head: Head, node: PollingNode): void {
+    const key = keyOf({ project_id: head.project_id, ...node });
     const known = this.#written.get(key);
-    if (known && now - known.last_seen_at < SEEN_EVERY_MS) return;
-    this.#enqueue(head, key, {
-      project_id: head.project_id,
-      node_id,
-      env_scope,
-      version: null,
-      last_seen_at: now,
-      leaving: false,
-    });
+    if (known && this.#isFresh(known, node)) return;
+    this.#enqueue(head, key, this.#report(head, node, null));
   }
 
-  leave(head: Head, node_id: string, env_scope: EnvScope): void {
-    const { project_id } = head;
-    const key = keyOf({ project_id, node_id, env_scope });
-    this.#enqueue(head, key, {
-      project_id,
-      node_id,
-      env_scope,
-      version: null,
-      last_seen_at: this.#clock.now(),
-      leaving: true,
-    });
+  leave(head: Head, node: PollingNode): void {
+    const key = keyOf({ project_id: head.project_id, ...node });
+    this.#enqueue(head, key, { ...this.#report(head, node, null), leaving: true });
+  }
+
+  /** Whether the database knows the node as it is, and saw it lately. */
+  #isFresh(known: Written, node: PollingNode): boolean {
+    const isSame = isSamePower(known, { caps: textOf(node.caps), full_power: Number(node.full_power) });
+    return isSame && this.#clock.now() - known.last_seen_at < SEEN_EVERY_MS;
+  }
+
+  #report({ project_id }: Head, node: PollingNode, version: number | null): NodeReport {
+    const { node_id, env_scope } = node;
+    const power = { caps: textOf(node.caps), full_power: Number(node.full_power) };
+    return { project_id, node_id, env_scope, version, last_seen_at: this.#clock.now(), ...power, leaving: false };
   }
 
   /** Resolves when all reports so far are in the database, or were dropped because the write failed. */
@@ -146,17 +146,32 @@ export class NodeRegistry {
     for (const [key, report] of reports) {
       const row = this.#written.get(key) ?? stored.get(key);
       const version = report.version ?? row?.version ?? 0;
-      const fresh = row && report.last_seen_at - row.last_seen_at < SEEN_EVERY_MS;
+      const fresh = row && report.last_seen_at - row.last_seen_at < SEEN_EVERY_MS && isSamePower(row, report);
       const isChange = report.leaving ? row !== undefined : !fresh || row.version !== version;
+      const { caps, full_power } = report;
       if (isChange) changed.push({ ...report, version });
       if (report.leaving) this.#written.delete(key);
-      else this.#remember(key, { version, last_seen_at: isChange ? report.last_seen_at : (row?.last_seen_at ?? 0) });
+      else {
+        const last_seen_at = isChange ? report.last_seen_at : (row?.last_seen_at ?? 0);
+        this.#remember(key, { version, last_seen_at, caps, full_power });
+      }
     }
     return changed;
   }
 
-  #remember(key: string, written: { version: number; last_seen_at: number }): void {
+  #remember(key: string, written: Written): void {
     this.#written.delete(key);
     this.#written.set(key, written);
   }
+}
+
+function isSamePower(a: Pick<Written, "caps" | "full_power">, b: Pick<Written, "caps" | "full_power">): boolean {
+  return a.caps === b.caps && a.full_power === b.full_power;
+}
+
+/** As stored, for each set. */
+const TEXTS: string[] = [];
+
+function textOf(caps: number): string {
+  return (TEXTS[caps] ??= capabilitiesIn(caps).join(","));
 }

@@ -91,6 +91,6 @@ function scopesOf(scope: EnvScope): { env: Env; one: EnvScope; other: EnvScope }
 }
 
 function rowOf(report: NodeReport): PolicyNodeRow {
-  const { project_id, node_id, env_scope, last_seen_at } = report;
-  return { project_id, node_id, env_scope, last_seen_at, version: report.version ?? 0 };
+  const { project_id, node_id, env_scope, last_seen_at, caps, full_power } = report;
+  return { project_id, node_id, env_scope, last_seen_at, version: report.version ?? 0, caps, full_power };
 }

@@ -1,5 +1,6 @@
 // The fleet: the nodes that poll the policy feed, how far each of them is behind, and which are late or silent.
 import type { Env } from "../../kernel/credentials.ts";
+import { listCaps, missingFrom } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { fleetOf, type FleetRow } from "../../store/queries/nodes.ts";
 import type { EnvScope } from "../../store/schema/tables.ts";
@@ -75,6 +76,9 @@ function viewNode({ services }: Ctx, row: FleetRow) {
     version: row.version,
     lag: Math.max(0, row.policy_version - row.version),
     live: row.last_seen_at > services.clock.now() - services.settings.node_live_ms,
+    caps: listCaps(row.caps),
+    missing_caps: missingFrom(row.caps, row.features),
+    full_power: row.full_power === 1,
     last_seen_at: formatTimestamp(row.last_seen_at),
   };
 }

@@ -2,25 +2,19 @@
 // page carries the version of the first page and may already contain later changes; the delta since that version repeats
 // them, so nodes converge.
 import { fail } from "../../kernel/errors.ts";
-import type { Env } from "../../kernel/credentials.ts";
 import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Head } from "./head.ts";
 import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
-import { filterOf, tagOf, type Filter } from "./filter.ts";
+import { filterOf, segmentOf, tagOf, type Filter, type FilterQuery } from "./filter.ts";
 import type { Page, Wanted } from "./page-cache.ts";
+import type { PollingNode } from "./node-registry.ts";
 import type { OnDisconnect } from "../core/subscription.ts";
 
 export const DELTA_VERSIONS_MAX = 10_000;
 
-export type FeedQuery = {
-  project_id: string;
-  env?: Env | undefined;
-  tenant_id?: readonly string[] | undefined;
-  node?: string | undefined;
-  max_keys?: number | undefined;
-};
+export type FeedQuery = FilterQuery & { node?: string | undefined; max_keys?: number | undefined };
 export type SnapshotQuery = FeedQuery & { cursor?: string | undefined };
 export type DeltaQuery = FeedQuery & { since: number; wait_ms: number; leaving: "true" | "false" };
 
@@ -46,9 +40,8 @@ export async function policySnapshot(
   const { services } = ctx;
   const filter = filterOf(ctx, query);
   const head = await services.feed.head(ctx.actor.workspace_id, query.project_id);
-  const cursor =
-    query.cursor === undefined ? null : readCursor(services, head.project_id, filter.segment, query.cursor);
-  if (query.node) services.nodes.seen(head, query.node, filter.env ?? "all");
+  const cursor = query.cursor === undefined ? null : readCursor(services, head, filter, query.cursor);
+  if (query.node) services.nodes.seen(head, nodeOf(ctx, filter, query.node));
   const tag = tagOf("snap", head, filter, head.version);
   // All pages of a version share its tag, so a 304 is possible for the first page only.
   if (!cursor && hasTag(tag)) return { tag, page: null };
@@ -102,10 +95,21 @@ async function awaitDelta(
   return hasTag(found.tag) ? { tag: found.tag, page: null } : sendAndPrefetch(found);
 }
 
-function acknowledge(ctx: Ctx, head: Head, filter: Filter, { since, leaving }: DeltaQuery, node: string): void {
-  const scope = filter.env ?? "all";
-  if (leaving === "true") ctx.services.nodes.leave(head, node, scope);
-  else if (since <= head.version) ctx.services.nodes.acknowledge(head, node, scope, since);
+function acknowledge(
+  ctx: Ctx<SecretKeyActor>,
+  head: Head,
+  filter: Filter,
+  { since, leaving }: DeltaQuery,
+  node_id: string,
+): void {
+  const { nodes } = ctx.services;
+  const node = nodeOf(ctx, filter, node_id);
+  if (leaving === "true") nodes.leave(head, node);
+  else if (since <= head.version) nodes.acknowledge(head, node, since);
+}
+
+function nodeOf({ actor }: Ctx<SecretKeyActor>, { env, announced }: Filter, node_id: string): PollingNode {
+  return { node_id, env_scope: env ?? "all", caps: announced, full_power: actor.restriction === null };
 }
 
 /** The head once it differs from `since`, or the current one when the wait has ended otherwise. */
@@ -158,7 +162,7 @@ async function deltaSince(ctx: Ctx, head: Head, filter: Filter, query: DeltaQuer
   const { since, max_keys } = query;
   if (head.deleted || needsSnapshot(head, since)) return findSnapshot(ctx, head, filter, max_keys, null);
   const limit = pageLimit(ctx, max_keys);
-  const wanted = wantedPage(ctx, `delta:${head.project_id}:${filter.segment}:${since}:${head.version}`, limit);
+  const wanted = wantedPage(ctx, `delta:${head.project_id}:${segmentOf(head, filter)}:${since}:${head.version}`, limit);
   const page = await feed.pages.get(wanted, clock.now(), () => buildDelta(ctx, head, filter, since, limit));
   return page === NO_DELTA ? findSnapshot(ctx, head, filter, max_keys, null) : { tag: page.tag, page };
 }
@@ -189,8 +193,9 @@ async function findSnapshot(
   const { pages } = ctx.services.feed;
   const now = ctx.services.clock.now();
   const limit = pageLimit(ctx, max_keys);
+  const segment = segmentOf(head, filter);
   const wanted = ({ version, after }: Cursor): Wanted =>
-    wantedPage(ctx, `snap:${head.project_id}:${filter.segment}:${version}:${head.deleted}:${after}`, limit);
+    wantedPage(ctx, `snap:${head.project_id}:${segment}:${version}:${head.deleted}:${after}`, limit);
   const build = (start: Cursor) => (): Promise<Page> => buildSnapshot(ctx, head, filter, start, limit);
   const start = cursor && !head.deleted ? cursor : { version: head.version, after: "" };
   const page = await pages.get(wanted(start), now, build(start));

@@ -1,8 +1,10 @@
 // Propagation: which nodes have acknowledged a policy version, such as the one of a revocation.
 import type { Env } from "../../kernel/credentials.ts";
 import { failField } from "../../kernel/errors.ts";
+import { listCaps, missingFrom, NO_CAPS, type Capability } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { liveNodes, unregisteredNodes } from "../../store/queries/nodes.ts";
+import { headsByIds } from "../../store/queries/policy.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
@@ -24,19 +26,23 @@ export type Propagation = {
   waited_ms: number;
   acked_nodes: number;
   total_nodes: number;
+  /** Nodes that lack a needed capability. They acknowledge like the others: what they cannot enforce, they do not have. */
+  withheld_nodes: number;
   nodes: {
     node_id: string;
     env_scope: EnvScope;
     version: number;
     acked: boolean;
+    caps: Capability[];
+    missing_caps: Capability[];
     last_seen_at: string;
   }[];
   /** Nodes that are counted, but not listed. */
   nodes_omitted: number;
 };
 
-/** A version, and the environment whose nodes must have it; every node where it is null. */
-export type Awaited = { project_id: string; version: number; env: Env | null };
+/** A version, the environment whose nodes must have it (every node where it is null), and what nodes need to enforce it. */
+export type Awaited = { project_id: string; version: number; env: Env | null; needs: number };
 export type Waiting = { waitMs: number; onDisconnect: OnDisconnect };
 
 /** Waits until all live nodes with keys of this environment have acknowledged the version, or the time is up. */
@@ -56,7 +62,7 @@ export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Wait
       const complete = acked === rows.length && unregistered === 0;
       // Waiting longer does not help where only nodes are missing that never report.
       if (acked === rows.length || !subscription || subscription.ended)
-        return receipt(rows, awaited.version, complete, unregistered, clock.now() - start);
+        return receipt(rows, awaited, complete, unregistered, clock.now() - start);
       await subscription.changed();
     }
   } finally {
@@ -69,7 +75,41 @@ export async function awaitPropagation(ctx: Ctx, awaited: Awaited, waiting: Wait
 /** Waits for a revocation that has been committed; the caller's disconnect does not matter. */
 export function awaitRevocation(ctx: Ctx, { project_id, version, key }: Revoked): Promise<Propagation> {
   const { revoke_wait_ms: waitMs } = ctx.services.settings;
-  return awaitPropagation(ctx, { project_id, version, env: key.env }, { waitMs, onDisconnect: NEVER_DISCONNECTS });
+  return awaitPropagation(
+    ctx,
+    { project_id, version, env: key.env, needs: NO_CAPS },
+    { waitMs, onDisconnect: NEVER_DISCONNECTS },
+  );
+}
+
+/** Waits until the nodes of several projects have what is committed by now. */
+export async function awaitProjects(ctx: Ctx, ids: readonly string[]) {
+  const { store, settings, clock } = ctx.services;
+  const start = clock.now();
+  const waiting = { waitMs: settings.revoke_wait_ms, onDisconnect: NEVER_DISCONNECTS };
+  const heads = await headsByIds(store.read, ids);
+  const projects = await Promise.all(
+    heads.map(async ({ id: project_id, policy_version: version }) => {
+      const awaited = { project_id, version, env: null, needs: NO_CAPS };
+      return { project_id, ...(await awaitPropagation(ctx, awaited, waiting)) };
+    }),
+  );
+  let left = LISTED_MAX;
+  const listed = projects.map((project) => {
+    const nodes = project.nodes.slice(0, left);
+    left -= nodes.length;
+    return { ...project, nodes, nodes_omitted: project.total_nodes - nodes.length };
+  });
+  const sum = (name: "acked_nodes" | "total_nodes" | "withheld_nodes"): number =>
+    projects.reduce((total, project) => total + project[name], 0);
+  return {
+    complete: projects.every(({ complete }) => complete),
+    waited_ms: clock.now() - start,
+    acked_nodes: sum("acked_nodes"),
+    total_nodes: sum("total_nodes"),
+    withheld_nodes: sum("withheld_nodes"),
+    projects: listed,
+  };
 }
 
 export type PropagationQuery = { project_id: string; version: number; env?: Env | undefined; wait_ms: number };
@@ -80,10 +120,10 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const { project_id, version, wait_ms: waitMs } = query;
   requireProjectAccess(actor, project_id);
   const env = visibleEnv(actor, query.env) ?? null;
-  const { policy_version } = await liveProject(services.store.read, actor.workspace_id, project_id);
+  const { policy_version, features: needs } = await liveProject(services.store.read, actor.workspace_id, project_id);
   if (version > policy_version)
     throw failField("invalid_query", "version", "must not be above the project's policy version");
-  const shown = await awaitPropagation(ctx, { project_id, version, env }, { waitMs, onDisconnect });
+  const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, { waitMs, onDisconnect });
   return { object: "propagation" as const, project_id, ...shown };
 }
 
@@ -104,7 +144,7 @@ async function countUnregistered(ctx: Ctx, { project_id, env }: Awaited): Promis
 
 function receipt(
   rows: PolicyNodeRow[],
-  version: number,
+  { version, needs }: Awaited,
   complete: boolean,
   unregistered: number,
   waited_ms: number,
@@ -116,6 +156,8 @@ function receipt(
     env_scope: row.env_scope,
     version: row.version,
     acked: row.version >= version,
+    caps: listCaps(row.caps),
+    missing_caps: missingFrom(row.caps, needs),
     last_seen_at: formatTimestamp(row.last_seen_at),
   }));
   return {
@@ -125,6 +167,7 @@ function receipt(
     waited_ms,
     acked_nodes: acked.length,
     total_nodes: rows.length,
+    withheld_nodes: rows.filter((row) => missingFrom(row.caps, needs).length > 0).length,
     nodes,
     nodes_omitted: rows.length - nodes.length,
   };

@@ -69,7 +69,8 @@ async function scopesOf(
   return projects.map((project_id) => ({ workspace_id, project_id, tenant_id: id }));
 }
 
-async function fitsOnePiece(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<boolean> {
+/** Whether so few keys that one commit may change them all. */
+export async function fitsOnePiece(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<boolean> {
   const sizes: number[] = [];
   for (const scope of scopes) {
     sizes.push(...(await sizesOfWorkingKeys(tx, scope, now, PIECE_KEYS + 1)));

@@ -1,5 +1,6 @@
 // Projects: the APIs that the vendor protects. Every change that verifiers must learn of raises policy_version.
 import { fail, failField } from "../../kernel/errors.ts";
+import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import {
@@ -46,6 +47,7 @@ export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProjec
     created_at: now,
     updated_at: now,
     deleted_at: null,
+    features: NO_CAPS,
   };
 }
 

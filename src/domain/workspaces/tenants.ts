@@ -44,6 +44,8 @@ export function newTenantRow({ services, actor }: Ctx<Vendor>, input: NewTenant)
     created_at: now,
     updated_at: now,
     deleted_at: null,
+    suspended_at: null,
+    suspended_reason: null,
   };
 }
 

@@ -5,7 +5,7 @@
 import type { Env } from "../credentials.ts";
 import { EXPIRY, KEY_ID, KeyTable, PROFILE, ROW, TENANT } from "./key-table.ts";
 import { RULE_ID, type RateLimit } from "../ratelimit/rule.ts";
-import { Policy, profileKey } from "./policy.ts";
+import { type Disabled, Policy, profileKey } from "./policy.ts";
 import { ProfileCache } from "./profile-cache.ts";
 import { parseTimestamp } from "../timestamps.ts";
 import { digestToWords, uuidToWords } from "../crypto/word-codec.ts";
@@ -135,6 +135,7 @@ function checkChange(change: unknown, env: Env | null): void {
   if (raw["change"] !== "upsert") throw new PolicyError("A change has an unknown kind.");
   readScopes(raw["scopes"]);
   readRules(raw["rate_limits"]);
+  readDisabled(raw["disabled"]);
 }
 
 function applyChange(policy: Policy, change: Json): void {
@@ -216,8 +217,15 @@ function twoDigits(text: string, at: number): number {
 }
 
 function acquireProfile(policy: Policy, raw: Json): number {
-  const key = profileKey(raw["env"] === "test", readScopes(raw["scopes"]), readRules(raw["rate_limits"]));
+  const rules = readRules(raw["rate_limits"]);
+  const key = profileKey(raw["env"] === "test", readScopes(raw["scopes"]), rules, readDisabled(raw["disabled"]));
   return policy.profiles.acquire(key);
+}
+
+function readDisabled(raw: unknown): Disabled {
+  if (raw === undefined) return null;
+  if (raw !== "key" && raw !== "tenant") throw new PolicyError("A key is disabled in an unknown way.");
+  return raw;
 }
 
 function readScopes(raw: unknown): string[] {

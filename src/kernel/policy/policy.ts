@@ -20,6 +20,8 @@ export type KeyEntry = {
   scopes: string[];
   expires_at: string | null;
   rate_limits: RateLimit[];
+  /** The key, or its tenant, is disabled. */
+  disabled?: "key" | "tenant";
 };
 
 export type PolicyHead = {
@@ -35,7 +37,7 @@ export type PolicySnapshot = PolicyHead & { object: "policy_snapshot"; keys: Key
 
 export type RemovedKey = Pick<KeyEntry, "key_id" | "tenant_id" | "env" | "lookup_hash" | "display_prefix"> & {
   change: "remove";
-  reason: "revoked" | "tenant_deleted" | "project_deleted" | "disabled";
+  reason: "revoked" | "tenant_deleted" | "project_deleted" | "tenant_suspended" | "disabled" | "unsupported";
 };
 export type PolicyChange = ({ change: "upsert" } & KeyEntry) | RemovedKey;
 export type PolicyDelta = PolicyHead & { object: "policy_delta"; since: number; changes: PolicyChange[] };
@@ -79,7 +81,7 @@ function internalize(text: string): string {
 }
 
 export const NO_SCOPES = new ScopeSet([]);
-const NO_PROFILE: Profile = Object.freeze({ test: false, scopes: NO_SCOPES, rules: Object.freeze([]) });
+const NO_PROFILE: Profile = Object.freeze({ test: false, scopes: NO_SCOPES, rules: Object.freeze([]), disabled: null });
 
 export class Policy {
   readonly workspaceId: string;
@@ -87,6 +89,8 @@ export class Policy {
   /** The one environment that it covers, or null for both. */
   readonly env: Env | null;
   version: number;
+  /** The capabilities that were announced when it was fetched, joined by commas. */
+  caps = "";
   keys = new KeyTable();
   readonly profiles = new Interner<Profile>(parseProfile);
   readonly tenants = new TenantTable();
@@ -100,30 +104,48 @@ export class Policy {
 }
 
 /** The attributes that many keys have in common. Frozen and shared between them. */
-export type Profile = { readonly test: boolean; readonly scopes: ScopeSet; readonly rules: readonly RateLimit[] };
+export type Profile = {
+  readonly test: boolean;
+  readonly scopes: ScopeSet;
+  readonly rules: readonly RateLimit[];
+  readonly disabled: Disabled;
+};
+export type Disabled = "key" | "tenant" | null;
 
-/** The string under which a profile is interned: every field, in a fixed order. */
-export function profileKey(test: boolean, scopes: readonly string[], rules: readonly RateLimit[]): string {
+/** The string under which a profile is interned: every field, in a fixed order. Restrictions are last, if there are any. */
+export function profileKey(
+  test: boolean,
+  scopes: readonly string[],
+  rules: readonly RateLimit[],
+  disabled: Disabled,
+): string {
   const rows = rules.map((rule) => [rule.id, rule.limit, rule.window_ms, rule.algorithm, rule.scope]);
-  return JSON.stringify([test, scopes, rows]);
+  return JSON.stringify(disabled ? [test, scopes, rows, { disabled }] : [test, scopes, rows]);
 }
 
 type RuleRow = [string, number, number, RateLimit["algorithm"], RateLimit["scope"]];
 
 function parseProfile(key: string): Profile {
-  const [test, scopes, rows] = JSON.parse(key) as [boolean, string[], RuleRow[]];
+  const [test, scopes, rows, { disabled } = { disabled: null }] = JSON.parse(key) as [
+    boolean,
+    string[],
+    RuleRow[],
+    { disabled: Disabled }?,
+  ];
   const rules = rows.map(([id, limit, window_ms, algorithm, scope]) =>
     Object.freeze({ id, limit, window_ms, algorithm, scope }),
   );
-  return Object.freeze({ test, scopes: new ScopeSet(scopes), rules: Object.freeze(rules) });
+  return Object.freeze({ test, scopes: new ScopeSet(scopes), rules: Object.freeze(rules), disabled });
 }
 
-export type Outcome = "valid" | "malformed" | "other_env" | "no_policy" | "unknown" | "expired" | "insufficient_scope";
+/** Of a key that the policy has, but does not admit. */
+export type Refusal = "expired" | "tenant_suspended" | "key_disabled" | "insufficient_scope";
+export type Outcome = "valid" | "malformed" | "other_env" | "no_policy" | "unknown" | Refusal;
 
 /** Output of `decide` beside the outcome. */
 export class Decision {
   test = false;
-  /** The row's offset in the policy's table; only after `valid`, `expired` and `insufficient_scope`. */
+  /** The row's offset in the policy's table; only after `valid` and a `Refusal`. */
   row = -1;
   /** Milliseconds since 1970, or Infinity. */
   expiry = Number.POSITIVE_INFINITY;
@@ -164,6 +186,7 @@ export function decide(
   into.expiry = times[(at + EXPIRY) >> 1] as number;
   into.profile = profile;
   if (into.expiry !== Number.POSITIVE_INFINITY && !(now() < into.expiry)) return "expired";
+  if (profile.disabled !== null) return profile.disabled === "tenant" ? "tenant_suspended" : "key_disabled";
   for (let i = 0; i < required.length; i++)
     if (!profile.scopes.has(required[i] as string)) return denyForScopes(into, required);
   return "valid";

@@ -31,6 +31,7 @@ function sameProfile(kept: Json, raw: Json): boolean {
   const scopes = kept["scopes"] as unknown[];
   const others = raw["scopes"];
   if (!Array.isArray(others) || others.length !== scopes.length || kept["env"] !== raw["env"]) return false;
+  if (kept["disabled"] !== raw["disabled"]) return false;
   for (let i = 0; i < scopes.length; i++) if (scopes[i] !== others[i]) return false;
   return sameRules(kept["rate_limits"] as Json[], raw["rate_limits"]);
 }

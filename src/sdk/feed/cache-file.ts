@@ -1,8 +1,10 @@
 // The last good policy in a file, so that a vendor can restart while the control plane is unreachable. In bytes:
 //
-//   "keyrack-policy-1 " hmac (64 hex) LF | one line of JSON (`Header`) LF | tenant ids | rows
+//   "keyrack-policy-2 " hmac (64 hex) LF | one line of JSON (`Header`) LF | tenant ids | rows
 //
-// The HMAC under the secret key covers everything after its line, so a torn, edited or foreign file is rejected.
+// The HMAC under the secret key covers the first word and everything after its line, so a torn, edited or foreign file is
+// rejected. Libraries before 0.2 wrote "keyrack-policy-1", whose HMAC leaves out the first word. They must not read this
+// format: they would ignore a profile's restrictions. Their files are read as a policy fetched without capabilities.
 // Written to a temporary file (0600) and renamed; changes are coalesced to at most one write per second.
 
 import { KeyTable, PROFILE, ROW, TENANT } from "../../kernel/policy/key-table.ts";
@@ -12,7 +14,8 @@ import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
 import { builtinModule, type Log, type Ports, randomHex } from "../runtime.ts";
 
-const MAGIC = "keyrack-policy-1";
+const MAGIC = "keyrack-policy-2";
+const EARLIER_MAGIC = "keyrack-policy-1";
 const FIRST_LINE_BYTES = MAGIC.length + 1 + 64 + 1;
 const WRITE_GAP_MS = 1000;
 const REFRESH_MAX_MS = 600_000;
@@ -28,6 +31,8 @@ type Header = {
   byte_order: string;
   profiles: [number, string][];
   tenants: number;
+  /** What was announced when it was fetched; absent in the earlier format. */
+  caps?: string;
 };
 
 export class CacheFile {
@@ -95,7 +100,7 @@ export class CacheFile {
     this.#dirty = false;
     try {
       const { header, tables } = encode(policy, this.#state.confirmedAt);
-      const mac = hmacHexParts(this.#settings.secretKey, [header, ...tables]);
+      const mac = hmacHexParts(this.#settings.secretKey, [MAGIC, header, ...tables]);
       const handle = await fs.open(temporary, "wx", 0o600);
       try {
         await handle.writeFile(`${MAGIC} ${mac}\n${header}`);
@@ -127,6 +132,7 @@ function encode(policy: Policy, fetchedAt: number): { header: string; tables: Ui
     byte_order: BYTE_ORDER,
     profiles: policy.profiles.entries(),
     tenants: tenants.length,
+    caps: policy.caps,
   };
   const tables = [tenants, policy.keys.copyRows()].map((words) => new Uint8Array(words.buffer));
   return { header: `${JSON.stringify(header)}\n`, tables };
@@ -136,7 +142,8 @@ function decode(bytes: Uint8Array, settings: Settings): { policy: Policy; fetche
   const decoder = new TextDecoder();
   const [magic, mac] = decoder.decode(bytes.subarray(0, FIRST_LINE_BYTES)).trimEnd().split(" ");
   const signed = bytes.subarray(FIRST_LINE_BYTES);
-  if (magic !== MAGIC || mac !== hmacHexParts(settings.secretKey, [signed])) {
+  const authenticated = magic === EARLIER_MAGIC ? [signed] : [MAGIC, signed];
+  if ((magic !== MAGIC && magic !== EARLIER_MAGIC) || mac !== hmacHexParts(settings.secretKey, authenticated)) {
     throw new Error("it is damaged or was written with another secret key");
   }
   const end = signed.indexOf(10) + 1;
@@ -146,6 +153,7 @@ function decode(bytes: Uint8Array, settings: Settings): { policy: Policy; fetche
   }
   if (header.byte_order !== BYTE_ORDER) throw new Error("it was written on a machine of another byte order");
   const policy = new Policy(header.workspace_id, header.project_id, settings.env, header.version);
+  policy.caps = header.caps ?? "";
   // Copied by the constructor, because Buffer's `slice` is a view: 32-bit words must be aligned.
   fillTables(policy, header, new Int32Array(new Uint8Array(signed.subarray(end)).buffer));
   return { policy, fetchedAt: header.fetched_at };

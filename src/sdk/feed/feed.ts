@@ -1,11 +1,13 @@
 // Follows the policy feed: a paged snapshot first, then deltas by long poll. Each poll's `since` also acknowledges that
 // version, so the next poll follows at once after a change. Runs until stopped, never throws, and replaces a policy
 // only by a complete one; after a failure the current policy stays and ages
-// (docs/design/0004-policy-feed-and-versions.md).
+// (docs/design/0004-policy-feed-and-versions.md). A policy belongs to the capabilities that were announced when it was
+// fetched: when these change, the next exchange is a snapshot, because keys withheld earlier are in no delta.
 
 import type { Policy } from "../../kernel/policy/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader, type FeedExpectation } from "../../kernel/policy/loader.ts";
-import { type Call, CallError, type Client } from "../client.ts";
+import { type Call, CallError, type Client, type Reply } from "../client.ts";
+import { Announcement } from "./announcement.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
 import type { Log, Ports } from "../runtime.ts";
@@ -15,6 +17,10 @@ export type FeedEvents = {
   confirmed(changed: boolean): void;
   failed(error: Error): void;
 };
+
+type FeedKind = "snapshot" | "delta";
+/** `caps`: what was announced with the call that succeeded. */
+type FeedReply = Reply & { caps: string };
 
 const PAGE_KEYS = 10_000;
 const PAGE_KEYS_MIN = 100;
@@ -39,6 +45,7 @@ export class Feed {
   readonly #log: Log;
   readonly #events: FeedEvents;
   readonly #expected: FeedExpectation;
+  readonly #announcement: Announcement;
   readonly #stopped = new AbortController();
   #wake: (() => void) | null = null;
   #running: Promise<void> = Promise.resolve();
@@ -61,6 +68,7 @@ export class Feed {
     this.#ports = ports;
     this.#log = log;
     this.#events = events;
+    this.#announcement = new Announcement(ports, log);
     this.#expected = { projectId: settings.projectId, env: settings.env, maxKeys: settings.maxKeys };
   }
 
@@ -75,7 +83,8 @@ export class Feed {
     await this.#running;
     const policy = this.#state.policy;
     if (!policy || !this.#polled) return;
-    const path = this.#path("delta", { since: String(policy.version), leaving: "true" });
+    const caps = policy.caps && { caps: policy.caps };
+    const path = this.#path("delta", { since: String(policy.version), leaving: "true", ...caps });
     await this.#client
       .call({ method: "GET", path, timeoutMs: LEAVING_TIMEOUT_MS, maxBytes: PAGE_BYTES })
       .catch(() => {});
@@ -92,7 +101,8 @@ export class Feed {
   async #step(): Promise<number> {
     try {
       const policy = this.#malformed < 2 ? this.#state.policy : null;
-      const pause = policy ? await this.#poll(policy) : await this.#snapshot();
+      const caps = this.#announcement.current();
+      const pause = policy?.caps === caps ? await this.#poll(policy) : await this.#snapshot(caps);
       this.#failures = 0;
       this.#malformed = 0;
       return pause;
@@ -101,23 +111,26 @@ export class Feed {
     }
   }
 
-  async #snapshot(): Promise<number> {
-    const reply = await this.#get("snapshot", { max_keys: String(this.#pageKeys) }, PAGE_TIMEOUT_MS);
-    await this.#load(reply.json);
+  async #snapshot(caps: string): Promise<number> {
+    await this.#load(await this.#get("snapshot", { max_keys: String(this.#pageKeys) }, caps, PAGE_TIMEOUT_MS));
     return 0;
   }
 
   /** Loads the remaining pages of a snapshot. It takes effect only when complete. */
-  async #load(first: unknown): Promise<void> {
+  async #load({ json, caps }: FeedReply): Promise<void> {
     const loader = new SnapshotLoader(this.#expected);
-    let cursor = loader.add(first);
+    let cursor = loader.add(json);
     for (let pages = 1; cursor !== null; pages++) {
       if (pages >= PAGES_MAX) throw new PolicyError("The snapshot has too many pages.");
-      const reply = await this.#get("snapshot", { max_keys: String(this.#pageKeys), cursor }, PAGE_TIMEOUT_MS);
+      const query = { max_keys: String(this.#pageKeys), cursor };
+      const reply = await this.#get("snapshot", query, caps, PAGE_TIMEOUT_MS);
+      if (reply.caps !== caps) throw new PolicyError("The server accepts other capabilities than for the first page.");
       cursor = loader.add(reply.json);
     }
     this.#etag = null;
-    this.#confirm(loader.finish(), true);
+    const policy = loader.finish();
+    policy.caps = caps;
+    this.#confirm(policy, true);
   }
 
   async #poll(policy: Policy): Promise<number> {
@@ -130,6 +143,7 @@ export class Feed {
     const reply = await this.#get(
       "delta",
       waitMs > 0 ? { ...query, wait_ms: String(waitMs) } : query,
+      policy.caps,
       waitMs > 0 ? waitMs + LONG_POLL_GRACE_MS : PAGE_TIMEOUT_MS,
       this.#etag,
     );
@@ -151,10 +165,10 @@ export class Feed {
     return false;
   }
 
-  async #change(policy: Policy, reply: { etag: string | null; json: unknown }): Promise<boolean> {
+  async #change(policy: Policy, reply: FeedReply): Promise<boolean> {
     const object = (reply.json as { object?: unknown } | null)?.object;
     if (object === "policy_snapshot") {
-      await this.#load(reply.json);
+      await this.#load(reply);
       return true;
     }
     const changed = applyDelta(policy, reply.json, this.#expected);
@@ -201,7 +215,25 @@ export class Feed {
     return this.#ports.elapsed() >= this.#intervalUntil;
   }
 
-  #get(kind: "snapshot" | "delta", query: Record<string, string>, timeoutMs: number, etag: string | null = null) {
+  /** A call that the server refuses for its capabilities is repeated without them. */
+  async #get(
+    kind: FeedKind,
+    query: Record<string, string>,
+    caps: string,
+    timeoutMs: number,
+    etag: string | null = null,
+  ): Promise<FeedReply> {
+    try {
+      return { ...(await this.#call(kind, caps ? { ...query, caps } : query, timeoutMs, etag)), caps };
+    } catch (error) {
+      if (caps === "" || !(error instanceof CallError) || error.status !== 400) throw error;
+    }
+    const reply = await this.#call(kind, query, timeoutMs, etag);
+    this.#announcement.refused();
+    return { ...reply, caps: "" };
+  }
+
+  #call(kind: FeedKind, query: Record<string, string>, timeoutMs: number, etag: string | null): Promise<Reply> {
     const call: Call = { method: "GET", path: this.#path(kind, query), timeoutMs, maxBytes: PAGE_BYTES };
     if (etag) call.headers = { "if-none-match": etag };
     call.signal = this.#stopped.signal;

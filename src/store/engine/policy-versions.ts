@@ -2,9 +2,11 @@
 // segment (bench: vendor/mint). A job that rolls back returns its numbers, so versions have no gaps.
 import { sql } from "kysely";
 import { statement, type Tx } from "./statement.ts";
+import type { BumpOptions } from "./tx.ts";
 
-type Counter = { version: number; written: number; forgetAt: number | null };
-export type Undo = { counter: Counter; version: number; forgetAt: number | null };
+/** `uses`: capabilities that the bumps since the last write have added. */
+type Counter = { version: number; written: number; forgetAt: number | null; uses: number };
+export type Undo = { counter: Counter; version: number; forgetAt: number | null; uses: number };
 
 const readVersion = statement<{ id: string }>()((db, p) =>
   db.selectFrom("projects").select("policy_version").where("id", "=", p.id),
@@ -16,6 +18,14 @@ const writeVersion = statement<{ id: string; version: number }>()((db, p) =>
 
 const forgetDeltas = statement<{ id: string; version: number }>()((db, p) =>
   db.updateTable("projects").set({ min_delta_version: p.version }).where("id", "=", p.id),
+);
+
+/** The features that a project uses only grow. */
+const addFeatures = statement<{ id: string; uses: number }>()((db, p) =>
+  db
+    .updateTable("projects")
+    .set({ features: sql<number>`features | ${p.uses}` })
+    .where("id", "=", p.id),
 );
 
 type VersionRange = { project_id: string; first: number; last: number; changed_at: number };
@@ -47,7 +57,7 @@ export type PolicyChange = { project_id: string; version: number };
 export class PolicyVersions {
   readonly #counters = new Map<string, Promise<Counter>>();
 
-  async bump(tx: Tx, project_id: string, forget: boolean, undo: Undo[]): Promise<number> {
+  async bump(tx: Tx, project_id: string, { forgetDeltas, uses }: BumpOptions, undo: Undo[]): Promise<number> {
     let loading = this.#counters.get(project_id);
     if (!loading) {
       loading = loadCounter(tx, project_id);
@@ -56,15 +66,15 @@ export class PolicyVersions {
       loading.catch(() => this.#counters.delete(project_id));
     }
     const counter = await loading;
-    undo.push({ counter, version: counter.version, forgetAt: counter.forgetAt });
+    undo.push({ counter, version: counter.version, forgetAt: counter.forgetAt, uses: counter.uses });
     counter.version++;
-    if (forget) counter.forgetAt = counter.version;
+    counter.uses |= uses ?? 0;
+    if (forgetDeltas) counter.forgetAt = counter.version;
     return counter.version;
   }
 
   undo(bumps: Undo[]): void {
-    for (const { counter, version, forgetAt } of bumps.splice(0).toReversed())
-      Object.assign(counter, { version, forgetAt });
+    for (const { counter, ...before } of bumps.splice(0).toReversed()) Object.assign(counter, before);
   }
 
   /** Undoes every bump since the last `write`. Bumps of concurrent jobs interleave, so they cannot be undone job by job. */
@@ -73,6 +83,7 @@ export class PolicyVersions {
       if (loaded.status !== "fulfilled") continue;
       loaded.value.version = loaded.value.written;
       loaded.value.forgetAt = null;
+      loaded.value.uses = 0;
     }
   }
 
@@ -87,8 +98,10 @@ export class PolicyVersions {
       const range = { first: counter.written + 1, last: counter.version };
       writes.push(logVersions.run(tx, { project_id, ...range, changed_at: now }));
       if (counter.forgetAt !== null) writes.push(forgetDeltas.run(tx, { id: project_id, version: counter.forgetAt }));
+      if (counter.uses !== 0) writes.push(addFeatures.run(tx, { id: project_id, uses: counter.uses }));
       counter.written = counter.version;
       counter.forgetAt = null;
+      counter.uses = 0;
       changes.push({ project_id, version: counter.version });
     }
     await Promise.all(writes);
@@ -99,5 +112,5 @@ export class PolicyVersions {
 async function loadCounter(tx: Tx, project_id: string): Promise<Counter> {
   const row = await readVersion.first(tx, { id: project_id });
   if (!row) throw new Error(`no project ${project_id} to bump`);
-  return { version: row.policy_version, written: row.policy_version, forgetAt: null };
+  return { version: row.policy_version, written: row.policy_version, forgetAt: null, uses: 0 };
 }

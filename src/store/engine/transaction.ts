@@ -4,7 +4,7 @@ import { SummedRows } from "./additive-upsert.ts";
 import type { Driver } from "./driver.ts";
 import type { PolicyVersions, Undo } from "./policy-versions.ts";
 import { QueryMemo } from "./query-memo.ts";
-import type { AdditiveUpsert, Query, Row, Tx } from "./tx.ts";
+import type { AdditiveUpsert, BumpOptions, Query, Row, Tx } from "./tx.ts";
 
 /** State that the jobs of one batch share. None of them writes what another reads. bench: vendor/mint, ingest/batch */
 export class Batch {
@@ -101,10 +101,10 @@ export class JobTransaction {
     else await new SummedRows(upsert).add(rows).write(this.branded);
   }
 
-  bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number> {
+  bump(project_id: string, options: BumpOptions = {}): Promise<number> {
     if (this.#closed) return rejectClosed();
     this.wrote = true;
-    return this.#versions.bump(this.branded, project_id, options?.forgetDeltas ?? false, this.undo);
+    return this.#versions.bump(this.branded, project_id, options, this.undo);
   }
 
   close(): void {

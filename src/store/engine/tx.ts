@@ -32,8 +32,11 @@ export interface Tx extends Reader {
   /** Additive upsert, deferred like `insertDeferred`: the batch sums the rows of all its jobs, then writes them. */
   upsertAdditive<R>(upsert: AdditiveUpsert<R>, rows: readonly R[]): Promise<void>;
   /** Returns the project's next policy version. The project row is updated once, after the segment's jobs. */
-  bump(project_id: string, options?: { forgetDeltas?: boolean }): Promise<number>;
+  bump(project_id: string, options?: BumpOptions): Promise<number>;
 }
+
+/** `forgetDeltas`: nodes take a new snapshot. `uses`: capabilities of the policy feed that the project needs from now on. */
+export type BumpOptions = { forgetDeltas?: boolean; uses?: number };
 
 /** The part of a transaction that a bulk insert needs. */
 export type Runner = Pick<Tx, "dialect" | "run">;

@@ -60,6 +60,17 @@ export function revokeWorkingKeys(tx: Tx, scope: KeyScope, revocation: Revocatio
   return tx.run(query);
 }
 
+/** Makes the keys of a scope changes of a policy version, although their rows stay as they are. */
+export function touchKeysOf(tx: Tx, scope: KeyScope, policy_version: number, at: number): Promise<number> {
+  const query = compileQuery(tx, (db) =>
+    db
+      .updateTable("api_keys")
+      .set({ policy_version })
+      .where("id", "in", workingKeys(db, scope, at).select("id")),
+  );
+  return tx.run(query);
+}
+
 /** Projects in which a tenant has keys that are not revoked; of deleted projects only where `deleted`. */
 export async function projectsWithKeysOf(
   on: Reader,

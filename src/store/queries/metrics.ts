@@ -8,6 +8,18 @@ export const countLiveNodes = statement<{ seenAfter: number }>()((db, p) =>
     .where("last_seen_at", ">", p.seenAfter),
 );
 
+/** Live nodes of projects that use capabilities, counted by what the project uses and what the nodes have. */
+export const liveNodesOfUsers = statement<{ seenAfter: number }>()((db, p) =>
+  db
+    .selectFrom("policy_nodes")
+    .innerJoin("projects", "projects.id", "policy_nodes.project_id")
+    .select((eb) => ["projects.features", "policy_nodes.caps", eb.fn.countAll<number>().as("n")])
+    .where("policy_nodes.last_seen_at", ">", p.seenAfter)
+    .where("projects.features", "<>", 0)
+    .where("projects.deleted_at", "is", null)
+    .groupBy(["projects.features", "policy_nodes.caps"]),
+);
+
 /** A chain has no gaps, so its head is its length. */
 export const auditTotals = statement<Record<string, never>>()((db) =>
   db

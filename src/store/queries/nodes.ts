@@ -26,11 +26,14 @@ export function deleteNodes(on: Tx, keys: readonly NodeKey[]): Promise<number> {
 export const upsertNode = statement<PolicyNodeRow>()((db, p) =>
   db
     .insertInto("policy_nodes")
-    .values(columns(p, ["project_id", "node_id", "env_scope", "version", "last_seen_at"]))
+    .values(columns(p, ["project_id", "node_id", "env_scope", "version", "last_seen_at", "caps", "full_power"]))
     .onConflict((on) =>
-      on
-        .columns(["project_id", "node_id", "env_scope"])
-        .doUpdateSet((eb) => ({ version: eb.ref("excluded.version"), last_seen_at: eb.ref("excluded.last_seen_at") })),
+      on.columns(["project_id", "node_id", "env_scope"]).doUpdateSet((eb) => ({
+        version: eb.ref("excluded.version"),
+        last_seen_at: eb.ref("excluded.last_seen_at"),
+        caps: eb.ref("excluded.caps"),
+        full_power: eb.ref("excluded.full_power"),
+      })),
     ),
 );
 
@@ -45,7 +48,7 @@ export const liveNodes = statement<{ project_id: string; seenAfter: number }>()(
 );
 
 /** `missed_at`: when the oldest version that the node lacks was made, if the delta log still has it. */
-export type FleetRow = PolicyNodeRow & { policy_version: number; missed_at: number | null };
+export type FleetRow = PolicyNodeRow & { policy_version: number; features: number; missed_at: number | null };
 
 export type FleetFilter = { workspace_id: string; project_id?: string | undefined; limit: number };
 
@@ -60,7 +63,7 @@ export function fleetOf(on: Reader, { workspace_id, project_id, limit }: FleetFi
           join.onRef("v.project_id", "=", "n.project_id").on((eb) => eb("v.version", "=", eb("n.version", "+", 1))),
         )
         .selectAll("n")
-        .select(["p.policy_version", "v.changed_at as missed_at"])
+        .select(["p.policy_version", "p.features", "v.changed_at as missed_at"])
         .where("p.workspace_id", "=", workspace_id)
         .where("p.deleted_at", "is", null)
         .orderBy("n.project_id")

@@ -1,7 +1,7 @@
 // The policy feed's JSON, built by SQLite (bench: feed/snapshot). Not portable, so policy.postgres.ts is its counterpart; a
 // contract test compares their output byte for byte.
 import type { Query } from "../engine/statement.ts";
-import type { ChangesParams, ChunkParams } from "./policy-params.ts";
+import { fieldsFor, REASON, servedTo, withSuspended, type ChangesParams, type ChunkParams } from "./policy-params.ts";
 
 // Most keys never expire, so null comes first.
 const EXPIRES_AT = `case when expires_at is null then 'null' else '"'
@@ -11,10 +11,11 @@ const EXPIRES_AT = `case when expires_at is null then 'null' else '"'
 const IDENTITY = `id, '","tenant_id":"', tenant_id, '","env":"', env,
   '","lookup_hash":"', lookup_hash, '","display_prefix":"', display_prefix`;
 
-// A revoked key has a cause, except where it was revoked before causes were stored.
-const REASON = `case when revoked_at is null then 'disabled' else coalesce(revoked_cause, 'revoked') end`;
-
-const RULES = `'","scopes":', scopes, ',"expires_at":', ${EXPIRES_AT}, ',"rate_limits":', coalesce(rate_limits, ?), '}'`;
+/** An entry after its identity, for nodes with these capabilities. */
+function rulesFor(caps: number): string {
+  const rules = `'","scopes":', scopes, ',"expires_at":', ${EXPIRES_AT}, ',"rate_limits":', coalesce(rate_limits, ?)`;
+  return [rules, ...fieldsFor(caps), "'}'"].join(", ");
+}
 
 // SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression.
 const LIMIT = "limit (? + 0)";
@@ -24,25 +25,36 @@ function tenantsIn(tenants: readonly string[]): string {
 }
 
 /** Up to `limit` entries after the id `after`, joined by commas. The last id is read from them: `max(id)` is slower. */
-export function chunkQuery({ project_id, env, tenants, after, limit, expiredBefore, defaults }: ChunkParams): Query {
-  const sql = `select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, min(expires_at) as first_expiry
+export function chunkQuery(params: ChunkParams): Query {
+  const { workspace_id, project_id, env, tenants, after, limit, expiredBefore, defaults, caps } = params;
+  const sql = `${withSuspended("?")} select cast(group_concat(entry, ',') as blob) as entries, count(*) as n, min(expires_at) as first_expiry
     from (
-      select expires_at, concat('{"key_id":"', ${IDENTITY}, ${RULES}) as entry
+      select expires_at, concat('{"key_id":"', ${IDENTITY}, ${rulesFor(caps)}) as entry
       from api_keys
-      where project_id = ? and id > ? and revoked_at is null and disabled_at is null and (expires_at is null or expires_at >= ?)
+      where project_id = ? and id > ? and ${servedTo(caps)} and (expires_at is null or expires_at >= ?)
         and tenant_id not in (select id from cascades)
         ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
       order by id
       ${LIMIT}
     )`;
-  const values = [defaults, project_id, after, expiredBefore, ...(env === null ? [] : [env]), ...tenants, limit];
+  const values = [
+    workspace_id,
+    defaults,
+    project_id,
+    after,
+    expiredBefore,
+    ...(env === null ? [] : [env]),
+    ...tenants,
+    limit,
+  ];
   return { sql, values };
 }
 
 /** Changes in (since, upTo], oldest first. */
-export function changesQuery({ project_id, env, tenants, since, upTo, limit, defaults }: ChangesParams): Query {
-  const sql = `select policy_version, case
-      when revoked_at is null and disabled_at is null then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${RULES})
+export function changesQuery(params: ChangesParams): Query {
+  const { workspace_id, project_id, env, tenants, since, upTo, limit, defaults, caps } = params;
+  const sql = `${withSuspended("?")} select policy_version, case
+      when ${servedTo(caps)} then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${rulesFor(caps)})
       else concat('{"change":"remove","key_id":"', ${IDENTITY}, '","reason":"', ${REASON}, '"}')
     end as entry
     from api_keys
@@ -50,6 +62,6 @@ export function changesQuery({ project_id, env, tenants, since, upTo, limit, def
       ${env === null ? "" : "and env = ?"} ${tenantsIn(tenants)}
     order by policy_version, id
     ${LIMIT}`;
-  const values = [defaults, project_id, since, upTo, ...(env === null ? [] : [env]), ...tenants, limit];
+  const values = [workspace_id, defaults, project_id, since, upTo, ...(env === null ? [] : [env]), ...tenants, limit];
   return { sql, values };
 }

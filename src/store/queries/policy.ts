@@ -35,10 +35,10 @@ export function changesSince(on: Reader, params: ChangesParams): Promise<Change[
 
 export type HeadRow = Pick<
   ProjectRow,
-  "id" | "workspace_id" | "policy_version" | "min_delta_version" | "default_rate_limits" | "deleted_at"
+  "id" | "workspace_id" | "policy_version" | "min_delta_version" | "default_rate_limits" | "deleted_at" | "features"
 >;
 
-const HEAD = "id, workspace_id, policy_version, min_delta_version, default_rate_limits, deleted_at";
+const HEAD = "id, workspace_id, policy_version, min_delta_version, default_rate_limits, deleted_at, features";
 /** One parameter for any number of ids, so that the statement stays prepared. */
 const HEADS_BY_IDS = {
   sqlite: `select ${HEAD} from projects where id in (select value from json_each(?))`,

@@ -18,6 +18,7 @@ export const insertProject = statement<ProjectRow>()((db, p) =>
         "created_at",
         "updated_at",
         "deleted_at",
+        "features",
       ]),
     ),
 );

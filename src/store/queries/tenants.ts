@@ -17,6 +17,8 @@ export const insertTenant = statement<TenantRow>()((db, p) =>
         "created_at",
         "updated_at",
         "deleted_at",
+        "suspended_at",
+        "suspended_reason",
       ]),
     ),
 );
@@ -45,6 +47,16 @@ export const updateTenant = statement<
   db
     .updateTable("tenants")
     .set(columns(p, ["name", "meta", "embed_epoch", "updated_at"]))
+    .where("id", "=", p.id)
+    .where("workspace_id", "=", p.workspace_id),
+);
+
+export const switchTenant = statement<
+  Pick<TenantRow, "workspace_id" | "id" | "suspended_at" | "suspended_reason" | "updated_at">
+>()((db, p) =>
+  db
+    .updateTable("tenants")
+    .set(columns(p, ["suspended_at", "suspended_reason", "updated_at"]))
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id),
 );

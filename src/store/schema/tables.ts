@@ -51,6 +51,8 @@ export type ProjectRow = {
   created_at: number;
   updated_at: number;
   deleted_at: number | null;
+  /** Capabilities of the policy feed that its keys have ever needed, as a bit mask. */
+  features: number;
 };
 
 export type TenantRow = {
@@ -63,6 +65,8 @@ export type TenantRow = {
   created_at: number;
   updated_at: number;
   deleted_at: number | null;
+  suspended_at: number | null;
+  suspended_reason: string | null;
 };
 
 export type RevokedCause = "revoked" | "tenant_deleted" | "project_deleted";
@@ -138,6 +142,10 @@ export type PolicyNodeRow = {
   env_scope: EnvScope;
   version: number;
   last_seen_at: number;
+  /** The known capabilities that it announces, sorted and joined by commas. */
+  caps: string;
+  /** 1 when its secret key is unrestricted. */
+  full_power: number;
 };
 
 /** Nodes that poll but are not registered, by the environment whose keys they hold. */

@@ -19,6 +19,7 @@ const SHAPES: Record<State, string> = {
   replaced: "M4 0a4 4 0 1 1 0 8zM4 0a4 4 0 0 0 0 8v-1.2a2.8 2.8 0 0 1 0-5.6z",
   quarantined: "M4 .3 8 7.7H0z",
   disabled: "M0 0h3v8H0zm5 0h3v8H5z",
+  suspended: "M0 0h3v8H0zm5 0h3v8H5z",
   expired: "M4 0a4 4 0 1 1 0 8 4 4 0 0 1 0-8zm0 1.4a2.6 2.6 0 1 0 0 5.2 2.6 2.6 0 0 0 0-5.2z",
   revoked: "M1.2 0 4 2.8 6.8 0 8 1.2 5.2 4 8 6.8 6.8 8 4 5.2 1.2 8 0 6.8 2.8 4 0 1.2z",
 };
@@ -43,14 +44,14 @@ function allowedActions(key: Key, state: State, { session, keys }: RowContext): 
   if (!session.scopes.includes("keys:write") || state === "revoked") return actions;
   const granted = grantedScopes(session);
   const covered = key.scopes.every((scope) => granted.includes(scope));
-  if (state !== "expired" && state !== "disabled" && covered && !successorOf(key, keys, Date.now()))
-    actions.push("rotate");
+  const rotatable = state !== "expired" && !key.disabled_at && !session.suspended;
+  if (rotatable && covered && !successorOf(key, keys, Date.now())) actions.push("rotate");
   return [...actions, "revoke"];
 }
 
 export function keyRow(key: Key, context: RowContext): HTMLLIElement {
   const { messages } = context;
-  const state = stateOf(key, context.keys, Date.now());
+  const state = stateOf(key, context.keys, Date.now(), context.session.suspended);
   const name = nameOf(key, messages);
   const button = (action: Action): HTMLButtonElement =>
     h(

@@ -7,9 +7,9 @@ import type { DialogContext } from "./dialogs.ts";
 import { keyRow, nameOf, type Action } from "./keys.ts";
 import { Messages, type Strings } from "./messages.ts";
 import { styles } from "./styles.ts";
-import type { Key, Keys, Session, Token } from "./types.ts";
+import { canCreate, type Key, type Keys, type Session, type Token } from "./types.ts";
 import { UsagePanel } from "./usage.ts";
-import { createButton, emptyState, errorAlert, explain, header, loading, revokedFilter, testBanner } from "./view.ts";
+import { banners, createButton, emptyState, errorAlert, explain, header, loading, revokedFilter } from "./view.ts";
 
 export type { Strings, Token, Transport };
 
@@ -235,12 +235,12 @@ export class KeyrackPortal extends HTMLElement {
 
   #render(): void {
     const [session, messages, error] = [this.#session, this.#messages, this.#error];
-    const canWrite = session?.scopes.includes("keys:write");
+    const canWrite = session && canCreate(session);
     const tools: HTMLElement[] = session && this.#keys ? [this.#revokedFilter()] : [];
     if (canWrite && this.#keys?.length !== 0) tools.push(this.#createButton("create"));
     const parts = [header(messages, session, tools)];
     if (error) parts.push(errorAlert(messages, error, () => void this.reload()));
-    if (session?.test_mode) parts.push(testBanner(messages));
+    if (session) parts.push(...banners(messages, session));
     if (session && this.#keys) parts.push(...this.#rows(session, this.#keys));
     else if (session) parts.push(emptyState(messages.t("writeOnly")));
     else if (!error) parts.push(loading(messages));
@@ -268,7 +268,7 @@ export class KeyrackPortal extends HTMLElement {
   #rows(session: Session, keys: Key[]): HTMLElement[] {
     const messages = this.#messages;
     if (keys.length === 0) {
-      const canWrite = session.scopes.includes("keys:write");
+      const canWrite = canCreate(session);
       const text = messages.t(canWrite ? "emptyText" : "emptyReadOnly", { project: session.project.name });
       return [emptyState(text, messages.t("empty"), canWrite ? this.#createButton("create-first") : undefined)];
     }

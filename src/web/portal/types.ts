@@ -5,6 +5,8 @@ export type Session = {
   test_mode: boolean;
   tenant: { id: string; external_id: string; name: string | null };
   scopes: string[];
+  /** Absent from servers that cannot suspend tenants. */
+  suspended?: boolean;
 };
 
 export type Key = {
@@ -30,12 +32,16 @@ export type Day = { day: string; requests: number; errors: number };
 /** What `getToken` returns: the token's text, or Keyrack's whole response, which also has the time of renewal. */
 export type Token = string | { token: string; issued_at?: string; refresh_after?: string };
 
-export type State = "active" | "replaced" | "quarantined" | "disabled" | "expired" | "revoked";
+export type State = "active" | "replaced" | "quarantined" | "disabled" | "suspended" | "expired" | "revoked";
 
-/** The state of a key in its list: a key that expires and has an active successor is being replaced. */
-export function stateOf(key: Key, all: readonly Key[], now: number): State {
+/**
+ * The state of a key in its list: a key that expires and has an active successor is being replaced. While the tenant is
+ * suspended, so is every key that would work otherwise.
+ */
+export function stateOf(key: Key, all: readonly Key[], now: number, suspended = false): State {
   if (key.revoked_at) return "revoked";
   if (key.expires_at && Date.parse(key.expires_at) <= now) return "expired";
+  if (suspended) return "suspended";
   if (key.disabled_at) return "disabled";
   if (key.quarantined_at) return "quarantined";
   return key.expires_at && successorOf(key, all, now) ? "replaced" : "active";
@@ -46,6 +52,11 @@ export function successorOf(key: Key, all: readonly Key[], now: number): Key | u
     (other) =>
       other.rotated_from === key.id && !other.revoked_at && (!other.expires_at || Date.parse(other.expires_at) > now),
   );
+}
+
+/** Whether the token and the tenant's state allow new keys. */
+export function canCreate(session: Session): boolean {
+  return session.scopes.includes("keys:write") && !session.suspended;
 }
 
 /** The scopes that this token may grant to a key. */

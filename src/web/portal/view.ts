@@ -36,13 +36,14 @@ export function header(messages: Messages, session: Session | null, tools: reado
   );
 }
 
-export function testBanner(messages: Messages): HTMLElement {
-  return h(
-    "div",
-    { class: "banner small", part: "banner" },
-    h("strong", {}, messages.t("testMode")),
-    messages.t("testModeText"),
-  );
+/** What holds for all keys in the list. */
+export function banners(messages: Messages, session: Session): HTMLElement[] {
+  const banner = (title: keyof Strings, text: keyof Strings): HTMLElement =>
+    h("div", { class: "banner small", part: "banner" }, h("strong", {}, messages.t(title)), messages.t(text));
+  return [
+    ...(session.test_mode ? [banner("testMode", "testModeText")] : []),
+    ...(session.suspended ? [banner("suspended", "suspendedText")] : []),
+  ];
 }
 
 export function errorAlert(messages: Messages, error: ApiError, retry: () => void): HTMLElement {

@@ -38,7 +38,22 @@ for (const back of backends) {
         scopes: ALL_SCOPES,
         expires_at: e.minted.expires_at,
         expires_in: expect.any(Number),
+        suspended: false,
       });
+    });
+
+    it("of a suspended tenant reads and revokes, but creates and rotates nothing", async () => {
+      const e = await embed(r);
+      const { id } = (await e.call("POST /v1/embed/keys", {})).body;
+      await e.workspace.call("sk_owner", `POST /v1/tenants/${e.workspace.tenant_id}/suspend`, {});
+      expect((await e.call("GET /v1/embed/session")).body.suspended).toBe(true);
+      for (const route of ["POST /v1/embed/keys", `POST /v1/embed/keys/${id}/rotate`]) {
+        const refused = await e.call(route, {});
+        expectRefusal(refused, 409, "conflict");
+        expect(refused.body.error.message).toBe("This tenant is suspended.");
+      }
+      expect((await e.call("GET /v1/embed/keys")).body.data).toHaveLength(1);
+      expect((await e.call(`POST /v1/embed/keys/${id}/revoke`, {})).status).toBe(200);
     });
 
     it("creates, lists, rotates and revokes the tenant's keys, and names the token in the audit log", async () => {

@@ -151,7 +151,9 @@ for (const back of backends) {
           waited_ms: 0,
           acked_nodes: 0,
           total_nodes: 0,
+          withheld_nodes: 0,
           nodes: [],
+          nodes_omitted: 0,
         });
       });
 

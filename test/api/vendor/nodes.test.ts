@@ -60,6 +60,9 @@ for (const back of backends) {
         version: version + 1,
         lag: 0,
         live: true,
+        caps: [],
+        missing_caps: [],
+        full_power: true,
         last_seen_at: new Date(r.clock.now()).toISOString(),
       });
     });
@@ -154,8 +157,8 @@ for (const back of backends) {
       });
       await poll(w, "fast", version + 1);
       expect(acked(await w.call("sk_owner", route))).toEqual([
-        ["fast", true],
         ["slow", false],
+        ["fast", true],
       ]);
       const waiting = w.call("sk_owner", `${route}&wait_ms=30000`);
       await poll(w, "slow", version + 1);

@@ -9,7 +9,14 @@ import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
 import { turns, until } from "../../../harness/waiting.ts";
 import type { Store } from "../../../src/store/store.ts";
 
-const row = { workspace_id: "w", policy_version: 3, min_delta_version: 1, default_rate_limits: "[]", deleted_at: null };
+const row = {
+  workspace_id: "w",
+  policy_version: 3,
+  min_delta_version: 1,
+  default_rate_limits: "[]",
+  deleted_at: null,
+  features: 0,
+};
 const head = {
   project_id: "p",
   workspace_id: "w",
@@ -17,6 +24,7 @@ const head = {
   min_delta_version: 1,
   default_rate_limits: "[]",
   deleted: false,
+  features: 0,
 };
 
 const OWNER = cellOwner("w", "live");

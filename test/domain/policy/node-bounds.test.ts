@@ -13,6 +13,8 @@ const MAX = 100;
 const AT_LEAST_ONE = expect.any(Number);
 const ONCE = { waitMs: 0, onDisconnect: NEVER_DISCONNECTS };
 
+const node = (node_id: string, env_scope: Env | "all") => ({ node_id, env_scope, caps: 0, full_power: true });
+
 for (const back of backends) {
   describe(`nodes of a project on ${back}`, () => {
     let fixture: TestServices;
@@ -28,11 +30,11 @@ for (const back of backends) {
       const { workspace_id } = ctx.actor;
       const head = { project_id, workspace_id, version: 1 } as Head;
       const poll = async (count: number, scope: Env | "all", name = "n", on: Services = services) => {
-        for (let i = 0; i < count; i++) on.nodes.acknowledge(head, `${name}-${scope}-${i}`, scope, 1);
+        for (let i = 0; i < count; i++) on.nodes.acknowledge(head, node(`${name}-${scope}-${i}`, scope), 1);
         await on.nodes.flushed();
       };
       const receipt = (env: Env | null, on: Services = services) =>
-        awaitPropagation({ ...ctx, services: on }, { project_id, version: 1, env }, ONCE);
+        awaitPropagation({ ...ctx, services: on }, { project_id, version: 1, env, needs: 0 }, ONCE);
       return { poll, receipt, clock };
     };
 
@@ -89,9 +91,9 @@ for (const back of backends) {
     const { id: project_id } = await createProject(ctx, { name: "P", slug: "p" });
     const head = { project_id, workspace_id: ctx.actor.workspace_id, version: 1 } as Head;
     const { nodes } = fixture.services;
-    for (let i = 0; i < 1_004; i++) nodes.acknowledge(head, `n${i}`, "live", i >= 1_002 ? 0 : 1);
+    for (let i = 0; i < 1_004; i++) nodes.acknowledge(head, node(`n${i}`, "live"), i >= 1_002 ? 0 : 1);
     await nodes.flushed();
-    const receipt = await awaitPropagation(ctx, { project_id, version: 1, env: "live" }, ONCE);
+    const receipt = await awaitPropagation(ctx, { project_id, version: 1, env: "live", needs: 0 }, ONCE);
     expect(receipt).toMatchObject({ complete: false, acked_nodes: 1_002, total_nodes: 1_004, nodes_omitted: 4 });
     expect(receipt.nodes).toHaveLength(1_000);
     expect(receipt.nodes.slice(0, 3).map(({ node_id, acked }) => [node_id, acked])).toEqual([
@@ -99,10 +101,10 @@ for (const back of backends) {
       ["n1003", false],
       ["n0", true],
     ]);
-    nodes.leave(head, "n1002", "live");
-    nodes.acknowledge(head, "n1003", "live", 1);
+    nodes.leave(head, node("n1002", "live"));
+    nodes.acknowledge(head, node("n1003", "live"), 1);
     await nodes.flushed();
-    const after = await awaitPropagation(ctx, { project_id, version: 1, env: "live" }, ONCE);
+    const after = await awaitPropagation(ctx, { project_id, version: 1, env: "live", needs: 0 }, ONCE);
     expect(after).toMatchObject({ complete: true, acked_nodes: 1_003, total_nodes: 1_003, nodes_omitted: 3 });
   });
 }

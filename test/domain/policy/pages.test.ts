@@ -50,8 +50,8 @@ function rows(workspace_id: string): ApiKeyRow[] {
   });
 }
 
-async function readPages(read: Reader): Promise<string[]> {
-  const base = { project_id: uuid(1), defaults: '[{"id":"default"}]' };
+async function readPages(read: Reader, workspace_id: string, caps: number): Promise<string[]> {
+  const base = { workspace_id, project_id: uuid(1), defaults: '[{"id":"default"}]', caps };
   const filters = [
     { env: null, tenants: [] },
     { env: "live" as const, tenants: [] },
@@ -84,14 +84,18 @@ async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
   const at = { created_at: START, updated_at: START, deleted_at: null };
   await record(fixture.services, async (tx) => {
     const project = { id: uuid(1), workspace_id, name: "p", slug: "ppp", policy_version: 9, min_delta_version: 1 };
-    await insertProject.run(tx, { ...project, default_rate_limits: "[]", ...at });
+    await insertProject.run(tx, { ...project, default_rate_limits: "[]", ...at, features: 0 });
     for (const n of [10, 11, 12]) {
       const tenant = { id: uuid(n), workspace_id, external_id: `t${n}`, name: null, meta: "{}", embed_epoch: 1 };
-      await insertTenant.run(tx, { ...tenant, ...at });
+      const suspended_at = n === 12 ? START : null;
+      await insertTenant.run(tx, { ...tenant, ...at, suspended_at, suspended_reason: null });
     }
     for (const row of rows(workspace_id)) await insertKey.run(tx, row);
   });
-  return await readPages(fixture.services.store.read);
+  const pages: string[] = [];
+  for (let caps = 0; caps < 8; caps++)
+    pages.push(...(await readPages(fixture.services.store.read, workspace_id, caps)));
+  return pages;
 }
 
 describe("the feed's JSON built in SQL", () => {

@@ -74,6 +74,8 @@ for (const back of backends) {
           created_at: 1,
           updated_at: 1,
           deleted_at: null,
+          suspended_at: null,
+          suspended_reason: null,
         });
       const { results } = await addAtOnce(fixture, true, async (i, tx) => {
         if (i === 2 || i === 4) await taken(tx);

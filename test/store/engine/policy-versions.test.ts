@@ -34,8 +34,8 @@ describe("the policy versions of a group", () => {
     const versions = new PolicyVersions();
     const undo: Undo[] = [];
     const bumped = [];
-    for (let i = 0; i < 3; i++) bumped.push(await versions.bump(tx, "p", false, undo));
-    bumped.push(await versions.bump(tx, "q", false, undo));
+    for (let i = 0; i < 3; i++) bumped.push(await versions.bump(tx, "p", {}, undo));
+    bumped.push(await versions.bump(tx, "q", {}, undo));
     expect([bumped, stored.reads]).toEqual([[8, 9, 10, 8], 2]);
     expect(await versions.write(tx, 99)).toEqual([
       { project_id: "p", version: 10 },
@@ -49,7 +49,7 @@ describe("the policy versions of a group", () => {
     ]);
     written.length = 0;
     expect([await versions.write(tx, 100), written]).toEqual([[], []]);
-    expect(await versions.bump(tx, "p", false, undo)).toBe(11);
+    expect(await versions.bump(tx, "p", {}, undo)).toBe(11);
     expect(await versions.write(tx, 101)).toEqual([{ project_id: "p", version: 11 }]);
     expect(written).toEqual(["policy_version 11 p", "policy_versions 11 11 p 101"]);
   });
@@ -57,20 +57,38 @@ describe("the policy versions of a group", () => {
   it("advance min_delta_version to the last bump with forgetDeltas, once", async () => {
     const { tx, written } = transaction();
     const versions = new PolicyVersions();
-    for (const forget of [true, true, false]) await versions.bump(tx, "p", forget, []);
+    for (const forget of [true, true, false]) await versions.bump(tx, "p", { forgetDeltas: forget }, []);
     await versions.write(tx, 1);
     expect(written.filter((what) => what.startsWith("min"))).toEqual(["min_delta_version 9 p"]);
-    await versions.bump(tx, "p", false, []);
+    await versions.bump(tx, "p", {}, []);
     await versions.write(tx, 2);
     expect(written.filter((what) => what.startsWith("min"))).toHaveLength(1);
+  });
+
+  it("add the features of all bumps to the project once, without those of a failed job", async () => {
+    const { tx, written } = transaction();
+    const versions = new PolicyVersions();
+    const undo: Undo[] = [];
+    await versions.bump(tx, "p", { uses: 2 }, []);
+    await versions.bump(tx, "p", { uses: 4 }, undo);
+    versions.undo(undo);
+    await versions.bump(tx, "p", { uses: 1 }, []);
+    await versions.write(tx, 1);
+    const features = () => written.filter((what) => what.includes("features"));
+    expect(features().map((what) => what.replace(/^.*(?= \S+ p$)/, ""))).toEqual([" 3 p"]);
+    await versions.bump(tx, "p", { uses: 4 }, []);
+    await versions.discardUnwritten();
+    await versions.bump(tx, "p", {}, []);
+    await versions.write(tx, 2);
+    expect(features()).toHaveLength(1);
   });
 
   it("return to their state before a failed job, including min_delta_version", async () => {
     const { tx, written } = transaction();
     const versions = new PolicyVersions();
-    await versions.bump(tx, "p", true, []);
+    await versions.bump(tx, "p", { forgetDeltas: true }, []);
     const undo: Undo[] = [];
-    for (const forget of [false, true]) await versions.bump(tx, "p", forget, undo);
+    for (const forget of [false, true]) await versions.bump(tx, "p", { forgetDeltas: forget }, undo);
     versions.undo(undo);
     expect(undo).toEqual([]);
     expect(await versions.write(tx, 1)).toEqual([{ project_id: "p", version: 8 }]);
@@ -80,15 +98,15 @@ describe("the policy versions of a group", () => {
   it("return to the written state after a failed batch, even when a read failed too", async () => {
     const { tx, written, stored } = transaction();
     const versions = new PolicyVersions();
-    await versions.bump(tx, "p", false, []);
+    await versions.bump(tx, "p", {}, []);
     await versions.write(tx, 1);
     written.length = 0;
-    for (const forget of [true, false]) await versions.bump(tx, "p", forget, []);
+    for (const forget of [true, false]) await versions.bump(tx, "p", { forgetDeltas: forget }, []);
     stored.row = undefined;
-    const failing = versions.bump(tx, "gone", false, []);
+    const failing = versions.bump(tx, "gone", {}, []);
     await Promise.all([expect(failing).rejects.toThrow("no project"), versions.discardUnwritten()]);
     expect([await versions.write(tx, 2), written]).toEqual([[], []]);
-    expect(await versions.bump(tx, "p", false, [])).toBe(9);
+    expect(await versions.bump(tx, "p", {}, [])).toBe(9);
     await versions.write(tx, 3);
     expect(written).toEqual(["policy_version 9 p", "policy_versions 9 9 p 3"]);
   });
@@ -97,8 +115,8 @@ describe("the policy versions of a group", () => {
     const { tx, stored } = transaction();
     const versions = new PolicyVersions();
     stored.row = undefined;
-    await expect(versions.bump(tx, "p", false, [])).rejects.toThrow("no project p");
+    await expect(versions.bump(tx, "p", {}, [])).rejects.toThrow("no project p");
     stored.row = { policy_version: 1 };
-    expect(await versions.bump(tx, "p", false, [])).toBe(2);
+    expect(await versions.bump(tx, "p", {}, [])).toBe(2);
   });
 });

@@ -1,7 +1,7 @@
 // `keyrack key`: the generated commands; `create --from-csv` creates many; `revoke --wait` waits for all nodes.
 import type { Command } from "commander";
+import { waitable } from "../../api/waitable.ts";
 import type { CommandSpec } from "../../api/command-spec.ts";
-import type { Change } from "./change-and-wait.ts";
 import { addApiCommands, buildRequest, requireFlags, runApiCommand, type ApiOptions } from "../../api/generated.ts";
 
 type CreateOptions = ApiOptions & { fromCsv?: string; out?: string; restart?: true };
@@ -21,22 +21,13 @@ export function addKeyCommands(program: Command): void {
         "keyrack key create --from-csv keys.csv --project-id $KEYRACK_PROJECT_ID --env live",
       ],
     },
-    revoke: waitable("revoke", ['keyrack key revoke ID --reason "left the company"', "keyrack key revoke ID --wait"]),
-    disable: waitable("disable", ['keyrack key disable ID --reason "unpaid"', "keyrack key disable ID --wait"]),
-    enable: waitable("enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
+    revoke: waitable("key", "revoke", [
+      'keyrack key revoke ID --reason "left the company"',
+      "keyrack key revoke ID --wait",
+    ]),
+    disable: waitable("key", "disable", ['keyrack key disable ID --reason "unpaid"', "keyrack key disable ID --wait"]),
+    enable: waitable("key", "enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
   });
-}
-
-/** With --wait: until every node has acknowledged the change. */
-function waitable(change: Change, examples: [string, string]) {
-  return {
-    run: async (spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> => {
-      if (!options.wait) return runApiCommand("key", change, spec, args, options);
-      const { changeAndWait } = await import("./change-and-wait.ts");
-      return changeAndWait(change, spec, args, options);
-    },
-    examples,
-  };
 }
 
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {

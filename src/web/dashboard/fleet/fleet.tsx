@@ -67,6 +67,12 @@ function Filters({ projects }: { projects: readonly Project[] }) {
   );
 }
 
+/** Keys that need what a node lacks are withheld from it. */
+function Lacks({ node: { missing_caps } }: { node: Node }) {
+  if (missing_caps.length === 0) return null;
+  return <Badge tone="warn">Lacks {missing_caps.join(", ")}</Badge>;
+}
+
 function NodeState({ node: { live, late, lag } }: { node: Node }) {
   if (!live) return <Badge>Silent</Badge>;
   if (late) return <Badge tone="bad">Late</Badge>;
@@ -90,7 +96,14 @@ function columns(projects: readonly Project[]): Column<Node>[] {
         </a>
       ),
     },
-    { head: "State", cell: (node) => <NodeState node={node} /> },
+    {
+      head: "State",
+      cell: (node) => (
+        <>
+          <NodeState node={node} /> <Lacks node={node} />
+        </>
+      ),
+    },
     { head: "Environment", cell: ({ env_scope }) => SCOPES[env_scope] },
     { head: "Version", number: true, cell: ({ version }) => formatNumber(version) },
     { head: "Lag", cell: lagWords },

@@ -127,7 +127,7 @@ function Record({ of }: { of: ApiKey }) {
   return (
     <>
       <p class="lead state-line">
-        <StateBadge of={of} /> {keyState(of).sentence}
+        <StateBadge of={of} tenant={tenant} /> {keyState(of, tenant).sentence}
       </p>
       <div class="two-columns">
         <div>

@@ -53,7 +53,7 @@ function columns({ projects, tenants }: Names, onChoose: (chosen: Chosen) => voi
     },
     { head: "Tenant", cell: tenantCell },
     { head: "Project", cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "Deleted" },
-    { head: "State", cell: (key) => <StateBadge of={key} /> },
+    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} /> },
     { head: "Scopes", cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
     { head: "Expires", cell: ({ expires_at }) => <Time at={expires_at} /> },

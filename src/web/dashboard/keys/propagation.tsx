@@ -72,7 +72,7 @@ export function Propagation({ projectId }: { projectId: string }) {
         have the change.
       </p>
       <ul class="nodes" aria-label="Nodes">
-        {nodes.map(({ node_id, env_scope, acked }) => (
+        {nodes.map(({ node_id, env_scope, acked, missing_caps }) => (
           <li key={`${node_id} ${env_scope}`}>
             <code>{node_id}</code>
             {acked ? (
@@ -80,6 +80,7 @@ export function Propagation({ projectId }: { projectId: string }) {
             ) : (
               <Badge tone="warn">Waiting</Badge>
             )}
+            {missing_caps.length > 0 && <Badge tone="warn">Lacks {missing_caps.join(", ")}</Badge>}
           </li>
         ))}
       </ul>

@@ -18,6 +18,9 @@ type Lifecycle = Pick<
 > &
   Partial<Pick<ApiKey, "disabled_at" | "disabled_reason">>;
 
+/** The tenant of a key, as far as it decides about the key. */
+export type KeyTenant = { suspended_at: string | null; suspended_reason: string | null };
+
 export type KeyState = { name: string; tone: Tone; sentence: string };
 
 const DAY_MS = 86_400_000;
@@ -27,12 +30,18 @@ const IDLE_DAYS = 30;
 const at = (timestamp: string): string => formatAbsolute(Date.parse(timestamp));
 const because = (reason: string | null): string => (reason === null ? "" : ` Reason: ${reason}`);
 
-export function keyState(key: Lifecycle, now = serverNow()): KeyState {
+export function keyState(key: Lifecycle, tenant?: KeyTenant, now = serverNow()): KeyState {
   const { revoked_at, revoked_reason, expires_at, quarantined_at, quarantine_reason } = key;
   if (revoked_at !== null)
     return { name: "Revoked", tone: "plain", sentence: `Revoked on ${at(revoked_at)}.${because(revoked_reason)}` };
   if (expires_at !== null && Date.parse(expires_at) <= now)
     return { name: "Expired", tone: "plain", sentence: `Expired on ${at(expires_at)}.` };
+  if (tenant && tenant.suspended_at !== null)
+    return {
+      name: "Suspended",
+      tone: "warn",
+      sentence: `Its tenant is suspended since ${at(tenant.suspended_at)}.${because(tenant.suspended_reason)}`,
+    };
   if (key.disabled_at != null)
     return {
       name: "Disabled",
@@ -49,8 +58,8 @@ export function keyState(key: Lifecycle, now = serverNow()): KeyState {
 }
 
 /** What is worth a look although the key works. */
-export function keyNotes(key: Lifecycle, now = serverNow()): string[] {
-  if (keyState(key, now).name !== "Active") return [];
+export function keyNotes(key: Lifecycle, tenant?: KeyTenant, now = serverNow()): string[] {
+  if (keyState(key, tenant, now).name !== "Active") return [];
   const notes: string[] = [];
   if (key.expires_at !== null && Date.parse(key.expires_at) - now < SOON_DAYS * DAY_MS) notes.push("Expires soon");
   const used = Date.parse(key.last_used_at ?? key.created_at);

@@ -1,4 +1,5 @@
 // The page of one tenant: its keys in the environment on the screen, and what is known about it.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { env, hrefTo } from "../here.ts";
@@ -13,10 +14,11 @@ import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import { SuspendTenant } from "./suspend.tsx";
 import { DeleteTenant, EditTenant, EndEmbedTokens, metaText, type Tenant } from "./tenant-dialogs.tsx";
 
 const SHOWN_KEYS = 25;
-const DIALOGS = { edit: EditTenant, end: EndEmbedTokens, delete: DeleteTenant } as const;
+const DIALOGS = { edit: EditTenant, end: EndEmbedTokens, suspend: SuspendTenant, delete: DeleteTenant } as const;
 
 function TenantKeys({ tenant }: { tenant: Tenant }) {
   const read = useRead("GET /v1/keys", { query: { tenant_id: tenant.id, env: env.value, limit: SHOWN_KEYS } });
@@ -33,7 +35,7 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
       ),
     },
     { head: "Project", cell: ({ project_id }) => projects.find(({ id }) => id === project_id)?.name ?? "" },
-    { head: "State", cell: (key) => <StateBadge of={key} /> },
+    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenant} /> },
     { head: "Last used", cell: ({ last_used_at }) => <Time at={last_used_at} /> },
   ];
   return (
@@ -56,6 +58,15 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
   );
 }
 
+/** Facts that are shown while it is suspended. */
+function suspensionOf({ suspended_at, suspended_reason }: Tenant): [string, ComponentChildren][] {
+  if (suspended_at === null) return [];
+  const since: [string, ComponentChildren] = ["Suspended", <Time key="suspended" at={suspended_at} focusable />];
+  return suspended_reason === null
+    ? [since]
+    : [since, ["Reason", <UserText key="reason">{suspended_reason}</UserText>]];
+}
+
 function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => void }) {
   const meta = metaText(tenant.meta);
   return (
@@ -76,6 +87,7 @@ function Details({ tenant, onCreateKey }: { tenant: Tenant; onCreateKey: () => v
             facts={[
               ["External id", <UserText key="external">{tenant.external_id}</UserText>],
               ["Id", <CopyText key="id" text={tenant.id} name="Copy id" />],
+              ...suspensionOf(tenant),
               ["Created", <Time key="created" at={tenant.created_at} focusable />],
               ["Changed", <Time key="changed" at={tenant.updated_at} focusable />],
             ]}
@@ -114,6 +126,9 @@ export function TenantPage({ id }: { id: string }) {
             </Button>
             <Button needs="admin" onClick={() => setOpen("end")}>
               End embed tokens
+            </Button>
+            <Button needs="admin" onClick={() => setOpen("suspend")}>
+              {tenant.suspended_at === null ? "Suspend" : "Resume"}
             </Button>
             <Button needs="admin" onClick={() => setOpen("delete")}>
               Delete tenant

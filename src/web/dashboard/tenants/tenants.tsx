@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { useRead } from "../api/query.ts";
 import { hrefTo, param } from "../here.ts";
+import { Badge } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Page } from "../parts/page.tsx";
@@ -22,6 +23,7 @@ const COLUMNS: readonly Column<Tenant>[] = [
       </a>
     ),
   },
+  { head: "State", cell: ({ suspended_at }) => suspended_at !== null && <Badge tone="warn">Suspended</Badge> },
   { head: "External id", cell: ({ external_id }) => <UserText>{external_id}</UserText> },
   { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
   { head: "Changed", cell: ({ updated_at }) => <Time at={updated_at} /> },

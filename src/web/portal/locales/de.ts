@@ -26,6 +26,8 @@ export const de: Strings = {
   replaced: "Wird ersetzt",
   quarantined: "Als geleakt gemeldet",
   disabled: "Gesperrt",
+  suspended: "Konto gesperrt",
+  suspendedText: "Dieses Konto ist gesperrt. Seine Schlüssel funktionieren nicht, bis es wieder freigegeben wird.",
   replacedBy: "Wechseln Sie zum neuen Schlüssel {prefix}…, bevor dieser abläuft.",
   quarantinedText: "Dieser Schlüssel wurde öffentlich gefunden und wird bald ungültig. Erneuern Sie ihn jetzt.",
   usage: "Nutzung",

@@ -24,6 +24,8 @@ export const en = {
   replaced: "Being replaced",
   quarantined: "Reported as leaked",
   disabled: "Disabled",
+  suspended: "Account suspended",
+  suspendedText: "This account is suspended. Its keys do not work until it is resumed.",
   replacedBy: "Switch to the new key {prefix}… before this one expires.",
   quarantinedText: "This key was found in public and will stop working soon. Rotate it now.",
   usage: "Usage",

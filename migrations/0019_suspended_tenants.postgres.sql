@@ -1,0 +1,1 @@
+create index concurrently tenants_suspended on tenants (workspace_id, id) where suspended_at is not null;

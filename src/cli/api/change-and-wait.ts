@@ -1,0 +1,112 @@
+// `keyrack key revoke|disable|enable --wait` and `keyrack tenant suspend|resume --wait`: polls until every node has acknowledged
+// the change, and lists the nodes. The server holds each request for some seconds; repeating the change does nothing and
+// returns the current state.
+import type { CommandSpec } from "./command-spec.ts";
+import { buildRequest, sendRequest, type ApiOptions } from "./generated.ts";
+import { cell } from "../ui/format.ts";
+import { ExitError, escapeControls, print, table } from "../ui/output.ts";
+import { createSpinner } from "../ui/progress.ts";
+
+type Node = {
+  node_id: string;
+  env_scope: string;
+  version: number;
+  acked: boolean;
+  missing_caps: string[];
+  last_seen_at: string;
+};
+type Counts = { complete: boolean; waited_ms: number; acked_nodes: number; total_nodes: number };
+type Receipt = Counts & { unregistered_nodes?: number; nodes: Node[] };
+/** Of a key in one project; of a tenant in each of its projects. */
+type Propagation = Receipt | (Counts & { projects: Receipt[] });
+type Changed = { id: string; propagation: Propagation } & ({ display_prefix: string } | { external_id: string });
+
+const receiptsOf = (propagation: Propagation): Receipt[] =>
+  "projects" in propagation ? propagation.projects : [propagation];
+
+const titleOf = (changed: Changed): string =>
+  "external_id" in changed ? changed.external_id : `${changed.display_prefix}…`;
+
+const GIVE_UP_MS = 60_000;
+const REQUEST_MS = 45_000;
+const NAMED_MAX = 10;
+
+/** The last column names the capabilities that a node would need to get the key, where one lacks any. */
+function nodesTable(nodes: readonly Node[]): string {
+  const lacking = nodes.some(({ missing_caps }) => missing_caps.length > 0);
+  const rows = nodes.map((node) => [
+    node.acked ? "ok" : "..",
+    escapeControls(node.node_id),
+    node.env_scope,
+    String(node.version),
+    cell(node.last_seen_at),
+    ...(lacking ? [node.missing_caps.join(", ")] : []),
+  ]);
+  return table([["", "NODE", "ENV", "VERSION", "LAST SEEN", ...(lacking ? ["LACKS"] : [])], ...rows]);
+}
+
+const progressText = ({ acked_nodes, total_nodes }: Propagation): string =>
+  `Acknowledged by ${acked_nodes} of ${total_nodes} nodes`;
+
+/** Who may not have the change yet. */
+function lateNodes(propagation: Propagation): string {
+  const { acked_nodes, total_nodes } = propagation;
+  const receipts = receiptsOf(propagation);
+  const unregistered_nodes = receipts.reduce((sum, receipt) => sum + (receipt.unregistered_nodes ?? 0), 0);
+  const late = receipts
+    .flatMap(({ nodes }) => nodes)
+    .filter(({ acked }) => !acked)
+    .map(({ node_id }) => escapeControls(node_id));
+  const more = total_nodes - acked_nodes - NAMED_MAX;
+  return [
+    ...late.slice(0, NAMED_MAX),
+    ...(more > 0 ? [`${more} more`] : []),
+    ...(unregistered_nodes > 0 ? [`${unregistered_nodes} or more unregistered nodes`] : []),
+  ].join(", ");
+}
+
+const TEXTS = {
+  revoke: { doing: "Revoking", done: "Revoked", state: "key is revoked", late: "may still accept it" },
+  disable: { doing: "Disabling", done: "Disabled", state: "key is disabled", late: "may still accept it" },
+  enable: { doing: "Enabling", done: "Enabled", state: "key is enabled", late: "may not accept it yet" },
+  suspend: { doing: "Suspending", done: "Suspended", state: "tenant is suspended", late: "may still accept its keys" },
+  resume: { doing: "Resuming", done: "Resumed", state: "tenant is resumed", late: "may not accept its keys yet" },
+};
+export type Change = keyof typeof TEXTS;
+
+export async function changeAndWait(
+  change: Change,
+  spec: CommandSpec,
+  args: string[],
+  options: ApiOptions,
+): Promise<void> {
+  const texts = TEXTS[change];
+  const started = Date.now();
+  const spinner = createSpinner();
+  let text = "";
+  let changed: Changed | undefined;
+  spinner.update(`${texts.doing} …`);
+  try {
+    do {
+      ({ text } = await sendRequest({ ...buildRequest(spec, args, options), timeoutMs: REQUEST_MS }, options));
+      changed = JSON.parse(text) as Changed;
+      spinner.update(`${progressText(changed.propagation)} …`);
+    } while (!changed.propagation.complete && Date.now() - started < GIVE_UP_MS);
+  } finally {
+    spinner.end();
+  }
+  const { complete } = changed.propagation;
+  const nodes = receiptsOf(changed.propagation).flatMap((receipt) => receipt.nodes);
+  const seconds = ((Date.now() - started) / 1_000).toFixed(1);
+  if (options.json) print(text.trimEnd());
+  else if (options.quiet) print(changed.id);
+  else {
+    print(`${texts.done} ${escapeControls(titleOf(changed))}`);
+    if (nodes.length > 0) print(nodesTable(nodes));
+    print(`${progressText(changed.propagation)} after ${seconds} s.`);
+  }
+  if (!complete) {
+    const late = lateNodes(changed.propagation);
+    throw new ExitError(`The ${texts.state}, but ${late} ${texts.late}. Run the command again to check.`, 1);
+  }
+}

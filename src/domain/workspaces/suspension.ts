@@ -1,0 +1,68 @@
+// Suspending a tenant, which can be undone: none of its keys works until it is resumed, in every project and both environments,
+// those included that are minted meanwhile. The keys' rows do not change, so a large tenant costs no more than a small one:
+// nodes then take a new snapshot instead of a change per key.
+import { CAP } from "../../kernel/policy/capabilities.ts";
+import { countWorkingKeys, projectsWithKeysOf, touchKeysOf, type KeyScope } from "../../store/queries/cascades.ts";
+import { switchTenant } from "../../store/queries/tenants.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import type { Event } from "../core/events.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { versionGate } from "../core/version-gate.ts";
+import { viewTenant } from "../core/views.ts";
+import { fitsOnePiece } from "./cascades.ts";
+import { liveTenant } from "./tenants.ts";
+
+/** `projects`: those whose nodes learn of it. */
+export type Switched = { tenant: ReturnType<typeof viewTenant>; affected_keys: number; projects: string[] };
+
+/** Suspending a suspended tenant changes nothing: the first reason stays. */
+export async function suspendTenant(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<Switched> {
+  await versionGate.assertKnownEverywhere(ctx.services, "suspended tenants");
+  const state = { suspended_at: ctx.services.clock.now(), suspended_reason: reason ?? null };
+  return setState(ctx, id, state, (keys) => ({
+    action: "tenant.suspended",
+    target_id: id,
+    payload: { reason: reason ?? null, keys },
+  }));
+}
+
+export function resumeTenant(ctx: Ctx<Vendor>, id: string): Promise<Switched> {
+  const state = { suspended_at: null, suspended_reason: null };
+  return setState(ctx, id, state, (keys) => ({ action: "tenant.resumed", target_id: id, payload: { keys } }));
+}
+
+type State = { suspended_at: number | null; suspended_reason: string | null };
+
+function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (keys: number) => Event): Promise<Switched> {
+  const { workspace_id } = ctx.actor;
+  return mutate(ctx, { workspace_id }, async (tx) => {
+    const row = await liveTenant(tx, workspace_id, id);
+    const now = ctx.services.clock.now();
+    const projects = await projectsWithKeysOf(tx, { workspace_id, tenant_id: id, deleted: false });
+    const scopes = projects.map((project_id) => ({ workspace_id, project_id, tenant_id: id }));
+    const affected_keys = await countAll(tx, scopes, now);
+    if ((row.suspended_at === null) === (state.suspended_at === null))
+      return unchanged({ tenant: viewTenant(row), affected_keys, projects });
+    const after = { ...row, ...state, updated_at: now };
+    await switchTenant.run(tx, after);
+    await raiseVersions(tx, scopes, now);
+    return { value: { tenant: viewTenant(after), affected_keys, projects }, events: [event(affected_keys)] };
+  });
+}
+
+async function countAll(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<number> {
+  let sum = 0;
+  for (const scope of scopes) sum += await countWorkingKeys(tx, scope, now);
+  return sum;
+}
+
+/** Few keys are changes of the version; for many, nodes take a new snapshot. */
+async function raiseVersions(tx: Tx, scopes: readonly KeyScope[], now: number): Promise<void> {
+  const forgetDeltas = !(await fitsOnePiece(tx, scopes, now));
+  for (const scope of scopes) {
+    const version = await tx.bump(scope.project_id, { forgetDeltas, uses: CAP.disabled });
+    if (!forgetDeltas) await touchKeysOf(tx, scope, version, now);
+  }
+}

@@ -1,0 +1,103 @@
+// Libraries and servers of different releases together: nothing that an earlier library does not know makes it admit a key,
+// and a later library works with an earlier server.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../harness/databases/backends.ts";
+import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { earlierSdk, type EarlierSdk } from "../../harness/sdk/earlier-sdk.ts";
+import { earlierServer } from "../../harness/sdk/earlier-server.ts";
+import { ManualPorts } from "../../harness/sdk/ports.ts";
+import { until } from "../../harness/waiting.ts";
+import { createKeyrack } from "../../src/sdk/index.ts";
+import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
+
+for (const back of backends) {
+  describe(`a node of release 0.1.0 beside a new one on ${back}`, () => {
+    let r: TestInstance;
+    let sdk: EarlierSdk;
+    beforeAll(async () => {
+      [r, sdk] = await Promise.all([testInstance(back), earlierSdk()]);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const options = (w: Workspace, nodeId: string) => ({
+      url: r.url,
+      secretKey: w.keys.sk_owner,
+      projectId: w.project_id,
+      nodeId,
+    });
+    const code = (verdict: { ok: true } | { ok: false; status: number; code: string }): string =>
+      verdict.ok ? "200" : `${verdict.status} ${verdict.code}`;
+
+    it("refuses a disabled key as invalid while the new one says that it is disabled, and admits it again", async () => {
+      const w = await r.workspace();
+      const key = await w.mint();
+      const old = sdk.createKeyrack(options(w, "old"));
+      const fresh = createKeyrack(options(w, "new"));
+      try {
+        await Promise.all([old.ready(), fresh.ready()]);
+        const both = () => [code(old.verify(key.key)), code(fresh.verify(key.key))];
+        expect(both()).toEqual(["200", "200"]);
+        const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/disable?wait=true`, {});
+        expect(body.propagation).toMatchObject({ complete: true, acked_nodes: 2, withheld_nodes: 0 });
+        expect(both()).toEqual(["401 invalid_key", "403 key_disabled"]);
+        const { body: nodes } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
+        const caps = nodes.data.map((node: { node_id: string; caps: string[] }) => [node.node_id, node.caps]);
+        expect(Object.fromEntries(caps)).toMatchObject({ old: [], new: expect.arrayContaining(["disabled"]) });
+        await w.call("sk_owner", `POST /v1/keys/${key.id}/enable?wait=true`, {});
+        expect(both()).toEqual(["200", "200"]);
+      } finally {
+        await Promise.all([old.close(), fresh.close()]);
+      }
+    });
+
+    it("does not read the cache file of a new one, which reads that of an old one", async () => {
+      const w = await r.workspace();
+      const folder = await mkdtemp(join(tmpdir(), "keyrack-releases-"));
+      const [key, disabled] = [await w.mint(), await w.mint()];
+      await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
+      const file = (name: string) => ({ ...options(w, name), cacheFile: join(folder, name) });
+      try {
+        for (const node of [sdk.createKeyrack(file("old")), createKeyrack(file("new"))]) {
+          await node.ready();
+          await node.close();
+        }
+        const unreachable = { url: "http://127.0.0.1:9", log: () => {} };
+        const old = sdk.createKeyrack({ ...file("new"), ...unreachable });
+        const fresh = createKeyrack({ ...file("old"), ...unreachable });
+        await fresh.ready();
+        expect([code(fresh.verify(key.key)), code(fresh.verify(disabled.key))]).toEqual(["200", "401 invalid_key"]);
+        expect([code(old.verify(key.key)), code(old.verify(disabled.key))]).toEqual(Array(2).fill("503 unavailable"));
+        expect(old.status().version).toBeNull();
+        await Promise.all([old.close(), fresh.close()]);
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+    });
+
+    it("of this release works with a server of 0.1.0, and catches up after its upgrade without a restart", async () => {
+      await using server = await earlierServer(r.url);
+      const w = await r.workspace();
+      const [key, disabled] = [await w.mint(), await w.mint()];
+      await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
+      const ports = new ManualPorts();
+      const node = createKeyrackWith({ ...options(w, "new"), url: server.url }, ports);
+      try {
+        await node.ready();
+        const both = () => [code(node.verify(key.key)), code(node.verify(disabled.key))];
+        expect([server.refused, ...both()]).toEqual([1, "200", "401 invalid_key"]);
+        const later = await w.mint();
+        await until(() => node.verify(later.key).ok);
+        server.upgraded = true;
+        ports.mono += 10 * 60_000;
+        await w.mint(); // ends the poll in flight
+        await until(() => node.status().caps.length > 0);
+        expect(both()).toEqual(["200", "403 key_disabled"]);
+      } finally {
+        await node.close();
+      }
+    });
+  });
+}

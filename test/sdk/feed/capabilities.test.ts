@@ -1,0 +1,168 @@
+// What the library announces, and how it gets along with a server of an earlier release.
+import { createHmac } from "node:crypto";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
+import { ManualPorts } from "../../../harness/sdk/ports.ts";
+import { startTestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
+import { until } from "../../../harness/waiting.ts";
+
+const MINUTE = 60_000;
+const calls = (plane: FakeControlPlane) =>
+  plane.seen
+    .filter(({ path }) => path.startsWith("/v1/policy/"))
+    .map(({ path, query }) => `${path.slice("/v1/policy/".length)} ${query.get("caps") ?? "-"}`);
+
+describe("capabilities", () => {
+  it("are announced with every call, and shown once the server has accepted them", async () => {
+    await using r = await startTestKeyrack();
+    expect(r.keyrack.status().caps).toEqual(["disabled"]);
+    r.plane.mint();
+    await until(() => r.keyrack.status().keys === 1);
+    expect(new Set(calls(r.plane))).toEqual(new Set(["snapshot disabled", "delta disabled"]));
+  });
+
+  it("let a disabled key and a suspended tenant's be refused as such, before scopes and by a stale policy too", async () => {
+    await using plane = await FakeControlPlane.start();
+    const key = plane.mint({ disabled: "key", scopes: ["a"] });
+    const same = plane.mint({ scopes: ["a"] });
+    const tenant = plane.mint({ disabled: "tenant", scopes: ["a"] });
+    const expired = plane.mint({ disabled: "key", expires_at: "2020-01-01T00:00:00.000Z" });
+    const ports = new ManualPorts();
+    await using r = await startTestKeyrack({ plane, ports, options: { failMode: "open" } });
+    const codes = () =>
+      [key, same, tenant, expired].map(({ key: text }) => {
+        const verdict = r.keyrack.verify(text, { scopes: ["b"] });
+        return verdict.ok ? "admitted" : `${verdict.status} ${verdict.code}`;
+      });
+    expect(codes()).toEqual(["403 key_disabled", "403 insufficient_scope", "403 tenant_suspended", "401 expired_key"]);
+    await plane.down();
+    ports.advance(86_400_000 + MINUTE); // older than maxStaleMs
+    expect(codes()).toEqual(["403 key_disabled", "admitted", "403 tenant_suspended", "401 expired_key"]);
+    expect(r.keyrack.verify(same.key)).toMatchObject({ context: { verified: false } });
+  });
+
+  it("reject a policy that disables a key in an unknown way", async () => {
+    await using r = await startTestKeyrack();
+    const { key } = r.plane.mint();
+    await until(() => r.keyrack.verify(key).ok);
+    r.plane.feed.upsert(key, { disabled: "moon" as "key" });
+    await until(() => r.lines.some(({ fields }) => String(fields["why"]).includes("unknown way")));
+    expect(r.keyrack.verify(key).ok).toBe(true); // the held policy decides
+  });
+
+  it("are left out for five minutes when the server refuses them, then announced again with a snapshot", async () => {
+    await using plane = await FakeControlPlane.start();
+    plane.feed.capable = false;
+    const ports = new ManualPorts();
+    const { key } = plane.mint();
+    await using r = await startTestKeyrack({ plane, ports });
+    expect(r.keyrack.verify(key).ok).toBe(true);
+    expect(r.keyrack.status().caps).toEqual([]);
+    expect(calls(plane).slice(0, 2)).toEqual(["snapshot disabled", "snapshot -"]);
+    // Still refused: the same again, but logged once.
+    await until(() => calls(plane).includes("delta -"));
+    const before = calls(plane).length;
+    ports.mono += 6 * MINUTE;
+    plane.mint(); // ends the poll in flight
+    await until(() => calls(plane).slice(before).join().endsWith("snapshot -,delta -"));
+    const snapshots = calls(plane)
+      .slice(before)
+      .filter((call) => call.startsWith("snapshot"));
+    expect(snapshots).toEqual(["snapshot disabled", "snapshot -"]);
+    // Upgraded meanwhile: a snapshot brings what was withheld, without a restart.
+    plane.feed.capable = true;
+    const disabled = plane.mint({ disabled: "key" });
+    ports.mono += 7 * MINUTE;
+    plane.mint();
+    await until(() => r.keyrack.status().caps.length > 0);
+    expect(r.keyrack.verify(disabled.key)).toMatchObject({ code: "key_disabled" });
+    expect(r.lines.filter(({ message }) => message.includes("earlier release"))).toHaveLength(1);
+    expect(r.lines.filter(({ level }) => level === "warn")).toEqual([]);
+    expect(r.lines.filter(({ message }) => message.includes("long polls"))).toEqual([]);
+  });
+
+  it("are not the reason for a 400 that comes without them too", async () => {
+    await using plane = await FakeControlPlane.start();
+    plane.injectFault = () => ({ status: 400, json: { error: { code: "invalid_request", message: "" } } });
+    await using r = await startTestKeyrack({ plane, ready: false });
+    await expect(r.keyrack.ready()).rejects.toThrow("status 400");
+    expect(calls(plane).slice(0, 2)).toEqual(["snapshot disabled", "snapshot -"]);
+  });
+
+  it("are dropped by a server that is replaced by an earlier one: the next exchange is a snapshot", async () => {
+    await using plane = await FakeControlPlane.start();
+    const ports = new ManualPorts();
+    const { key } = plane.mint();
+    await using r = await startTestKeyrack({ plane, ports });
+    expect(r.keyrack.status().caps).toEqual(["disabled"]);
+    plane.feed.capable = false;
+    plane.mint(); // ends the poll in flight
+    await until(() => r.keyrack.status().caps.length === 0);
+    expect(r.keyrack.verify(key).ok).toBe(true);
+    const refused = calls(plane).indexOf("delta -");
+    expect(calls(plane)[refused - 1]).toBe("delta disabled");
+    expect(calls(plane)[refused + 1]).toBe("snapshot -");
+  });
+});
+
+describe("the cache file", () => {
+  let folder = "";
+  let serial = 0;
+  const fresh = () => join(folder, `policy-${serial++}`);
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "keyrack-caps-"));
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+
+  it("keeps what was announced and refuses disabled keys after a restart", async () => {
+    await using plane = await FakeControlPlane.start();
+    const cacheFile = fresh();
+    const key = plane.mint({ disabled: "tenant" });
+    const first = await startTestKeyrack({ plane, options: { cacheFile } });
+    await first.keyrack.close();
+    await plane.down();
+    await using again = await startTestKeyrack({ plane, options: { cacheFile } });
+    expect(again.keyrack.verify(key.key)).toMatchObject({ code: "tenant_suspended" });
+    expect(again.keyrack.status().caps).toEqual(["disabled"]);
+  });
+
+  it("of an earlier release is read, as a policy fetched without capabilities", async () => {
+    await using plane = await FakeControlPlane.start();
+    const cacheFile = fresh();
+    const key = plane.mint();
+    const first = await startTestKeyrack({ plane, options: { cacheFile } });
+    await first.keyrack.close();
+    const bytes = await readFile(cacheFile);
+    const lineEnd = bytes.indexOf(10) + 1;
+    const headerEnd = bytes.indexOf(10, lineEnd) + 1;
+    const { caps, ...header } = JSON.parse(bytes.subarray(lineEnd, headerEnd).toString()) as { caps: string };
+    expect(caps).toBe("disabled");
+    const signed = Buffer.concat([Buffer.from(`${JSON.stringify(header)}\n`), bytes.subarray(headerEnd)]);
+    const mac = createHmac("sha256", plane.secretKey).update(signed).digest("hex");
+    await writeFile(cacheFile, Buffer.concat([Buffer.from(`keyrack-policy-1 ${mac}\n`), signed]));
+    await plane.down();
+    await using again = await startTestKeyrack({ plane, options: { cacheFile } });
+    expect(again.keyrack.verify(key.key).ok).toBe(true);
+    expect(again.keyrack.status().caps).toEqual([]);
+    const before = calls(plane).length;
+    await plane.up();
+    await until(() => again.keyrack.status().caps.length > 0);
+    expect(calls(plane).slice(before)[0]).toBe("snapshot disabled");
+  });
+
+  it("of this release cannot be passed off as one of an earlier", async () => {
+    await using plane = await FakeControlPlane.start();
+    const cacheFile = fresh();
+    const first = await startTestKeyrack({ plane, options: { cacheFile } });
+    await first.keyrack.close();
+    const text = await readFile(cacheFile, "latin1");
+    await writeFile(cacheFile, text.replace("keyrack-policy-2", "keyrack-policy-1"), "latin1");
+    await plane.down();
+    await using again = await startTestKeyrack({ plane, ready: false, options: { cacheFile } });
+    await until(() => again.lines.some(({ message }) => message.includes("cache file is not used")));
+    expect(again.keyrack.status().version).toBeNull();
+  });
+});
