@@ -54,6 +54,20 @@ describe("an ephemeral instance", () => {
     expect(leftovers(temp.dir)).toEqual([]);
   });
 
+  it("refuses a demonstration that is not ephemeral, is seeded too, or is too large", async () => {
+    expect(await keyrack(["serve", "--demo"])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--demo requires --ephemeral"),
+    });
+    const both = await keyrack(["serve", "--ephemeral", "--demo", "--seed"]);
+    expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining("exclude each other") });
+    const large = await keyrack(["serve", "--ephemeral", "--demo", "--demo-keys", "200001"]);
+    expect(large).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--demo-keys must be a number from 1 to 200000"),
+    });
+  });
+
   it("rejects a data dir", async () => {
     using temp = tempDir();
     const ran = await keyrack(["serve", "--ephemeral", "--data-dir", join(temp.dir, "data")]);

@@ -8,6 +8,7 @@ import { Home } from "./home/home.tsx";
 import { InstancePage } from "./instance/instance.tsx";
 import { KeyPage } from "./keys/key.tsx";
 import { Keys } from "./keys/keys.tsx";
+import { LeaksPage } from "./leaks/leaks.tsx";
 import { Members } from "./members/members.tsx";
 import type { IconName } from "./parts/icon.tsx";
 import { PortalPage } from "./portal/portal.tsx";
@@ -37,6 +38,7 @@ export const PAGES: readonly WorkspacePage[] = [
   { page: "projects", title: "Projects", icon: "project", hasEnv: true, Show: Projects, ShowRecord: ProjectPage },
   { page: "usage", title: "Usage", icon: "usage", hasEnv: true, Show: UsagePage },
   { page: "fleet", title: "Fleet", icon: "fleet", hasEnv: true, Show: FleetPage },
+  { page: "leaks", title: "Leaks", icon: "leak", hasEnv: true, Show: LeaksPage },
   { page: "audit", title: "Audit", icon: "audit", hasEnv: false, Show: Audit, ShowRecord: AuditRowPage },
   { page: "portal", title: "Portal", icon: "portal", hasEnv: true, Show: PortalPage },
   { page: "developers", title: "Developers", icon: "code", hasEnv: true, Show: Developers },

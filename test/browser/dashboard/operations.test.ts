@@ -1,11 +1,12 @@
-// The audit log with its verification in the browser, the fleet, and the instance.
+// The audit log with its verification in the browser, the fleet, leaks, and the instance.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { reportLeaks } from "../../../src/domain/keys/leaks.ts";
 
-describe.runIf(hasBrowser)("audit, fleet and instance", () => {
+describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
   const suite = useBrowserSuite();
 
   it("verifies the audit log in the browser, and names a row that was altered on its way", async () => {
@@ -72,6 +73,32 @@ describe.runIf(hasBrowser)("audit, fleet and instance", () => {
     await page.getByText("Written to files, not delivered").waitFor();
     await page.getByText("Never run").waitFor();
     await expectAccessible(page);
+    await g.expectClean();
+  });
+
+  it("lists leaked keys with their source, and replaces them", async () => {
+    const t = await shop(suite.instance);
+    const { project_id, tenant_id } = t;
+    const want = { project_id, tenant_id, env: "live", name: "CI" };
+    const { key, id } = (await suite.instance.call(t.owner.session, "POST /v1/keys", want)).body;
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "leaks" });
+    const { page } = g;
+    await page.getByRole("heading", { name: "No key has leaked" }).waitFor();
+    const { services } = suite.instance.app;
+    const location = "https://git.example.com/config.js";
+    await reportLeaks({ services, actor: { kind: "scanner" } }, [{ token: key, type: "keyrack_api_key", location }]);
+    await g.show("home");
+    await g.show("leaks");
+    const row = page.getByRole("table", { name: "Leaked keys" }).getByRole("row").nth(1);
+    await row.getByText(location).waitFor();
+    await row.getByText(/^in (1 hour|\d+ minutes)$/).waitFor();
+    await expectAccessible(page);
+    await button(page, "Revoke CI").click();
+    await button(page, "Revoke key").click();
+    await button(page, "Done").click();
+    await page.getByRole("heading", { name: "No key has leaked" }).waitFor();
+    const { revoked_at } = (await suite.instance.call(t.owner.session, `GET /v1/keys/${id}`)).body;
+    expect(revoked_at).toEqual(expect.any(String));
     await g.expectClean();
   });
 });

@@ -23,6 +23,9 @@ export function addServeCommand(program: Command): void {
     .option("--json", "print one JSON line when ready")
     .option("--ephemeral", "run a temporary instance and delete its data on exit")
     .option("--seed", "with --ephemeral: create a workspace, keys, a project and a tenant")
+    .option("--demo", "with --ephemeral: create people, customers, keys and thirty days of traffic, to look around")
+    .option("--demo-keys <n>", "with --demo: number of keys (default: 600)")
+    .option("--demo-tenants <n>", "with --demo: number of tenants (default: 60)")
     .option("--allow-network-fs", "allow a data dir on a network file system")
     .option("--force-read-only", "start read-only on a damaged SQLite database")
     .addHelpText(
@@ -34,12 +37,15 @@ export function addServeCommand(program: Command): void {
 
 async function serve(options: ServeOptions): Promise<void> {
   if (options.seed && !options.ephemeral) throw new ExitError("--seed requires --ephemeral.", 2);
+  if (options.demo && !options.ephemeral) throw new ExitError("--demo requires --ephemeral.", 2);
+  if (options.demo && options.seed) throw new ExitError("--demo and --seed exclude each other.", 2);
   if (!options.ephemeral) {
     const app = await start(readSettings(options), options);
     return runUntilSignal(app, options, {}, stopOnSignal(app));
   }
-  const { app, seed, dir, releaseSignals } = await startEphemeral(options);
-  const seeded = seed ? { ...seed, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") } : {};
+  const { app, seed, demo, dir, releaseSignals } = await startEphemeral(options);
+  const made = seed ?? demo;
+  const seeded = made ? { ...made, bootstrap_token: app.bootstrap.token, mail_dir: join(dir, "mail") } : {};
   const stopped = stopOnSignal(app);
   releaseSignals();
   await runUntilSignal(app, options, seeded, stopped);
@@ -48,7 +54,7 @@ async function serve(options: ServeOptions): Promise<void> {
 async function runUntilSignal(
   app: RunningInstance,
   options: ServeOptions,
-  seeded: Record<string, unknown>,
+  seeded: Record<string, string | null>,
   stopped: Promise<void>,
 ): Promise<void> {
   const { url, dataDir: data_dir, bootstrap } = app;
@@ -65,6 +71,8 @@ async function runUntilSignal(
     );
   } else {
     print(`keyrack listening on ${url}`);
+    if (seeded.owner_email)
+      print(`\nLog in at ${seeded.dashboard_url} as ${seeded.owner_email} with the password: ${seeded.owner_password}`);
     if (setup)
       print(
         `\nOpen this link to create the first account and workspace. It works once, until ${setup.expires_at}.\n${setup.url}`,

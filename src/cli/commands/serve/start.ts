@@ -3,14 +3,28 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Loaded } from "../../../config/load.ts";
+import type { Clock } from "../../../domain/core/clock.ts";
+import type { Demo } from "../../../server/demo/demo.ts";
 import type { Seed } from "../../../server/seed.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { readSettings } from "../../settings.ts";
 import { ExitError } from "../../ui/output.ts";
 
-export type StartOptions = { config?: string; seed?: true; allowNetworkFs?: true; forceReadOnly?: true };
+export type StartOptions = {
+  config?: string;
+  seed?: true;
+  demo?: true;
+  demoKeys?: string;
+  demoTenants?: string;
+  allowNetworkFs?: true;
+  forceReadOnly?: true;
+};
 
-export async function start({ settings, warnings }: Loaded, options: StartOptions): Promise<RunningInstance> {
+export async function start(
+  { settings, warnings }: Loaded,
+  options: StartOptions,
+  clock?: Clock,
+): Promise<RunningInstance> {
   const [{ startInstance }, { createLog }] = await Promise.all([
     import("../../../server/start.ts"),
     import("../../../platform/log.ts"),
@@ -23,6 +37,7 @@ export async function start({ settings, warnings }: Loaded, options: StartOption
     log,
     allowNetworkFs: allowNetworkFs === true,
     forceReadOnly: forceReadOnly === true,
+    ...(clock && { clock }),
   });
 }
 
@@ -46,6 +61,7 @@ function ephemeralSettings(options: StartOptions, dir: string): Loaded {
 type Ephemeral = {
   app: RunningInstance;
   seed: Seed | undefined;
+  demo: Demo | undefined;
   dir: string;
   /** Call once the caller handles the ending signals itself. */
   releaseSignals: () => void;
@@ -57,10 +73,31 @@ export async function startEphemeral(options: StartOptions): Promise<Ephemeral> 
   const releaseSignals = exitOnSignals();
   const dir = mkdtempSync(join(tmpdir(), "keyrack-ephemeral-"));
   process.on("exit", () => rmSync(dir, { recursive: true, force: true }));
+  if (options.demo) return { ...(await startDemo(options, dir)), dir, seed: undefined, releaseSignals };
   const app = await start(ephemeralSettings(options, dir), options);
   const { seedInstance } = await import("../../../server/seed.ts");
   const seed = options.seed ? await seedInstance(app.services) : undefined;
-  return { app, dir, seed, releaseSignals };
+  return { app, dir, seed, demo: undefined, releaseSignals };
+}
+
+async function startDemo(options: StartOptions, dir: string): Promise<Pick<Ephemeral, "app" | "demo">> {
+  const size = { keys: demoSize(options, "demoKeys", 600), tenants: demoSize(options, "demoTenants", 60) };
+  const [{ DemoClock }, { DEMO_DAYS, seedDemo }] = await Promise.all([
+    import("../../../server/demo/clock.ts"),
+    import("../../../server/demo/demo.ts"),
+  ]);
+  const clock = new DemoClock(DEMO_DAYS);
+  const app = await start(ephemeralSettings(options, dir), options, clock);
+  return { app, demo: await seedDemo(app.services, clock, size) };
+}
+
+const DEMO_MAX = { demoKeys: 200_000, demoTenants: 50_000 };
+
+function demoSize(options: StartOptions, name: keyof typeof DEMO_MAX, otherwise: number): number {
+  const count = Number(options[name] ?? otherwise);
+  if (Number.isInteger(count) && count >= 1 && count <= DEMO_MAX[name]) return count;
+  const flag = name === "demoKeys" ? "--demo-keys" : "--demo-tenants";
+  throw new ExitError(`${flag} must be a number from 1 to ${DEMO_MAX[name]}.`, 2);
 }
 
 export const ENDING_SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;

@@ -1,0 +1,21 @@
+// A clock that starts in the past: a demonstration lives through its days in seconds, so that what it makes is as old as it
+// claims and every timestamp follows from the usual code.
+import { createClock, type Clock } from "../../domain/core/clock.ts";
+
+export class DemoClock implements Clock {
+  readonly #real = createClock();
+  #behindMs = 0;
+
+  constructor(daysAgo: number) {
+    this.goTo(daysAgo);
+  }
+
+  now(): number {
+    return this.#real.now() - this.#behindMs;
+  }
+
+  /** Only forward: the audit log has one order. */
+  goTo(daysAgo: number): void {
+    this.#behindMs = daysAgo * 86_400_000;
+  }
+}

@@ -1,0 +1,76 @@
+// The customers of the demonstration and their keys, in every state that a key can have.
+import { createKey, revokeKey, rotateKey } from "../../domain/keys/keys.ts";
+import { disableKey } from "../../domain/keys/disabling.ts";
+import { createTenant } from "../../domain/workspaces/tenants.ts";
+import type { SecretKeyActor } from "../../domain/core/actor.ts";
+import type { Ctx } from "../../domain/core/context.ts";
+import type { Env } from "../../kernel/credentials.ts";
+
+const FIRST = ["North", "Blue", "Silver", "Green", "Bright", "Stone", "River", "Cedar", "Amber", "Swift"];
+const SECOND = ["wind", "field", "harbour", "bridge", "works", "labs", "freight", "foods", "media", "robotics"];
+const USES = ["Backend", "Mobile app", "Nightly import", "CI", "Staging", "Analytics", "Partner", "Webhooks"];
+const SCOPES = [["orders:read"], ["orders:read", "orders:write"], ["reports:read"], []];
+const DAY_MS = 86_400_000;
+/** Keys made at the same time. */
+const TOGETHER = 200;
+
+export type Customer = { id: string; external_id: string };
+export type DemoKey = { id: string; key: string; project_id: string; tenant_id: string; env: Env };
+type Vendor = Ctx<SecretKeyActor>;
+
+export async function makeCustomers(ctx: Vendor, from: number, count: number): Promise<Customer[]> {
+  return inPieces(count, (i) => {
+    const n = from + i;
+    const name = `${FIRST[n % 10]}${SECOND[Math.floor(n / 10) % 10]}${n < 100 ? "" : ` ${Math.floor(n / 100) + 1}`}`;
+    const external_id = `cus-${String(n + 1).padStart(5, "0")}`;
+    return createTenant(ctx, { external_id, name, meta: { plan: ["free", "team", "business"][n % 3] ?? "free" } });
+  });
+}
+
+/** `from`: the number of keys made before; the n-th key is the same every time. */
+export async function makeKeys(
+  ctx: Vendor,
+  { from, count, projects, customers }: { from: number; count: number; projects: string[]; customers: Customer[] },
+): Promise<DemoKey[]> {
+  const now = ctx.services.clock.now();
+  return inPieces(count, async (i) => {
+    const n = from + i;
+    const [project_id, tenant_id] = [projects[n % projects.length] ?? "", customers[n % customers.length]?.id ?? ""];
+    const env = n % 7 === 6 ? "test" : "live";
+    const { id, key } = await createKey(ctx, {
+      project_id,
+      tenant_id,
+      env,
+      name: `${USES[n % USES.length]}${n % 3 === 0 ? "" : ` ${1 + (n % 5)}`}`,
+      scopes: SCOPES[n % SCOPES.length],
+      expires_at: expiryOf(n, now),
+    });
+    return { id, key, project_id, tenant_id, env };
+  });
+}
+
+/** Some expire within a day, some within a month, most never. */
+function expiryOf(n: number, now: number): number | undefined {
+  if (n % 20 === 3) return now + DAY_MS;
+  return n % 20 === 4 ? now + 33 * DAY_MS : undefined;
+}
+
+/** What happens to some of the keys later; `from` as above. */
+export async function changeKeys(ctx: Vendor, keys: readonly DemoKey[], from: number): Promise<void> {
+  await inPieces(keys.length, async (i) => {
+    const n = from + i;
+    const id = keys[i]?.id ?? "";
+    if (n % 20 === 7) await revokeKey(ctx, id, n % 40 === 7 ? "the customer left" : undefined);
+    if (n % 20 === 11) await disableKey(ctx, id, "unpaid invoice");
+    if (n % 20 === 13) await rotateKey(ctx, id, 24);
+  });
+}
+
+async function inPieces<T>(count: number, make: (i: number) => Promise<T>): Promise<T[]> {
+  const made: T[] = [];
+  while (made.length < count) {
+    const size = Math.min(TOGETHER, count - made.length);
+    made.push(...(await Promise.all(Array.from({ length: size }, (_, i) => make(made.length + i)))));
+  }
+  return made;
+}

@@ -1,0 +1,84 @@
+// Fills a throwaway instance with thirty days of a small vendor: people, projects, customers, keys in every state, traffic
+// and verifiers. Everything goes through the operations that the API calls, so nothing is there that could not be.
+import type { SecretKeyActor } from "../../domain/core/actor.ts";
+import type { Ctx, Services } from "../../domain/core/context.ts";
+import { reportLeaks } from "../../domain/keys/leaks.ts";
+import { createSecretKey } from "../../domain/keys/secret-keys.ts";
+import { createProject } from "../../domain/workspaces/projects.ts";
+import type { DemoClock } from "./clock.ts";
+import { changeKeys, makeCustomers, makeKeys, type Customer, type DemoKey } from "./customers.ts";
+import { addSilentNode, keepNodes } from "./nodes.ts";
+import { ADMIN, DEMO_PASSWORD, invite, makeOwner, MEMBER, OWNER } from "./people.ts";
+import { reportDay } from "./traffic.ts";
+
+/** How far in the past the instance has to start. */
+export const DEMO_DAYS = 30;
+const MINUTES_AGO_10 = 10 / 24 / 60;
+/** One in this many keys is used, at most so many; the others are idle. */
+const USED_EVERY = 11;
+const USED_MAX = 60;
+
+export type DemoSize = { keys: number; tenants: number };
+export type Demo = {
+  dashboard_url: string;
+  owner_email: string;
+  owner_password: string;
+  member_email: string;
+  member_password: string;
+  secret_key: string;
+  project_id: string;
+};
+
+export async function seedDemo(services: Services, clock: DemoClock, size: DemoSize): Promise<Demo> {
+  const { owner, project_id } = await makeOwner(services);
+  await invite(owner, ADMIN, "admin");
+  await invite(owner, MEMBER, "member");
+  const { id, key: secret_key } = await createSecretKey(owner, { env: "live", name: "Vendor backend" });
+  const { workspace_id } = owner.actor;
+  const ctx: Ctx<SecretKeyActor> = {
+    services,
+    actor: {
+      kind: "secret_key",
+      id,
+      workspace_id,
+      env: "live",
+      owner_scope: true,
+      expires_at: null,
+      restriction: null,
+    },
+  };
+  const billing = await createProject(ctx, { name: "Billing API", slug: "billing-api" });
+  const maps = await createProject(ctx, { name: "Maps API", slug: "maps-api" });
+  const projects = [project_id, billing.id, maps.id];
+  await liveThrough(ctx, clock, size, projects);
+  await addSilentNode(services, workspace_id, project_id);
+  clock.goTo(0);
+  await keepNodes(services, workspace_id, project_id);
+  const password = { owner_password: DEMO_PASSWORD, member_password: DEMO_PASSWORD };
+  const emails = { owner_email: OWNER, member_email: MEMBER };
+  return { dashboard_url: `${services.publicUrl}/`, ...emails, ...password, secret_key, project_id };
+}
+
+/** A thirtieth of the customers and keys comes each day; the traffic of a day is reported at its end. */
+async function liveThrough(ctx: Ctx<SecretKeyActor>, clock: DemoClock, size: DemoSize, projects: string[]) {
+  const customers: Customer[] = [];
+  const keys: DemoKey[] = [];
+  for (let day = DEMO_DAYS - 1; day >= 0; day--) {
+    clock.goTo(day === 0 ? MINUTES_AGO_10 : day);
+    const share = (DEMO_DAYS - day) / DEMO_DAYS;
+    const missing = Math.ceil(size.tenants * share) - customers.length;
+    customers.push(...(await makeCustomers(ctx, customers.length, missing)));
+    const [from, count] = [keys.length, Math.ceil(size.keys * share) - keys.length];
+    const made = await makeKeys(ctx, { from, count, projects, customers });
+    keys.push(...made);
+    const used = keys.filter((_, n) => n % USED_EVERY === 0).slice(0, USED_MAX);
+    await reportDay(ctx, used, "orders-1");
+    await changeKeys(ctx, made, from);
+  }
+  const leaked = keys.findLast(({ env }, n) => env === "live" && n % 20 === 1);
+  if (leaked) {
+    const location = "https://github.com/example/repository/blob/main/config.js";
+    const scanner = { services: ctx.services, actor: { kind: "scanner" } } as const;
+    await reportLeaks(scanner, [{ token: leaked.key, type: "keyrack_api_key", location }]);
+  }
+}

@@ -1,0 +1,128 @@
+// Keys that a secret scanner has found in public: where, and how long they still work.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { useRead } from "../api/query.ts";
+import { RevokeSecretKey, RotateSecretKey, type SecretKey } from "../developers/secret-key-dialogs.tsx";
+import { env, hrefTo } from "../here.ts";
+import { RevokeKey } from "../keys/revoke.tsx";
+import { RotateKey } from "../keys/rotate.tsx";
+import { keyTitle, type ApiKey } from "../keys/state.ts";
+import { Button } from "../parts/button.tsx";
+import { Empty } from "../parts/empty.tsx";
+import { Page, Panel } from "../parts/page.tsx";
+import { Pager, pageCursor } from "../parts/pager.tsx";
+import { Loaded } from "../parts/skeleton.tsx";
+import { Table, type Column } from "../parts/table.tsx";
+import { UserText } from "../parts/text.tsx";
+import { Time } from "../parts/time.tsx";
+
+const EVERY_MS = 30_000;
+
+type Leaked = ApiKey | SecretKey;
+type Action = "rotate" | "revoke";
+type Chosen = { of: Leaked; action: Action };
+
+function columns(name: (key: Leaked) => ComponentChildren, onChoose: (chosen: Chosen) => void): Column<Leaked>[] {
+  const button = (of: Leaked, action: Action, label: string) => (
+    <Button needs="admin" label={`${label} ${keyTitle(of)}`} onClick={() => onChoose({ of, action })}>
+      {label}
+    </Button>
+  );
+  return [
+    { head: "Key", names: true, cell: name },
+    { head: "Reported", cell: ({ quarantined_at }) => <Time at={quarantined_at} /> },
+    { head: "Found at", cell: ({ quarantine_reason }) => <UserText>{quarantine_reason ?? ""}</UserText> },
+    { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },
+    {
+      head: "Actions",
+      actions: true,
+      cell: (key) => (
+        <div class="buttons">
+          {button(key, "rotate", "Rotate")}
+          {button(key, "revoke", "Revoke")}
+        </div>
+      ),
+    },
+  ];
+}
+
+function KeyName({ of }: { of: Leaked }) {
+  return (
+    <>
+      {of.name !== null && <UserText>{of.name}</UserText>}
+      <code class={of.name === null ? "" : "under"}>{of.display_prefix}…</code>
+    </>
+  );
+}
+
+const linkedName = (key: Leaked): ComponentChildren => (
+  <a href={hrefTo("keys", { id: key.id })}>
+    <KeyName of={key} />
+  </a>
+);
+
+function Dialog({ chosen: { of, action }, onClose }: { chosen: Chosen; onClose: () => void }) {
+  if (of.object === "api_key")
+    return action === "rotate" ? <RotateKey of={of} onClose={onClose} /> : <RevokeKey of={of} onClose={onClose} />;
+  return action === "rotate" ? (
+    <RotateSecretKey of={of} onClose={onClose} />
+  ) : (
+    <RevokeSecretKey of={of} onClose={onClose} />
+  );
+}
+
+function NoLeaks() {
+  return (
+    <Empty icon="leak" title="No key has leaked" command="keyrack scan .">
+      When a secret scanner finds one of your keys in public, the key is listed here and stops working within an hour.
+      Scan your own code to find keys before others do.
+    </Empty>
+  );
+}
+
+/** Secret keys are few: those of the first page are looked through. */
+function isLeaked({ env: of, quarantined_at, revoked_at }: SecretKey): boolean {
+  return of === env.value && quarantined_at !== null && revoked_at === null;
+}
+
+export function LeaksPage() {
+  const cursor = pageCursor();
+  const query = { env: env.value, state: "quarantined" as const, ...(cursor !== undefined && { cursor }) };
+  const keys = useRead("GET /v1/keys", { query }, { everyMs: EVERY_MS });
+  const { data: secretKeys } = useRead("GET /v1/secret_keys", { query: {} }, { everyMs: EVERY_MS }).answer.value;
+  const [chosen, setChosen] = useState<Chosen | null>(null);
+  const leakedSecrets = secretKeys?.data.filter(isLeaked) ?? [];
+  return (
+    <Page title="Leaks" lead="Keys that were found in public. Replace them, then revoke them.">
+      <Loaded read={keys}>
+        {({ data, next_cursor = null }) => (
+          <>
+            {leakedSecrets.length > 0 && (
+              <Panel title="Secret keys">
+                <Table
+                  caption="Leaked secret keys"
+                  columns={columns((key) => <KeyName of={key} />, setChosen)}
+                  rows={leakedSecrets}
+                  rowKey={({ id }) => id}
+                />
+              </Panel>
+            )}
+            {data.length > 0 && (
+              <Table
+                caption="Leaked keys"
+                columns={columns(linkedName, setChosen)}
+                rows={data}
+                rowKey={({ id }) => id}
+              />
+            )}
+            {(next_cursor !== null || cursor !== undefined) && (
+              <Pager next={next_cursor} shown={data.length} what="keys" sizes={false} />
+            )}
+            {data.length + leakedSecrets.length === 0 && cursor === undefined && <NoLeaks />}
+          </>
+        )}
+      </Loaded>
+      {chosen && <Dialog chosen={chosen} onClose={() => setChosen(null)} />}
+    </Page>
+  );
+}

@@ -1,0 +1,94 @@
+// The demonstration: its content, and every page of the dashboard with it, in a light, a dark and a phone-sized window.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { hasBrowser, launchBrowser } from "../../../harness/browser/browser.ts";
+import { expectAccessible, guest } from "../../../harness/browser/pages.ts";
+import { button, fillLogin } from "../../../harness/browser/suite.ts";
+import { startLocalInstance, type LocalInstance } from "../../../harness/instances/local-instance.ts";
+import { DemoClock } from "../../../src/server/demo/clock.ts";
+import { DEMO_DAYS, seedDemo, type Demo } from "../../../src/server/demo/demo.ts";
+
+const LOOKS = [
+  { colorScheme: "light" },
+  { colorScheme: "dark" },
+  { colorScheme: "light", viewport: { width: 360, height: 740 } },
+] as const;
+const PAGES = [
+  "Home",
+  "Keys",
+  "Tenants",
+  "Projects",
+  "Usage",
+  "Fleet",
+  "Leaks",
+  "Audit",
+  "Portal",
+  "Developers",
+  "Members",
+  "Settings",
+  "Instance",
+];
+
+describe("the demonstration", () => {
+  let dir: string;
+  let instance: LocalInstance;
+  let demo: Demo;
+  beforeAll(async () => {
+    dir = mkdtempSync(join(tmpdir(), "keyrack-demo-"));
+    const clock = new DemoClock(DEMO_DAYS);
+    instance = await startLocalInstance({ target: { kind: "sqlite", file: join(dir, "keyrack.db") }, dir, clock });
+    demo = await seedDemo(instance.app.services, clock, { keys: 120, tenants: 12 });
+  });
+  afterAll(async () => {
+    await instance.app.stop();
+    rmSync(dir, { recursive: true });
+  });
+  const read = async (path: string) => (await instance.call(demo.secret_key, `GET ${path}`)).body;
+
+  it("has keys in every state, people, verifiers and a log that verifies", async () => {
+    for (const state of ["active", "expiring", "expired", "disabled", "quarantined", "revoked"])
+      expect((await read(`/v1/keys?state=${state}`)).data, state).not.toEqual([]);
+    const { keys, projects, nodes } = await read("/v1/overview");
+    expect({ quarantined: keys.quarantined, projects, nodes }).toEqual({
+      quarantined: 1,
+      projects: 3,
+      nodes: { live: 3, current: 2 },
+    });
+    const roles = (await read("/v1/members")).data.map(({ role }: { role: string }) => role);
+    expect(roles.toSorted()).toEqual(["admin", "member", "owner"]);
+    expect(await read("/v1/audit_logs/chain")).toMatchObject({ verified: true });
+    const [oldest] = (await read("/v1/audit_logs?limit=1")).data;
+    const age = Date.now() - Date.parse(oldest.occurred_at);
+    expect(Math.round(age / 86_400_000)).toBe(DEMO_DAYS);
+  });
+
+  describe.runIf(hasBrowser)("in a browser", () => {
+    let browser: Browser;
+    beforeAll(async () => {
+      browser = await launchBrowser();
+    });
+    afterAll(() => browser.close());
+
+    it("fills every page, each accessible and within its window", async () => {
+      for (const [n, look] of LOOKS.entries()) {
+        await using g = await guest(browser, look);
+        await g.open(`${instance.app.url}/#/login`);
+        await fillLogin(g.page, demo.owner_email, demo.owner_password);
+        await button(g.page, "Log in").click();
+        await g.at("Home");
+        // One look a page: the other tests see each page in more of its states.
+        for (const title of PAGES.filter((_, i) => i % LOOKS.length === n)) {
+          await g.page.goto(`${instance.app.url}/#/w/demo/live/${title.toLowerCase()}`);
+          await g.at(title);
+          await g.page.waitForLoadState("networkidle");
+          await g.page.locator(".skeleton").first().waitFor({ state: "detached" });
+          await expectAccessible(g.page);
+        }
+        await g.expectClean();
+      }
+    });
+  });
+});
