@@ -1,12 +1,24 @@
 // The preview of the portal, its origins, and usage.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { shop, signedIn } from "../../../harness/browser/dashboard.ts";
+import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
 
 describe.runIf(hasBrowser)("portal and usage", () => {
   const suite = useBrowserSuite();
+
+  /** Three allowed requests and one that was rate limited. */
+  const reportTraffic = async (t: Shop): Promise<void> => {
+    const { instance } = suite;
+    const own = { ts: new Date(instance.clock.now()).toISOString(), project_id: t.project_id, tenant_id: t.tenant_id };
+    const events = [0, 1, 2, 3].map((i) => telemetryEvent({ ...own, request_id: `${t.id} ${i}` }));
+    Object.assign(events[3] ?? {}, { status: 429, denial_reason: "rate_limited" });
+    await instance.call(t.key, "POST /v1/ingest/batch", telemetryBatch(events));
+    await foldJournal(instance.app.services);
+  };
 
   it("previews the portal with a tenant's keys, and changes nothing", async () => {
     const t = await shop(suite.instance);
@@ -43,7 +55,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
 
   it("shows the tenants of a month as chart, table and CSV", async () => {
     const t = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, t, { page: "usage" });
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "usage?tab=billing" });
     const { page } = g;
     await page.getByText("No live request was admitted this month.").waitFor();
     await button(page, "Show as table").click();
@@ -53,6 +65,33 @@ describe.runIf(hasBrowser)("portal and usage", () => {
         .getByRole("row")
         .count(),
     ).toBe(13);
+    await expectAccessible(page);
+    await g.expectClean();
+  });
+
+  it("shows traffic by outcome and by tenant as chart, table and CSV, and keeps the choice in the address", async () => {
+    const t = await shop(suite.instance);
+    await reportTraffic(t);
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "home" });
+    const { page } = g;
+    await page.getByRole("img", { name: /^4 requests, 25% with errors, last 24 hours$/ }).waitFor();
+    await expectAccessible(page);
+    await g.show("usage");
+    await page.getByRole("img", { name: /^4 requests/ }).waitFor();
+    const legend = page.getByRole("figure").locator("figcaption");
+    expect(await legend.textContent()).toBe("AllowedRate limited");
+    await button(page, "Show as table").click();
+    const figures = page.getByRole("region", { name: /^4 requests/ });
+    expect(await figures.getByRole("row").count()).toBe(26);
+    expect(await figures.getByRole("row").nth(1).getByRole("cell").allTextContents()).toEqual(["3", "1"]);
+    await page.getByRole("combobox", { name: "Group" }).selectOption("tenant");
+    await page.getByText("globex").first().waitFor();
+    await page.getByRole("combobox", { name: "Range" }).selectOption("30d");
+    await page.getByRole("img", { name: /last 30 days$/ }).waitFor();
+    expect(page.url()).toContain("by=tenant&range=30d");
+    const downloads = page.waitForEvent("download");
+    await button(page, "Download CSV").click();
+    expect((await downloads).suggestedFilename()).toBe("requests-by-tenant-30d.csv");
     await expectAccessible(page);
     await g.expectClean();
   });

@@ -1,10 +1,11 @@
-// Home: the first steps, the workspace in numbers, and what happened last.
+// Home: the first steps, the workspace in numbers, its traffic, and what happened last.
 import { useState } from "preact/hooks";
 import { workspaceId } from "../api/session.ts";
 import { readSetting, writeSetting } from "../api/store.ts";
 import { CreateKey } from "../keys/create.tsx";
 import { Button } from "../parts/button.tsx";
 import { Page, Panel } from "../parts/page.tsx";
+import { Traffic } from "../usage/traffic.tsx";
 import { Checklist, useSteps } from "./checklist.tsx";
 import { Figures } from "./figures.tsx";
 import { Recent } from "./recent.tsx";
@@ -45,6 +46,7 @@ export function Home() {
     >
       {!hidden && <FirstSteps onHide={hide} />}
       <Figures />
+      <Traffic title="Requests" />
       <Recent />
       {creating && <CreateKey onClose={() => setCreating(false)} />}
     </Page>

@@ -1,9 +1,9 @@
-// Usage for billing: active tenants by month, and the requests of each tenant in a month.
+// Usage: traffic over time, and for billing the active tenants by month and the requests of each tenant.
 import type { RouteOutput } from "../../../client.ts";
 import { toCsv } from "../../shared/csv.ts";
 import { formatNumber, plural } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
-import { env, hrefTo } from "../here.ts";
+import { env, hrefTo, param, setParams } from "../here.ts";
 import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../keys/records.ts";
 import { Button } from "../parts/button.tsx";
 import { Chart } from "../parts/chart.tsx";
@@ -11,8 +11,10 @@ import { download } from "../parts/download.ts";
 import { Page, Panel } from "../parts/page.tsx";
 import { Loaded } from "../parts/skeleton.tsx";
 import { Table, type Column } from "../parts/table.tsx";
+import { Tabs } from "../parts/tabs.tsx";
 import { UserText } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import { Traffic } from "./traffic.tsx";
 
 type Activity = RouteOutput<"GET /v1/usage/tenants">["data"][number];
 
@@ -130,11 +132,30 @@ function TenantUsage() {
   );
 }
 
+const TABS = [
+  ["traffic", "Traffic"],
+  ["billing", "Billing"],
+] as const;
+
 export function UsagePage() {
+  const tab = param("tab") === "billing" ? "billing" : "traffic";
   return (
     <Page title="Usage" lead="What your customers use, and what is billed.">
-      {env.value === "live" && <ActiveTenants />}
-      <TenantUsage />
+      <Tabs
+        label="Usage"
+        tabs={TABS}
+        chosen={tab}
+        onChoose={(chosen) => setParams({ tab: chosen, range: null, by: null })}
+      >
+        {tab === "traffic" ? (
+          <Traffic title="Requests" groups />
+        ) : (
+          <>
+            {env.value === "live" && <ActiveTenants />}
+            <TenantUsage />
+          </>
+        )}
+      </Tabs>
     </Page>
   );
 }
