@@ -17,6 +17,7 @@ import { neighbours } from "./neighbours.ts";
 import { powercut } from "./powercut.ts";
 import { processesCampaign } from "./processes.ts";
 import { races } from "./races.ts";
+import { seriesCampaign } from "./series.ts";
 import { soak } from "./soak.ts";
 import { tamper } from "./tamper.ts";
 import { upgrade } from "./upgrade.ts";
@@ -40,6 +41,7 @@ export const campaigns: readonly Campaign[] = [
   cascade,
   neighbours,
   clock,
+  seriesCampaign,
   soak,
   upgrade,
 ];

@@ -5,6 +5,7 @@ import { readdirSync } from "node:fs";
 import * as auditChains from "../src/store/offline/audit-chains.ts";
 import { expectedCheckpoints, listTables, readContents } from "../src/store/offline/contents.ts";
 import type { Source } from "../src/store/offline/source.ts";
+import { readSeries, type SeriesQuery } from "../src/store/offline/series.ts";
 import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
 import { listAuditRows } from "../src/store/queries/audit.ts";
@@ -27,6 +28,7 @@ import { saveCounters } from "../src/store/queries/rate-counters.ts";
 import { findLostStops, readReplacedState, type StoppedKey } from "../src/store/queries/restore.ts";
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
+import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
 import { tenantMonths, tenantMonthUpsert, usageDayUpsert } from "../src/store/queries/usage.ts";
 import { listUsers, usersByIds } from "../src/store/queries/users.ts";
 import "../src/store/engine/group-commit.ts";
@@ -65,6 +67,20 @@ const auditFilter = {
   target_type: "api_key",
   target_id: "k",
 } as const;
+const usageGroup = { workspace_id, kind: "tag:t", project_id: "p", env: "live", tenant: "t", name: "n" } as const;
+const rollup = { group_id: 1, grain: 1, start: 1, outcome: "o", requests: 1, errors: 0, units: 1, detail: "" };
+const series: SeriesQuery = {
+  workspace_id,
+  base: { ...usageGroup, projects: null },
+  listed: { ...usageGroup, projects: null },
+  group_by: "tenant",
+  outcome: "allowed",
+  top: 1,
+  latency: true,
+  range: { edges: [0, 3_600_000], grain: 2 },
+  now: 1,
+  head: {},
+};
 const stopped: StoppedKey[] = [
   { id: "k", kind: "api_keys" },
   { id: "s", kind: "secret_keys" },
@@ -131,6 +147,11 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     ([undefined, "live"] as const).map((env) =>
       tenantMonths(on, { workspace_id, projects: env ? ["p"] : null, env, from: 1, to: 2 }),
     ),
+  findGroups: (on) => [findGroups(on, [usageGroup])],
+  findRollups: (on) => [findRollups(on, [rollup])],
+  insertGroups: (on) => [insertGroups(on, [{ ...usageGroup, id: 1 }])],
+  writeRollups: (on) => [writeRollups(on, [rollup])],
+  deleteJournal: (on) => [deleteJournal(on, ["i"])],
   usersByIds: (on) => [usersByIds(on, ["u"])],
   listUsers: (on) => [listUsers(on, null), listUsers(on, after)],
   readReplacedState: (_on, source) => [readReplacedState(source, 1)],
@@ -149,6 +170,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listTables(source),
     readContents(source),
     verifyStoredChain(source, workspace_id, []),
+    readSeries(source, series),
   ],
 };
 

@@ -14,6 +14,7 @@ import { NodeRegistry } from "../../src/domain/policy/node-registry.ts";
 import { Passwords } from "../../src/domain/auth/password.ts";
 import { databaseClaims } from "../../src/domain/limits/idempotency.ts";
 import { KnownIds } from "../../src/domain/usage/known-ids.ts";
+import { SeriesState } from "../../src/domain/usage/series-state.ts";
 import { openCounters } from "../../src/domain/limits/counters.ts";
 import { newMutationCounts } from "../../src/domain/health/mutation-counts.ts";
 import { Throttles } from "../../src/domain/auth/throttle.ts";
@@ -112,6 +113,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     }),
     claims: databaseClaims({ store, clock }),
     knownIds: new KnownIds(),
+    series: new SeriesState(),
     scannerKeys: null,
     worker: { leads: true, failing: new Set<string>() },
     setup: { claimed: false, unclaimedUntil: 0 },

@@ -69,7 +69,10 @@ export const commandTable: Record<string, CommandEntry> = {
   invite: generated("invite", "Manage invitations to the workspace."),
   session: generated("session", "Manage your own sessions."),
   "embed-token": generated("embed-token", "Create tokens for the embedded portal."),
-  usage: generated("usage", "Show traffic and billing figures."),
+  usage: {
+    description: "Show traffic and billing figures.",
+    load: async () => (await import("./commands/usage.ts")).addUsageCommands,
+  },
   audit: {
     description: "Read, verify and export the audit log.",
     load: async () => (await import("./commands/audit/audit.ts")).addAuditCommands,

@@ -81,6 +81,16 @@ function duration(text: string): number | null {
   return Number(count) * (UNITS[unit] ?? 0);
 }
 
+/** In milliseconds, within bounds that are written as durations. */
+function durationWithin(min: string, max: string) {
+  return (text: string): number => {
+    const value = text === "off" ? Number.NaN : (duration(text) as number);
+    if (!(value >= (duration(min) as number) && value <= (duration(max) as number)))
+      throw new Error(`must be a duration from ${min} to ${max}`);
+    return value;
+  };
+}
+
 function cidrs(text: string): string[] {
   const list = text.split(/[\s,]+/).filter(Boolean);
   for (const cidr of list) {
@@ -137,6 +147,9 @@ export const parsers = {
   redis,
   mail,
   duration,
+  series_minutes: durationWithin("1h", "7d"),
+  series_hours: durationWithin("2d", "400d"),
+  series_routes: integer(0, 2_000),
   rows: integer(1, 1_000_000_000),
   cidrs,
   metrics,

@@ -1,26 +1,10 @@
 // The settings table: name, kind, default and description of every setting. The loader, docs/configure.md, `keyrack config`
 // and the flags of `keyrack serve` read it. To add a setting, add a line.
-import type { parsers, SettingKind } from "./parsers.ts";
+import type { parsers } from "./parsers.ts";
+import { setting, type Setting } from "./setting.ts";
+import { usageSettings } from "./usage-settings.ts";
 
-export type Setting = {
-  /** The environment variable. The key in keyrack.toml is the same name without KEYRACK_, in lower case. */
-  readonly env: string;
-  /** How its text is parsed and validated. */
-  readonly kind: SettingKind;
-  /** As text; empty = unset. */
-  readonly defaultText: string;
-  readonly description: string;
-  /** Hidden by `keyrack config show`. */
-  readonly secret?: boolean;
-};
-
-const setting = <const K extends SettingKind>(
-  env: string,
-  kind: K,
-  defaultText: string,
-  description: string,
-  secret = false,
-): Setting & { kind: K } => ({ env, kind, defaultText, description, secret });
+export type { Setting } from "./setting.ts";
 
 export const settingsTable = {
   data_dir: setting("KEYRACK_DATA_DIR", "path", "./keyrack-data", "Folder with the database, keys, mail and backups."),
@@ -95,12 +79,7 @@ export const settingsTable = {
     "5000",
     "How long an authenticated secret key is cached on hot endpoints; 0 = never.",
   ),
-  ingest_events_per_minute: setting(
-    "KEYRACK_INGEST_EVENTS_PER_MINUTE",
-    "count",
-    "120000",
-    "Telemetry events per minute and workspace.",
-  ),
+  ...usageSettings,
   snapshot_max_keys: setting("KEYRACK_SNAPSHOT_MAX_KEYS", "count", "10000", "Keys per page of the policy feed."),
   answer_max_bytes: setting(
     "KEYRACK_ANSWER_MAX_BYTES",

@@ -84,6 +84,13 @@ export const sharesTable = {
     atBound: "waits its turn after 250 ms; the chain that has used least time is next",
     files: ["src/store/offline/verify-pool.ts"],
   },
+  usage_reads: {
+    what: "Reads of usage series, 8 at a time and 2 of a workspace; so nothing is shown here",
+    owners: ["cell"],
+    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    atBound: "waits 2 s for its turn, then 503",
+    files: ["src/domain/usage/series-state.ts"],
+  },
   bodies: {
     what: "Bytes of large request bodies that are being read",
     owners: ["cell", "person", "account"],

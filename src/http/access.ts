@@ -101,6 +101,7 @@ export const access = {
   "machine.use": machine("             Y     Y        T     -     -     -        -    401  401", "verify"),
   "usage.billing": vendor("            Y     Y        -     Y     Y     Y        -    401  401", "read", WIDE),
   "usage.tenants": vendor("            Y     Y        T     Y     Y     Y        -    401  401", "read"),
+  "usage.series": vendor("             Y     Y        T     Y     Y     Y        -    401  401", "read"),
   "environments.read": vendor("        Y     Y        Y     Y     Y     Y        -    401  401", "read"),
   "audit.read": vendor("               Y     Y        Y     Y     Y     Y        -    401  401", "read", WIDE),
   "audit.chain": vendor("              Y     Y        Y     Y     Y     Y        -    401  401", "read"),

@@ -77,6 +77,7 @@ export const failures = {
   user_not_found: [404, "not_found", "No such person."],
   mail_not_found: [404, "not_found", "No such message."],
   asset_not_found: [404, "not_found", "No such file."],
+  series_off: [404, "not_found", "Usage series are not enabled."],
   scanner_off: [404, "not_found", "Secret scanning is not configured."],
   method_not_allowed: [405, "method_not_allowed", "This method is not allowed here."],
   // 409

@@ -13,6 +13,8 @@ import { deliverDue, reapOutbox } from "../domain/mail/outbox.ts";
 import { reapDeltaLog, reapSilentNodes } from "../domain/policy/retention.ts";
 import { runCascades } from "../domain/workspaces/cascades.ts";
 import { reapIngest } from "../domain/usage/ingest.ts";
+import { foldJournal } from "../domain/usage/series-fold.ts";
+import { reapSeries } from "../domain/usage/series-retention.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
 import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
 import { reapLoginFailures, reapLoginNetworks } from "../store/queries/logins.ts";
@@ -69,6 +71,8 @@ export const jobs = [
   { name: "expired rate counters", everyMs: MINUTE_MS, runsOn: "leader", run: reapSavedCounters },
   { name: "ingest receipts", everyMs: MINUTE_MS, runsOn: "leader", run: reapIngest },
   { name: "daily usage", everyMs: HOUR_MS, runsOn: "leader", run: reapUsage },
+  { name: "usage series", everyMs: 2 * SECOND_MS, runsOn: "leader", run: foldJournal },
+  { name: "old usage series", everyMs: HOUR_MS, runsOn: "leader", run: reapSeries },
   { name: "backup", everyMs: MINUTE_MS, runsOn: "leader", run: runDueBackup },
   { name: "restore test", everyMs: MINUTE_MS, runsOn: "leader", run: runDueRestoreTest },
   { name: "deferred revocations", everyMs: SECOND_MS, runsOn: "leader", run: runCascades },

@@ -7,6 +7,7 @@ import { PageCache } from "../domain/policy/page-cache.ts";
 import { CredentialCache } from "../domain/auth/credential-cache.ts";
 import { databaseClaims } from "../domain/limits/idempotency.ts";
 import { KnownIds } from "../domain/usage/known-ids.ts";
+import { SeriesState } from "../domain/usage/series-state.ts";
 import { NodeRegistry } from "../domain/policy/node-registry.ts";
 import { openCounters } from "../domain/limits/counters.ts";
 import { fetchedKeys, keysInFile, ScannerKeys } from "../domain/keys/scanner-keys.ts";
@@ -19,7 +20,16 @@ import type { Store } from "../store/store.ts";
 
 export type MachineServices = Pick<
   Services,
-  "answers" | "bodies" | "credentialCache" | "feed" | "nodes" | "counters" | "claims" | "knownIds" | "scannerKeys"
+  | "answers"
+  | "bodies"
+  | "credentialCache"
+  | "feed"
+  | "nodes"
+  | "counters"
+  | "claims"
+  | "knownIds"
+  | "series"
+  | "scannerKeys"
 >;
 type Base = {
   store: Store;
@@ -65,6 +75,7 @@ export async function openMachineServices(
     counters,
     claims,
     knownIds: new KnownIds(),
+    series: new SeriesState(),
     scannerKeys: await openScannerKeys(base),
   };
 }

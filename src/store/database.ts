@@ -9,6 +9,7 @@ import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
 import { copySqlite } from "./offline/inspect.ts";
+import type { SeriesQuery } from "./offline/series.ts";
 import { VerifyPool } from "./offline/verify-pool.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import { READ_CONNECTED, toVersions } from "./postgres/connected-versions.ts";
@@ -83,6 +84,10 @@ class OpenStore implements Store {
 
   verifyProgress(workspace_id: string): number | null {
     return this.#verifyPool.progressOf(workspace_id);
+  }
+
+  readSeries(query: SeriesQuery): Promise<string> {
+    return this.#verifyPool.runNow({ op: "series", target: this.target, query }) as Promise<string>;
   }
 
   async copyTo(file: string, onProgress: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {

@@ -3,6 +3,7 @@ import type { Histogram } from "../kernel/exposition.ts";
 import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
+import type { SeriesQuery } from "./offline/series.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import type { OnProgress } from "./progress.ts";
 import type { MigrationPlan } from "./schema/migrate.ts";
@@ -33,6 +34,8 @@ export interface Store {
   verify(workspace_id: string, expected: ExpectedCheckpoint[], from?: VerifiedPart): Promise<ChainCheck>;
   /** Rows that the running verification of a whole chain has passed; null when there is none. */
   verifyProgress(workspace_id: string): number | null;
+  /** Reads a usage series off the main thread; returns the answer as JSON. */
+  readSeries(query: SeriesQuery): Promise<string>;
   /** Copies a SQLite database in use to a new file. Consistent, and durable when this resolves. */
   copyTo(file: string, onProgress: OnProgress, options?: { largeBytes?: number }): Promise<void>;
   /** Rejects every write. */

@@ -129,6 +129,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   }),
   "usage billing": () => ({}),
   "usage tenants": () => ({}),
+  "usage series": () => ({}),
   "audit list": () => ({ args: ["--limit", "2"] }),
   "audit verify": () => ({}),
   "audit export": () => ({ args: ["--out", "second.jsonl"] }),

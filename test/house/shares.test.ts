@@ -38,6 +38,10 @@ const CONTAINERS = [
 const SHORT_LIVED = [
   "src/domain/core/list.ts",
   "src/domain/usage/ingest-events.ts",
+  "src/domain/usage/series-batch.ts",
+  "src/domain/usage/series-caps.ts",
+  "src/domain/usage/series-fold.ts",
+  "src/domain/usage/series-groups.ts",
   "src/http/body/chunk-list.ts",
   "src/ratelimit/memory/counter.ts",
   "src/ratelimit/redis/batch.ts",

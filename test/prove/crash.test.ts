@@ -1,6 +1,7 @@
-// The short version of `npm run prove -- crash`: three kills on each database.
+// The short versions of `npm run prove -- crash` and `-- series`: a few kills on each database.
 import { describe, expect, it } from "vitest";
 import { crash } from "../../prove/crash.ts";
+import { seriesCampaign } from "../../prove/series.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { shortRun } from "./short.ts";
 
@@ -12,6 +13,11 @@ describe.concurrent("kill -9 under mixed load", () => {
       const { figures } = await shortRun(crash, back, ROUNDS, 7);
       expect(figures).toMatchObject({ lost: 0 });
       expect(figures.acknowledged).toBeGreaterThanOrEqual(ROUNDS);
+    });
+
+    it(`counts every batch once in every usage series on ${back}`, async () => {
+      const { figures } = await shortRun(seriesCampaign, back, 2, 3);
+      expect(figures.batches).toBe(40);
     });
   }
 });

@@ -1,8 +1,11 @@
 // Usage and billing figures.
 import { z } from "zod";
+import { BUCKETS } from "../../domain/usage/series-buckets.ts";
+import { usageSeries } from "../../domain/usage/series.ts";
 import { billing, keyUsage, tenantActivity } from "../../domain/usage/usage.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { ById, Day, Env, listOf, Timestamp, Usage, UsageDays, Uuid } from "../schemas.ts";
+import { jsonTextResponse } from "../../http/response.ts";
+import { ById, Day, Env, Flag, listOf, text, Timestamp, toMs, Usage, UsageDays, Uuid } from "../schemas.ts";
 
 const Months = z.int().min(1).max(24);
 const MONTHS = "calendar months in UTC, up to the current one";
@@ -48,4 +51,63 @@ export const usageTenants = endpoint("GET /v1/usage/tenants", {
   ),
   failures: ["test_cannot_live"],
   handle: (ctx, { query }) => tenantActivity(ctx, query),
+});
+
+const Counts = z.strictObject({ requests: z.int(), errors: z.int(), units: z.int() });
+const Percentiles = z.array(z.number().nullable());
+const points = {
+  requests: z.array(z.int()),
+  errors: z.array(z.int()).describe("responses with a status of 400 or above"),
+  units: z.array(z.int()).describe("the cost of the allowed requests"),
+  total: Counts,
+  latency: z
+    .strictObject({ p50: Percentiles, p95: Percentiles, p99: Percentiles })
+    .optional()
+    .describe("milliseconds; only with latency=true"),
+};
+
+export const usageSeriesRead = endpoint("GET /v1/usage/series", {
+  summary:
+    "Requests, errors and units over time, in all or by project, environment, tenant, key, outcome, route or tag.",
+  access: "usage.series",
+  query: z.strictObject({
+    bucket: z.enum(BUCKETS).default("hour").describe("length of a bucket"),
+    from: Timestamp.optional().describe("start, rounded down to a bucket; 1 hour, 24 hours or 30 days before to"),
+    to: Timestamp.optional().describe("end, rounded up to a bucket; now by default"),
+    time_zone: text(1, 64).optional().describe("IANA time zone of the days, with bucket=day; UTC by default"),
+    group_by: z
+      .string()
+      .regex(/^(none|project|tenant|key|outcome|route|env|tag:[a-z][a-z0-9_]{0,31})$/, {
+        error: "must be none, project, tenant, key, outcome, route, env or tag:<name>",
+      })
+      .default("none")
+      .describe("none, project, tenant, key, outcome, route, env or tag:<name>"),
+    project_id: Uuid.optional().describe("only this project"),
+    env: Env.optional().describe("only this environment"),
+    tenant_id: Uuid.optional().describe("only this tenant"),
+    key_id: Uuid.optional().describe("only this API key"),
+    outcome: text(1, 64).optional().describe("only this outcome: allowed, or a reason of refusal"),
+    route: text(1, 600).optional().describe("only this route, with its method: GET /orders/:id"),
+    top: z.int().min(1).max(100).default(10).describe("largest groups to list; the others are summed"),
+    latency: Flag.default("false").describe("true = also percentiles of the duration"),
+  }),
+  output: z.strictObject({
+    object: z.literal("usage_series"),
+    bucket: z.enum(BUCKETS),
+    from: Timestamp,
+    to: Timestamp,
+    time_zone: z.string(),
+    group_by: z.string(),
+    as_of: Timestamp.describe("everything that was reported before this time is included"),
+    overflow: z.boolean().describe("whether some groups were counted together because there were too many"),
+    buckets: z.array(Timestamp).describe("start of each bucket, without gaps"),
+    series: z.array(z.strictObject({ group: z.string().nullable(), label: z.string().nullable(), ...points })),
+    other: z.strictObject(points).nullable().describe("the groups that are not listed"),
+    total: z.strictObject(points),
+  }),
+  failures: ["test_cannot_live", "project_not_found", "series_off", "unavailable"],
+  handle: async (ctx, { query: { from, to, latency, ...query } }) => {
+    const request = { ...query, from: toMs(from) ?? undefined, to: toMs(to) ?? undefined, latency: latency === "true" };
+    return jsonTextResponse(200, await usageSeries(ctx, request));
+  },
 });

@@ -17,6 +17,7 @@ import type { NodeRegistry } from "../policy/node-registry.ts";
 import type { Mailer } from "../mail/message.ts";
 import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../usage/known-ids.ts";
+import type { SeriesState } from "../usage/series-state.ts";
 import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
 import type { BackupState, SetupState, StatusCache, WorkerState } from "../health/state.ts";
@@ -60,6 +61,8 @@ export type Services = {
   readonly claims: ClaimStore;
   /** Projects, tenants and keys already known to belong to a workspace, for ingest. */
   readonly knownIds: KnownIds;
+  /** Usage series: who reads them, and what exceeded a cap. */
+  readonly series: SeriesState;
   /** Public keys of the secret scanner; null when none is configured. */
   readonly scannerKeys: ScannerKeys | null;
   /** Written by the scheduler. */

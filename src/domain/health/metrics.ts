@@ -6,6 +6,7 @@ import { missingFrom } from "../../kernel/policy/capabilities.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { auditTotals, countLiveNodes, liveNodesOfUsers } from "../../store/queries/metrics.ts";
+import { journalState } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
 import { isSetupOpen } from "../workspaces/setup-tokens.ts";
 import { mailState } from "../mail/outbox.ts";
@@ -20,6 +21,7 @@ export async function collectMetrics(services: Services): Promise<Family[]> {
     ...cacheFamilies(services),
     ...services.shares.families(),
     ...workerFamilies(services),
+    ...seriesFamilies(services),
     ...(await backupFamilies(services)),
     up,
     ...stored,
@@ -106,6 +108,23 @@ function workerFamilies({ worker }: Services): Family[] {
   ];
 }
 
+function seriesFamilies({ series }: Services): Family[] {
+  const samples = (label: string, counts: Readonly<Record<string, number>>): Sample[] =>
+    Object.entries(counts).map(([name, value]) => ({ labels: { [label]: name }, value }));
+  return [
+    counter(
+      "keyrack_series_overflow",
+      "Names of usage series that were counted together because a cap was reached, by kind.",
+      samples("kind", series.overflow),
+    ),
+    counter(
+      "keyrack_ingest_ignored",
+      "Malformed optional fields of telemetry events, by field.",
+      samples("field", series.ignored),
+    ),
+  ];
+}
+
 async function backupFamilies(services: Services): Promise<Family[]> {
   const { lastSuccessAt = null, restoreTest } = (await backupState(services)) ?? {};
   const now = services.clock.now();
@@ -126,22 +145,26 @@ async function backupFamilies(services: Services): Promise<Family[]> {
 async function storedFamilies(services: Services): Promise<Family[]> {
   const { store, clock, settings } = services;
   const seenAfter = clock.now() - settings.node_live_ms;
-  const [mail, nodes, capable, audit, head, setupOpen] = await Promise.all([
+  const [mail, nodes, capable, audit, head, setupOpen, journal] = await Promise.all([
     mailState(services),
     countLiveNodes.first(store.read, { seenAfter }),
     liveNodesOfUsers.all(store.read, { seenAfter }),
     auditTotals.first(store.read, {}),
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),
     isSetupOpen(services),
+    journalState.first(store.read, {}),
   ]);
   const lacking = capable.reduce(
     (sum, { caps, features, n }) => sum + (missingFrom(caps, features).length > 0 ? n : 0),
     0,
   );
+  const lagMs = journal?.oldest_at ? Math.max(0, clock.now() - journal.oldest_at) : 0;
   return [
     gauge("keyrack_outbox_queued", "Messages waiting to be sent.", mail.queued),
     gauge("keyrack_outbox_dead", "Messages that became undeliverable within the last day.", mail.dead),
     gauge("keyrack_setup_open", "1 while the server has no owner and accepts setup links.", setupOpen ? 1 : 0),
+    gauge("keyrack_series_lag_seconds", "Age of the oldest batch that usage series lack.", lagMs / 1_000),
+    gauge("keyrack_series_journal_rows", "Batches that usage series lack.", journal?.rows ?? 0),
     gauge("keyrack_nodes_live", "Nodes seen recently.", nodes?.n ?? 0),
     gauge("keyrack_nodes_missing_caps", "Live nodes that lack a capability which their project uses.", lacking),
     gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),

@@ -5,6 +5,7 @@ import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../../store/schema/tables.ts";
 import { DETAILS_MAX, matchesTenant, type Batch, type CheckedEvents, type WireEvent } from "./ingest-events.ts";
 import type { KnownOwners } from "./known-ids.ts";
+import { SeriesBatch, type SeriesEvent } from "./series-batch.ts";
 
 export const DAY_MS = 86_400_000;
 const AHEAD_MS = 5 * 60_000;
@@ -19,7 +20,11 @@ export type IngestTotals = {
   months: UsageTenantMonthRow[];
   /** The newest accepted event of each key. */
   lastUsed: Map<KeyOwner, number>;
+  /** Null where series are off. */
+  series: SeriesBatch | null;
 };
+
+type SumOptions = { now: number; series: boolean };
 
 export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
@@ -60,12 +65,18 @@ export function checkProjects({ events }: Batch, projects: readonly string[]): D
 }
 
 /** One pass. Skips repeated request ids and events older than seven days. bench: ingest/batch */
-export function sumEvents(workspace_id: string, batch: Batch, checked: CheckedEvents, now: number): IngestTotals {
+export function sumEvents(
+  workspace_id: string,
+  batch: Batch,
+  checked: CheckedEvents,
+  { now, series: hasSeries }: SumOptions,
+): IngestTotals {
   const { events, sample_rate } = batch;
   const { times, keys } = checked;
   const seen = new Set<string>();
   const byDay = new Map<number, Map<KeyOwner, DaySum>>();
   const months: Months = new Map();
+  const series = hasSeries ? new SeriesBatch() : null;
   let [accepted, day, today] = [0, -1, new Map<KeyOwner, DaySum>()];
   for (let i = 0; i < events.length; i++) {
     const event = events[i] as WireEvent;
@@ -76,6 +87,7 @@ export function sumEvents(workspace_id: string, batch: Batch, checked: CheckedEv
     const weight = 1 / (event.sample_rate ?? sample_rate);
     const admitted = (event.denial_reason ?? null) === null && (event.tenant_id ?? null) !== null;
     const key = keys[i];
+    series?.add(event as unknown as SeriesEvent, key, at, weight);
     if (key) {
       if (dayOf(at) !== day) {
         day = dayOf(at);
@@ -90,7 +102,7 @@ export function sumEvents(workspace_id: string, batch: Batch, checked: CheckedEv
       addToMonth(months, { workspace_id, env, tenant_id, project_id }, { requests: weight, first: at, last: at });
     }
   }
-  return { accepted, ...collect(byDay, months) };
+  return { accepted, series, ...collect(byDay, months) };
 }
 
 function emptyDay(workspace_id: string, key_id: string, day: number): DaySum {

@@ -5,6 +5,7 @@ import { hash, subtle } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../../store/queries/ingest.ts";
+import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKey } from "../../store/queries/usage.ts";
 import { confinedTo, projectsOf, type SecretKeyActor } from "../core/actor.ts";
@@ -59,7 +60,10 @@ function sumBatch(ctx: Machine, value: unknown, bytes: Buffer): () => MaybePromi
     const problems = projects ? checkProjects(batch, projects) : [];
     problems.push(...checkOwnership(batch, checked, known));
     if (problems.length > 0) throw fail("invalid_body", { details: problems });
-    const totals = sumEvents(workspace_id, batch, checked, services.clock.now());
+    const totals = sumEvents(workspace_id, batch, checked, {
+      now: services.clock.now(),
+      series: services.settings.series,
+    });
     return { body_hash, events_dropped: batch.events_dropped, totals };
   };
   const { missing } = checked;
@@ -188,6 +192,7 @@ async function saveTotals(services: Services, workspace_id: string, { events_dro
   const body_hash = await sum.body_hash;
   const { accepted } = totals;
   const now = services.clock.now();
+  const journal = totals.series?.encode() ?? null;
   const touched = [...totals.lastUsed].filter(([key, at]) => at - (key.last_used_at ?? 0) >= TOUCH_EVERY_MS);
   const earlier = await record(
     services,
@@ -196,12 +201,15 @@ async function saveTotals(services: Services, workspace_id: string, { events_dro
       if (!(await insertBatch.first(tx, row))) return batchReceipt.first(tx, { workspace_id, body_hash });
       await tx.upsertAdditive(usageDayUpsert, totals.days);
       await tx.upsertAdditive(tenantMonthUpsert, totals.months);
+      if (journal !== null)
+        await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data: journal });
       for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });
       return undefined;
     },
     { batch: true },
   );
   if (!earlier) for (const [key, at] of touched) key.last_used_at = at;
+  if (!earlier && totals.series) services.series.countIgnored(totals.series.ignored);
   return receiptOf(earlier ?? { accepted, events_dropped });
 }
 

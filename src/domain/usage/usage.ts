@@ -13,7 +13,8 @@ import { DAY_MS, dayOf, monthOf } from "./ingest-totals.ts";
 import { record } from "../core/record.ts";
 import { listOf, type List } from "../core/list.ts";
 
-const DAYS_KEPT = 400;
+/** UTC days that are kept, of keys and of series. */
+export const DAYS_KEPT = 400;
 
 function dayText(day: number): string {
   return formatTimestamp(day * DAY_MS).slice(0, 10);

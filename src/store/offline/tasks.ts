@@ -1,11 +1,13 @@
-// The tasks of the worker threads: verifying an audit chain, copying a SQLite file, checking a whole database.
+// The tasks of the worker threads: verifying an audit chain, reading usage series, copying a SQLite file, checking a whole
+// database.
 import { fsyncFile } from "../../platform/fsync.ts";
 import { checkIntegrity, listChains } from "./audit-chains.ts";
 import { connectSqlite } from "../sqlite/open.ts";
 import { expectedCheckpoints, readContents, type Contents } from "./contents.ts";
 import type { DatabaseTarget } from "../target.ts";
 import type { Step } from "../progress.ts";
-import { openSource } from "./source.ts";
+import { readSeries, type SeriesQuery } from "./series.ts";
+import { openSource, type Source } from "./source.ts";
 import { verifySlice, verifyStoredChain, type ChainSlice, type SliceOptions } from "./verify.ts";
 
 export type Inspection = {
@@ -18,6 +20,7 @@ export type Inspection = {
 
 export type Task =
   | { op: "verify"; target: DatabaseTarget; workspace_id: string; options: SliceOptions; maxMs: number }
+  | { op: "series"; target: DatabaseTarget; query: SeriesQuery }
   | { op: "copy"; file: string; to: string }
   | { op: "inspect"; target: DatabaseTarget }
   | { op: "quick"; file: string };
@@ -29,13 +32,17 @@ export type TaskReply = {
   error?: { message: string; code?: string | undefined };
 };
 
-async function verify({ target, workspace_id, options, maxMs }: Task & { op: "verify" }): Promise<ChainSlice> {
+async function withSource<T>(target: DatabaseTarget, read: (source: Source) => Promise<T>): Promise<T> {
   const source = await openSource(target);
   try {
-    return await verifySlice(source, workspace_id, options, maxMs);
+    return await read(source);
   } finally {
     await source.close();
   }
+}
+
+function verify({ target, workspace_id, options, maxMs }: Task & { op: "verify" }): Promise<ChainSlice> {
+  return withSource(target, (source) => verifySlice(source, workspace_id, options, maxMs));
 }
 
 /** A consistent copy without deleted content. VACUUM INTO does not sync, so this does. */
@@ -51,25 +58,20 @@ function copy(file: string, to: string): void {
   fsyncFile(to);
 }
 
-async function inspect(target: DatabaseTarget, onProgress: (step: Step) => void): Promise<Inspection> {
-  const source = await openSource(target);
-  try {
-    onProgress({ step: "integrity", done: 0, total: 1 });
-    const findings = await checkIntegrity(source, target.kind === "sqlite");
-    const contents = await readContents(source);
-    const chains = await listChains(source);
-    let audit_rows = 0;
-    for (const [done, { workspace_id }] of chains.entries()) {
-      onProgress({ step: "audit chains", done, total: chains.length });
-      const check = await verifyStoredChain(source, workspace_id, await expectedCheckpoints(source, workspace_id));
-      audit_rows += check.checked;
-      if (check.reason)
-        findings.push(`audit chain ${workspace_id} is broken at seq ${check.broken_seq}: ${check.reason}`);
-    }
-    return { contents, findings, chains: chains.length, audit_rows };
-  } finally {
-    await source.close();
+async function inspect(source: Source, onProgress: (step: Step) => void): Promise<Inspection> {
+  onProgress({ step: "integrity", done: 0, total: 1 });
+  const findings = await checkIntegrity(source, source.kind === "sqlite");
+  const contents = await readContents(source);
+  const chains = await listChains(source);
+  let audit_rows = 0;
+  for (const [done, { workspace_id }] of chains.entries()) {
+    onProgress({ step: "audit chains", done, total: chains.length });
+    const check = await verifyStoredChain(source, workspace_id, await expectedCheckpoints(source, workspace_id));
+    audit_rows += check.checked;
+    if (check.reason)
+      findings.push(`audit chain ${workspace_id} is broken at seq ${check.broken_seq}: ${check.reason}`);
   }
+  return { contents, findings, chains: chains.length, audit_rows };
 }
 
 function quickCheck(file: string): string[] {
@@ -84,7 +86,8 @@ function quickCheck(file: string): string[] {
 
 export async function runTask(task: Task, onProgress: (step: Step) => void): Promise<unknown> {
   if (task.op === "verify") return verify(task);
+  if (task.op === "series") return withSource(task.target, (source) => readSeries(source, task.query));
   if (task.op === "quick") return quickCheck(task.file);
   if (task.op === "copy") return copy(task.file, task.to);
-  return inspect(task.target, onProgress);
+  return withSource(task.target, (source) => inspect(source, onProgress));
 }

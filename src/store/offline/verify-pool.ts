@@ -5,6 +5,7 @@ import { fail } from "../../kernel/errors.ts";
 import { withSignal } from "../progress.ts";
 import type { DatabaseTarget } from "../target.ts";
 import { isConnectionLost } from "../postgres/connection-lost.ts";
+import type { Task } from "./tasks.ts";
 import { threads } from "./threads.ts";
 import {
   NOTHING_VERIFIED,
@@ -73,17 +74,24 @@ export class VerifyPool {
     return slice.check;
   }
 
-  async #inThread(run: Run, task: Parameters<typeof threads.run>[0]): Promise<ChainSlice> {
+  /** Runs a short task without waiting for verifications. The caller bounds how many run at once. */
+  async runNow(task: Task): Promise<unknown> {
+    try {
+      return await threads.run(
+        task,
+        withSignal(() => {}, this.#closing.signal),
+      );
+    } catch (error) {
+      throw isConnectionLost(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
+    }
+  }
+
+  async #inThread(run: Run, task: Task): Promise<ChainSlice> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((start) => void this.#waiting.push({ run, start }));
     const started = performance.now();
     try {
-      return (await threads.run(
-        task,
-        withSignal(() => {}, this.#closing.signal),
-      )) as ChainSlice;
-    } catch (error) {
-      throw isConnectionLost(error) ? fail("unavailable", { retryAfterSeconds: 1 }) : error;
+      return (await this.runNow(task)) as ChainSlice;
     } finally {
       run.usedMs += performance.now() - started;
       this.#releaseThread();

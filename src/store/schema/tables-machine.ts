@@ -43,4 +43,38 @@ export type UsageTenantMonthRow = {
   last_seen_at: number;
 };
 
+/** The sums of one batch, as JSON, until they are added to the rollups. */
+export type UsageJournalRow = { id: string; workspace_id: string; created_at: number; data: string };
+
+/**
+ * What a series counts. `kind` is project, tenant, key, route or tag:<name>; `name` the key, the route or "=" and the tag's
+ * value; `tenant` the tenant, or for a tag the route. Empty: without one. `*`: everything above a cap.
+ */
+export type UsageGroupRow = {
+  id: number;
+  workspace_id: string;
+  kind: string;
+  project_id: string;
+  env: Env;
+  tenant: string;
+  name: string;
+};
+/** A group without the number that the rollups know it by. */
+export type UsageGroup = Omit<UsageGroupRow, "id">;
+
+/** `grain` 1: the minutes of an hour, 2: an hour, 3: a UTC day; `start` in hours or days since 1970. */
+export type UsageRollupRow = {
+  group_id: number;
+  grain: number;
+  start: number;
+  outcome: string;
+  requests: number;
+  errors: number;
+  units: number;
+  detail: string;
+};
+
+/** The names that count against a cap, as JSON. */
+export type UsageSeenRow = { workspace_id: string; scope: string; start: number; names: string };
+
 export type RateCounterRow = { key: string; lapses_at: number; windows: string };

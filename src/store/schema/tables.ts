@@ -8,6 +8,10 @@ import type {
   IngestBudgetRow,
   RateCounterRow,
   UsageDayRow,
+  UsageGroupRow,
+  UsageJournalRow,
+  UsageRollupRow,
+  UsageSeenRow,
   UsageTenantMonthRow,
 } from "./tables-machine.ts";
 import type {
@@ -256,5 +260,9 @@ export type Tables = {
   ingest_batches: IngestBatchRow;
   usage_days: UsageDayRow;
   usage_tenant_months: UsageTenantMonthRow;
+  usage_journal: UsageJournalRow;
+  usage_groups: UsageGroupRow;
+  usage_rollups: UsageRollupRow;
+  usage_seen: UsageSeenRow;
   rate_counters: RateCounterRow;
 };

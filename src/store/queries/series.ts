@@ -1,0 +1,144 @@
+// Usage series: the journal of counted batches, and the rollups that it is added to. Rollups are read, added to and written
+// back, so a writer takes the lock first: for a moment there can be two processes that write.
+import { sql } from "kysely";
+import { bulkInsert, chunkRows } from "../engine/bulk-insert.ts";
+import { statement, type Dialect, type Reader, type Tx, type Value } from "../engine/statement.ts";
+import type { UsageGroup, UsageGroupRow, UsageJournalRow, UsageRollupRow, UsageSeenRow } from "../schema/tables.ts";
+
+export const insertJournal = statement<UsageJournalRow>()((db, p) =>
+  db
+    .insertInto("usage_journal")
+    .values({ id: p.id, workspace_id: p.workspace_id, created_at: p.created_at, data: p.data }),
+);
+
+/** Oldest first. */
+export const journalRows = statement<{ limit: number }>()((db, p) =>
+  db.selectFrom("usage_journal").selectAll().orderBy("id").limit(p.limit),
+);
+
+export const deleteJournalRow = statement<{ id: string }>()((db, p) =>
+  db.deleteFrom("usage_journal").where("id", "=", p.id),
+);
+
+export const journalState = statement<Record<string, never>>()((db) =>
+  db
+    .selectFrom("usage_journal")
+    .select((eb) => [eb.fn.countAll<number>().as("rows"), eb.fn.min<number | null>("created_at").as("oldest_at")]),
+);
+
+/** Held until the transaction ends. On SQLite an open transaction excludes every other one anyway. */
+export const lockRollups = statement<{ at: string }>()((db, p) =>
+  db
+    .insertInto("deployment")
+    .values({ name: "usage_rollups_lock", value: p.at })
+    .onConflict((oc) => oc.column("name").doUpdateSet({ value: p.at })),
+);
+
+export const seenNames = statement<{ workspace_id: string; scope: string; start: number }>()((db, p) =>
+  db
+    .selectFrom("usage_seen")
+    .select("names")
+    .where("workspace_id", "=", p.workspace_id)
+    .where("scope", "=", p.scope)
+    .where("start", "=", p.start),
+);
+
+export const saveSeenNames = statement<UsageSeenRow>()((db, p) =>
+  db
+    .insertInto("usage_seen")
+    .values({ workspace_id: p.workspace_id, scope: p.scope, start: p.start, names: p.names })
+    .onConflict((oc) => oc.columns(["workspace_id", "scope", "start"]).doUpdateSet({ names: p.names })),
+);
+
+export const reapSeenNames = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("usage_seen").where("start", "<", p.before),
+);
+
+const GROUP = ["workspace_id", "kind", "project_id", "env", "tenant", "name"] as const satisfies (keyof UsageGroup)[];
+
+/** `(a, b) in (values (…), …)`, in a few sizes so that few statements are prepared. PostgreSQL needs the types. */
+function rowsIn(columns: readonly string[], type: "text" | "bigint", size: number, dialect: Dialect): string {
+  let n = 0;
+  const param = (): string => (dialect === "sqlite" ? "?" : `$${++n}::${type}`);
+  const tuples = Array.from({ length: size }, () => `(${columns.map(param).join(", ")})`);
+  return `(${columns.join(", ")}) in (values ${tuples.join(", ")})`;
+}
+
+async function findRows<R>(
+  on: Reader,
+  select: string,
+  { columns, type, keys }: { columns: readonly string[]; type: "text" | "bigint"; keys: readonly Value[][] },
+): Promise<R[]> {
+  const found: R[] = [];
+  for (const { from, to } of chunkRows(keys.length)) {
+    const text = `${select} where ${rowsIn(columns, type, to - from, on.dialect)}`;
+    found.push(...(await on.all<R>({ sql: text, values: keys.slice(from, to).flat() })));
+  }
+  return found;
+}
+
+export function findGroups(on: Reader, groups: readonly UsageGroup[]): Promise<UsageGroupRow[]> {
+  const keys = groups.map((group) => GROUP.map((column) => group[column]));
+  return findRows(on, `select id, ${GROUP.join(", ")} from usage_groups`, { columns: GROUP, type: "text", keys });
+}
+
+export const lastGroupId = statement<Record<string, never>>()((db) =>
+  db.selectFrom("usage_groups").select((eb) => eb.fn.coalesce(eb.fn.max("id"), eb.lit(0)).as("id")),
+);
+
+export const insertGroups = bulkInsert<UsageGroupRow>(["id", ...GROUP], (db, rows) =>
+  db.insertInto("usage_groups").values(rows),
+);
+
+export type RollupKey = Pick<UsageRollupRow, "group_id" | "grain" | "start">;
+
+/** The rows of every outcome. */
+export function findRollups(on: Reader, keys: readonly RollupKey[]): Promise<UsageRollupRow[]> {
+  const select = "select group_id, grain, start, outcome, requests, errors, units, detail from usage_rollups";
+  const values = keys.map(({ group_id, grain, start }) => [group_id, grain, start]);
+  return findRows(on, select, { columns: ["group_id", "grain", "start"], type: "bigint", keys: values });
+}
+
+export const writeRollups = bulkInsert<UsageRollupRow>(
+  ["group_id", "grain", "start", "outcome", "requests", "errors", "units", "detail"],
+  (db, rows) =>
+    db
+      .insertInto("usage_rollups")
+      .values(rows)
+      .onConflict((oc) =>
+        oc.columns(["group_id", "grain", "start", "outcome"]).doUpdateSet({
+          requests: sql<number>`excluded.requests`,
+          errors: sql<number>`excluded.errors`,
+          units: sql<number>`excluded.units`,
+          detail: sql<string>`excluded.detail`,
+        }),
+      ),
+);
+
+/** Groups in the order of their ids, for the job that deletes what has expired. */
+export const groupIdsAfter = statement<{ after: number; limit: number }>()((db, p) =>
+  db.selectFrom("usage_groups").select("id").where("id", ">", p.after).orderBy("id").limit(p.limit),
+);
+
+export const reapRollups = statement<{ group_id: number; grain: number; before: number }>()((db, p) =>
+  db
+    .deleteFrom("usage_rollups")
+    .where("group_id", "=", p.group_id)
+    .where("grain", "=", p.grain)
+    .where("start", "<", p.before),
+);
+
+export const dropEmptyGroup = statement<{ group_id: number }>()((db, p) =>
+  db
+    .deleteFrom("usage_groups")
+    .where("id", "=", p.group_id)
+    .where((eb) =>
+      eb.not(eb.exists(eb.selectFrom("usage_rollups").select("group_id").where("group_id", "=", p.group_id))),
+    ),
+);
+
+export async function deleteJournal(on: Tx, ids: readonly string[]): Promise<number> {
+  let deleted = 0;
+  for (const id of ids) deleted += await deleteJournalRow.run(on, { id });
+  return deleted;
+}

@@ -1,0 +1,158 @@
+// Usage series: routes, tags, outcomes, keys and durations, and what exceeds a cap.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { RouteOutput } from "../../../src/client.ts";
+import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import {
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
+import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+
+const START = Date.UTC(2026, 9, 24, 22, 10);
+type Answer = RouteOutput<"GET /v1/usage/series">;
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+for (const back of backends) {
+  describe(`groups of usage series on ${back}`, () => {
+    let r: TestInstance;
+    let w: Workspace;
+    let key: { id: string };
+    let serial = 0;
+    beforeAll(async () => {
+      r = await testInstance(back, { clock: testClock(START) });
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    beforeEach(async () => {
+      r.clock.set(START);
+      w = await r.workspace();
+      key = await w.mint();
+    });
+
+    const event = (own: Json = {}): Json =>
+      telemetryEvent({
+        ts: iso(r.clock.now()),
+        project_id: w.project_id,
+        tenant_id: w.tenant_id,
+        key_id: key.id,
+        request_id: `r${++serial}`,
+        ...own,
+      });
+    const report = async (...events: Json[]): Promise<void> => {
+      const body = telemetryBatch(events.map(event));
+      expect((await w.call("sk_owner", "POST /v1/ingest/batch", body)).status).toBe(202);
+    };
+    const fold = (): Promise<void> => foldJournal(r.app.services);
+    const series = async (query: string): Promise<Answer> => {
+      const { status, body } = await w.call("sk_owner", `GET /v1/usage/series?${query}`);
+      expect({ status, problem: body.error }).toEqual({ status: 200, problem: undefined });
+      return body;
+    };
+    /** Requests in all, by group. */
+    const byGroup = async (query: string): Promise<Json> => {
+      const { series: lines, other } = await series(query);
+      const totals = lines.map(({ group, total }) => [String(group), total.requests]);
+      return { ...Object.fromEntries(totals), ...(other && { OTHER: other.total.requests }) };
+    };
+    it("distinguishes 200 routes and sums the others", async () => {
+      const routes = Array.from({ length: 500 }, (_, i) => ({ route: `/r/${i}`, method: i === 0 ? "BREW" : "GET" }));
+      const oddMethod = { route: "/r/0", method: "BREW" };
+      await report(...routes.slice(0, 250));
+      await report(...routes.slice(250), { route: "/r/7" }, oddMethod, { route: null });
+      await fold();
+      const body = await series("group_by=route&top=100");
+      expect(body.series[0]).toMatchObject({ group: "GET /r/7", label: "GET /r/7", total: { requests: 2 } });
+      expect(body.series[1]).toMatchObject({ group: "OTHER /r/0", total: { requests: 2 } });
+      expect([body.overflow, body.total.total.requests, body.series.length]).toEqual([true, 503, 100]);
+      expect(body.other?.total.requests).toBe(503 - 102);
+      const [row] = await r.sql(
+        back === "sqlite"
+          ? "select count(*) as n from usage_groups where workspace_id = ? and kind = 'route' and name like '% /r/%'"
+          : "select count(*) as n from usage_groups where workspace_id = $1 and kind = 'route' and name like '% /r/%'",
+        [w.id],
+      );
+      expect(Number(row?.n)).toBe(200);
+      expect((await series("route=GET%20/r/7&group_by=outcome")).series[0]?.total.requests).toBe(2);
+      expect((await series("route=GET%20/r/499")).total.total.requests).toBe(0);
+    });
+
+    it("bounds outcomes and the keys of an hour, and keeps their days exact", async () => {
+      const state = r.app.services.series;
+      const others = [await w.mint(), await w.mint()];
+      const before = state.keysMax;
+      state.keysMax = 2;
+      try {
+        await report({}, ...others.map(({ id }) => ({ key_id: id })), { key_id: others[1]?.id });
+        await fold();
+      } finally {
+        state.keysMax = before;
+      }
+      const hours = await series("group_by=key");
+      expect(hours.overflow).toBe(true);
+      expect(hours.series).toHaveLength(2);
+      expect([hours.other?.total.requests, hours.total.total.requests]).toEqual([2, 4]);
+      const [first, second] = others.map(({ id }) => id);
+      expect(await byGroup("bucket=day&group_by=key")).toEqual({
+        [key.id]: 1,
+        [String(first)]: 1,
+        [String(second)]: 2,
+      });
+      await report(...Array.from({ length: 45 }, (_, i) => ({ denial_reason: `reason_${i}` })), {
+        denial_reason: "Not A Name",
+      });
+      await fold();
+      const outcomes = await series("group_by=outcome");
+      expect([outcomes.overflow, outcomes.series.length]).toEqual([true, 41]);
+      expect(outcomes.series.find(({ group }) => group === "other")?.total.requests).toBe(7);
+      expect(outcomes.total.total.requests).toBe(50);
+    });
+
+    it("groups by tag, with costs, and ignores what is malformed", async () => {
+      await report(
+        { tags: { region: "eu", tier: "*" }, cost: 5, route: "/a" },
+        { tags: { region: "us" }, cost: 0, route: "/a" },
+        { tags: { region: "eu", Bad: "x", long: "y".repeat(65) }, cost: 1.5 },
+        { tags: ["eu"], denial_reason: "scope", cost: 9 },
+      );
+      await fold();
+      expect(await byGroup("group_by=tag:region")).toEqual({ eu: 2, null: 1, us: 1 });
+      expect(await byGroup("group_by=tag:tier")).toEqual({ "*": 1, null: 3 });
+      expect(await byGroup("group_by=tag:region&route=GET%20/a")).toEqual({ eu: 1, us: 1 });
+      expect(await byGroup("group_by=tag:nothing")).toEqual({ null: 4 });
+      expect((await series("group_by=none")).total.total.units).toBe(6);
+      const ninth = Array.from({ length: 12 }, (_, i) => ({ tags: { [`name${i}`]: "x" } }));
+      await report(...ninth, ...Array.from({ length: 130 }, (_, i) => ({ tags: { region: `r${i}` } })));
+      await fold();
+      const regions = await series("group_by=tag:region&top=100");
+      expect([regions.overflow, regions.total.total.requests]).toEqual([true, 146]);
+      const listed = regions.series.reduce((sum, { total }) => sum + total.requests, 0);
+      expect(listed + (regions.other?.total.requests ?? 0)).toBe(146);
+      expect((await series("group_by=tag:name11")).overflow).toBe(true);
+    });
+
+    it("has percentiles within 10 %, for every bucket and by route", async () => {
+      const durations = Array.from({ length: 100 }, (_, i) => ({ duration_ms: i + 1, route: i < 50 ? "/a" : "/b" }));
+      await report(...durations);
+      await fold();
+      for (const bucket of ["minute", "hour", "day"]) {
+        const { latency } = (await series(`bucket=${bucket}&latency=true`)).total;
+        for (const [name, exact] of [
+          ["p50", 50],
+          ["p95", 95],
+          ["p99", 99],
+        ] as const) {
+          const found = latency?.[name].at(-1) ?? 0;
+          expect(Math.abs(found - exact) / exact, `${bucket} ${name} ${found}`).toBeLessThan(0.1);
+        }
+        expect(latency?.p50[0]).toBeNull();
+      }
+      const { series: lines } = await series("group_by=route&latency=true");
+      const [a, b] = ["GET /a", "GET /b"].map((group) => lines.find((line) => line.group === group));
+      expect(a?.latency?.p99.at(-1)).toBeLessThan(55);
+      expect(b?.latency?.p50.at(-1)).toBeGreaterThan(65);
+    });
+  });
+}
