@@ -1,6 +1,6 @@
 // The verifier as an auth service behind a proxy: nginx auth_request, forward auth of Caddy and Traefik, Envoy's
 // ext_authz over HTTP. Only /verify decides. Caution: Envoy appends the client's path and query, so nothing in them may
-// loosen the decision: a client's `scope` only requires more, and no other path responds with exactly 200.
+// loosen the decision: a client's `scope` or `scope_any` only requires more, and no other path responds with exactly 200.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -63,8 +63,11 @@ async function respond({ keyrack, mode, limits }: GatewayOptions, req: IncomingM
   const scopes = query.getAll("scope");
   // An empty scope is an error in the proxy's configuration. Ignoring it would open the route.
   if (scopes.includes("")) return errorResponse(400, "invalid_request", "scope must not be empty.");
-  if (scopes.length > SCOPES_MAX) return errorResponse(400, "invalid_request", `At most ${SCOPES_MAX} scopes.`);
-  const guard = internalsOf(keyrack).guard<IncomingMessage>({ scopes, limits });
+  const anyOf = query.getAll("scope_any").map((group) => group.split(" "));
+  if (anyOf.flat().includes("")) return errorResponse(400, "invalid_request", "scope_any must not have empty members.");
+  if (scopes.length + anyOf.flat().length > SCOPES_MAX)
+    return errorResponse(400, "invalid_request", `At most ${SCOPES_MAX} scopes.`);
+  const guard = internalsOf(keyrack).guard<IncomingMessage>({ scopes, limits }, anyOf);
   const admitted = await guard.admit(req, toIncomingRequest(req, path, query));
   const { context, headers, denial } = admitted;
   admitted.done(denial?.status ?? 200, null);

@@ -14,17 +14,7 @@ export type CommandRow = {
 const PROJECT = ["id", "slug", "name", "created_at"];
 const TENANT = ["id", "external_id", "name", "created_at"];
 const KEY = ["id", "display_prefix", "env", "name", "tenant_id", "status", "expires_at", "revoked_at"];
-const SECRET_KEY = [
-  "id",
-  "display_prefix",
-  "env",
-  "name",
-  "permissions",
-  "project_ids",
-  "last_used_at",
-  "expires_at",
-  "revoked_at",
-];
+const SECRET_KEY = ["id", "display_prefix", "env", "name", "power", "last_used_at", "expires_at", "revoked_at"];
 const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
 
 export const commandMap: Record<string, CommandRow> = {
@@ -115,6 +105,10 @@ export const calledElsewhere: Record<string, string> = {
   "POST /v1/auth/me/password": "the web pages",
   "GET /v1/instance": "the web pages",
   "POST /v1/keys/lookup": "the web pages; a key must not be an argument, which process lists show",
+  "POST /v1/bulk/keys": "keyrack key bulk",
+  "GET /v1/self": "keyrack self show",
+  "POST /v1/self/revoke": "keyrack self revoke",
+  "POST /v1/self/rotate": "keyrack self rotate",
   "GET /v1/setup": "the web pages",
   "POST /v1/setup": "the web pages, with the link of keyrack setup link",
   "POST /v1/auth/users": "the web pages",

@@ -21,6 +21,7 @@ const HEADINGS: Record<(typeof COLUMNS)[number], string> = {
   embed: "embed",
   bootstrap: "boot",
   none: "none",
+  api_key: "API key",
 };
 
 const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;

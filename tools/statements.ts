@@ -18,6 +18,13 @@ import {
 } from "../src/store/queries/cascades.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
+import {
+  changeKeys,
+  countEligible,
+  eligibleKeys,
+  rangeEnd,
+  type BulkSelection,
+} from "../src/store/queries/key-bulk.ts";
 import { countKeysInState, KEY_STATES, keysByIds, keysInState, keyTexts } from "../src/store/queries/key-search.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
 import { deleteNodes, fleetOf, nodesByKeys } from "../src/store/queries/nodes.ts";
@@ -58,6 +65,24 @@ const inState = {
   now: 1,
   until: 2,
 } as const;
+const bulk: BulkSelection[] = [
+  { workspace_id, action: "rotate", now: 1, before: "k" },
+  {
+    ...inState,
+    action: "enable",
+    before: "k",
+    ids: ["i"],
+    tenant_ids: ["t", "u"],
+    scope: "s",
+    prefix: "kr",
+    state: "quarantined",
+    created_before: 2,
+    created_after: 1,
+    unused_since: 1,
+  },
+  { workspace_id, action: "disable", now: 1, before: "k", tenant_ids: ["t"], state: "expired" },
+];
+const range = { after, upTo: after };
 const auditFilter = {
   before_seq: 9,
   order: "desc",
@@ -93,6 +118,13 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   countKeysInState: (on) => KEY_STATES.map((state) => countKeysInState(on, { ...inState, state }, 1)),
   keyTexts: (on) =>
     [true, false].map((include_revoked) => keyTexts(on, { ...inState, include_revoked, limit: 1, after })),
+  rangeEnd: (on) => bulk.map((selection) => rangeEnd(on, selection, after, 2)),
+  eligibleKeys: (on) => bulk.map((selection) => eligibleKeys(on, selection, range, 1)),
+  countEligible: (on) => bulk.map((selection) => countEligible(on, selection, range)),
+  changeKeys: (on) => [
+    changeKeys(on, { workspace_id, project_id: "p", ids: ["i"] }, { revoked_at: 1, policy_version: 1 }),
+    changeKeys(on, { workspace_id, project_id: "p", ids: ["i"] }, { disabled_at: 1, policy_version: 1 }),
+  ],
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],
@@ -177,9 +209,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
   `claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
-   listProjects listTenants pageAfter chunkQuery changesQuery withSuspended servedTo fieldsFor KEY_STATES STATE_ORDER selectKeys notRevoked`.split(
-    /\s+/,
-  ),
+   listProjects listTenants pageAfter chunkQuery changesQuery withSuspended servedTo fieldsFor BULK_ACTIONS BULK_STATES
+   KEY_STATES STATE_ORDER selectKeys notRevoked`.split(/\s+/),
 );
 
 /** Exported functions and tables of src/store/queries that this file does not know. */

@@ -9,7 +9,7 @@ type Credential = { bearer: string | null; headers?: Record<string, string> };
 export type Principals = {
   workspace: Workspace;
   credentials: Partial<Record<Column, Credential>>;
-  /** Logs the users in again, after a call that ended their sessions. */
+  /** Logs the users in again and mints another API key, after a call that ended the last ones. */
   renew(): Promise<void>;
   /** Each of these must get 401. */
   ended: Record<string, string>;
@@ -29,7 +29,10 @@ export async function principals(r: TestInstance): Promise<Principals> {
   };
   const ended = await endedCredentials(r, workspace);
   credentials.embed = await embedCredential(workspace);
+  const { project_id } = workspace;
+  await workspace.call("sk_owner", `PATCH /v1/projects/${project_id}`, { key_policy: { holder_rotate: true } });
   const renew = async (): Promise<void> => {
+    credentials.api_key = { bearer: (await workspace.mint()).key };
     for (const [column, { email }] of Object.entries(all) as [Column, Person][]) {
       credentials[column] = { bearer: (await logIn(r, email, PASSWORD, { workspace_id: workspace.id })).session };
     }

@@ -4,6 +4,7 @@ import * as policy from "./machine/policy.ts";
 import * as idempotency from "./machine/idempotency.ts";
 import * as ingest from "./machine/ingest.ts";
 import * as ratelimit from "./machine/ratelimit.ts";
+import * as self from "./holder/self.ts";
 import * as embedKeys from "./embed/keys.ts";
 import * as embedTokens from "./machine/embed-tokens.ts";
 import { healthz, readyz, status } from "./public/health.ts";
@@ -20,6 +21,7 @@ import * as users from "./person/users.ts";
 import { portalScript } from "./public/portal.ts";
 import { scannerReport } from "./public/scanner.ts";
 import * as audit from "./vendor/audit.ts";
+import { keysBulk } from "./vendor/bulk.ts";
 import * as environments from "./vendor/environments.ts";
 import * as invites from "./vendor/invites.ts";
 import * as keys from "./vendor/keys.ts";
@@ -46,6 +48,7 @@ const planes = {
   ...projects,
   ...tenants,
   ...keys,
+  keysBulk,
   ...nodes,
   overviewShow,
   ...secretKeys,
@@ -58,6 +61,7 @@ const planes = {
   ...ratelimit,
   ...embedTokens,
   ...embedKeys,
+  ...self,
   jwksShow,
   portalScript,
   scannerReport,

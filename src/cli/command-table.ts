@@ -59,6 +59,10 @@ export const commandTable: Record<string, CommandEntry> = {
     description: "Manage your customers' API keys.",
     load: async () => (await import("./commands/key/key.ts")).addKeyCommands,
   },
+  self: {
+    description: "Show, rotate or revoke an API key with the key itself.",
+    load: async () => (await import("./commands/key/self.ts")).addSelfCommands,
+  },
   node: generated("node", "List the nodes that verify keys, and what they have acknowledged."),
   "secret-key": generated("secret-key", "Manage the secret keys of your own backend."),
   environment: generated("environment", "List the environments that keys belong to."),

@@ -203,6 +203,7 @@ export const settingsTable = {
     "25",
     "Workspaces that a person may own, at most 3 while their address is unverified; 0 = only the bootstrap token creates workspaces.",
   ),
+  holder_plane: setting("KEYRACK_HOLDER_PLANE", "switch", "on", "off = API keys cannot show or end themselves."),
   throttle: setting("KEYRACK_THROTTLE", "switch", "on", "off = no throttles, for throwaway instances."),
   trust_proxy: setting(
     "KEYRACK_TRUST_PROXY",

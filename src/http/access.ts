@@ -4,6 +4,7 @@ import {
   restrictionOf,
   type Actor,
   type AnonymousActor,
+  type ApiKeyActor,
   type BootstrapActor,
   type EmbedActor,
   type Permission,
@@ -25,6 +26,7 @@ export const COLUMNS = [
   "embed",
   "bootstrap",
   "none",
+  "api_key",
 ] as const;
 export type Column = (typeof COLUMNS)[number];
 export type Cell = "Y" | "T" | "-" | "401";
@@ -51,7 +53,8 @@ function row<A extends Actor>(
   wrongKind: FailureName,
   more: Partial<Pick<Row, "open" | "needs" | "wide">> = {},
 ): Row<A> {
-  const cells = text.trim().split(/\s+/) as Cell[];
+  // An API key is a credential on the holder plane only, which names its cell.
+  const cells = [...text.trim().split(/\s+/), "401"] as Cell[];
   return {
     cells: Object.fromEntries(COLUMNS.map((column, i) => [column, cells[i]])) as Row["cells"],
     wrongKind,
@@ -67,7 +70,8 @@ const vendor = (cells: string, needs: Needs | null = null, { wide = false } = {}
 const WIDE = { wide: true };
 const machine = (cells: string, needs: Permission): Row<SecretKeyActor> => row(cells, "needs_secret_key", { needs });
 const person = (cells: string): Row<SessionActor> => row(cells, "needs_session");
-const everyone = (): Row<AnonymousActor> => row("Y Y Y Y Y Y Y Y Y", "unauthenticated", { open: true });
+const everyone = (): Row<AnonymousActor> => row("Y Y Y Y Y Y Y Y Y Y", "unauthenticated", { open: true });
+const holder = (): Row<ApiKeyActor> => row("- - - - - - - 401 401 Y", "needs_api_key");
 
 export const access = {
   //                                   SK live        SK    SES                  EMB  BOOT none
@@ -105,6 +109,9 @@ export const access = {
   "environments.read": vendor("        Y     Y        Y     Y     Y     Y        -    401  401", "read"),
   "audit.read": vendor("               Y     Y        Y     Y     Y     Y        -    401  401", "read", WIDE),
   "audit.chain": vendor("              Y     Y        Y     Y     Y     Y        -    401  401", "read"),
+  "holder.use": holder(),
+  /** Also with a key that has expired or is disabled. */
+  "holder.revoke": holder(),
   public: everyone(),
   "scanner.report": everyone(),
 } as const satisfies Record<string, Row>;
@@ -117,6 +124,7 @@ export function columnOf(actor: Actor): Column {
     return actor.env === "test" ? "sk_test" : actor.owner_scope ? "sk_owner" : "sk_admin";
   if (actor.kind === "session") return `ses_${actor.role ?? "member"}`;
   if (actor.kind === "embed_token") return "embed";
+  if (actor.kind === "api_key") return "api_key";
   return actor.kind === "bootstrap" ? "bootstrap" : "none";
 }
 
@@ -151,6 +159,10 @@ function restrictionRefusal({ needs, wide }: Row, restriction: Restriction | nul
   const permitted = permissions.includes(needs) || (needs === "read" && permissions.includes("manage"));
   if (!permitted) return lacks(`needs ${needs}`);
   return wide && project_ids ? lacks("needs no project_ids") : undefined;
+}
+
+export function isHolderPlane(name: AccessName): boolean {
+  return name === "holder.use" || name === "holder.revoke";
 }
 
 /** Vendor endpoints check the header keyrack-workspace. */

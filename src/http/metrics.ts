@@ -22,7 +22,8 @@ const NANO = 1e9;
 const LAG_RESOLUTION_MS = 10;
 
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30];
-const CREDENTIALS = ["secret_key", "session", "embed_token", "bootstrap"] as const;
+const CREDENTIALS = ["secret_key", "session", "embed_token", "api_key", "bootstrap"] as const;
+const HOLDER_OUTCOMES: Record<number, string> = { 200: "ok", 401: "invalid", 403: "refused", 429: "throttled" };
 const STATUS_MIN = 100;
 const STATUS_CLASSES = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
 
@@ -59,6 +60,18 @@ export class RequestMetrics {
     this.#lateRefusals.set(kind, (this.#lateRefusals.get(kind) ?? 0) + 1);
   }
 
+  #holderOutcomes(): Sample[] {
+    const outcomes: Record<string, number> = {};
+    for (const { labels, statuses } of this.#routes.values()) {
+      if (!labels.route.startsWith("/v1/self")) continue;
+      for (const [i, value] of statuses.entries()) {
+        const outcome = HOLDER_OUTCOMES[i + STATUS_MIN] ?? "other";
+        if (value > 0) outcomes[outcome] = (outcomes[outcome] ?? 0) + value;
+      }
+    }
+    return Object.entries(outcomes).map(([outcome, value]) => ({ labels: { outcome }, value }));
+  }
+
   families(): Family[] {
     const requests: Sample[] = [];
     const seconds: Sample[] = [];
@@ -73,6 +86,7 @@ export class RequestMetrics {
     }
     return [
       counter("keyrack_http_requests", "Requests answered, by endpoint and status.", requests),
+      counter("keyrack_holder_requests", "Requests of API keys about themselves, by outcome.", this.#holderOutcomes()),
       {
         name: "keyrack_http_request_duration_seconds",
         type: "histogram",

@@ -115,6 +115,7 @@ function parameters(endpoint: Endpoint): Json[] {
 const TAGS: Record<string, string> = {
   audit_logs: "The hash-chained audit log of the workspace.",
   auth: "People: accounts, sessions, email addresses and passwords.",
+  bulk: "One action on many records.",
   embed: "The tenant's own keys, for the portal in a vendor's page.",
   embed_tokens: "Tokens for the portal.",
   environments: "Live and test.",
@@ -132,6 +133,7 @@ const TAGS: Record<string, string> = {
   public: "Health, pages and this document.",
   ratelimit: "Rate limits that all nodes share.",
   secret_keys: "The credentials of the vendor's own backend.",
+  self: "What the holder of an API key does with it.",
   setup: "Claiming a server that has no owner yet.",
   tenants: "The vendor's customers.",
   usage: "Traffic and billing figures.",
@@ -152,6 +154,7 @@ const CALLERS: Record<(typeof COLUMNS)[number], string> = {
   embed: "embed tokens",
   bootstrap: "the bootstrap token",
   none: "requests without a credential",
+  api_key: "the API key itself",
 };
 
 const SCHEMES: Record<(typeof COLUMNS)[number], string | null> = {
@@ -164,6 +167,7 @@ const SCHEMES: Record<(typeof COLUMNS)[number], string | null> = {
   embed: "embedToken",
   bootstrap: "bootstrapToken",
   none: null,
+  api_key: "apiKey",
 };
 
 function security(name: AccessName): Json[] {
@@ -235,6 +239,7 @@ export function openApiDocument(endpoints: readonly Endpoint[]): Json {
         session: bearer("krses_"),
         embedToken: bearer("JWT"),
         bootstrapToken: bearer("krboot_"),
+        apiKey: bearer("kr_"),
       },
     },
   };

@@ -3,13 +3,14 @@
 import { ANONYMOUS, type Actor } from "../domain/core/actor.ts";
 import type { RequestSource, Services } from "../domain/core/context.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
+import { resolveHolder } from "../domain/auth/holders.ts";
 import { requireOrigin, requireScope } from "../domain/embed/rules.ts";
 import type { IdempotencyReplay } from "../domain/limits/idempotency-replays.ts";
 import type { LineLimit } from "../fairness/line-limit.ts";
 import type { Release } from "../fairness/reservations.ts";
 import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
-import { access, refusal, workspaceRefusal } from "./access.ts";
+import { access, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf } from "./address.ts";
 import { checkMedia, readBody, reservedBytes } from "./body/body.ts";
 import { LAST_VALID, type TrackedSocket } from "./connections.ts";
@@ -20,6 +21,7 @@ import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { bearerOf, chargedTo, RequestContext, type Admission, type HttpRequest } from "./request.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
+import { throttleActor, throttleNetwork } from "./request-throttles.ts";
 import { failureResponse, HttpResponse, jsonTextResponse, respondLater, type Respond } from "./response.ts";
 
 export type RunOptions = {
@@ -32,11 +34,6 @@ export type RunOptions = {
   /** Counts requests for /metrics, where that is on. */
   metrics?: RequestMetrics | undefined;
 };
-
-const MINUTE_MS = 60_000;
-const BOOTSTRAP_THROTTLE = { name: "bootstrap", limit: 60, windowMs: MINUTE_MS };
-const EMBED_THROTTLE = { name: "embed", limit: 120, windowMs: MINUTE_MS };
-const EMBED_WRITES_THROTTLE = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
 
 /** How often a request starts over because its credential changed meanwhile. */
 const STARTS_OVER_MAX = 3;
@@ -85,7 +82,7 @@ class Run implements Admission {
 
   start(): void {
     this.#step(() => {
-      this.#throttleBootstrap();
+      throttleNetwork(this.#services, this.#endpoint, this.#bearer.token, () => this.origin().network);
       this.#then(this.#authenticate(), (actor) => this.#authorize(actor));
     });
   }
@@ -109,16 +106,15 @@ class Run implements Admission {
     value.then((settled) => this.#step(() => next(settled)), refuse);
   }
 
-  #throttleBootstrap(): void {
-    if (this.#endpoint.access !== "workspaces.create" || this.#bearer.token?.startsWith("krses_")) return;
-    this.#services.throttles.take(BOOTSTRAP_THROTTLE, this.origin().network);
-  }
-
   #authenticate(): MaybePromise<Actor> {
     const { access: rule } = this.#endpoint;
     const { token } = this.#bearer;
     if (access[rule].open) return ANONYMOUS;
     if (token === null) throw fail("unauthenticated");
+    if (isHolderPlane(rule)) {
+      const holder = resolveHolder(this.#services, token, rule === "holder.revoke");
+      if (holder) return holder;
+    }
     // Only the machine plane uses the credential cache: minting an embed token must see a revocation at once.
     return rule === "machine.use" ? resolveCached(this.#services, token) : resolveBearer(this.#services, token);
   }
@@ -150,7 +146,7 @@ class Run implements Admission {
   #authorize(actor: Actor): void {
     this.#admit(actor);
     const endpoint = this.#endpoint;
-    throttle(this.#services, actor, endpoint);
+    throttleActor(this.#services, actor, endpoint);
     if (endpoint.perNetwork) this.#services.throttles.take(endpoint.perNetwork, this.origin().network);
     if (endpoint.isList) return this.#makeList();
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
@@ -283,16 +279,4 @@ function markValid(socket: TrackedSocket): void {
 function checkOrigin(endpoint: Endpoint, actor: Actor, origin: string | undefined): void {
   if (endpoint.backendOnly && origin !== undefined) throw fail("origin_not_allowed");
   if (actor.kind === "embed_token") requireOrigin(actor, origin);
-}
-
-/** The embed plane is reachable by any browser and always throttled; other credentials only where a cap is set. */
-function throttle(services: Services, actor: Actor, endpoint: Endpoint): void {
-  if (actor.kind === "embed_token") {
-    const subject = `${actor.tenant_id} ${actor.env}`;
-    services.throttles.take(EMBED_THROTTLE, subject);
-    if (endpoint.method !== "GET") services.throttles.take(EMBED_WRITES_THROTTLE, subject);
-  }
-  const limit = services.settings.vendor_per_minute;
-  if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;
-  services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
 }

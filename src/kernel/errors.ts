@@ -7,11 +7,14 @@ export type Code =
   | "invalid_token"
   | "unauthenticated"
   | "invalid_key"
+  | "expired_key"
   | "invalid_session"
   | "invalid_embed_token"
   | "invalid_credentials"
   | "invalid_signature"
   | "forbidden"
+  | "tenant_suspended"
+  | "key_disabled"
   | "insufficient_scope"
   | "origin_not_allowed"
   | "email_unverified"
@@ -42,6 +45,7 @@ export const failures = {
   // 401
   unauthenticated: [401, "unauthenticated", "A credential is required: send Authorization: Bearer <credential>."],
   invalid_key: [401, "invalid_key", "Invalid API key."],
+  expired_key: [401, "expired_key", "This API key has expired."],
   invalid_session: [401, "invalid_session", "The session is invalid or has ended."],
   invalid_embed_token: [401, "invalid_embed_token", "The embed token is invalid or has expired."],
   invalid_credentials: [401, "invalid_credentials", "Email or password is incorrect."],
@@ -53,6 +57,10 @@ export const failures = {
   needs_vendor: [403, "forbidden", "This endpoint accepts a secret key or a session."],
   needs_session_or_bootstrap: [403, "forbidden", "This endpoint accepts a session or the bootstrap token."],
   needs_embed_token: [403, "forbidden", "This endpoint accepts an embed token only."],
+  needs_api_key: [403, "forbidden", "This endpoint accepts an API key only."],
+  holder_rotate_off: [403, "forbidden", "Keys of this project cannot be rotated by their holder."],
+  tenant_suspended: [403, "tenant_suspended", "This account is suspended."],
+  key_disabled: [403, "key_disabled", "This API key is disabled."],
   owner_only: [403, "forbidden", "Only an owner may do this."],
   lacks_permission: [403, "forbidden", "This secret key lacks a permission for this."],
   member_is_read_only: [403, "forbidden", "A member may not change anything."],
@@ -85,6 +93,7 @@ export const failures = {
   external_id_taken: [409, "conflict", "That external id is already in use."],
   disabled_not_rotatable: [409, "conflict", "A disabled key cannot be rotated."],
   tenant_is_suspended: [409, "conflict", "This tenant is suspended."],
+  bulk_unexpected: [409, "conflict", "More keys match than expected. Nothing was changed."],
   revoked_not_rotatable: [409, "conflict", "A revoked key cannot be rotated."],
   expired_not_rotatable: [409, "conflict", "An expired key cannot be rotated here."],
   successor_still_valid: [409, "conflict", "This key already has an unexpired successor."],

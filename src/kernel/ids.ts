@@ -53,6 +53,11 @@ export function isUuid(value: unknown): value is string {
   return typeof value === "string" && value.length === NIL.length && UUID.test(value);
 }
 
+/** When a version 7 id was made, in Unix milliseconds; null for other versions. */
+export function timeOfUuid(id: string): number | null {
+  return isUuid(id) && id[14] === "7" ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : null;
+}
+
 /** The 74 random bits: 12 of rand_a, then rand_b as 30 and 32. */
 type Tail = { a: number; b: number; c: number };
 

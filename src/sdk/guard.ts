@@ -7,14 +7,15 @@ import { type ChargeResult, type Limiter, rateLimitHeaders } from "./limits/chec
 import { type FailMode, need, readFailMode } from "./options.ts";
 import type { Reporter } from "./report.ts";
 import type { Ports } from "./runtime.ts";
+import { NO_GROUPS, readScopes, type RequiredScopes, type ScopeRequirement } from "./scopes.ts";
 import type { Verifier } from "./verifier.ts";
 
 export type LimitsMode = "check" | "lease" | "off";
 
 /** Options of one route. `Req` is the framework's request. */
 export type ProtectOptions<Req = unknown> = {
-  /** The key must have all of them. */
-  scopes?: readonly string[];
+  /** The key must have all of the list; with `any`, one of that list. */
+  scopes?: RequiredScopes;
   failMode?: FailMode;
   /** True, or a function returning true: no verification, and the context is null. */
   skip?: boolean | ((req: Req) => boolean);
@@ -59,24 +60,26 @@ const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey"];
 
 export class Guard<Req> {
   readonly #dependencies: GuardDependencies;
-  readonly #scopes: readonly string[];
+  readonly #scopes: ScopeRequirement;
   readonly #failMode: FailMode;
   readonly #limits: LimitsMode;
   readonly #skip: boolean | ((req: Req) => boolean);
   readonly #getKey: ProtectOptions<Req>["getKey"];
 
-  constructor(dependencies: GuardDependencies, options: ProtectOptions<Req> = {}) {
+  /** `anyOf`: further groups, of each of which the key must have one. */
+  constructor(
+    dependencies: GuardDependencies,
+    options: ProtectOptions<Req> = {},
+    anyOf: ScopeRequirement["any"] = NO_GROUPS,
+  ) {
     const { scopes = [], limits = "check", skip = false, getKey } = options;
     for (const name of Object.keys(options)) need(KNOWN.includes(name), `protect has no option "${name}"`);
-    need(
-      Array.isArray(scopes) && scopes.every((one) => typeof one === "string" && one !== ""),
-      "scopes must be a list",
-    );
     need(LIMITS_MODES.includes(limits), 'limits must be "check", "lease" or "off"');
     need(typeof skip === "boolean" || typeof skip === "function", "skip must be true, false or a function");
     need(getKey === undefined || typeof getKey === "function", "getKey must be a function");
     this.#dependencies = dependencies;
-    this.#scopes = [...scopes];
+    const { all, any } = readScopes(scopes);
+    this.#scopes = { all, any: [...any, ...anyOf] };
     this.#failMode = readFailMode(options.failMode ?? dependencies.failMode);
     this.#limits = limits;
     this.#skip = skip;
@@ -92,7 +95,7 @@ export class Guard<Req> {
     const key = this.#getKey ? keyFromValue(await this.#getKey(req)) : findKey(incoming);
     if (!key) return reject("missing_key", state, done);
     const { verifier } = this.#dependencies;
-    const verdict = verifier.judge(key.text, key.offset, this.#scopes, this.#failMode);
+    const verdict = verifier.judge(key.text, key.offset, this.#scopes.all, this.#failMode, this.#scopes.any);
     const { rules, rejected } = verifier;
     state.subject = verdict.ok ? verdict.context : rejected;
     if (!verdict.ok) return this.#reject(verdict, state, done);
@@ -104,7 +107,8 @@ export class Guard<Req> {
   }
 
   #reject(verdict: Verdict & { ok: false }, state: RequestState, done: Admitted["done"]): Rejected {
-    const extra = verdict.missing ? { missing: verdict.missing, required: this.#scopes } : {};
+    const { missing } = verdict;
+    const extra = missing ? { missing, required: [...new Set([...this.#scopes.all, ...missing])] } : {};
     return reject(verdict.code, state, done, extra);
   }
 

@@ -14,6 +14,7 @@ export type { RateLimit } from "../kernel/ratelimit/rule.ts";
 export type { ScopeSet } from "../kernel/policy/policy.ts";
 export type { Context, Denied, RateLimitState, Verdict } from "./context.ts";
 export type { LimitsMode, ProtectOptions } from "./guard.ts";
+export type { RequiredScopes } from "./scopes.ts";
 export type { IdempotentOptions } from "./idempotency/idempotency.ts";
 export { KeyrackError } from "./keyrack.ts";
 export type { FailMode, KeyrackOptions } from "./options.ts";

@@ -5,8 +5,9 @@ import type { Verdict } from "./context.ts";
 import type { Guard, ProtectOptions } from "./guard.ts";
 import type { IdempotentOptions, IdempotentRoute } from "./idempotency/idempotency.ts";
 import type { FailMode } from "./options.ts";
+import type { RequiredScopes, ScopeRequirement } from "./scopes.ts";
 
-export type VerifyOptions = { scopes?: readonly string[]; failMode?: FailMode };
+export type VerifyOptions = { scopes?: RequiredScopes; failMode?: FailMode };
 
 export type Status = {
   /** The policy version in force, or null. */
@@ -34,7 +35,7 @@ export type Keyrack<Resources = unknown> = {
 export const INTERNALS: unique symbol = Symbol.for("keyrack.sdk.parts") as never;
 
 export type Internals = {
-  guard<Req>(options?: ProtectOptions<Req>): Guard<Req>;
+  guard<Req>(options?: ProtectOptions<Req>, anyOf?: ScopeRequirement["any"]): Guard<Req>;
   idempotent(options?: IdempotentOptions): IdempotentRoute;
 };
 

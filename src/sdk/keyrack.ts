@@ -14,6 +14,7 @@ import { type KeyrackOptions, readFailMode, readOptions } from "./options.ts";
 import { INTERNALS, type Keyrack, type Status, type VerifyOptions } from "./internals.ts";
 import { Reporter } from "./report.ts";
 import { defaultPorts, type Ports, safeLog } from "./runtime.ts";
+import { readScopes } from "./scopes.ts";
 import { Verifier } from "./verifier.ts";
 
 /** The control plane rejected the configuration (400, 401, 403 or 404), or no policy arrived in time. */
@@ -76,14 +77,15 @@ export function createKeyrackWith<Resources = undefined>(
       for (const name in options) {
         if (name !== "scopes" && name !== "failMode") throw new TypeError(`keyrack: verify has no option "${name}".`);
       }
-      if (!Array.isArray(scopes)) throw new TypeError("keyrack: scopes must be a list.");
       if (failMode !== "closed") readFailMode(failMode);
-      return verifier.judge(key, 0, scopes, failMode) as Verdict<Resources>;
+      if (Array.isArray(scopes)) return verifier.judge(key, 0, scopes, failMode) as Verdict<Resources>;
+      const { all, any } = readScopes(scopes);
+      return verifier.judge(key, 0, all, failMode, any) as Verdict<Resources>;
     },
     status: () => readStatus(state, ports),
     close: () => (closing ??= close()),
     [INTERNALS]: {
-      guard: (options) => new Guard(dependencies, options),
+      guard: (options, anyOf) => new Guard(dependencies, options, anyOf),
       idempotent: (options) => idempotency.route(options),
     },
   };

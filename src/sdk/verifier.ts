@@ -10,6 +10,7 @@ import { type Context, DENIED, type Denied, type RateLimitState, type Subject, t
 import type { PolicyState } from "./feed/policy-state.ts";
 import type { FailMode, Settings } from "./options.ts";
 import type { Log, Ports } from "./runtime.ts";
+import { NO_GROUPS, type ScopeRequirement } from "./scopes.ts";
 
 const PREFIX = { live: "kr_live_", test: "kr_test_" } as const;
 const NO_LIMITS: readonly RateLimitState[] = Object.freeze([]);
@@ -52,11 +53,18 @@ export class Verifier {
     this.#resources = resources;
   }
 
-  /** Judges the key in `text` from `offset` to its end. */
-  judge(text: string, offset: number, required: readonly string[], failMode: FailMode): Verdict {
+  /** Judges the key in `text` from `offset` to its end. It must have all of `required`, and one of each group of `anyOf`. */
+  judge(
+    text: string,
+    offset: number,
+    required: readonly string[],
+    failMode: FailMode,
+    anyOf: ScopeRequirement["any"] = NO_GROUPS,
+  ): Verdict {
     const decision = this.#decision;
     const policy = this.#state.current();
-    const outcome = decide(decision, policy, this.#settings.env, text, offset, required, this.#now);
+    let outcome = decide(decision, policy, this.#settings.env, text, offset, required, this.#now);
+    if (anyOf.length > 0) outcome = this.#requireOneOf(outcome, anyOf);
     this.rules = NO_RULES;
     this.rejected = null;
     if (outcome === "valid" && policy !== null) {
@@ -69,6 +77,17 @@ export class Verifier {
     if (policy === null || !denied) return DENIED.invalid_key;
     this.rejected = this.#subject(policy, text, offset);
     return outcome === "insufficient_scope" ? { ...denied, missing: decision.missing } : denied;
+  }
+
+  /** Scopes are judged last, so only a key that is valid so far can lack one of a group. */
+  #requireOneOf(outcome: Outcome, groups: ScopeRequirement["any"]): Outcome {
+    if (outcome !== "valid" && outcome !== "insufficient_scope") return outcome;
+    const decision = this.#decision;
+    const { scopes } = decision.profile;
+    const unmet = groups.filter((group) => !group.some((scope) => scopes.has(scope)));
+    if (unmet.length === 0) return outcome;
+    decision.missing = [...(outcome === "valid" ? [] : decision.missing), ...unmet.flat()];
+    return "insufficient_scope";
   }
 
   #subject(policy: Policy, text: string, offset: number): Subject {

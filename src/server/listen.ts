@@ -2,6 +2,7 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { endpoints } from "../api/index.ts";
+import { isHolderPlane } from "../http/access.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
 import { clientAddress } from "../http/address.ts";
@@ -15,7 +16,8 @@ type ApiOptions = Pick<HttpOptions, "checkOutput" | "metrics" | "overloadClock">
 export async function listenForApi(services: Services, settings: Settings, options: ApiOptions): Promise<HttpServer> {
   const { host, port, tls_cert, tls_key } = settings;
   if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
-  const http = createHttpServer(services, endpoints, {
+  const served = endpoints.filter((each) => services.settings.holder_plane || !isHolderPlane(each.access));
+  const http = createHttpServer(services, served, {
     ...options,
     addressOf: clientAddress(settings.trust_proxy),
     publicUrl: settings.public_url,

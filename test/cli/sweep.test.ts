@@ -36,6 +36,8 @@ beforeAll(async () => {
   const key = { project_id: seed.project_id, tenant_id: seed.tenant_id, env: "live" };
   for (const name of ["show", "update", "rotate", "wait", "usage"])
     ids[name] = (await cli.api("POST", "/v1/keys", key)).id;
+  for (const name of ["holder", "rotating", "leaked"]) tokens[name] = (await cli.api("POST", "/v1/keys", key)).key;
+  await cli.api("PATCH", `/v1/projects/${seed.project_id}`, { key_policy: { holder_rotate: true } });
   for (const name of ["sk_rotate", "sk_revoke"])
     ids[name] = (await cli.api("POST", "/v1/secret_keys", { env: "live" })).id;
   await cli.api("PATCH", "/v1/workspace", { embed_origins: ["https://app.example.com"] });
@@ -106,6 +108,10 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "key revoke": () => ({ args: [ids.wait ?? "", "--wait"] }),
   "key disable": () => ({ args: [ids.update ?? "", "--wait", "--reason", "unpaid"] }),
   "key enable": () => ({ args: [ids.update ?? "", "--wait"] }),
+  "key bulk": () => ({ args: ["disable", "--ids", ids.show ?? "", "--yes", "--wait"] }),
+  "self show": () => ({ input: tokens.holder ?? "" }),
+  "self rotate": () => ({ input: tokens.rotating ?? "" }),
+  "self revoke": () => ({ args: ["--reason", "leaked", "--wait"], input: tokens.leaked ?? "" }),
   "key usage": () => ({ args: [ids.usage ?? ""] }),
   "secret-key create": () => ({ args: ["--env", "test"] }),
   "secret-key list": () => ({}),
@@ -251,7 +257,7 @@ describe("every command", () => {
   });
 
   const OVER_HTTP =
-    /^(whoami|workspace|project|tenant|key|secret-key|environment|member|invite|session|embed-token|usage|audit|status|login)\b/;
+    /^(whoami|workspace|project|tenant|key|secret-key|environment|member|invite|session|embed-token|usage|audit|status|login|self)\b/;
 
   it("exits 3 and names the address if the server is unreachable", async () => {
     // Commands of the map share one implementation: one of each noun.

@@ -93,6 +93,11 @@ describe("a client", () => {
     expect((await g.call("/verify?scope=a&path=/x&scope=b", { key })).status).toBe(403);
     expect((await g.call("/verify?scope=b&path=/x&scope=", { key })).status).toBe(400);
     expect((await g.call(`/verify?scope=b${"&scope=b".repeat(64)}`, { key })).status).toBe(400);
+    expect((await g.call("/verify?scope_any=a+b&scope=b&path=/x", { key })).status).toBe(200);
+    expect((await g.call("/verify?scope_any=a+c&path=/x&scope_any=b", { key })).status).toBe(403);
+    expect((await g.call("/verify?scope_any=b&path=/x&scope_any=a", { key })).status).toBe(403);
+    for (const empty of ["scope_any=", "scope_any=b+", "scope_any=b&path=/x&scope_any="])
+      expect((await g.call(`/verify?${empty}`, { key })).status, empty).toBe(400);
     expect((await g.call("/verify/../healthz", {})).status).not.toBe(200);
   });
 

@@ -35,8 +35,9 @@ describe("layout", () => {
   it(`has at most ${FILES_MAX} files in a folder of harness`, () => {
     const large = ["harness", ...foldersIn("harness")].filter(
       (folder) =>
+        folder !== "harness/fixtures" && // one for each migration
         readdirSync(join(root, folder)).filter((name) => statSync(join(root, folder, name)).isFile()).length >
-        FILES_MAX,
+          FILES_MAX,
     );
     expect(large).toEqual([]);
   });

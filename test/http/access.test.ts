@@ -14,6 +14,7 @@ const who = {
   "a member": { ...session, role: "member" },
   "a session without a workspace": { ...session, workspace_id: null, role: null },
   "an embed token": { kind: "embed_token" } as unknown as Actor,
+  "an API key": { kind: "api_key" } as unknown as Actor,
   bootstrap: { kind: "bootstrap" },
 } as const satisfies Record<string, Actor>;
 
@@ -43,6 +44,12 @@ describe("an access row", () => {
     ["workspaces.create", "bootstrap", undefined],
     ["embed.use", "an owner", "needs_embed_token"],
     ["embed.use", "an embed token", undefined],
+    ["holder.use", "an API key", undefined],
+    ["holder.use", "an owner's key", "needs_api_key"],
+    ["holder.use", "a member", "needs_api_key"],
+    ["holder.revoke", "an embed token", "needs_api_key"],
+    ["holder.revoke", "bootstrap", "unauthenticated"],
+    ["resources.read", "an API key", "unauthenticated"],
     ["public", "a member", undefined],
   ] as const satisfies readonly (readonly [AccessName, keyof typeof who, string | undefined])[]) {
     it(`${row} ${refused === undefined ? "admits" : `responds ${refused} to`} ${name}`, () => {

@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
 import { createKeyrack, type KeyrackOptions } from "../../src/sdk/index.ts";
+import { internalsOf } from "../../src/sdk/internals.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../harness/sdk/ports.ts";
 import { startTestKeyrack } from "../../harness/sdk/test-keyrack.ts";
@@ -39,6 +40,31 @@ describe("verify", () => {
       false,
       ["orders:read", "orders:write"],
     ]);
+  });
+
+  it("requires all of a list, and one of `any`, and names what is missing in that order", async () => {
+    await using plane = await FakeControlPlane.start();
+    const { key } = plane.mint({ scopes: ["a", "b"] });
+    await using r = await startTestKeyrack({ plane });
+    const missing = (scopes: unknown): readonly string[] | undefined => {
+      const verdict = r.keyrack.verify(key, { scopes: scopes as never });
+      return verdict.ok ? [] : verdict.missing;
+    };
+    expect(missing({ all: ["a", "b"] })).toEqual([]);
+    expect(missing({ any: ["x", "b"] })).toEqual([]);
+    expect(missing({ all: ["a"], any: ["y", "a"] })).toEqual([]);
+    expect(missing({ any: ["x", "y"] })).toEqual(["x", "y"]);
+    expect(missing({ all: ["z", "a"], any: ["x", "y"] })).toEqual(["z", "x", "y"]);
+    expect(missing({ all: ["z"], any: ["a"] })).toEqual(["z"]);
+    for (const wrong of [{}, { any: [] }, { any: "a" }, { all: [""] }, { one: ["a"] }, { any: ["a"], anyOf: ["b"] }])
+      expect(() => missing(wrong), JSON.stringify(wrong)).toThrow(TypeError);
+    const expired = plane.mint({ expires_at: "2020-01-01T00:00:00.000Z" });
+    expect(r.keyrack.verify(expired.key, { scopes: { any: ["x"] } })).toMatchObject({ ok: false });
+    const guard = internalsOf(r.keyrack).guard({ scopes: { all: ["a"], any: ["x", "y"] } });
+    const incoming = { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null };
+    const { denial } = await guard.admit({}, incoming);
+    expect([denial?.status, JSON.parse(denial?.body ?? "").error.missing_scopes]).toEqual([403, ["x", "y"]]);
+    expect(denial?.headers["www-authenticate"]).toContain('scope="a x y"');
   });
 
   it("returns each denial with its own code, status and message", async () => {

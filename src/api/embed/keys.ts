@@ -23,7 +23,7 @@ import {
   UsageDays,
   Uuid,
 } from "../schemas.ts";
-import { ApiKey, MintedApiKey, RotatedApiKey } from "../vendor/schemas.ts";
+import { ApiKey, MintedApiKey, RotatedApiKey, ScopeCatalogue } from "../vendor/schemas.ts";
 
 export const embedSessionShow = endpoint("GET /v1/embed/session", {
   summary: "What the token grants: project, environment, tenant, scopes and remaining lifetime.",
@@ -36,6 +36,7 @@ export const embedSessionShow = endpoint("GET /v1/embed/session", {
     test_mode: z.boolean(),
     tenant: z.strictObject({ id: Uuid, external_id: z.string(), name: z.string().nullable() }),
     scopes: z.array(z.string()),
+    scope_catalogue: ScopeCatalogue.describe("words for the scopes that the token may grant"),
     expires_at: Timestamp,
     expires_in: z.int(),
     suspended: z

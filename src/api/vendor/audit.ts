@@ -10,7 +10,7 @@ import { endpoint } from "../../http/endpoint.ts";
 import { HttpResponse } from "../../http/response.ts";
 import { Cursor, Flag, listOf, text, Timestamp, toMs, Uuid } from "../schemas.ts";
 
-const ActorType = z.enum(["user", "secret_key", "embed_token", "bootstrap", "scanner", "system"]);
+const ActorType = z.enum(["user", "secret_key", "embed_token", "bootstrap", "scanner", "system", "api_key"]);
 
 const AuditLog = z.strictObject({
   object: z.literal("audit_log"),

@@ -30,7 +30,7 @@ import {
   Wait,
 } from "../schemas.ts";
 import { fastParseNewKey } from "./fast-new-key.ts";
-import { ApiKey, MintedApiKey, RevokedApiKey, RotatedApiKey, SecretKey } from "./schemas.ts";
+import { ApiKey, ChangedApiKey, CreatedApiKey, RevokedApiKey, RotatedApiKey, SecretKey } from "./schemas.ts";
 
 const NewKey = withFastPath(
   z.strictObject({
@@ -51,7 +51,7 @@ export const keysCreate = endpoint("POST /v1/keys", {
   access: "keys.write",
   hot: "lanes/mint",
   body: NewKey,
-  output: MintedApiKey,
+  output: CreatedApiKey,
   status: 201,
   idempotent: true,
   failures: ["project_not_found", "tenant_not_found", "test_cannot_live"],
@@ -134,7 +134,7 @@ export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
     rate_limits: RateLimits.nullable().optional(),
     expires_at: Timestamp.nullable().optional(),
   }),
-  output: ApiKey,
+  output: ChangedApiKey,
   failures: ["key_not_found", "test_cannot_live", "revoked_not_editable", "quarantine_not_extendable"],
   emits: ["api_key.updated"],
   handle: (ctx, { params, body }) => editKey(ctx, params.id, { ...body, expires_at: toMs(body.expires_at) }),

@@ -9,12 +9,18 @@ import {
 } from "../../domain/workspaces/projects.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { AfterQuery, ById, listOf, Name, RateLimits, Slug, Uuid } from "../schemas.ts";
-import { Project } from "./schemas.ts";
+import { KeyPolicy, Project, ScopeCatalogue } from "./schemas.ts";
+
+const fields = {
+  default_rate_limits: RateLimits.optional(),
+  key_policy: KeyPolicy.optional(),
+  scope_catalogue: ScopeCatalogue.optional(),
+};
 
 export const projectsCreate = endpoint("POST /v1/projects", {
   summary: "Create a project.",
   access: "projects.create",
-  body: z.strictObject({ name: Name, slug: Slug, default_rate_limits: RateLimits.optional() }),
+  body: z.strictObject({ name: Name, slug: Slug, ...fields }),
   output: Project,
   status: 201,
   idempotent: true,
@@ -44,7 +50,7 @@ export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
   summary: "Change a project. Nodes receive new default rate limits with their next poll.",
   access: "projects.change",
   params: ById,
-  body: z.strictObject({ name: Name.optional(), default_rate_limits: RateLimits.optional() }),
+  body: z.strictObject({ name: Name.optional(), ...fields }),
   output: Project,
   failures: ["project_not_found"],
   emits: ["project.updated"],

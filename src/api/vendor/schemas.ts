@@ -2,7 +2,7 @@
 import { CAPABILITIES } from "../../kernel/policy/capabilities.ts";
 import { PERMISSIONS } from "../../domain/core/actor.ts";
 import { z } from "zod";
-import { Env, Meta, RateLimits, Scopes, Timestamp, Uuid } from "../schemas.ts";
+import { Env, Meta, RateLimits, SCOPE_MAX, Scopes, text, Timestamp, Uuid } from "../schemas.ts";
 
 export const Workspace = z.strictObject({
   object: z.literal("workspace"),
@@ -15,6 +15,28 @@ export const Workspace = z.strictObject({
   updated_at: Timestamp,
 });
 
+export const KeyPolicy = z.strictObject({
+  holder_rotate: z.boolean().default(false).describe("the holder of a key may rotate it with the key itself"),
+});
+
+export const ScopeCatalogue = z
+  .array(
+    z.strictObject({
+      name: text(1, SCOPE_MAX),
+      description: text(1, 500).nullable().default(null),
+      default: z.boolean().default(false).describe("preselected in the portal and the dashboard"),
+    }),
+  )
+  .max(200, { error: "must have at most 200 entries" })
+  .refine((entries) => new Set(entries.map(({ name }) => name)).size === entries.length, {
+    error: "names must be unique",
+  });
+
+export const Warnings = z
+  .array(z.strictObject({ path: z.string(), message: z.string() }))
+  .optional()
+  .describe("done as asked, but probably not meant");
+
 export const Project = z.strictObject({
   object: z.literal("project"),
   id: Uuid,
@@ -22,6 +44,8 @@ export const Project = z.strictObject({
   slug: z.string(),
   policy_version: z.int().min(1),
   default_rate_limits: RateLimits,
+  key_policy: KeyPolicy.describe("rules for the project's keys"),
+  scope_catalogue: ScopeCatalogue.describe("scopes that the project knows; a key may carry others"),
   created_at: Timestamp,
   updated_at: Timestamp,
 });
@@ -68,6 +92,8 @@ export const ApiKey = z.strictObject({
   disabled_reason: z.string().nullable(),
 });
 export const MintedApiKey = ApiKey.extend(shownOnce);
+export const CreatedApiKey = MintedApiKey.extend({ warnings: Warnings });
+export const ChangedApiKey = ApiKey.extend({ warnings: Warnings });
 export const RotatedApiKey = MintedApiKey.extend({ previous_key: ApiKey });
 
 const Capabilities = z.array(z.enum(CAPABILITIES)).describe("capabilities of the policy feed");

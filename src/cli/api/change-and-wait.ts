@@ -7,7 +7,7 @@ import { cell } from "../ui/format.ts";
 import { ExitError, escapeControls, print, table } from "../ui/output.ts";
 import { createSpinner } from "../ui/progress.ts";
 
-type Node = {
+export type Node = {
   node_id: string;
   env_scope: string;
   version: number;
@@ -32,7 +32,7 @@ const REQUEST_MS = 45_000;
 const NAMED_MAX = 10;
 
 /** The last column names the capabilities that a node would need to get the key, where one lacks any. */
-function nodesTable(nodes: readonly Node[]): string {
+export function nodesTable(nodes: readonly Node[]): string {
   const lacking = nodes.some(({ missing_caps }) => missing_caps.length > 0);
   const rows = nodes.map((node) => [
     node.acked ? "ok" : "..",

@@ -79,8 +79,16 @@ export function isFailure({ status }: ApiResponse): boolean {
 
 type Envelope = { error?: { message?: string; details?: { path: string; message: string }[] } };
 
+export class ApiError extends ExitError {
+  readonly status: number;
+  constructor(message: string, status: number) {
+    super(message, 1);
+    this.status = status;
+  }
+}
+
 /** A failed response as one line, with the fields it names. */
-export function toExitError(response: ApiResponse): ExitError {
+export function toExitError(response: ApiResponse): ApiError {
   let error: Envelope["error"];
   try {
     ({ error } = JSON.parse(response.text) as Envelope);
@@ -88,13 +96,14 @@ export function toExitError(response: ApiResponse): ExitError {
     // Not our error format: another program answers at this URL.
   }
   if (!error?.message)
-    return new ExitError(
+    return new ApiError(
       `Unexpected response (HTTP ${response.status}): this is not a Keyrack server. Check --url.`,
-      1,
+      response.status,
     );
   const details = (error.details ?? []).map(({ path, message }) => `${path} ${message}`.trim());
   const hint = response.status === 401 ? " Check KEYRACK_SECRET_KEY, or run: keyrack login" : "";
-  return new ExitError(`${error.message}${details.length > 0 ? ` ${details.join("; ")}.` : ""}${hint}`, 1);
+  const named = details.length > 0 ? ` ${details.join("; ")}.` : "";
+  return new ApiError(`${error.message}${named}${hint}`, response.status);
 }
 
 /** The parsed body of a successful response. Throws on a failure, and on a 200 that is not JSON. */

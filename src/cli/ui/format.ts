@@ -1,6 +1,6 @@
 // Formats API responses for people: tables for lists, a sentence and aligned fields for one record.
 import type { CommandSpec } from "../api/command-spec.ts";
-import { dim, escapeControls, print, table, type OutputOptions } from "./output.ts";
+import { dim, escapeControls, plural, print, table, type OutputOptions } from "./output.ts";
 
 type Fields = Record<string, unknown>;
 type List = { object: "list"; data: Fields[]; has_more?: true };
@@ -39,10 +39,22 @@ export function cell(value: unknown): string {
 
 export const NO_RESULTS = "No results.";
 
+/** Columns that are no fields of the record. */
+const DERIVED: Record<string, (row: Fields) => string> = {
+  power: ({ permissions, project_ids }) => {
+    if (!Array.isArray(permissions)) return "full";
+    const projects = Array.isArray(project_ids) ? ` (${plural(project_ids.length, "project")})` : "";
+    return cell(permissions) + projects;
+  },
+};
+
+const cellOf = (row: Fields, name: string): string => DERIVED[name]?.(row) ?? cell(row[name]);
+
 export function listTable(rows: readonly Fields[], columns: readonly string[]): string {
-  const present = columns.filter((name) => rows.length === 0 || rows.some((row) => name in row));
+  const isPresent = (name: string): boolean => name in DERIVED || rows.some((row) => name in row);
+  const present = columns.filter((name) => rows.length === 0 || isPresent(name));
   const head = present.map((name) => name.replaceAll("_", " ").toUpperCase());
-  const [first = "", ...lines] = table([head, ...rows.map((row) => present.map((name) => cell(row[name])))]).split(
+  const [first = "", ...lines] = table([head, ...rows.map((row) => present.map((name) => cellOf(row, name)))]).split(
     "\n",
   );
   return [dim(first), ...lines].join("\n");

@@ -13,6 +13,7 @@ import type { Permission, Restriction, Actor, SecretKeyActor, SessionActor } fro
 import type { Recheck, Services } from "../core/context.ts";
 import { looksLikeJwt, rereadEmbedToken, resolveEmbedToken } from "../embed/tokens.ts";
 import { record } from "../core/record.ts";
+import { holderActor } from "./holders.ts";
 import { IDLE_MS } from "./sessions.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
@@ -48,6 +49,7 @@ export function recheckOf(services: Services, bearer: string, actor: Actor): Rec
 async function rereadActor(services: Services, bearer: string, actor: Actor, tx: Tx): Promise<Actor | null> {
   const now = services.clock.now();
   if (actor.kind === "embed_token") return rereadEmbedToken(services, bearer, tx);
+  if (actor.kind === "api_key") return holderActor(services, bearer, tx);
   if (actor.kind === "bootstrap") return isBootstrap(services, bearer) ? actor : null;
   const lookup_hash = sha256Hex(bearer);
   if (actor.kind === "secret_key") return secretKeyActor(await secretKeyByHash.firstMemoized(tx, { lookup_hash }), now);

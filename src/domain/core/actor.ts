@@ -1,6 +1,7 @@
 // The authenticated caller as a value: always an argument of an operation, never ambient.
 import { cellOwner, soleOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
+import type { FailureName } from "../../kernel/errors.ts";
 
 export const ROLES = ["owner", "admin", "member"] as const;
 export type Role = (typeof ROLES)[number];
@@ -62,6 +63,19 @@ export type EmbedActor = {
   readonly expires_at: number;
 };
 
+/** The holder of an API key, which is the credential itself. */
+export type ApiKeyActor = {
+  readonly kind: "api_key";
+  readonly id: string;
+  readonly workspace_id: string;
+  readonly account_id?: Account;
+  readonly project_id: string;
+  readonly tenant_id: string;
+  readonly env: Env;
+  /** Why a verifier would refuse the key; null when it works. */
+  readonly refused: FailureName | null;
+};
+
 export type BootstrapActor = { readonly kind: "bootstrap" };
 export type ScannerActor = { readonly kind: "scanner" };
 export type SystemActor = { readonly kind: "system" };
@@ -73,6 +87,7 @@ export type Actor =
   | SessionActor
   | UserActor
   | EmbedActor
+  | ApiKeyActor
   | BootstrapActor
   | ScannerActor
   | SystemActor
@@ -83,14 +98,14 @@ export const SYSTEM: SystemActor = { kind: "system" };
 
 /** The actor as recorded in an audit row. Requests without a credential are recorded as the system. */
 export function actorColumns(actor: Actor): { actor_type: AuditActorType; actor_id: string | null } {
-  if (actor.kind === "secret_key") return { actor_type: "secret_key", actor_id: actor.id };
+  if (actor.kind === "secret_key" || actor.kind === "api_key") return { actor_type: actor.kind, actor_id: actor.id };
   if (actor.kind === "session" || actor.kind === "user") return { actor_type: "user", actor_id: actor.user_id };
   if (actor.kind === "embed_token") return { actor_type: "embed_token", actor_id: actor.tenant_id };
   if (actor.kind === "anonymous") return { actor_type: "system", actor_id: null };
   return { actor_type: actor.kind, actor_id: null };
 }
 
-type AuditActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system";
+type AuditActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system" | "api_key";
 
 /** The environment an actor is confined to, or null when it may use both. */
 export function confinedTo(actor: Actor): Env | null {
@@ -108,7 +123,7 @@ export function projectsOf(actor: Actor): readonly string[] | null {
 
 /** Who is charged for what the actor holds of a shared resource. A session acts in the live environment. */
 export function ownerOf(actor: Actor): Owner {
-  if (actor.kind === "secret_key" || actor.kind === "embed_token")
+  if (actor.kind === "secret_key" || actor.kind === "embed_token" || actor.kind === "api_key")
     return cellOwner(actor.workspace_id, actor.env, actor.account_id);
   if (actor.kind === "session" && actor.workspace_id !== null)
     return cellOwner(actor.workspace_id, "live", actor.account_id);

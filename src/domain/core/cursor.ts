@@ -1,6 +1,6 @@
 // The cursor of a list: base64url of JSON [binding, position]. It needs no state on the server. The binding is a hash of the
 // workspace, the list and its filters, so a cursor of another list is refused; a forged position only moves within the list.
-import { failField } from "../../kernel/errors.ts";
+import { failField, type FailureName } from "../../kernel/errors.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import type { Vendor } from "./actor.ts";
 
@@ -23,12 +23,12 @@ export class ListCursor {
     return Buffer.from(JSON.stringify([this.#binding, ...position])).toString("base64url");
   }
 
-  /** `shape`: the types of the position's values. */
-  read(cursor: string, shape: readonly ("string" | "number")[]): Position {
+  /** `shape`: the types of the position's values. `failure`: for a cursor that is not in the query. */
+  read(cursor: string, shape: readonly ("string" | "number")[], failure: FailureName = "invalid_query"): Position {
     const values = parse(cursor);
     const fits = values.length === shape.length + 1 && shape.every((type, i) => typeof values[i + 1] === type);
     if (!fits || values[0] !== this.#binding)
-      throw failField("invalid_query", "cursor", "must be the next_cursor of this list with the same parameters");
+      throw failField(failure, "cursor", "must be the next_cursor of this list with the same parameters");
     return values.slice(1) as Position;
   }
 }

@@ -2,12 +2,13 @@
 // callback, appends its audit rows, raises policy versions and commits. A callback returns at least one event, or
 // `unchanged(value)`, which rolls back.
 import type { Failure } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/audit/canonical.ts";
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
 import type { Outcome } from "../../store/engine/job.ts";
 import type { AuditEntry } from "../../store/engine/audit-ledger.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import { actorColumns } from "./actor.ts";
+import { actorColumns, type Actor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { actions, isDeploymentAction, type Event } from "./events.ts";
 import { record } from "./record.ts";
@@ -76,9 +77,12 @@ function toEntry(ctx: Ctx, scope: MutationScope, event: Event): AuditEntry {
     action: event.action,
     target_type: actions[event.action],
     target_id: event.target_id,
-    payload:
-      actor.kind === "embed_token"
-        ? { ...(event.payload as object), jti: actor.jti, epoch: actor.epoch }
-        : event.payload,
+    payload: { ...(event.payload as object), ...traceOf(actor) },
   };
+}
+
+/** What a row says of its actor beside the id. */
+function traceOf(actor: Actor): { [name: string]: Json } {
+  if (actor.kind === "embed_token") return { jti: actor.jti, epoch: actor.epoch };
+  return actor.kind === "api_key" ? { by: "holder" } : {};
 }

@@ -1,4 +1,6 @@
 // The wire shapes of records, field by field: a column that is not named here never leaves the process.
+import { parseKeyPolicy } from "./key-policy.ts";
+import type { CatalogueScope } from "./scope-catalogue.ts";
 import type { Permission } from "./actor.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { Json } from "../../kernel/audit/canonical.ts";
@@ -40,6 +42,8 @@ export function viewProject(row: ProjectRow) {
     slug: row.slug,
     policy_version: row.policy_version,
     default_rate_limits: JSON.parse(row.default_rate_limits) as RateLimit[],
+    key_policy: parseKeyPolicy(row.key_policy),
+    scope_catalogue: JSON.parse(row.scope_catalogue) as CatalogueScope[],
     created_at: formatTimestamp(row.created_at),
     updated_at: formatTimestamp(row.updated_at),
   };

@@ -7,6 +7,7 @@ import { findEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { keyById, listKeys } from "../../store/queries/keys.ts";
 import type { EmbedActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
+import type { CatalogueScope } from "../core/scope-catalogue.ts";
 import { ownsKey, requireGrantable } from "./rules.ts";
 import { createKey, revokeKey, rotateKey } from "../keys/keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -37,10 +38,17 @@ export async function embedSession(ctx: Ctx<EmbedActor>) {
     test_mode: actor.env === "test",
     tenant: { id: tenant.id, external_id: tenant.external_id, name: tenant.name },
     scopes: [...actor.scopes],
+    scope_catalogue: grantedEntries(project.scope_catalogue, actor),
     expires_at: formatTimestamp(actor.expires_at),
     expires_in: Math.max(0, Math.floor((actor.expires_at - services.clock.now()) / 1000)),
     suspended: tenant.suspended_at !== null,
   };
+}
+
+/** Words for the scopes that the token may put on a key. */
+function grantedEntries(stored: string, actor: EmbedActor): CatalogueScope[] {
+  const entries = JSON.parse(stored) as CatalogueScope[];
+  return entries.filter(({ name }) => actor.scopes.includes(`key_scope:${name}`));
 }
 
 export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revoked: boolean; limit: number }) {

@@ -6,6 +6,8 @@ import { liveTenantById } from "../../store/queries/tenants.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Actor, EmbedActor } from "../core/actor.ts";
+import { parseKeyPolicy } from "../core/key-policy.ts";
+import { liveProject } from "../workspaces/projects.ts";
 
 export const EMBED_KEYS_MAX = 100;
 
@@ -27,10 +29,16 @@ export function requireOrigin(actor: EmbedActor, origin: string | undefined): vo
   if (normal === null || !actor.origins.includes(normal)) throw fail("origin_not_allowed");
 }
 
-/** A vendor owns all keys of its workspace; an embed token those of its tenant, project and environment. */
+/** A vendor owns all keys of its workspace; an embed token those of its tenant, project and environment; a key itself. */
 export function ownsKey(actor: Actor, row: ApiKeyRow): boolean {
+  if (actor.kind === "api_key") return row.id === actor.id;
   if (actor.kind !== "embed_token") return true;
   return row.tenant_id === actor.tenant_id && row.project_id === actor.project_id && row.env === actor.env;
+}
+
+async function requireHolderRotation(tx: Tx, { workspace_id, project_id }: ApiKeyRow): Promise<void> {
+  const { key_policy } = await liveProject(tx, workspace_id, project_id);
+  if (!parseKeyPolicy(key_policy).holder_rotate) throw fail("holder_rotate_off");
 }
 
 /** Caution: counts within the transaction, so the job must not share a batch. */
@@ -40,11 +48,13 @@ export async function requireKeyQuota(tx: Tx, actor: EmbedActor, now: number): P
   if (active.length >= EMBED_KEYS_MAX) throw fail("embed_keys_cap");
 }
 
-/** Rotation issues a new key, so it must not exceed the token's scopes, nor multiply keys by repetition. */
-export async function requireRotatable(tx: Tx, actor: EmbedActor, row: ApiKeyRow, now: number): Promise<void> {
+/** A customer's rotation issues a new key, so it must not exceed the token's scopes, nor multiply keys by repetition. */
+export async function requireRotatable(tx: Tx, actor: Actor, row: ApiKeyRow, now: number): Promise<void> {
+  if (actor.kind !== "embed_token" && actor.kind !== "api_key") return;
   const tenant = await liveTenantById.first(tx, { workspace_id: row.workspace_id, id: row.tenant_id });
   if (tenant && tenant.suspended_at !== null) throw fail("tenant_is_suspended");
-  requireGrantable(actor, JSON.parse(row.scopes) as string[]);
+  if (actor.kind === "embed_token") requireGrantable(actor, JSON.parse(row.scopes) as string[]);
+  else await requireHolderRotation(tx, row);
   if (row.expires_at !== null && row.expires_at <= now) throw fail("expired_not_rotatable");
   const { workspace_id, id } = row;
   if (await activeSuccessor.first(tx, { workspace_id, id, now })) throw fail("successor_still_valid");

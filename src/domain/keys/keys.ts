@@ -15,7 +15,7 @@ import {
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
-import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
+import { projectsOf, type ApiKeyActor, type EmbedActor, type Vendor } from "../core/actor.ts";
 import {
   positionAfter,
   requireEnvAccess,
@@ -29,6 +29,8 @@ import { ownsKey, requireRotatable, requireKeyQuota } from "../embed/rules.ts";
 import { changes, type Event } from "../core/events.ts";
 import { onHashConflict, mint, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
+import { unknownScopes } from "../core/scope-catalogue.ts";
+import { withWarnings, type Warned } from "../core/warnings.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
 import { liveTenant } from "../workspaces/tenants.ts";
@@ -47,8 +49,10 @@ export type NewKey = {
 };
 
 type KeyManager = Ctx<Vendor | EmbedActor>;
+/** Its holder may rotate and revoke a key too. */
+type KeyHolder = Ctx<Vendor | EmbedActor | ApiKeyActor>;
 
-export function createKey(ctx: KeyManager, input: NewKey): Promise<WithKey<ApiKey>> {
+export function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<WithKey<ApiKey>>> {
   requireEnvAccess(ctx.actor, input.env);
   requireProjectAccess(ctx.actor, input.project_id);
   requireFuture(ctx, input.expires_at);
@@ -67,7 +71,10 @@ export function createKey(ctx: KeyManager, input: NewKey): Promise<WithKey<ApiKe
       const policy_version = await tx.bump(project.id, tenant.suspended_at === null ? {} : { uses: CAP.disabled });
       const row = newKeyRow(ctx, input, minted.stored, { project, tenant, policy_version });
       await insertKey.insertDeferred(tx, row); // bench: vendor/mint
-      return { value: withKey(viewKey(row), minted.text), events: [keyCreated(row, input.scopes ?? [])] };
+      const scopes = input.scopes ?? [];
+      const created = withKey(viewKey(row), minted.text);
+      const warnings = embed ? [] : unknownScopes(project.scope_catalogue, scopes);
+      return { value: withWarnings(created, warnings), events: [keyCreated(row, scopes)] };
     });
   });
 }
@@ -150,7 +157,7 @@ export type KeyEdit = {
   expires_at?: number | null | undefined;
 };
 
-export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<ApiKey> {
+export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Warned<ApiKey>> {
   requireFuture(ctx, edit.expires_at);
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
@@ -164,7 +171,12 @@ export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Ap
     after.policy_version = await tx.bump(row.project_id);
     await updateKey.run(tx, after);
     const payload = { env: row.env, ...differing, ...(metaChanged && { meta: { changed: true } }) };
-    return { value: viewKey(after), events: [{ action: "api_key.updated", target_id: id, payload }] };
+    const project = edit.scopes && (await liveProject(tx, workspace_id, row.project_id));
+    const value = withWarnings(
+      viewKey(after),
+      project ? unknownScopes(project.scope_catalogue, edit.scopes ?? []) : [],
+    );
+    return { value, events: [{ action: "api_key.updated", target_id: id, payload }] };
   });
 }
 
@@ -193,11 +205,11 @@ function auditable(row: ApiKeyRow) {
 }
 
 /** A key that this actor may manage. Keys of other tenants do not exist for it. */
-function requireManagedKey({ actor }: KeyManager, row: ApiKeyRow | undefined): ApiKeyRow {
+function requireManagedKey({ actor }: KeyHolder, row: ApiKeyRow | undefined): ApiKeyRow {
   return requireManageable(actor, row && ownsKey(actor, row) ? row : undefined, "key_not_found");
 }
 
-export function rotateKey(ctx: KeyManager, id: string, overlap_hours: number): Promise<Rotated<ApiKey>> {
+export function rotateKey(ctx: KeyHolder, id: string, overlap_hours: number): Promise<Rotated<ApiKey>> {
   const { workspace_id } = ctx.actor;
   return retryOnHashCollision(() =>
     mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
@@ -205,21 +217,36 @@ export function rotateKey(ctx: KeyManager, id: string, overlap_hours: number): P
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       if (row.disabled_at !== null) throw fail("disabled_not_rotatable"); // or rotating would undo it
       const now = ctx.services.clock.now();
-      if (ctx.actor.kind === "embed_token") await requireRotatable(tx, ctx.actor, row, now);
+      await requireRotatable(tx, ctx.actor, row, now);
       const minted = mint("api_key", row.env);
       const policy_version = await tx.bump(row.project_id);
-      const previous = { ...row, expires_at: overlapEnd(row, now, overlap_hours), policy_version };
-      const fresh = successorColumns(row, ctx.services.newId(), now);
-      const successor: ApiKeyRow = { ...row, ...fresh, ...minted.stored, policy_version };
+      const { previous, successor } = rotatedRows(ctx, row, minted, { overlap_hours, policy_version });
       await shortenKey.run(tx, previous);
       await insertKey.run(tx, successor);
-      const payload = { env: row.env, successor_id: successor.id, overlap_hours };
       return {
         value: { ...withKey(viewKey(successor), minted.text), previous_key: viewKey(previous) },
-        events: [{ action: "api_key.rotated", target_id: id, payload }],
+        events: [keyRotated(row, successor, overlap_hours)],
       };
     }),
   );
+}
+
+export function rotatedRows(
+  { services }: Ctx,
+  row: ApiKeyRow,
+  { stored }: NewCredential,
+  { overlap_hours, policy_version }: { overlap_hours: number; policy_version: number },
+): { previous: ApiKeyRow & { expires_at: number }; successor: ApiKeyRow } {
+  const now = services.clock.now();
+  return {
+    previous: { ...row, expires_at: overlapEnd(row, now, overlap_hours), policy_version },
+    successor: { ...row, ...successorColumns(row, services.newId(), now), ...stored, policy_version },
+  };
+}
+
+export function keyRotated({ id, env }: ApiKeyRow, successor: ApiKeyRow, overlap_hours: number) {
+  const payload = { env, successor_id: successor.id, overlap_hours };
+  return { action: "api_key.rotated" as const, target_id: id, payload };
 }
 
 /** A change of a key, and the policy version that brings it to the nodes. */
@@ -233,7 +260,7 @@ async function revokedSince(tx: Tx, { project_id, revoked_cause, policy_version 
 }
 
 /** Idempotent: revoking a revoked key changes nothing and writes no audit row. */
-export function revokeKey(ctx: KeyManager, id: string, reason: string | undefined): Promise<Revoked> {
+export function revokeKey(ctx: KeyHolder, id: string, reason: string | undefined): Promise<Revoked> {
   const { workspace_id } = ctx.actor;
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = requireManagedKey(ctx, await keyById.first(tx, { workspace_id, id }));

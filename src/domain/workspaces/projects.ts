@@ -21,6 +21,8 @@ import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { readList } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
+import type { CatalogueScope } from "../core/scope-catalogue.ts";
+import type { KeyPolicy } from "../core/key-policy.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
 
 export const PROJECTS_MAX = 1_000;
@@ -32,7 +34,12 @@ export async function liveProject(on: Reader, workspace_id: string, id: string):
   return row;
 }
 
-export type NewProject = { name: string; slug: string; default_rate_limits?: RateLimit[] | undefined };
+type ProjectFields = {
+  default_rate_limits?: RateLimit[] | undefined;
+  key_policy?: KeyPolicy | undefined;
+  scope_catalogue?: CatalogueScope[] | undefined;
+};
+export type NewProject = ProjectFields & { name: string; slug: string };
 
 export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProject): ProjectRow {
   const now = services.clock.now();
@@ -44,6 +51,8 @@ export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProjec
     policy_version: 1,
     min_delta_version: 1,
     default_rate_limits: JSON.stringify(input.default_rate_limits ?? []),
+    scope_catalogue: JSON.stringify(input.scope_catalogue ?? []),
+    key_policy: input.key_policy ? JSON.stringify(input.key_policy) : null,
     created_at: now,
     updated_at: now,
     deleted_at: null,
@@ -83,7 +92,7 @@ export async function showProject(ctx: Ctx<Vendor>, id: string) {
   return viewProject(await liveProject(ctx.services.store.read, ctx.actor.workspace_id, id));
 }
 
-export type ProjectEdit = { name?: string | undefined; default_rate_limits?: RateLimit[] | undefined };
+export type ProjectEdit = ProjectFields & { name?: string | undefined };
 
 export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
   const { workspace_id } = ctx.actor;
@@ -94,6 +103,8 @@ export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
       ...row,
       name: edit.name ?? row.name,
       default_rate_limits: limits,
+      scope_catalogue: edit.scope_catalogue ? JSON.stringify(edit.scope_catalogue) : row.scope_catalogue,
+      key_policy: edit.key_policy ? JSON.stringify(edit.key_policy) : row.key_policy,
       updated_at: ctx.services.clock.now(),
     };
     const payload = changes(auditable(row), auditable(after));
@@ -106,7 +117,8 @@ export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
 }
 
 function auditable(row: ProjectRow) {
-  return { name: row.name, default_rate_limits: JSON.parse(row.default_rate_limits) as RateLimit[] };
+  const { name, default_rate_limits, key_policy, scope_catalogue } = viewProject(row);
+  return { name, default_rate_limits, key_policy, scope_catalogue };
 }
 
 export async function deleteProject(ctx: Ctx<Vendor>, id: string) {

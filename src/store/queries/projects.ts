@@ -15,6 +15,8 @@ export const insertProject = statement<ProjectRow>()((db, p) =>
         "policy_version",
         "min_delta_version",
         "default_rate_limits",
+        "key_policy",
+        "scope_catalogue",
         "created_at",
         "updated_at",
         "deleted_at",
@@ -50,11 +52,14 @@ export const projectPageKey = statement<{ workspace_id: string; id: string }>()(
 );
 
 export const updateProject = statement<
-  Pick<ProjectRow, "workspace_id" | "id" | "name" | "default_rate_limits" | "updated_at">
+  Pick<
+    ProjectRow,
+    "workspace_id" | "id" | "name" | "default_rate_limits" | "key_policy" | "scope_catalogue" | "updated_at"
+  >
 >()((db, p) =>
   db
     .updateTable("projects")
-    .set(columns(p, ["name", "default_rate_limits", "updated_at"]))
+    .set(columns(p, ["name", "default_rate_limits", "key_policy", "scope_catalogue", "updated_at"]))
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id),
 );

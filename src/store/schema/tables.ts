@@ -52,6 +52,9 @@ export type ProjectRow = {
   policy_version: number;
   min_delta_version: number;
   default_rate_limits: string;
+  /** JSON; null: the defaults. */
+  key_policy: string | null;
+  scope_catalogue: string;
   created_at: number;
   updated_at: number;
   deleted_at: number | null;
@@ -155,7 +158,7 @@ export type PolicyNodeRow = {
 /** Nodes that poll but are not registered, by the environment whose keys they hold. */
 export type UnregisteredNodesRow = { project_id: string; scope: Env; nodes: number; last_seen_at: number };
 
-export type ActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system";
+export type ActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system" | "api_key";
 
 export type AuditLogRow = {
   workspace_id: string;

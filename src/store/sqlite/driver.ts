@@ -205,7 +205,12 @@ export class SqliteDriver implements Driver {
 
   /** Runs several statements at once: migrations only. */
   async execScript(sql: string): Promise<void> {
-    this.#write.exec(sql);
+    this.#write.unsafeMode(true); // a migration may widen a constraint in sqlite_schema
+    try {
+      this.#write.exec(sql);
+    } finally {
+      this.#write.unsafeMode(false);
+    }
   }
 
   async open(): Promise<string[]> {

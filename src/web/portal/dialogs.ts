@@ -107,9 +107,16 @@ function textInput(maxlength: number): HTMLInputElement {
 export function createDialog(context: DialogContext): void {
   const { messages } = context;
   const name = textInput(200);
-  const boxes = grantedScopes(context.session).map((value) => h("input", { type: "checkbox", value }));
+  const catalogue = new Map(context.session.scope_catalogue?.map((entry) => [entry.name, entry]));
+  const boxes = grantedScopes(context.session).map((value) =>
+    h("input", { type: "checkbox", value, checked: catalogue.get(value)?.default === true }),
+  );
   const choices = h("div", { class: "choices" });
-  for (const box of boxes) choices.append(h("label", { class: "check" }, box, h("code", {}, box.value)));
+  for (const box of boxes) {
+    const description = catalogue.get(box.value)?.description;
+    const words = description && h("span", { class: "muted small" }, ` ${description}`);
+    choices.append(h("label", { class: "check" }, box, h("span", {}, h("code", {}, box.value), words)));
+  }
   const hint = h("span", { class: "muted small", id: "scopes-hint" }, messages.t("scopesHint"));
   openForm(context, {
     title: messages.t("create"),

@@ -7,6 +7,8 @@ export type Session = {
   scopes: string[];
   /** Absent from servers that cannot suspend tenants. */
   suspended?: boolean;
+  /** Absent from servers that have no catalogue. */
+  scope_catalogue?: { name: string; description: string | null; default: boolean }[];
 };
 
 export type Key = {

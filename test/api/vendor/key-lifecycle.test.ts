@@ -1,6 +1,7 @@
 // The end of an API key over HTTP: rotation, revocation, quarantine, and deletion of its tenant.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
+import { embed } from "../../../harness/instances/embed.ts";
 import { KEY_FIELDS } from "../../../harness/instances/fields.ts";
 import {
   expectRefusal,
@@ -21,6 +22,60 @@ for (const back of backends) {
     afterAll(() => r[Symbol.asyncDispose]());
     const want = (more: object = {}) => ({ project_id: w.project_id, tenant_id: w.tenant_id, env: "live", ...more });
     const fresh = async (): Promise<Workspace> => (w = await r.workspace());
+
+    it("keeps a catalogue of scopes, and warns of a key that carries others without refusing it", async () => {
+      await fresh();
+      const project = `PATCH /v1/projects/${w.project_id}`;
+      const scope_catalogue = [
+        { name: "orders:read", description: "Read orders", default: true },
+        { name: "orders:write" },
+      ];
+      const set = await w.call("sk_owner", project, { scope_catalogue });
+      expect(set.body).toMatchObject({
+        policy_version: 1,
+        scope_catalogue: [scope_catalogue[0], { name: "orders:write", description: null, default: false }],
+        key_policy: { holder_rotate: false },
+      });
+      const plain = await w.mint();
+      expect([plain.scopes, "warnings" in plain]).toEqual([[], false]);
+      const scopes = ["orders:write", "admin"];
+      const warnings = [{ path: "scopes[1]", message: "is not in the project's scope catalogue" }];
+      const key = await w.mint({ scopes });
+      expect([key.scopes, key.warnings]).toEqual([scopes, warnings]);
+      const shown = (await w.call("sk_owner", `GET /v1/keys/${key.id}`)).body;
+      expect("warnings" in shown).toBe(false);
+      const edit = `PATCH /v1/keys/${key.id}`;
+      expect("warnings" in (await w.call("sk_owner", edit, { name: "n" })).body).toBe(false);
+      expect((await w.call("sk_owner", edit, { scopes: ["x"] })).body.warnings[0].path).toBe("scopes[0]");
+      for (const wrong of [
+        [{ name: "a" }, { name: "a" }],
+        [{ name: "" }],
+        [{ name: "a", description: "" }],
+        Array.from({ length: 201 }, (_, i) => ({ name: `s${i}` })),
+      ])
+        expectRefusal(await w.call("sk_owner", project, { scope_catalogue: wrong }), 400, "invalid_request");
+      const emptied = await w.call("sk_owner", project, { scope_catalogue: [], key_policy: { holder_rotate: true } });
+      expect(emptied.body).toMatchObject({
+        scope_catalogue: [],
+        key_policy: { holder_rotate: true },
+        policy_version: 5,
+      });
+      const { data } = (await w.call("sk_owner", "GET /v1/audit_logs?action=project.updated&limit=200")).body;
+      expect(data.at(-1).payload).toMatchObject({
+        scope_catalogue: { old: [{ name: "orders:read" }, { name: "orders:write" }], new: [] },
+        key_policy: { old: { holder_rotate: false }, new: { holder_rotate: true } },
+      });
+    });
+
+    it("describes in the portal the scopes of the project's catalogue that the token grants, and no others", async () => {
+      const e = await embed(r);
+      const granted = { name: "orders:read", description: "Read orders", default: true };
+      const scope_catalogue = [granted, { name: "admin", description: "Everything" }];
+      await e.workspace.call("sk_owner", `PATCH /v1/projects/${e.workspace.project_id}`, { scope_catalogue });
+      expect((await e.call("GET /v1/embed/session")).body.scope_catalogue).toEqual([granted]);
+      const created = await e.call("POST /v1/embed/keys", { scopes: ["orders:write"] });
+      expect([created.status, "warnings" in created.body]).toEqual([201, false]);
+    });
 
     it("copies the key's settings on rotation and shortens the old key, never extending it", async () => {
       await fresh();

@@ -84,7 +84,14 @@ async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
   const at = { created_at: START, updated_at: START, deleted_at: null };
   await record(fixture.services, async (tx) => {
     const project = { id: uuid(1), workspace_id, name: "p", slug: "ppp", policy_version: 9, min_delta_version: 1 };
-    await insertProject.run(tx, { ...project, default_rate_limits: "[]", ...at, features: 0 });
+    await insertProject.run(tx, {
+      ...project,
+      default_rate_limits: "[]",
+      key_policy: null,
+      scope_catalogue: "[]",
+      ...at,
+      features: 0,
+    });
     for (const n of [10, 11, 12]) {
       const tenant = { id: uuid(n), workspace_id, external_id: `t${n}`, name: null, meta: "{}", embed_epoch: 1 };
       const suspended_at = n === 12 ? START : null;

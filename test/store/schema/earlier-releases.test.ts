@@ -79,6 +79,15 @@ const demandsOf = async (target: DatabaseTarget): Promise<Demands> => ({
   constraints: await constraintsOf(target),
 });
 
+/** A list of values that only grew refuses nothing that it accepted before. */
+function isWidened(constraint: string, earlier: ReadonlySet<string>): boolean {
+  const shapeOf = (text: string): string => text.replace(/'\w+'::text(, )?/g, "").replace(" NOT VALID", "");
+  const valuesOf = (text: string): string[] => text.match(/'\w+'::text/g) ?? [];
+  const now = valuesOf(constraint);
+  const isOld = (old: string): boolean => shapeOf(old) === shapeOf(constraint) && valuesOf(old).length > 0;
+  return [...earlier].some((old) => isOld(old) && valuesOf(old).every((value) => now.includes(value)));
+}
+
 /** What a process of the earlier schema would trip over. */
 async function breaksOf(earlier: Demands, target: DatabaseTarget): Promise<string[]> {
   const before = earlier.columns;
@@ -90,6 +99,7 @@ async function breaksOf(earlier: Demands, target: DatabaseTarget): Promise<strin
     .map(([name]) => `${name} is required`);
   const tightened = [...constraints]
     .filter((name) => tables.has(name.split(":")[0]) && !earlier.constraints.has(name))
+    .filter((name) => !isWidened(name, earlier.constraints))
     .map((name) => `${name} is constrained`);
   return [...gone, ...demanded, ...tightened];
 }

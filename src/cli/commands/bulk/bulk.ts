@@ -3,12 +3,13 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { CommandSpec, FlagSpec } from "../../api/command-spec.ts";
-import { isFailure, request, toExitError, type Target } from "../../api/request.ts";
+import type { Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { ExitError, escapeControls, fileError, plural, print } from "../../ui/output.ts";
 import { createProgressBar } from "../../ui/progress.ts";
 import { csvLine, parseCsv } from "./csv.ts";
 import type { BulkOptions } from "./flags.ts";
+import { sendUntilDone } from "./retry.ts";
 import { openAppend, openState, type BulkState } from "./state.ts";
 
 export type Bulk = {
@@ -26,7 +27,6 @@ type Created = { id: string; key?: string; display_prefix?: string; tenant_id?: 
 type Refusal = { row: number; message: string };
 
 const CONCURRENCY = 4;
-const ATTEMPTS = 6;
 const KEY_COLUMNS = ["id", "key", "display_prefix", "tenant_id", "name"] as const;
 
 function readInput(file: string): string {
@@ -73,19 +73,10 @@ function parseRows({ spec, defaults, file }: Bulk, text: string): Record<string,
   });
 }
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
 /** Creates one row's record. Retries with back-off while the server is busy. */
 async function createOne(target: Target, spec: CommandSpec, body: unknown, idempotencyKey: string): Promise<Created> {
   const [method = "POST", path = "/"] = spec.route.split(" ");
-  for (let attempt = 1; ; attempt++) {
-    const response = await request(target, { method, path, body, idempotencyKey });
-    if (!isFailure(response)) return JSON.parse(response.text) as Created;
-    const retryAfter = Number(response.headers["retry-after"]);
-    const busy = response.status === 429 || response.status >= 500 || (response.status === 409 && retryAfter > 0);
-    if (!busy || attempt === ATTEMPTS) throw toExitError(response);
-    await pause(Math.min(retryAfter > 0 ? retryAfter * 1_000 : 200 * 2 ** attempt, 10_000));
-  }
+  return sendUntilDone<Created>(target, { method, path, body, idempotencyKey });
 }
 
 function openKeysFile(file: string | undefined): { append(created: Created): void; close(): void } {

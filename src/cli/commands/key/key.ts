@@ -1,13 +1,14 @@
-// `keyrack key`: the generated commands; `create --from-csv` creates many; `revoke --wait` waits for all nodes.
+// `keyrack key`: the generated commands and `bulk`; `create --from-csv` creates many; `revoke --wait` waits for all nodes.
 import type { Command } from "commander";
 import { waitable } from "../../api/waitable.ts";
 import type { CommandSpec } from "../../api/command-spec.ts";
+import { addBulkCommand } from "./bulk.ts";
 import { addApiCommands, buildRequest, requireFlags, runApiCommand, type ApiOptions } from "../../api/generated.ts";
 
 type CreateOptions = ApiOptions & { fromCsv?: string; out?: string; restart?: true };
 
 export function addKeyCommands(program: Command): void {
-  addApiCommands(program, "key", {
+  const key = addApiCommands(program, "key", {
     create: {
       checksRequired: true,
       flags: (command) =>
@@ -28,6 +29,7 @@ export function addKeyCommands(program: Command): void {
     disable: waitable("key", "disable", ['keyrack key disable ID --reason "unpaid"', "keyrack key disable ID --wait"]),
     enable: waitable("key", "enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
   });
+  addBulkCommand(key);
 }
 
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {

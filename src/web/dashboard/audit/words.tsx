@@ -11,6 +11,7 @@ export const ACTOR_TYPES: Record<string, string> = {
   embed_token: "Portal",
   bootstrap: "Bootstrap token",
   scanner: "Secret scanner",
+  api_key: "Holder of the key",
   system: "Keyrack",
 };
 

@@ -61,7 +61,8 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
     refreshReads("/v1/keys");
     onMade(made);
   };
-  const defaults = projects.find(({ id }) => id === project?.id)?.default_rate_limits ?? null;
+  const found = projects.find(({ id }) => id === project?.id);
+  const defaults = found?.default_rate_limits ?? null;
   return (
     <>
       <p class="muted">
@@ -82,7 +83,7 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
           }
         />
         <TextField name="name" label="Name" optional hint="What the key is for, such as Production." />
-        <ScopesField />
+        <ScopesField key={project?.id} catalogue={found?.scope_catalogue ?? []} />
         <ExpiryField />
         <LimitsField inherited={defaults} />
       </Form>

@@ -29,7 +29,7 @@ export function EditKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
     <Dialog title="Edit key" onClose={onClose} changes>
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="name" label="Name" optional value={of.name ?? ""} />
-        <ScopesField value={of.scopes} />
+        <ScopesField key={project?.id} value={of.scopes} catalogue={project?.scope_catalogue ?? []} />
         <ExpiryField current={of.expires_at} />
         <LimitsField current={of.rate_limits} inherited={project?.default_rate_limits ?? null} />
       </Form>

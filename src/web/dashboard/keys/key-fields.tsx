@@ -3,9 +3,10 @@ import { useState } from "preact/hooks";
 import { Problem } from "../api/problems.ts";
 import { formatAbsolute } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
-import { SelectField, TextAreaField, TextField, type Option } from "../forms/field.tsx";
+import { CheckField, SelectField, TextAreaField, TextField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
 import { parseRules, ruleText, rulesText, type Rules } from "./limits.ts";
+import type { Project } from "./records.ts";
 import type { ApiKey } from "./state.ts";
 
 const DAY_MS = 86_400_000;
@@ -17,14 +18,46 @@ const EXPIRIES: readonly Option[] = [
   ["date", "On a date"],
 ];
 
-export function ScopesField({ value }: { value?: readonly string[] }) {
+type Catalogue = Project["scope_catalogue"];
+const CHOSEN = "scope ";
+
+/** Those of the catalogue to choose from, and a field for others. A new key starts with the defaults. */
+export function ScopesField({ value, catalogue = [] }: { value?: readonly string[]; catalogue?: Catalogue }) {
   const hint = "One on each line, such as orders:read. Without any, the key admits routes that need none.";
+  const others = value?.filter((scope) => !catalogue.some(({ name }) => name === scope)) ?? [];
   return (
-    <TextAreaField name="scopes" label="Scopes" optional hint={hint} value={value?.join("\n") ?? ""} mono rows={3} />
+    <>
+      {catalogue.length > 0 && (
+        <fieldset>
+          <legend>Scopes</legend>
+          {catalogue.map((entry) => (
+            <CheckField
+              key={entry.name}
+              name={`${CHOSEN}${entry.name}`}
+              label={entry.description ? `${entry.name}: ${entry.description}` : entry.name}
+              checked={value?.includes(entry.name) ?? entry.default}
+            />
+          ))}
+        </fieldset>
+      )}
+      <TextAreaField
+        name="scopes"
+        label={catalogue.length > 0 ? "Other scopes" : "Scopes"}
+        optional
+        hint={hint}
+        value={others.join("\n")}
+        mono
+        rows={catalogue.length > 0 ? 2 : 3}
+      />
+    </>
   );
 }
 
-export const scopesOf = ({ scopes = "" }: Values): string[] => scopes.split(/[\s,]+/).filter((scope) => scope !== "");
+export function scopesOf({ scopes = "", ...values }: Values): string[] {
+  const chosen = Object.keys(values).filter((name) => name.startsWith(CHOSEN));
+  const others = scopes.split(/[\s,]+/).filter((scope) => scope !== "");
+  return [...new Set([...chosen.map((name) => name.slice(CHOSEN.length)), ...others])];
+}
 
 /** `current`: the stored expiry of a key that is edited. */
 export function ExpiryField({ current = null }: { current?: string | null }) {

@@ -15,6 +15,7 @@ import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { plural } from "../../shared/format.ts";
 import { DefaultLimitsField, defaultLimitsOf } from "./default-limits.tsx";
+import { KeyRulesFields, keyRulesOf } from "./key-rules.tsx";
 
 export type Project = RouteOutput<"GET /v1/projects/{id}">;
 
@@ -53,7 +54,7 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
 export function EditProject({ project, onClose }: { project: Project; onClose: () => void }) {
   const send = async (values: Values): Promise<void> => {
     const default_rate_limits = defaultLimitsOf(values);
-    const body = { name: values.name ?? "", default_rate_limits };
+    const body = { name: values.name ?? "", default_rate_limits, ...keyRulesOf(values, project) };
     await call("PATCH /v1/projects/{id}", { params: { id: project.id }, body });
     refreshReads("/v1/projects");
     toast("Project saved. Nodes receive new limits with their next poll.");
@@ -64,6 +65,7 @@ export function EditProject({ project, onClose }: { project: Project; onClose: (
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="name" label="Name" value={project.name} />
         <DefaultLimitsField value={project.default_rate_limits} />
+        <KeyRulesFields project={project} />
       </Form>
     </Dialog>
   );

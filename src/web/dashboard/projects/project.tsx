@@ -10,6 +10,7 @@ import { SnippetTabs } from "../parts/snippet.tsx";
 import { Time } from "../parts/time.tsx";
 import { formatNumber } from "../../shared/format.ts";
 import { DefaultLimits } from "./default-limits.tsx";
+import { KeyRules } from "./key-rules.tsx";
 import { DeleteProject, EditProject, type Project } from "./project-dialogs.tsx";
 import { verifierSnippets } from "./snippets.ts";
 
@@ -39,6 +40,9 @@ function Details({ project }: { project: Project }) {
         </Panel>
         <Panel title="Default rate limits">
           <DefaultLimits rules={project.default_rate_limits} />
+        </Panel>
+        <Panel title="Keys">
+          <KeyRules project={project} />
         </Panel>
       </div>
     </div>

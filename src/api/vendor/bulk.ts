@@ -1,0 +1,91 @@
+// One action on many keys.
+import { z } from "zod";
+import { BULK_ACTIONS, BULK_STATES, bulkKeys } from "../../domain/keys/bulk.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { Cursor, distinct, Env, OverlapHours, Reason, SCOPE_MAX, text, Timestamp, toMs, Uuid } from "../schemas.ts";
+
+const ONLY_NARROWS = ["env", "state"];
+
+const Filter = z
+  .strictObject({
+    ids: distinct(Uuid, 1, 500).optional(),
+    project_id: Uuid.optional(),
+    tenant_id: z.union([Uuid, distinct(Uuid, 1, 50)]).optional(),
+    env: Env.optional(),
+    scope: text(1, SCOPE_MAX).optional().describe("keys that carry this scope"),
+    prefix: z
+      .string()
+      .regex(/^[a-z][a-z0-9]{1,8}$/, { error: "must be a key prefix" })
+      .optional()
+      .describe("keys minted with this prefix"),
+    state: z.enum(BULK_STATES).optional(),
+    created_before: Timestamp.optional(),
+    created_after: Timestamp.optional(),
+    unused_since: Timestamp.optional().describe("keys last used before this, or never used and created before it"),
+    all: z.literal(true).optional().describe("every key; only with env and state"),
+  })
+  .superRefine((filter, check) => {
+    const given = Object.keys(filter).filter((name) => !ONLY_NARROWS.includes(name));
+    if (given.length === 0)
+      check.addIssue({ code: "custom", message: "needs something besides env and state, or all" });
+    if (filter.all && given.length > 1)
+      check.addIssue({ code: "custom", message: "all stands with env and state only" });
+  });
+
+/** Fields that only some actions take. */
+const TAKEN_BY = { reason: ["revoke", "disable"], overlap_hours: ["rotate"] } as const;
+
+const Bulk = z
+  .strictObject({
+    action: z.enum(BULK_ACTIONS),
+    filter: Filter,
+    dry_run: z.boolean().default(false),
+    limit: z.int().min(1).max(500).default(200),
+    cursor: Cursor.optional(),
+    bulk_id: Uuid.optional().describe("bulk_id of the run's first answer; keys minted after it was made do not match"),
+    expect: z.int().min(0).optional().describe("refuse to change anything if more keys match; without a cursor"),
+    reason: Reason.optional().describe("revoke and disable only"),
+    overlap_hours: OverlapHours.optional().describe("rotate only; 24 by default"),
+  })
+  .superRefine((body, check) => {
+    for (const [field, actions] of Object.entries(TAKEN_BY) as [keyof typeof TAKEN_BY, readonly string[]][])
+      if (body[field] !== undefined && !actions.includes(body.action))
+        check.addIssue({ code: "custom", path: [field], message: `is not a field of ${body.action}` });
+  });
+
+export const keysBulk = endpoint("POST /v1/bulk/keys", {
+  summary: "Revoke, disable, enable or rotate many API keys, a page at a time. Each call is one transaction.",
+  access: "keys.write",
+  body: Bulk,
+  output: z.strictObject({
+    object: z.literal("bulk_result"),
+    bulk_id: Uuid,
+    action: z.enum(BULK_ACTIONS),
+    dry_run: z.boolean(),
+    matched: z.int().nullable().describe("keys that match in all; null with a cursor"),
+    changed: z.int().describe("keys changed by this call"),
+    data: z.array(
+      z.strictObject({
+        id: Uuid,
+        project_id: Uuid,
+        tenant_id: Uuid,
+        env: Env,
+        display_prefix: z.string(),
+        name: z.string().nullable(),
+        successor_id: Uuid.optional(),
+        key: z.string().optional().describe("the successor; shown only in this response"),
+      }),
+    ),
+    next_cursor: z.string().nullable().describe("null at the end; a page may be short, or empty, before that"),
+    versions: z.array(z.strictObject({ project_id: Uuid, version: z.int() })).describe("for GET /v1/propagation"),
+  }),
+  idempotent: true,
+  failures: ["test_cannot_live", "bulk_unexpected", "older_process", "unavailable"],
+  emits: ["api_key.revoked", "api_key.disabled", "api_key.enabled", "api_key.rotated"],
+  handle: (ctx, { body: { filter, overlap_hours = 24, ...bulk } }) => {
+    const { created_before, created_after, unused_since, ...rest } = filter;
+    const times = { created_before, created_after, unused_since };
+    const given = Object.entries(times).flatMap(([name, value]) => (value === undefined ? [] : [[name, toMs(value)]]));
+    return bulkKeys(ctx, { ...bulk, overlap_hours, filter: { ...rest, ...(Object.fromEntries(given) as object) } });
+  },
+});

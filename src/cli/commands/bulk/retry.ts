@@ -1,0 +1,17 @@
+// Sends a request again with back-off while the server is busy. Only for requests that may be repeated.
+import { isFailure, parseJson, request, toExitError, type ApiRequest, type Target } from "../../api/request.ts";
+
+const ATTEMPTS = 6;
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+export async function sendUntilDone<T>(target: Target, message: ApiRequest): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    const response = await request(target, message);
+    if (!isFailure(response)) return parseJson(response) as T;
+    const retryAfter = Number(response.headers["retry-after"]);
+    const busy = response.status === 429 || response.status >= 500 || (response.status === 409 && retryAfter > 0);
+    if (!busy || attempt === ATTEMPTS) throw toExitError(response);
+    await pause(Math.min(retryAfter > 0 ? retryAfter * 1_000 : 200 * 2 ** attempt, 10_000));
+  }
+}

@@ -1,0 +1,81 @@
+// The flags of `keyrack key bulk`, and the request that they make.
+import { Option } from "commander";
+import type { TargetOptions } from "../../api/target.ts";
+import { ExitError, type OutputOptions } from "../../ui/output.ts";
+
+export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate"] as const;
+export type BulkAction = (typeof BULK_ACTIONS)[number];
+
+export type KeyBulkOptions = TargetOptions &
+  OutputOptions & { dryRun?: true; yes?: true; wait?: true; out?: string; resume?: string } & Record<string, unknown>;
+
+const collect = (value: string, all: string[] | undefined): string[] => [...(all ?? []), value];
+
+/** The body of the request without what differs from call to call. */
+export type BulkBody = {
+  filter: Record<string, unknown>;
+  reason?: string;
+  overlap_hours?: number;
+  limit?: number;
+};
+
+export const FILTERS: Record<string, { name: string; option: () => Option }> = {
+  ids: { name: "ids", option: () => new Option("--ids <id>", "only this key; repeatable").argParser(collect) },
+  projectId: { name: "project_id", option: () => new Option("--project-id <id>", "only keys of this project") },
+  tenantId: {
+    name: "tenant_id",
+    option: () => new Option("--tenant-id <id>", "only keys of this tenant; repeatable").argParser(collect),
+  },
+  env: { name: "env", option: () => new Option("--env <env>", "only this environment").choices(["live", "test"]) },
+  scope: { name: "scope", option: () => new Option("--scope <scope>", "only keys that carry this scope") },
+  prefix: { name: "prefix", option: () => new Option("--prefix <prefix>", "only keys minted with this prefix") },
+  state: {
+    name: "state",
+    option: () =>
+      new Option("--state <state>", "only keys in this state").choices([
+        "active",
+        "disabled",
+        "expired",
+        "quarantined",
+      ]),
+  },
+  createdBefore: { name: "created_before", option: () => new Option("--created-before <time>", "ISO 8601") },
+  createdAfter: { name: "created_after", option: () => new Option("--created-after <time>", "ISO 8601") },
+  unusedSince: {
+    name: "unused_since",
+    option: () => new Option("--unused-since <time>", "last used before this, or never used and created before it"),
+  },
+  all: { name: "all", option: () => new Option("--all", "every key; only with --env and --state") },
+};
+
+const number =
+  (flag: string) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (text.trim() === "" || !Number.isFinite(value)) throw new ExitError(`--${flag} must be a number.`, 2);
+    return value;
+  };
+
+export const FIELDS: Record<string, { name: keyof BulkBody; option: () => Option }> = {
+  reason: { name: "reason", option: () => new Option("--reason <text>", "revoke and disable: kept with each key") },
+  overlapHours: {
+    name: "overlap_hours",
+    option: () =>
+      new Option("--overlap-hours <hours>", "rotate: how long the old keys keep working; 24 by default").argParser(
+        number("overlap-hours"),
+      ),
+  },
+  limit: {
+    name: "limit",
+    option: () =>
+      new Option("--limit <keys>", "keys per transaction, up to 500; 200 by default").argParser(number("limit")),
+  },
+};
+
+export function bodyOf(options: KeyBulkOptions): BulkBody {
+  const given = (table: typeof FILTERS) =>
+    Object.fromEntries(
+      Object.entries(table).flatMap(([key, { name }]) => (options[key] === undefined ? [] : [[name, options[key]]])),
+    );
+  return { filter: given(FILTERS), ...given(FIELDS) };
+}

@@ -1,0 +1,205 @@
+// A bulk run: counts what matches, asks, then changes page after page. `keyrack-bulk-ID.json` notes the position after each page,
+// and a page of new keys is on disk before that. So a killed run continues where it stopped: the Idempotency-Key of the page
+// gives a lost answer back, with the same keys, for 24 hours.
+import { readFileSync, rmSync } from "node:fs";
+import { resolve } from "node:path";
+import { writeFileAtomically } from "../../../platform/fsync.ts";
+import { ApiError, type Target } from "../../api/request.ts";
+import { requireBearer, resolveTarget } from "../../api/target.ts";
+import { ExitError, fileError, isTerminal, plural, print, table } from "../../ui/output.ts";
+import { createProgressBar } from "../../ui/progress.ts";
+import { csvLine } from "../bulk/csv.ts";
+import { sendUntilDone } from "../bulk/retry.ts";
+import { openAppend } from "../bulk/state.ts";
+import { bodyOf, type BulkAction, type BulkBody, type KeyBulkOptions } from "./bulk-flags.ts";
+import { awaitVersions, type Versions } from "./bulk-wait.ts";
+
+type Key = { id: string; project_id: string; env: string } & Record<string, string | null>;
+type Answer = {
+  bulk_id: string;
+  matched: number | null;
+  changed: number;
+  data: Key[];
+  next_cursor: string | null;
+  versions: { project_id: string; version: number }[];
+};
+
+/** What the progress file holds. */
+type Run = {
+  url: string;
+  action: BulkAction;
+  body: BulkBody;
+  bulk_id: string;
+  expect: number;
+  cursor: string | null;
+  /** Calls that are done; numbers the Idempotency-Key of the next. */
+  calls: number;
+  changed: number;
+  out: string | null;
+  versions: Versions;
+};
+
+const DONE = { revoke: "Revoked", disable: "Disabled", enable: "Enabled", rotate: "Rotated" } as const;
+const KEY_COLUMNS = ["id", "successor_id", "key", "project_id", "tenant_id", "env", "name"] as const;
+const DRY_RUN_KEYS = 500;
+const CALL_MS = 60_000;
+
+const send = (target: Target, body: object, idempotencyKey?: string): Promise<Answer> =>
+  sendUntilDone<Answer>(target, { method: "POST", path: "/v1/bulk/keys", body, idempotencyKey, timeoutMs: CALL_MS });
+
+type Matches = { bulk_id: string; total: number; groups: Map<string, number> };
+
+/** Walks everything without changing it. */
+async function findMatches(target: Target, action: BulkAction, body: BulkBody): Promise<Matches> {
+  const groups = new Map<string, number>();
+  let bulk_id: string | undefined;
+  let total = 0;
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const page = { ...body, action, dry_run: true, limit: DRY_RUN_KEYS, ...(cursor && { cursor }) };
+    const answer = await send(target, page);
+    bulk_id ??= answer.bulk_id;
+    for (const { project_id, env } of answer.data) {
+      const group = `${project_id} ${env}`;
+      groups.set(group, (groups.get(group) ?? 0) + 1);
+    }
+    total += answer.data.length;
+    cursor = answer.next_cursor;
+  }
+  return { bulk_id: bulk_id ?? "", total, groups };
+}
+
+function matchesTable({ groups }: Matches): string {
+  const sorted = [...groups].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const rows = sorted.map(([group, keys]) => [...group.split(" "), String(keys)]);
+  return table([["PROJECT", "ENV", "KEYS"], ...rows]);
+}
+
+const progressFile = ({ bulk_id }: Run): string => `keyrack-bulk-${bulk_id}.json`;
+
+function save(run: Run): void {
+  try {
+    writeFileAtomically(progressFile(run), `${JSON.stringify(run)}\n`);
+  } catch (error) {
+    throw fileError("write", progressFile(run), error);
+  }
+}
+
+function load(file: string, action: BulkAction, options: KeyBulkOptions): Run {
+  const { filter, ...fields } = bodyOf(options);
+  if (Object.keys(filter).length > 0 || Object.keys(fields).length > 0)
+    throw new ExitError("--resume takes what matches from the file. Leave the other flags out.", 2);
+  let run: Run;
+  try {
+    run = JSON.parse(readFileSync(file, "utf8")) as Run;
+  } catch (error) {
+    throw error instanceof SyntaxError
+      ? new ExitError(`${file} is not a progress file.`, 2)
+      : fileError("read", file, error);
+  }
+  if (run.action !== action) throw new ExitError(`${file} is of a run to ${run.action}.`, 2);
+  return run;
+}
+
+/** Null where there is nothing to do. */
+async function begin(target: Target, action: BulkAction, options: KeyBulkOptions): Promise<Run | null> {
+  const body = bodyOf(options);
+  if (action === "rotate" && !options.out && !options.dryRun)
+    throw new ExitError("rotate needs --out FILE: the new keys are shown only once.", 2);
+  if (!options.dryRun && !options.yes && !isTerminal())
+    throw new ExitError("Nothing was changed. Add --yes to change keys without a question, or --dry-run.", 2);
+  const matches = await findMatches(target, action, body);
+  const { bulk_id, total } = matches;
+  const isShown = !options.json && !options.quiet;
+  if (isShown && total > 0) print(matchesTable(matches));
+  if (options.dryRun || total === 0) {
+    report(options, { action, bulk_id, matched: total, changed: 0, out: null });
+    if (isShown) print(`${plural(total, "key")} would be changed.`);
+    return null;
+  }
+  if (!options.yes) {
+    const { askYesNo } = await import("../../ui/prompts.ts");
+    if (!(await askYesNo(`${action} ${plural(total, "key")}?`, false))) throw new ExitError("Nothing was changed.", 2);
+  }
+  const out = options.out ? resolve(options.out) : null;
+  const run = { url: target.url, action, body, bulk_id, expect: total, cursor: null, calls: 0, changed: 0, out };
+  return { ...run, versions: {} };
+}
+
+type Report = { action: BulkAction; bulk_id: string; matched: number; changed: number; out: string | null };
+
+function report(options: KeyBulkOptions, result: Report & { propagation?: unknown }): void {
+  if (options.json) print(JSON.stringify({ object: "bulk", ...result }));
+  else if (options.quiet) print(String(options.dryRun ? result.matched : result.changed));
+}
+
+/** Appends the keys of a page that are not in the file yet. */
+function openKeys(file: string | null): { append(keys: readonly Key[]): void; close(): void } {
+  if (!file) return { append: () => {}, close: () => {} };
+  const log = openAppend(file);
+  if (log.lines.length === 0) log.append(csvLine(KEY_COLUMNS));
+  const known = new Set(log.lines.map((line) => line.split(",")[0]));
+  return {
+    append(keys) {
+      const lines = keys
+        .filter(({ id }) => !known.has(id))
+        .map((key) => csvLine(KEY_COLUMNS.map((name) => key[name] ?? null)));
+      if (lines.length > 0) log.append(lines.join(""));
+    },
+    close: () => log.close(),
+  };
+}
+
+async function changeAll(target: Target, run: Run): Promise<void> {
+  const keys = openKeys(run.out);
+  const progress = createProgressBar(run.expect, "keys");
+  try {
+    save(run);
+    do {
+      const { action, body, bulk_id, cursor, expect, calls } = run;
+      const position = cursor === null ? { expect } : { cursor };
+      const answer = await send(target, { action, ...body, bulk_id, ...position }, `${bulk_id}-${calls}`);
+      keys.append(answer.data); // before the position: a key of a page that counts as done would be lost
+      for (const { project_id, version } of answer.versions) run.versions[project_id] = version;
+      run.cursor = answer.next_cursor;
+      run.calls++;
+      run.changed += answer.changed;
+      if (run.cursor !== null) save(run);
+      progress.update(run.changed);
+    } while (run.cursor !== null);
+    rmSync(progressFile(run), { force: true });
+  } catch (error) {
+    throw interrupted(run, error);
+  } finally {
+    progress.end();
+    keys.close();
+  }
+}
+
+function interrupted(run: Run, error: unknown): unknown {
+  if (!(error instanceof ExitError)) return error;
+  if (run.calls === 0 && error instanceof ApiError && error.status < 500) {
+    rmSync(progressFile(run), { force: true }); // refused: nothing has begun
+    return error;
+  }
+  const soFar = `${run.changed} of ${plural(run.expect, "key")} changed.`;
+  const command = `keyrack key bulk ${run.action} --resume ${progressFile(run)}`;
+  return new ExitError(`${error.message} ${soFar} Continue with: ${command}`, error.exitCode);
+}
+
+export async function runKeyBulk(action: BulkAction, options: KeyBulkOptions): Promise<void> {
+  const saved = options.resume ? load(options.resume, action, options) : null;
+  const target = requireBearer(resolveTarget(saved ? { ...options, url: options.url ?? saved.url } : options));
+  const run = saved ?? (await begin(target, action, options));
+  if (!run) return;
+  await changeAll(target, run);
+  if (!options.json && !options.quiet) {
+    const keys = run.out ? ` The new keys are in ${run.out}.` : "";
+    print(`${DONE[action]} ${plural(run.changed, "key")}.${keys}`);
+  }
+  const env = run.body.filter.env as string | undefined;
+  const waited = options.wait ? await awaitVersions(target, run.versions, env, options) : null;
+  const { bulk_id, expect, changed, out } = run;
+  report(options, { action, bulk_id, matched: expect, changed, out, ...(waited && { propagation: waited.all }) });
+  if (waited && waited.missing.length > 0)
+    throw new ExitError(`The keys are changed, but ${waited.missing.join(", ")} do not have it yet.`, 1);
+}

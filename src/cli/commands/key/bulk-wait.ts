@@ -1,0 +1,33 @@
+// After a bulk run with --wait: asks once for each project whether every live node has its newest version.
+import { request, parseJson, type Target } from "../../api/request.ts";
+import { escapeControls, plural, print, type OutputOptions } from "../../ui/output.ts";
+import { nodesTable, type Node } from "../../api/change-and-wait.ts";
+
+/** The newest version of each project. */
+export type Versions = Record<string, number>;
+type Propagation = { project_id: string; complete: boolean; acked_nodes: number; total_nodes: number; nodes: Node[] };
+
+const WAIT_MS = 30_000;
+
+export async function awaitVersions(
+  target: Target,
+  versions: Versions,
+  env: string | undefined,
+  options: OutputOptions,
+): Promise<{ all: Propagation[]; missing: string[] }> {
+  const all: Propagation[] = [];
+  for (const [project_id, version] of Object.entries(versions)) {
+    const query = { project_id, version: String(version), wait_ms: String(WAIT_MS), ...(env && { env }) };
+    const message = { method: "GET", path: "/v1/propagation", query, timeoutMs: WAIT_MS + 15_000 };
+    const shown = parseJson(await request(target, message)) as Propagation;
+    all.push(shown);
+    if (options.json || options.quiet) continue;
+    if (shown.nodes.length > 0) print(nodesTable(shown.nodes));
+    print(`Acknowledged by ${shown.acked_nodes} of ${plural(shown.total_nodes, "node")} of project ${project_id}.`);
+  }
+  const missing = all.flatMap(({ nodes, complete, project_id }) => {
+    const late = nodes.filter(({ acked }) => !acked).map(({ node_id }) => escapeControls(node_id));
+    return complete || late.length > 0 ? late : [`unregistered nodes of ${project_id}`];
+  });
+  return { all, missing };
+}

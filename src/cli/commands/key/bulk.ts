@@ -1,0 +1,31 @@
+// `keyrack key bulk`: one action on every key that matches. It shows what matches and asks before it changes anything.
+import { Argument, type Command } from "commander";
+import { targetFlags } from "../../api/target.ts";
+import { examples, outputFlags } from "../../ui/output.ts";
+import { BULK_ACTIONS, FIELDS, FILTERS, type BulkAction, type KeyBulkOptions } from "./bulk-flags.ts";
+
+export function addBulkCommand(key: Command): void {
+  const command = key
+    .command("bulk")
+    .description("Revoke, disable, enable or rotate every key that matches. Shows the matches and asks first.")
+    .addArgument(new Argument("<action>", "what to do").choices([...BULK_ACTIONS]));
+  for (const { option } of [...Object.values(FILTERS), ...Object.values(FIELDS)]) command.addOption(option());
+  command
+    .option("--dry-run", "only show what matches")
+    .option("--yes", "do not ask")
+    .option("--wait", "at the end, wait until every live node has the change")
+    .option("--out <file>", "rotate: CSV file for the new keys (mode 0600); required")
+    .option("--resume <file>", "continue an interrupted run from its keyrack-bulk-ID.json");
+  targetFlags(outputFlags(command, "print only the number of keys"))
+    .addHelpText(
+      "after",
+      examples([
+        'keyrack key bulk revoke --tenant-id ID --reason "contract ended" --wait',
+        "keyrack key bulk rotate --project-id ID --unused-since 2026-01-01T00:00:00Z --out keys.csv --yes",
+      ]),
+    )
+    .action(async (action: BulkAction, options: KeyBulkOptions) => {
+      const { runKeyBulk } = await import("./bulk-run.ts");
+      await runKeyBulk(action, options);
+    });
+}

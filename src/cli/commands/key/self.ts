@@ -1,0 +1,93 @@
+// `keyrack self`: for the holder of an API key. The key comes from KEYRACK_API_KEY or standard input, never from an argument,
+// which process lists show.
+import type { Command } from "commander";
+import { fetchJson, type ApiRequest, type Target } from "../../api/request.ts";
+import { DEFAULT_URL } from "../../api/target.ts";
+import { recordTable } from "../../ui/format.ts";
+import {
+  ExitError,
+  examples,
+  isTerminal,
+  outputFlags,
+  printResult,
+  readStdin,
+  type OutputOptions,
+} from "../../ui/output.ts";
+
+type SelfOptions = OutputOptions & { url?: string; reason?: string; wait?: true; overlapHours?: string };
+type Fields = Record<string, unknown>;
+
+const WAIT_MS = 45_000;
+
+async function targetOf({ url }: SelfOptions): Promise<Target> {
+  const bearer = process.env.KEYRACK_API_KEY || (isTerminal() ? await askKey() : (await readStdin()).trim());
+  if (!bearer) throw new ExitError("No API key. Set KEYRACK_API_KEY, or pass the key on standard input.", 2);
+  return { url: url ?? process.env.KEYRACK_URL ?? DEFAULT_URL, bearer };
+}
+
+async function askKey(): Promise<string> {
+  const { askPassword } = await import("../../ui/prompts.ts");
+  return askPassword("API key");
+}
+
+async function call(options: SelfOptions, message: ApiRequest): Promise<Fields> {
+  return fetchJson<Fields>(await targetOf(options), message);
+}
+
+function addVerb(self: Command, verb: string, description: string, quiet: string): Command {
+  return outputFlags(self.command(verb).description(description), quiet).option(
+    "--url <url>",
+    "server URL (KEYRACK_URL)",
+  );
+}
+
+async function show(options: SelfOptions): Promise<void> {
+  const shown = await call(options, { method: "GET", path: "/v1/self" });
+  printResult(options, { json: shown, quiet: String(shown.key_id), human: recordTable(shown) });
+}
+
+async function revoke(options: SelfOptions): Promise<void> {
+  const query = options.wait ? { wait: "true" } : {};
+  const body = options.reason === undefined ? {} : { reason: options.reason };
+  const revoked = await call(options, { method: "POST", path: "/v1/self/revoke", query, body, timeoutMs: WAIT_MS });
+  printResult(options, {
+    json: revoked,
+    quiet: String(revoked.key_id),
+    human: `Revoked key ${String(revoked.key_id)}.`,
+  });
+  const { propagation } = revoked as { propagation?: { complete: boolean } };
+  if (propagation?.complete === false)
+    throw new ExitError("The key is revoked, but not every server of the vendor has confirmed it yet.", 1);
+}
+
+async function rotate(options: SelfOptions): Promise<void> {
+  const hours = Number(options.overlapHours ?? "24");
+  if (!Number.isFinite(hours)) throw new ExitError("--overlap-hours must be a number.", 2);
+  const body = { overlap_hours: hours };
+  const rotated = await call(options, { method: "POST", path: "/v1/self/rotate", body });
+  const key = String(rotated.key);
+  const human = `Rotated. The new key, shown only now:\n  ${key}\nThe old one works for ${hours} more hours.`;
+  printResult(options, { json: rotated, quiet: key, human });
+}
+
+export function addSelfCommands(program: Command): void {
+  const self = program.command("self");
+  addVerb(self, "show", "Show the API key in KEYRACK_API_KEY or on standard input.", "print only the id")
+    .addHelpText("after", examples(["keyrack self show < key.txt", "KEYRACK_API_KEY=$KEY keyrack self show --json"]))
+    .action(show);
+  addVerb(self, "revoke", "Revoke the API key in KEYRACK_API_KEY or on standard input.", "print only the id")
+    .option("--reason <text>", "kept with the key")
+    .option("--wait", "wait until no server of the vendor accepts the key any more")
+    .addHelpText(
+      "after",
+      examples(["keyrack self revoke --wait < key.txt", 'keyrack self revoke --reason "leaked" < key.txt']),
+    )
+    .action(revoke);
+  addVerb(self, "rotate", "Rotate the API key in KEYRACK_API_KEY or on standard input.", "print only the new key")
+    .option("--overlap-hours <hours>", "how long the old key keeps working; 24 by default")
+    .addHelpText(
+      "after",
+      examples(["keyrack self rotate --quiet < key.txt > new.txt", "keyrack self rotate --overlap-hours 1 < key.txt"]),
+    )
+    .action(rotate);
+}

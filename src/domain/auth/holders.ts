@@ -1,0 +1,59 @@
+// The customer's own API key as a credential: its holder may look at it, rotate it and revoke it, and nothing else. It is
+// judged as an up-to-date verifier would judge it, so that a secret scanner learns whether the key still works.
+import { fail, type FailureName } from "../../kernel/errors.ts";
+import { guessCredentialKind, parseCredential } from "../../kernel/credentials.ts";
+import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
+import { sha256Hex } from "../../platform/crypto.ts";
+import { holderByHash } from "../../store/queries/holders.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import type { Actor, ApiKeyActor } from "../core/actor.ts";
+import type { Services } from "../core/context.ts";
+
+const MINUTE_MS = 60_000;
+const PER_NETWORK = { name: "holder-network", limit: 60, windowMs: MINUTE_MS };
+const PER_KEY = { name: "holder", limit: 30, windowMs: MINUTE_MS };
+const ROTATIONS = { name: "holder-rotate", limit: 5, windowMs: 60 * MINUTE_MS };
+
+/** Before any lookup. A text with a wrong checksum counts for its network only. */
+export function throttleHolder(
+  { throttles }: Services,
+  bearer: string | null,
+  network: string,
+  rotates: boolean,
+): void {
+  throttles.take(PER_NETWORK, network);
+  if (bearer === null || !parseCredential(bearer)) return;
+  const key = sha256Hex(bearer);
+  throttles.take(PER_KEY, key);
+  if (rotates) throttles.take(ROTATIONS, key);
+}
+
+/** Null unless the text is of an API key; `ending`: the key may be in any state, because ending one is never refused. */
+export function resolveHolder(services: Services, bearer: string, ending: boolean): MaybePromise<Actor> | null {
+  if (guessCredentialKind(bearer) !== "api_key") return null;
+  if (!parseCredential(bearer)) throw fail("invalid_key");
+  return thenMaybe(holderActor(services, bearer, services.store.read), (actor) => {
+    if (!actor) throw fail("invalid_key");
+    if (actor.refused !== null && !ending) throw fail(actor.refused);
+    return actor;
+  });
+}
+
+export function holderActor({ clock }: Services, bearer: string, on: Reader): MaybePromise<ApiKeyActor | null> {
+  return thenMaybe(holderByHash.firstMemoized(on, { lookup_hash: sha256Hex(bearer) }), (row) => {
+    if (!row) return null;
+    const { id, workspace_id, account_id, project_id, tenant_id, env } = row;
+    const refused = refusalOf(row, clock.now());
+    return { kind: "api_key", id, workspace_id, account_id, project_id, tenant_id, env, refused };
+  });
+}
+
+type Found = NonNullable<Awaited<ReturnType<typeof holderByHash.first>>>;
+
+/** The order is that of a verifier. */
+function refusalOf({ revoked, expires_at, suspended_at, disabled_at }: Found, now: number): FailureName | null {
+  if (revoked) return "invalid_key";
+  if (expires_at !== null && expires_at <= now) return "expired_key";
+  if (suspended_at !== null) return "tenant_suspended";
+  return disabled_at === null ? null : "key_disabled";
+}

@@ -1,0 +1,164 @@
+// Changes one page of a bulk action in one transaction, with one policy version a project and one audit row a key.
+import type { Env } from "../../kernel/credentials.ts";
+import { CAP } from "../../kernel/policy/capabilities.ts";
+import {
+  changeKeys,
+  eligibleKeys,
+  type BulkAction,
+  type BulkChange,
+  type BulkKey,
+  type BulkSelection,
+} from "../../store/queries/key-bulk.ts";
+import { insertKey, keyById, shortenKey } from "../../store/queries/keys.ts";
+import type { PageKey } from "../../store/queries/page.ts";
+import type { Tx } from "../../store/engine/statement.ts";
+import type { ApiKeyRow } from "../../store/schema/tables.ts";
+import { mint, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
+import type { Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import type { Event } from "../core/events.ts";
+import { mutate, unchanged } from "../core/mutate.ts";
+import { keyRotated, rotatedRows } from "./keys.ts";
+
+/** Bytes of keys that one commit copies: more would hold every other writer. */
+const ROTATED_BYTES = 1024 * 1024;
+
+export type ChangedKey = {
+  id: string;
+  project_id: string;
+  tenant_id: string;
+  env: Env;
+  display_prefix: string;
+  name: string | null;
+  successor_id?: string;
+  key?: string;
+};
+
+export type Page = {
+  action: BulkAction;
+  bulk_id: string;
+  reason?: string | undefined;
+  overlap_hours: number;
+  selection: BulkSelection;
+  after: PageKey | null;
+  keys: readonly BulkKey[];
+  /** Where the walk continues. */
+  next: PageKey | null;
+};
+
+export type PageChange = {
+  data: ChangedKey[];
+  versions: { project_id: string; version: number }[];
+  next: PageKey | null;
+};
+
+export function viewBulkKey({ id, project_id, tenant_id, env, display_prefix, name }: BulkKey): ChangedKey {
+  return { id, project_id, tenant_id, env, display_prefix, name };
+}
+
+/** Keys that have changed since the page was found are left out. `answer` is stored with an idempotency key. */
+export function changePage<T>(ctx: Ctx<Vendor>, page: Page, answer: (change: PageChange) => T): Promise<T> {
+  const { workspace_id } = ctx.actor;
+  return retryOnHashCollision(() => {
+    const minted = new Map(page.action === "rotate" ? page.keys.map(({ id, env }) => [id, mint("api_key", env)]) : []);
+    return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
+      const keys = await stillEligible(tx, page);
+      const [first, ...rest] = keys;
+      if (!first) return unchanged(answer({ data: [], versions: [], next: page.next }));
+      const work =
+        minted.size > 0 ? rotatePage(ctx, tx, page, keys, minted) : switchPage(ctx, tx, page, [first, ...rest]);
+      const { events, ...change } = await work;
+      return { value: answer(change), events };
+    });
+  });
+}
+
+function stillEligible(tx: Tx, { selection, after, keys }: Page): Promise<BulkKey[]> {
+  const last = keys.at(-1);
+  if (!last) return Promise.resolve([]);
+  const ids = keys.map(({ id }) => id);
+  return eligibleKeys(tx, { ...selection, ids }, { after, upTo: last }, ids.length);
+}
+
+type Done = PageChange & { events: [Event, ...Event[]] };
+
+/** Revokes, disables or enables. */
+async function switchPage(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: [BulkKey, ...BulkKey[]]): Promise<Done> {
+  const { workspace_id } = ctx.actor;
+  const { action, bulk_id, next } = page;
+  const reason = page.reason ?? null;
+  const now = ctx.services.clock.now();
+  const versions = await bumpProjects(tx, keys, action === "revoke" ? {} : { uses: CAP.disabled });
+  for (const { project_id, version: policy_version } of versions) {
+    const ids = keys.filter((key) => key.project_id === project_id).map(({ id }) => id);
+    await changeKeys(tx, { workspace_id, project_id, ids }, { ...columnsOf(action, now, reason), policy_version });
+  }
+  const eventOf = ({ id, env }: BulkKey): Event => {
+    const payload = action === "enable" ? { env, bulk_id } : { env, reason, bulk_id };
+    return { action: ACTIONS[action as keyof typeof ACTIONS], target_id: id, payload };
+  };
+  const [first, ...rest] = keys;
+  return { data: keys.map(viewBulkKey), versions, next, events: [eventOf(first), ...rest.map(eventOf)] };
+}
+
+const ACTIONS = { revoke: "api_key.revoked", disable: "api_key.disabled", enable: "api_key.enabled" } as const;
+
+function columnsOf(action: BulkAction, now: number, reason: string | null): Omit<BulkChange, "policy_version"> {
+  if (action === "revoke") return { revoked_at: now, revoked_reason: reason, revoked_cause: "revoked" };
+  return action === "disable"
+    ? { disabled_at: now, disabled_reason: reason }
+    : { disabled_at: null, disabled_reason: null };
+}
+
+async function bumpProjects(
+  tx: Tx,
+  keys: readonly { project_id: string }[],
+  options: Parameters<Tx["bump"]>[1] = {},
+): Promise<PageChange["versions"]> {
+  const versions: PageChange["versions"] = [];
+  for (const project_id of [...new Set(keys.map((key) => key.project_id))].toSorted())
+    versions.push({ project_id, version: await tx.bump(project_id, options) });
+  return versions;
+}
+
+async function rotatePage(
+  ctx: Ctx<Vendor>,
+  tx: Tx,
+  { overlap_hours, bulk_id, next }: Page,
+  keys: readonly BulkKey[],
+  minted: ReadonlyMap<string, NewCredential>,
+): Promise<Done> {
+  const { workspace_id } = ctx.actor;
+  const found = await Promise.all(keys.map(({ id }) => keyById.first(tx, { workspace_id, id })));
+  const rows = withinBytes(found.filter((row) => row !== undefined));
+  const versions = await bumpProjects(tx, rows);
+  const versionOf = new Map(versions.map(({ project_id, version }) => [project_id, version]));
+  const rotated = rows.map((row) => {
+    const policy_version = versionOf.get(row.project_id) as number;
+    const credential = minted.get(row.id) as NewCredential;
+    return { row, text: credential.text, ...rotatedRows(ctx, row, credential, { overlap_hours, policy_version }) };
+  });
+  await Promise.all(rotated.map(({ previous }) => shortenKey.run(tx, previous)));
+  await insertKey.insertMany(
+    tx,
+    rotated.map(({ successor }) => successor),
+  );
+  const events = rotated.map(({ row, successor }): Event => {
+    const { payload, ...event } = keyRotated(row, successor, overlap_hours);
+    return { ...event, payload: { ...payload, bulk_id } };
+  }) as [Event, ...Event[]];
+  const data = rotated.map(({ row, successor, text }) => {
+    return { ...viewBulkKey(row), successor_id: successor.id, key: text };
+  });
+  return { data, versions, next: rows.length < found.length ? (rows.at(-1) ?? null) : next, events };
+}
+
+/** The first rows that fit; at least one. */
+function withinBytes(rows: readonly ApiKeyRow[]): ApiKeyRow[] {
+  let bytes = 0;
+  const over = rows.findIndex(({ meta, scopes, rate_limits }) => {
+    bytes += meta.length + scopes.length + (rate_limits?.length ?? 0);
+    return bytes > ROTATED_BYTES;
+  });
+  return over < 0 ? [...rows] : rows.slice(0, Math.max(1, over));
+}

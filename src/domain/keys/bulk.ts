@@ -1,0 +1,156 @@
+// One action on many keys. A call changes one page of them in one transaction: all of it or nothing. The walk keeps no state on
+// the server: the cursor names the position and the start of the run, and keys minted since are not matched, or a rotation
+// would rotate its own successors. A page may be short, or empty, although there is more.
+import type { Env } from "../../kernel/credentials.ts";
+import { fail, failField } from "../../kernel/errors.ts";
+import { timeOfUuid } from "../../kernel/ids.ts";
+import {
+  countEligible,
+  eligibleKeys,
+  rangeEnd,
+  type BulkAction,
+  type BulkSelection,
+  type BulkState,
+} from "../../store/queries/key-bulk.ts";
+import type { PageKey } from "../../store/queries/page.ts";
+import type { Reader } from "../../store/engine/statement.ts";
+import { projectsOf, type Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { ListCursor } from "../core/cursor.ts";
+import { visibleEnv } from "../core/env-access.ts";
+import { versionGate } from "../core/version-gate.ts";
+import { changePage, viewBulkKey, type ChangedKey, type PageChange } from "./bulk-changes.ts";
+
+export { BULK_ACTIONS, BULK_STATES } from "../../store/queries/key-bulk.ts";
+
+/** Keys that one read examines at most. */
+export const EXAMINED_MAX = 5_000;
+const RUN_MS_MAX = 7 * 86_400_000;
+
+export type BulkFilter = {
+  ids?: string[] | undefined;
+  project_id?: string | undefined;
+  tenant_id?: string | string[] | undefined;
+  env?: Env | undefined;
+  scope?: string | undefined;
+  prefix?: string | undefined;
+  state?: BulkState | undefined;
+  created_before?: number | undefined;
+  created_after?: number | undefined;
+  unused_since?: number | undefined;
+  all?: true | undefined;
+};
+
+export type Bulk = {
+  action: BulkAction;
+  filter: BulkFilter;
+  dry_run: boolean;
+  limit: number;
+  cursor?: string | undefined;
+  bulk_id?: string | undefined;
+  expect?: number | undefined;
+  reason?: string | undefined;
+  overlap_hours: number;
+};
+
+export type BulkResult = {
+  object: "bulk_result";
+  bulk_id: string;
+  action: BulkAction;
+  dry_run: boolean;
+  matched: number | null;
+  changed: number;
+  data: ChangedKey[];
+  next_cursor: string | null;
+  versions: { project_id: string; version: number }[];
+};
+
+type Run = { bulk_id: string; before: string; after: PageKey | null };
+
+export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult> {
+  const { services, actor } = ctx;
+  const { action, dry_run, limit, expect } = bulk;
+  const env = visibleEnv(actor, bulk.filter.env);
+  if (action === "disable") await versionGate.assertKnownEverywhere(services, "disabled keys");
+  const pages = new ListCursor(actor, "bulk", { action, filter: JSON.stringify(bulk.filter) });
+  const run = bulk.cursor === undefined ? startRun(ctx, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
+  const selection = selectionOf(ctx, bulk, run.before, env);
+  const { read } = services.store;
+  const matched = bulk.cursor === undefined ? await countMatches(read, selection, expect) : null;
+  const { keys, next } = await findPage(read, selection, run.after, limit);
+  const bulk_id = bulk.bulk_id ?? run.bulk_id;
+  const cursorAt = (position: PageKey | null): string | null =>
+    position && pages.write([bulk_id, run.before, position.created_at, position.id]);
+  const result = { object: "bulk_result" as const, bulk_id, action, dry_run, matched };
+  if (dry_run) return { ...result, changed: 0, data: keys.map(viewBulkKey), next_cursor: cursorAt(next), versions: [] };
+  // The clocks of processes differ: successors must not get ids that the run still matches.
+  if (action === "rotate" && services.newId() < run.before) throw fail("unavailable", { retryAfterSeconds: 1 });
+  const answer = ({ data, versions, next: last }: PageChange): BulkResult => {
+    return { ...result, changed: data.length, data, next_cursor: cursorAt(last), versions };
+  };
+  return changePage(ctx, { ...bulk, bulk_id, selection, after: run.after, keys, next }, answer);
+}
+
+/**
+ * The id of a run is, where this server made it, also the boundary between the keys that it matches and newer ones: so a run
+ * that starts over with its id, because its first answer was lost, matches what it matched before.
+ */
+function startRun({ services }: Ctx, given: string | undefined): Run {
+  const fresh = services.newId();
+  const began = given === undefined ? null : timeOfUuid(given);
+  const isOwn = given !== undefined && began !== null && given < fresh && began > services.clock.now() - RUN_MS_MAX;
+  return { bulk_id: given ?? fresh, before: isOwn ? given : fresh, after: null };
+}
+
+function continueRun({ services }: Ctx, pages: ListCursor, cursor: string): Run {
+  const shape = ["string", "string", "number", "string"] as const;
+  const [bulk_id = "", before = "", created_at = 0, id = ""] = pages.read(cursor, shape, "invalid_body");
+  if ((timeOfUuid(String(before)) ?? 0) < services.clock.now() - RUN_MS_MAX)
+    throw failField("invalid_body", "cursor", "is older than seven days");
+  return {
+    bulk_id: String(bulk_id),
+    before: String(before),
+    after: { created_at: Number(created_at), id: String(id) },
+  };
+}
+
+function selectionOf({ services, actor }: Ctx<Vendor>, { action, filter }: Bulk, before: string, env: Env | undefined) {
+  const { tenant_id, all: _all, ...rest } = filter;
+  const selection: BulkSelection = {
+    ...rest,
+    workspace_id: actor.workspace_id,
+    action,
+    now: services.clock.now(),
+    before,
+    projects: projectsOf(actor),
+    env,
+    tenant_ids: typeof tenant_id === "string" ? [tenant_id] : tenant_id,
+  };
+  return selection;
+}
+
+/** Counts in pieces, so that a large workspace blocks no other request. Stops above `expect`. */
+async function countMatches(on: Reader, selection: BulkSelection, expect: number | undefined): Promise<number> {
+  let matched = 0;
+  for (let after: PageKey | null = null; ; ) {
+    const upTo: PageKey | null = await endOfRange(on, selection, after);
+    matched += await countEligible(on, selection, { after, upTo });
+    if (expect !== undefined && matched > expect)
+      throw fail("bulk_unexpected", { details: [{ path: "expect", message: "is below the number of matches" }] });
+    if (!upTo) return matched;
+    after = upTo;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** Named keys are few: all of them are examined at once. */
+async function endOfRange(on: Reader, selection: BulkSelection, after: PageKey | null): Promise<PageKey | null> {
+  return selection.ids ? null : ((await rangeEnd(on, selection, after, EXAMINED_MAX)) ?? null);
+}
+
+async function findPage(on: Reader, selection: BulkSelection, after: PageKey | null, limit: number) {
+  const upTo = await endOfRange(on, selection, after);
+  const found = await eligibleKeys(on, selection, { after, upTo }, limit + 1);
+  const keys = found.slice(0, limit);
+  return { keys, next: found.length > limit ? (keys.at(-1) ?? null) : upTo };
+}

@@ -1,0 +1,51 @@
+// What the holder of an API key may do with it. Responses say nothing about the vendor: no meta, tenant, project or node.
+import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { fail } from "../../kernel/errors.ts";
+import { selfById } from "../../store/queries/holders.ts";
+import type { ApiKeyActor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { viewKey } from "../core/views.ts";
+import { awaitRevocation } from "../policy/propagation.ts";
+import { revokeKey, rotateKey } from "./keys.ts";
+import { parseKeyPolicy } from "../core/key-policy.ts";
+
+const DEFAULT_REASON = "revoked by its holder";
+
+export async function showSelf({ services, actor }: Ctx<ApiKeyActor>) {
+  const { id, workspace_id } = actor;
+  const row = await selfById.first(services.store.read, { workspace_id, id, now: services.clock.now() });
+  if (!row) throw fail("invalid_key");
+  const { display_prefix, env, name, scopes, rate_limits, ...key } = viewKey(row);
+  const replaced = row.successor_id !== null;
+  return {
+    object: "self" as const,
+    key_id: id,
+    env,
+    display_prefix,
+    name,
+    scopes,
+    rate_limits: rate_limits ?? (JSON.parse(row.default_rate_limits ?? "[]") as RateLimit[]),
+    address_restricted: false,
+    expires_at: key.expires_at,
+    quarantined_at: key.quarantined_at,
+    rotated_from: key.rotated_from,
+    replaced,
+    rotatable: !replaced && parseKeyPolicy(row.key_policy).holder_rotate,
+    created_at: key.created_at,
+  };
+}
+
+/** Stopping a leak is never refused. Nodes are the vendor's: a holder learns only whether all of them have it. */
+export async function revokeSelf(ctx: Ctx<ApiKeyActor>, reason: string | undefined, wait: boolean) {
+  const change = await revokeKey(ctx, ctx.actor.id, reason ?? DEFAULT_REASON);
+  const { id: key_id, revoked_at, revoked_reason } = change.key;
+  const self = { object: "self" as const, key_id, revoked_at, revoked_reason };
+  if (!wait) return self;
+  const { complete, waited_ms } = await awaitRevocation(ctx, change);
+  return { ...self, propagation: { complete, waited_ms } };
+}
+
+export async function rotateSelf(ctx: Ctx<ApiKeyActor>, overlap_hours: number) {
+  const rotated = await rotateKey(ctx, ctx.actor.id, overlap_hours);
+  return { ...rotated, meta: {}, previous_key: { ...rotated.previous_key, meta: {} } };
+}

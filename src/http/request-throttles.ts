@@ -1,0 +1,35 @@
+// Throttles of requests by kind of credential: before it is looked up, and once it is known.
+import type { Actor } from "../domain/core/actor.ts";
+import type { Services } from "../domain/core/context.ts";
+import { throttleHolder } from "../domain/auth/holders.ts";
+import { isHolderPlane } from "./access.ts";
+import type { Endpoint } from "./endpoint.ts";
+
+const MINUTE_MS = 60_000;
+const BOOTSTRAP_THROTTLE = { name: "bootstrap", limit: 60, windowMs: MINUTE_MS };
+const EMBED_THROTTLE = { name: "embed", limit: 120, windowMs: MINUTE_MS };
+const EMBED_WRITES_THROTTLE = { name: "embed-writes", limit: 30, windowMs: MINUTE_MS };
+
+/** Before the credential is looked up. */
+export function throttleNetwork(
+  services: Services,
+  endpoint: Endpoint,
+  token: string | null,
+  network: () => string,
+): void {
+  if (isHolderPlane(endpoint.access)) throttleHolder(services, token, network(), endpoint.path.endsWith("/rotate"));
+  if (endpoint.access !== "workspaces.create" || token?.startsWith("krses_")) return;
+  services.throttles.take(BOOTSTRAP_THROTTLE, network());
+}
+
+/** The embed plane is reachable by any browser and always throttled; other credentials only where a cap is set. */
+export function throttleActor(services: Services, actor: Actor, endpoint: Endpoint): void {
+  if (actor.kind === "embed_token") {
+    const subject = `${actor.tenant_id} ${actor.env}`;
+    services.throttles.take(EMBED_THROTTLE, subject);
+    if (endpoint.method !== "GET") services.throttles.take(EMBED_WRITES_THROTTLE, subject);
+  }
+  const limit = services.settings.vendor_per_minute;
+  if (limit === 0 || (actor.kind !== "secret_key" && actor.kind !== "session")) return;
+  services.throttles.take({ name: "vendor", limit, windowMs: MINUTE_MS }, actor.id);
+}

@@ -1,0 +1,172 @@
+// The keys that a bulk action applies to, oldest first. A walk examines a bounded range of the workspace's keys, or of one
+// tenant's, at a time: `rangeEnd` finds where the range ends, the other queries look at what is in it.
+import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
+import type { Env } from "../../kernel/credentials.ts";
+import { compileQuery, type Builder, type Dialect, type Reader, type Tx } from "../engine/statement.ts";
+import type { ApiKeyRow, Tables } from "../schema/tables.ts";
+import { notRevoked } from "./keys.ts";
+import type { PageKey } from "./page.ts";
+
+export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate"] as const;
+export type BulkAction = (typeof BULK_ACTIONS)[number];
+
+export const BULK_STATES = ["active", "disabled", "expired", "quarantined"] as const;
+export type BulkState = (typeof BULK_STATES)[number];
+
+export type BulkSelection = {
+  workspace_id: string;
+  action: BulkAction;
+  now: number;
+  /** Only keys with smaller ids: those that existed when the run began. */
+  before: string;
+  /** The only projects that the caller reaches; null: all. */
+  projects?: readonly string[] | null | undefined;
+  ids?: readonly string[] | undefined;
+  project_id?: string | undefined;
+  tenant_ids?: readonly string[] | undefined;
+  env?: Env | undefined;
+  scope?: string | undefined;
+  prefix?: string | undefined;
+  state?: BulkState | undefined;
+  created_before?: number | undefined;
+  created_after?: number | undefined;
+  unused_since?: number | undefined;
+};
+
+/** Keys after one position, up to another; to the end where that is null. */
+export type Range = { after: PageKey | null; upTo: PageKey | null };
+
+export type BulkKey = Pick<ApiKeyRow, "id" | "project_id" | "tenant_id" | "env" | "display_prefix" | "name"> & PageKey;
+
+type Keys = ExpressionBuilder<Tables, "api_keys">;
+
+/** A list as one parameter: the text of the statement must not depend on its length. */
+function isIn(
+  column: "id" | "project_id" | "tenant_id",
+  list: readonly string[],
+  dialect: Dialect,
+): Expression<SqlBool> {
+  const json = JSON.stringify(list);
+  const elements =
+    dialect === "sqlite"
+      ? sql`select value from json_each(${json})`
+      : sql`select jsonb_array_elements_text(${json}::jsonb)`;
+  return sql<SqlBool>`${sql.ref(`api_keys.${column}`)} in (${elements})`;
+}
+
+const holdsScope = (scope: string, dialect: Dialect): Expression<SqlBool> =>
+  dialect === "sqlite"
+    ? sql<SqlBool>`exists (select 1 from json_each(api_keys.scopes) where value = ${scope})`
+    : sql<SqlBool>`api_keys.scopes::jsonb @> jsonb_build_array(${scope}::text)`;
+
+/** What an index narrows: the order of creation, within the workspace or one tenant. */
+function inRange(db: Builder, dialect: Dialect, selection: BulkSelection, { after, upTo }: Range) {
+  const { workspace_id, ids, tenant_ids = [], created_before, created_after } = selection;
+  const [tenant_id, ...others] = tenant_ids;
+  // SQLite would walk the workspace for named keys; an expression keeps it from using that index.
+  const workspace =
+    ids && dialect === "sqlite" ? sql<string>`+api_keys.workspace_id` : sql.ref<string>("api_keys.workspace_id");
+  let query = db.selectFrom("api_keys").where(workspace, "=", workspace_id);
+  if (tenant_id !== undefined && others.length === 0) query = query.where("tenant_id", "=", tenant_id);
+  if (created_before !== undefined) query = query.where("created_at", "<", created_before);
+  if (created_after !== undefined) query = query.where("created_at", ">", created_after);
+  const compared =
+    (operator: ">" | "<=", { created_at, id }: PageKey) =>
+    (eb: Keys) =>
+      eb(eb.refTuple("created_at", "id"), operator, eb.tuple(created_at, id));
+  if (after) query = query.where(compared(">", after));
+  if (upTo) query = query.where(compared("<=", upTo));
+  return query;
+}
+
+const notExpired = (now: number) => (eb: Keys) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]);
+
+function hasNoSuccessor(now: number) {
+  return (eb: Keys): Expression<SqlBool> =>
+    eb.not(
+      eb.exists(
+        eb
+          .selectFrom("api_keys as successor")
+          .select("successor.id")
+          .whereRef("successor.rotated_from", "=", "api_keys.id")
+          .where("successor.revoked_at", "is", null)
+          .where((own) => own.or([own("successor.expires_at", "is", null), own("successor.expires_at", ">", now)])),
+      ),
+    );
+}
+
+function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range: Range) {
+  const { action, now, projects, ids, project_id, tenant_ids, env, scope, prefix, state, unused_since } = selection;
+  let query = inRange(db, dialect, selection, range).where(notRevoked).where("id", "<", selection.before);
+  if (projects) query = query.where(isIn("project_id", projects, dialect));
+  if (ids) query = query.where(isIn("id", ids, dialect));
+  if (project_id) query = query.where("project_id", "=", project_id);
+  if (tenant_ids && tenant_ids.length > 1) query = query.where(isIn("tenant_id", tenant_ids, dialect));
+  if (env) query = query.where("env", "=", env);
+  if (scope !== undefined) query = query.where(holdsScope(scope, dialect));
+  if (prefix !== undefined)
+    query = query.where(sql<SqlBool>`substr(display_prefix, 1, ${prefix.length + 1}) = ${`${prefix}_`}`);
+  if (unused_since !== undefined)
+    query = query.where((eb) => eb(eb.fn.coalesce("last_used_at", "created_at"), "<", unused_since));
+  if (state === "disabled" || action === "enable") query = query.where("disabled_at", "is not", null);
+  if (state === "active" || action === "disable" || action === "rotate") query = query.where("disabled_at", "is", null);
+  if (state === "active" || action === "rotate") query = query.where(notExpired(now));
+  if (state === "expired") query = query.where("expires_at", "<=", now);
+  if (state === "quarantined") query = query.where("quarantined_at", "is not", null);
+  return action === "rotate" ? query.where(hasNoSuccessor(now)) : query;
+}
+
+/** The position of the last of `rows` keys after a position; undefined where there are fewer. */
+export function rangeEnd(on: Reader, selection: BulkSelection, after: PageKey | null, rows: number) {
+  return on.first<PageKey>(
+    compileQuery(on, (db, dialect) =>
+      inRange(db, dialect, selection, { after, upTo: null })
+        .select(["created_at", "id"])
+        .orderBy("created_at")
+        .orderBy("id")
+        .limit(1)
+        .offset(rows - 1),
+    ),
+  );
+}
+
+export function eligibleKeys(on: Reader, selection: BulkSelection, range: Range, limit: number): Promise<BulkKey[]> {
+  return on.all<BulkKey>(
+    compileQuery(on, (db, dialect) =>
+      eligible(db, dialect, selection, range)
+        .select(["id", "created_at", "project_id", "tenant_id", "env", "display_prefix", "name"])
+        .orderBy("created_at")
+        .orderBy("id")
+        .limit(limit),
+    ),
+  );
+}
+
+export async function countEligible(on: Reader, selection: BulkSelection, range: Range): Promise<number> {
+  const query = compileQuery(on, (db, dialect) =>
+    eligible(db, dialect, selection, range).select((eb) => eb.fn.countAll<number>().as("n")),
+  );
+  return (await on.first<{ n: number }>(query))?.n ?? 0;
+}
+
+export type KeysOfProject = { workspace_id: string; project_id: string; ids: readonly string[] };
+export type BulkChange = Partial<
+  Pick<ApiKeyRow, "revoked_at" | "revoked_reason" | "revoked_cause" | "disabled_at" | "disabled_reason">
+> & { policy_version: number };
+
+export function changeKeys(
+  tx: Tx,
+  { workspace_id, project_id, ids }: KeysOfProject,
+  change: BulkChange,
+): Promise<number> {
+  return tx.run(
+    compileQuery(tx, (db, dialect) =>
+      db
+        .updateTable("api_keys")
+        .set(change)
+        .where("workspace_id", "=", workspace_id)
+        .where("project_id", "=", project_id)
+        .where(isIn("id", ids, dialect)),
+    ),
+  );
+}

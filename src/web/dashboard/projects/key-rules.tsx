@@ -1,0 +1,84 @@
+// What a project says about its keys: the scopes it knows, and whether customers may rotate a key with the key itself.
+import { CheckField, TextAreaField } from "../forms/field.tsx";
+import { Problem } from "../api/problems.ts";
+import type { Values } from "../forms/form.tsx";
+import { Facts } from "../parts/page.tsx";
+import type { Project } from "../keys/records.ts";
+
+type Catalogue = Project["scope_catalogue"];
+const NAME = "scope_catalogue";
+const SEPARATOR = " | ";
+
+const lineOf = ({ name, description, default: preselected }: Catalogue[number]): string =>
+  `${preselected ? "* " : ""}${name}${description === null ? "" : SEPARATOR + description}`;
+
+function parseLine(line: string): Catalogue[number] {
+  const preselected = line.startsWith("* ");
+  const [name = "", ...rest] = (preselected ? line.slice(2) : line).split(SEPARATOR);
+  const description = rest.join(SEPARATOR).trim();
+  return { name: name.trim(), description: description === "" ? null : description, default: preselected };
+}
+
+/** Names that the lines below cannot spell are edited by the API only. */
+const isEditable = (catalogue: Catalogue): boolean =>
+  JSON.stringify(catalogue.map(lineOf).map(parseLine)) ===
+  JSON.stringify(
+    catalogue.map(({ name, description, default: preselected }) => ({ name, description, default: preselected })),
+  );
+
+export function KeyRulesFields({ project }: { project: Project }) {
+  return (
+    <>
+      {isEditable(project.scope_catalogue) && (
+        <TextAreaField
+          name={NAME}
+          label="Scopes"
+          optional
+          mono
+          rows={4}
+          value={project.scope_catalogue.map(lineOf).join("\n")}
+          hint="One on each line: orders:read | Read orders. A star before it preselects it: * orders:read | Read orders."
+        />
+      )}
+      <CheckField
+        name="holder_rotate"
+        label="Customers may rotate a key with the key itself"
+        checked={project.key_policy.holder_rotate}
+      />
+    </>
+  );
+}
+
+/** Throws a problem where a scope is named twice. */
+export function keyRulesOf(values: Values, project: Project) {
+  const key_policy = { ...project.key_policy, holder_rotate: values.holder_rotate === "true" };
+  if (values[NAME] === undefined) return { key_policy };
+  const lines = values[NAME].split("\n").map((line) => line.trim());
+  const scope_catalogue = lines.filter((line) => line !== "").map(parseLine);
+  const names = scope_catalogue.map(({ name }) => name);
+  const repeated = names.find((name, i) => names.indexOf(name) !== i);
+  if (repeated !== undefined) {
+    const details = [{ path: NAME, message: `names ${repeated} twice` }];
+    throw new Problem(400, { code: "invalid_request", details });
+  }
+  return { key_policy, scope_catalogue };
+}
+
+export function KeyRules({ project }: { project: Project }) {
+  return (
+    <>
+      {project.scope_catalogue.length === 0 ? (
+        <p class="muted">No scopes are listed. A key may carry any.</p>
+      ) : (
+        <ul class="plain-list">
+          {project.scope_catalogue.map(({ name, description, default: preselected }) => (
+            <li key={name}>
+              <code>{name}</code> {description} {preselected && <span class="muted small">preselected</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+      <Facts facts={[["Rotation by customers", project.key_policy.holder_rotate ? "With the key itself" : "Off"]]} />
+    </>
+  );
+}

@@ -1,0 +1,221 @@
+// The holder of an API key: what the key shows of itself, and that its holder can stop it and, where allowed, rotate it.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+import { formatCredential } from "../../../src/kernel/credentials.ts";
+import { createKeyrack } from "../../../src/sdk/index.ts";
+
+const MINUTE = 60_000;
+type AuditRow = { action: string; actor_type: string; actor_id: string; target_id: string; payload: Json };
+
+for (const back of backends) {
+  describe(`the holder of a key on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back);
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const allowRotation = (w: Workspace) =>
+      w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy: { holder_rotate: true } });
+    const audit = async (w: Workspace): Promise<AuditRow[]> =>
+      (await w.call("sk_owner", "GET /v1/audit_logs?limit=200&actor_type=api_key")).body.data;
+
+    it("sees the key's own facts and nothing of the vendor, and leaves no trace", async () => {
+      const w = await r.workspace();
+      const limits = [{ id: "rpm", limit: 5, window_ms: 60_000, algorithm: "fixed", scope: "key" }];
+      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { default_rate_limits: limits });
+      const key = await w.mint({ name: "CI", scopes: ["read"], meta: { secret: "plan" } });
+      const { status, body } = await r.call(key.key, "GET /v1/self");
+      expect([status, body]).toEqual([
+        200,
+        {
+          object: "self",
+          key_id: key.id,
+          env: "live",
+          display_prefix: key.display_prefix,
+          name: "CI",
+          scopes: ["read"],
+          rate_limits: limits,
+          address_restricted: false,
+          expires_at: null,
+          quarantined_at: null,
+          rotated_from: null,
+          replaced: false,
+          rotatable: false,
+          created_at: key.created_at,
+        },
+      ]);
+      const head = await fetch(`${r.url}/v1/self`, { method: "HEAD", headers: { authorization: `Bearer ${key.key}` } });
+      expect(head.status).toBe(200);
+      expect(await audit(w)).toEqual([]);
+      expect((await w.call("sk_owner", `GET /v1/keys/${key.id}`)).body.last_used_at).toBeNull();
+    });
+
+    it("learns what a verifier would answer", async () => {
+      const w = await r.workspace();
+      const expired = await w.mint({ expires_at: new Date(r.clock.now() + 1_000).toISOString() });
+      const [revoked, disabled, orphan] = [await w.mint(), await w.mint(), await w.mint({ name: "orphan" })];
+      r.clock.advance(1_000);
+      await w.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, {});
+      await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
+      const look = (key: string) => r.call(key, "GET /v1/self");
+      expectRefusal(await look(expired.key), 401, "expired_key");
+      expectRefusal(await look(disabled.key), 403, "key_disabled");
+      expect((await look(orphan.key)).status).toBe(200);
+      await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/suspend`, {});
+      for (const { key } of [orphan, disabled]) expectRefusal(await look(key), 403, "tenant_suspended");
+      await w.call("sk_owner", `POST /v1/tenants/${w.tenant_id}/resume`, {});
+      await w.call("sk_owner", `DELETE /v1/tenants/${w.tenant_id}`);
+      const never = formatCredential("api_key", "live", new Uint8Array(24).fill(9));
+      const refusals = [
+        revoked.key,
+        orphan.key,
+        never,
+        `${never.slice(0, -1)}${never.endsWith("0") ? "1" : "0"}`,
+        "kr_live_x",
+      ];
+      const answers = new Set<string>();
+      for (const key of refusals) {
+        const reply = await look(key);
+        expectRefusal(reply, 401, "invalid_key");
+        answers.add(reply.text);
+      }
+      expect(answers.size).toBe(1);
+    });
+
+    it("accepts the key as the bearer only, and no other kind of credential", async () => {
+      const w = await r.workspace();
+      const { key } = await w.mint();
+      expectRefusal(
+        await r.call(null, "GET /v1/self", undefined, { headers: { "x-api-key": key } }),
+        401,
+        "unauthenticated",
+      );
+      for (const bearer of [w.keys.sk_owner, w.keys.sk_test]) {
+        const reply = await r.call(bearer, "POST /v1/self/revoke", {});
+        expectRefusal(reply, 403, "forbidden");
+        expect(reply.body.error.message).toBe("This endpoint accepts an API key only.");
+      }
+      const { status, headers } = await fetch(`${r.url}/v1/self`, {
+        method: "OPTIONS",
+        headers: { origin: "https://evil.example.com", "access-control-request-method": "GET" },
+      });
+      expect([status, headers.get("allow")]).toEqual([204, "GET, HEAD, OPTIONS"]);
+      expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+      expectRefusal(await r.call(key, "GET /v1/workspace"), 401, "invalid_key");
+      expectRefusal(await r.call(key, `POST /v1/keys`, {}), 401, "invalid_key");
+    });
+
+    it("revokes the key: when the answer arrives every node refuses it", async () => {
+      const w = await r.workspace();
+      const { key, id } = await w.mint();
+      const node = createKeyrack({ url: r.url, secretKey: w.keys.sk_owner, projectId: w.project_id });
+      try {
+        await node.ready();
+        expect(node.verify(key).ok).toBe(true);
+        const { status, body } = await r.call(key, "POST /v1/self/revoke?wait=true", { reason: "pushed to GitHub" });
+        expect(node.verify(key)).toMatchObject({ ok: false, code: "invalid_key" });
+        expect([status, body]).toEqual([
+          200,
+          {
+            object: "self",
+            key_id: id,
+            revoked_at: expect.any(String),
+            revoked_reason: "pushed to GitHub",
+            propagation: { complete: true, waited_ms: expect.any(Number) },
+          },
+        ]);
+      } finally {
+        await node.close();
+      }
+      const again = await r.call(key, "POST /v1/self/revoke", { reason: "again" });
+      expect([again.status, again.body.revoked_reason]).toEqual([200, "pushed to GitHub"]);
+      expect(await audit(w)).toMatchObject([
+        {
+          action: "api_key.revoked",
+          actor_id: id,
+          target_id: id,
+          payload: { env: "live", reason: "pushed to GitHub", by: "holder" },
+        },
+      ]);
+      expect((await w.call("sk_owner", "GET /v1/audit_logs/chain")).body.verified).toBe(true);
+    });
+
+    it("revokes a key in any state", async () => {
+      const w = await r.workspace();
+      const expired = await w.mint({ expires_at: new Date(r.clock.now() + 1_000).toISOString() });
+      r.clock.advance(1_000);
+      const [disabled, revoked] = [await w.mint(), await w.mint({ name: "revoked" })];
+      await w.call("sk_owner", `POST /v1/keys/${disabled.id}/disable`, {});
+      await w.call("sk_owner", `POST /v1/keys/${revoked.id}/revoke`, { reason: "by the vendor" });
+      for (const { key } of [expired, disabled])
+        expect((await r.call(key, "POST /v1/self/revoke", {})).body.revoked_reason).toBe("revoked by its holder");
+      expect((await r.call(revoked.key, "POST /v1/self/revoke", {})).body.revoked_reason).toBe("by the vendor");
+      expect((await audit(w)).map(({ target_id }) => target_id)).toEqual([expired.id, disabled.id]);
+      const never = formatCredential("api_key", "live", new Uint8Array(24).fill(9));
+      expectRefusal(await r.call(never, "POST /v1/self/revoke", {}), 401, "invalid_key");
+    });
+
+    it("rotates the key only where the project allows it, and once while a successor works", async () => {
+      const w = await r.workspace();
+      const key = await w.mint({ scopes: ["read"], meta: { plan: "pro" } });
+      const rotate = (bearer: string, headers = {}) =>
+        r.call(bearer, "POST /v1/self/rotate", { overlap_hours: 1 }, { headers });
+      const refused = await rotate(key.key);
+      expectRefusal(refused, 403, "forbidden");
+      expect(refused.body.error.message).toBe("Keys of this project cannot be rotated by their holder.");
+      expect((await allowRotation(w)).body.key_policy).toMatchObject({ holder_rotate: true });
+      expect((await r.call(key.key, "GET /v1/self")).body.rotatable).toBe(true);
+      const idempotent = { "idempotency-key": "one" };
+      const rotated = await rotate(key.key, idempotent);
+      expect(rotated.body).toMatchObject({
+        rotated_from: key.id,
+        scopes: ["read"],
+        meta: {},
+        previous_key: { meta: {} },
+      });
+      expect((await rotate(key.key, idempotent)).body).toEqual(rotated.body);
+      expectRefusal(await rotate(key.key), 409, "conflict");
+      const self = (await r.call(key.key, "GET /v1/self")).body;
+      expect([self.replaced, self.rotatable]).toEqual([true, false]);
+      expect((await r.call(rotated.body.key, "GET /v1/self")).body.rotated_from).toBe(key.id);
+      expect((await w.call("sk_owner", `GET /v1/keys/${rotated.body.id}`)).body.meta).toEqual({ plan: "pro" });
+      expect(await audit(w)).toMatchObject([
+        { action: "api_key.rotated", actor_id: key.id, payload: { successor_id: rotated.body.id, by: "holder" } },
+      ]);
+    });
+  });
+}
+
+describe("the holder plane", () => {
+  it("is throttled by network, by key and by rotations, before the key is looked up", async () => {
+    await using r = await testInstance("sqlite", { flags: { throttle: "on" } });
+    const w = await r.workspace();
+    const { key } = await w.mint();
+    const statusesOf = async (count: number, route: string, bearer: string, body?: object) => {
+      const statuses: number[] = [];
+      for (let i = 0; i < count; i++) statuses.push((await r.call(bearer, route, body)).status);
+      return statuses;
+    };
+    expect(await statusesOf(6, "POST /v1/self/rotate", key, {})).toEqual([...Array(5).fill(403), 429]);
+    r.clock.advance(MINUTE);
+    expect((await statusesOf(31, "GET /v1/self", key)).slice(29)).toEqual([200, 429]);
+    r.clock.advance(MINUTE);
+    expect((await statusesOf(61, "GET /v1/self", "kr_live_x")).slice(59)).toEqual([401, 429]);
+  });
+
+  it("does not exist where it is off", async () => {
+    await using r = await testInstance("sqlite", { flags: { holder_plane: "off" } });
+    const w = await r.workspace();
+    const { key } = await w.mint();
+    for (const route of ["GET /v1/self", "POST /v1/self/revoke", "POST /v1/self/rotate"])
+      expectRefusal(await r.call(key, route, route.startsWith("POST") ? {} : undefined), 404, "not_found");
+  });
+});
