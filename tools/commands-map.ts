@@ -77,6 +77,7 @@ export const commandMap: Record<string, CommandRow> = {
     quiet: "tenant_id",
     columns: ["month", "tenant_id", "project_id", "env", "request_count", "last_seen_at"],
   },
+  "GET /v1/usage/export": { command: "usage export" },
   "GET /v1/usage/series": { command: "usage series", quiet: "total.total.requests" },
   "GET /v1/audit_logs": {
     command: "audit list",

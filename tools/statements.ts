@@ -6,6 +6,7 @@ import * as auditChains from "../src/store/offline/audit-chains.ts";
 import { expectedCheckpoints, listTables, readContents } from "../src/store/offline/contents.ts";
 import type { Source } from "../src/store/offline/source.ts";
 import { readSeries, type SeriesQuery } from "../src/store/offline/series.ts";
+import { exportBucket } from "../src/store/offline/usage-export.ts";
 import { verifyStoredChain } from "../src/store/offline/verify.ts";
 import { declaredStatements, type Dialect, type Query, type Tx } from "../src/store/engine/statement.ts";
 import { listAuditRows } from "../src/store/queries/audit.ts";
@@ -203,6 +204,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     readContents(source),
     verifyStoredChain(source, workspace_id, []),
     readSeries(source, series),
+    exportBucket(source, { ...series, by: "tenant", bucket: "hour", format: "csv", groups: series.base }),
   ],
 };
 

@@ -10,6 +10,7 @@ import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
 import { copySqlite } from "./offline/inspect.ts";
 import type { SeriesQuery } from "./offline/series.ts";
+import type { ExportQuery } from "./offline/usage-export.ts";
 import { VerifyPool } from "./offline/verify-pool.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import { READ_CONNECTED, toVersions } from "./postgres/connected-versions.ts";
@@ -88,6 +89,10 @@ class OpenStore implements Store {
 
   readSeries(query: SeriesQuery): Promise<string> {
     return this.#verifyPool.runNow({ op: "series", target: this.target, query }) as Promise<string>;
+  }
+
+  exportUsage(query: ExportQuery): Promise<string> {
+    return this.#verifyPool.runNow({ op: "export", target: this.target, query }) as Promise<string>;
   }
 
   async copyTo(file: string, onProgress: OnProgress, { largeBytes = LARGE_BYTES } = {}): Promise<void> {

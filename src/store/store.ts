@@ -4,6 +4,7 @@ import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
 import type { SeriesQuery } from "./offline/series.ts";
+import type { ExportQuery } from "./offline/usage-export.ts";
 import type { ChainCheck, ExpectedCheckpoint, VerifiedPart } from "./offline/verify.ts";
 import type { OnProgress } from "./progress.ts";
 import type { MigrationPlan } from "./schema/migrate.ts";
@@ -36,6 +37,8 @@ export interface Store {
   verifyProgress(workspace_id: string): number | null;
   /** Reads a usage series off the main thread; returns the answer as JSON. */
   readSeries(query: SeriesQuery): Promise<string>;
+  /** Reads one bucket of the usage export off the main thread; returns its lines. */
+  exportUsage(query: ExportQuery): Promise<string>;
   /** Copies a SQLite database in use to a new file. Consistent, and durable when this resolves. */
   copyTo(file: string, onProgress: OnProgress, options?: { largeBytes?: number }): Promise<void>;
   /** Rejects every write. */

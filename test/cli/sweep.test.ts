@@ -136,6 +136,9 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "usage billing": () => ({}),
   "usage tenants": () => ({}),
   "usage series": () => ({}),
+  "usage export": () => ({
+    args: ["--from", startOfDay(-1), "--to", startOfDay(0), "--format", "csv", "--out", "usage.csv"],
+  }),
   "audit list": () => ({ args: ["--limit", "2"] }),
   "audit verify": () => ({}),
   "audit export": () => ({ args: ["--out", "second.jsonl"] }),
@@ -202,6 +205,9 @@ async function collectProblems<T>(
   await Promise.all(Array.from({ length: CONCURRENCY }, worker));
   return problems;
 }
+
+const startOfDay = (days: number): string =>
+  new Date(Math.floor(Date.now() / 86_400_000 + days) * 86_400_000).toISOString();
 
 const describeRun = (args: readonly string[], { code, stderr, stdout }: Ran): string =>
   `${args.join(" ")} → ${code}: ${stderr || stdout.slice(0, 200)}`;

@@ -1,10 +1,12 @@
 // Usage and billing figures.
+import { Readable } from "node:stream";
 import { z } from "zod";
+import { exportUsage } from "../../domain/usage/export.ts";
 import { BUCKETS } from "../../domain/usage/series-buckets.ts";
 import { usageSeries } from "../../domain/usage/series.ts";
 import { billing, keyUsage, tenantActivity } from "../../domain/usage/usage.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { jsonTextResponse } from "../../http/response.ts";
+import { HttpResponse, jsonTextResponse } from "../../http/response.ts";
 import { ById, Day, Env, Flag, listOf, text, Timestamp, toMs, Usage, UsageDays, Uuid } from "../schemas.ts";
 
 const Months = z.int().min(1).max(24);
@@ -109,5 +111,32 @@ export const usageSeriesRead = endpoint("GET /v1/usage/series", {
   handle: async (ctx, { query: { from, to, latency, ...query } }) => {
     const request = { ...query, from: toMs(from) ?? undefined, to: toMs(to) ?? undefined, latency: latency === "true" };
     return jsonTextResponse(200, await usageSeries(ctx, request));
+  },
+});
+
+const CONTENT_TYPES = { ndjson: "application/x-ndjson", csv: "text/csv; charset=utf-8; header=present" } as const;
+
+export const usageExport = endpoint("GET /v1/usage/export", {
+  summary:
+    "Stream usage by tenant or key as JSON Lines or CSV, oldest bucket first, for billing systems. The header usage-as-of says up to when reports are included.",
+  access: "usage.series",
+  query: z.strictObject({
+    from: Timestamp.describe("start of the first bucket"),
+    to: Timestamp.describe("end of the last bucket, exclusive"),
+    bucket: z.enum(["day", "hour"]).default("day").describe("length of a bucket"),
+    by: z.enum(["tenant", "key"]).default("tenant").describe("a line for each tenant, or for each API key"),
+    env: Env.optional().describe("environment; live by default, with a test key test"),
+    project_id: Uuid.optional().describe("only this project"),
+    tenant_id: Uuid.optional().describe("only this tenant"),
+    format: z.enum(["ndjson", "csv"]).default("ndjson").describe("format of the lines"),
+    time_zone: text(1, 64).optional().describe("IANA time zone of the days, with bucket=day; UTC by default"),
+  }),
+  output: z.string(),
+  produces: "application/x-ndjson",
+  failures: ["test_cannot_live", "project_not_found", "series_off", "rate_limited", "unavailable"],
+  handle: async (ctx, { query: { from, to, ...query } }) => {
+    const { as_of, lines, end } = await exportUsage(ctx, { ...query, from: toMs(from), to: toMs(to) });
+    const stream = Readable.from(lines, { objectMode: false }).once("close", end);
+    return new HttpResponse(200, stream, { "content-type": CONTENT_TYPES[query.format], "usage-as-of": as_of });
   },
 });

@@ -1,5 +1,6 @@
 // One request to a Keyrack server, on node:http: loading fetch would add 30 ms to the start of every command.
-import type { IncomingHttpHeaders, RequestOptions } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from "node:http";
+import type { Writable } from "node:stream";
 import { ExitError } from "../ui/output.ts";
 
 export type Target = { url: string; bearer: string | null };
@@ -40,36 +41,62 @@ function buildHeaders({ bearer }: Target, { idempotencyKey }: ApiRequest, body?:
   };
 }
 
-/** Resolves with any response, refusals included. Throws exit 3 when there is none. */
-export async function request(target: Target, message: ApiRequest): Promise<ApiResponse> {
+type Fail = (error: NodeJS.ErrnoException) => void;
+
+/** Sends a request and gives its response to `receive`. Throws exit 3 when there is none. */
+function open<T>(
+  target: Target,
+  message: ApiRequest,
+  signal: AbortSignal | undefined,
+  receive: (response: IncomingMessage, resolve: (value: T) => void, fail: Fail) => void,
+): Promise<T> {
   const url = buildUrl(target.url, message);
   const body = message.body === undefined ? undefined : JSON.stringify(message.body);
   // Not by import(): that evaluates every export, and one of them loads all of fetch.
-  const { request: open } = process.getBuiltinModule(url.protocol === "https:" ? "node:https" : "node:http");
+  const http = process.getBuiltinModule(url.protocol === "https:" ? "node:https" : "node:http");
   const options: RequestOptions = { method: message.method, headers: buildHeaders(target, message, body) };
-  const signal = AbortSignal.timeout(message.timeoutMs ?? TIMEOUT_MS);
   return new Promise((resolve, reject) => {
-    const fail = (error: NodeJS.ErrnoException): void => {
-      const reason = signal.aborted ? "timed out" : (error.code ?? error.message);
+    const fail: Fail = (error) => {
+      const reason = signal?.aborted ? "timed out" : (error.code ?? error.message);
       const advice = "Check that the server is running, or set --url or KEYRACK_URL.";
-      reject(new ExitError(`Cannot reach ${url.origin} (${reason}). ${advice}`, 3));
+      reject(
+        error instanceof ExitError ? error : new ExitError(`Cannot reach ${url.origin} (${reason}). ${advice}`, 3),
+      );
     };
-    const outgoing = open(url, { ...options, signal }, (response) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on("data", (chunk: Buffer) => {
-        chunks.push(chunk);
-        bytes += chunk.length;
-        if (bytes > RESPONSE_MAX) response.destroy(new Error("the response is too large"));
-      });
-      response.on("error", fail);
-      response.on("end", () => {
-        const text = Buffer.concat(chunks).toString("utf8");
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
-      });
-    });
+    const outgoing = http.request(url, { ...options, signal }, (response) => receive(response, resolve, fail));
     outgoing.on("error", fail);
     outgoing.end(body);
+  });
+}
+
+/** Resolves with any response, refusals included. Throws exit 3 when there is none. */
+export async function request(target: Target, message: ApiRequest): Promise<ApiResponse> {
+  const signal = AbortSignal.timeout(message.timeoutMs ?? TIMEOUT_MS);
+  return open<ApiResponse>(target, message, signal, collect);
+}
+
+function collect(response: IncomingMessage, resolve: (response: ApiResponse) => void, fail: Fail): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  response.on("data", (chunk: Buffer) => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > RESPONSE_MAX) response.destroy(new Error("the response is too large"));
+  });
+  response.on("error", fail);
+  response.on("end", () => {
+    const text = Buffer.concat(chunks).toString("utf8");
+    resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
+  });
+}
+
+/** Writes the body of a successful response to `out` as it arrives. Throws on a failure, and when it is cut off. */
+export function download(target: Target, message: ApiRequest, out: Writable): Promise<void> {
+  return open<void>(target, message, undefined, (response, resolve, fail) => {
+    if (response.statusCode !== 200) return collect(response, (refused) => fail(toExitError(refused)), fail);
+    response.on("error", () => fail(new ExitError("The server ended the response before it was complete.", 3)));
+    response.on("end", resolve);
+    response.pipe(out, { end: false });
   });
 }
 

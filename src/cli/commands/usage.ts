@@ -1,8 +1,13 @@
-// `keyrack usage`: the generated commands, with a series as a table and, on a terminal, a sparkline for each group.
+// `keyrack usage`: the generated commands, with a series as a table and, on a terminal, a sparkline for each group, and the
+// export as a stream.
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
 import type { Command } from "commander";
 import { addApiCommands, buildRequest, sendRequest, type Extension, type Run } from "../api/generated.ts";
+import { download } from "../api/request.ts";
+import { requireBearer, resolveTarget } from "../api/target.ts";
 import { cell } from "../ui/format.ts";
-import { dim, minute, print, table } from "../ui/output.ts";
+import { dim, fileError, minute, print, printResult, table } from "../ui/output.ts";
 
 type Points = {
   requests: number[];
@@ -85,6 +90,30 @@ const series: Extension = {
   ],
 };
 
+const runExport: Run = async (spec, args, options) => {
+  const target = requireBearer(resolveTarget(options));
+  const message = buildRequest(spec, args, options);
+  const file = options.out as string | undefined;
+  if (file === undefined) return download(target, message, process.stdout);
+  const out = createWriteStream(file, { mode: 0o600 });
+  await once(out, "open").catch((error: unknown) => {
+    throw fileError("write", file, error);
+  });
+  await download(target, message, out);
+  await new Promise((resolve) => out.end(resolve));
+  const json = { object: "usage_export", out: file, bytes: out.bytesWritten };
+  printResult(options, { json, quiet: file, human: `Exported usage to ${file}.` });
+};
+
+const usageExport: Extension = {
+  run: runExport,
+  flags: (command) => command.option("--out <file>", "file to write, instead of standard output"),
+  examples: [
+    "keyrack usage export --from 2026-10-01T00:00Z --to 2026-11-01T00:00Z --format csv --out october.csv",
+    "keyrack usage export --from 2026-11-15T00:00Z --to 2026-11-16T00:00Z --bucket hour --by key",
+  ],
+};
+
 export function addUsageCommands(program: Command): void {
-  addApiCommands(program, "usage", { series });
+  addApiCommands(program, "usage", { series, export: usageExport });
 }

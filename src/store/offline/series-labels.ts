@@ -1,8 +1,8 @@
 // The names that people know the groups of a series by.
-import type { GroupBy } from "./series-rows.ts";
+import { idList, type GroupBy } from "./series-rows.ts";
 import type { Source } from "./source.ts";
 
-const LABELS: Partial<Record<GroupBy, { table: string; column: string }>> = {
+const LABELS: Partial<Record<GroupBy, Named>> = {
   project: { table: "projects", column: "slug" },
   tenant: { table: "tenants", column: "external_id" },
   key: { table: "api_keys", column: "display_prefix" },
@@ -16,9 +16,20 @@ export async function labelsOf(
 ): Promise<Map<string, string>> {
   const label = LABELS[group_by];
   if (!label || ids.length === 0) return new Map();
-  const list =
-    source.kind === "sqlite" ? "(select value from json_each($2))" : "(select json_array_elements_text($2::json))";
-  const text = `select id, ${label.column} as label from ${label.table} where workspace_id = $1 and id in ${list}`;
-  const rows = await source.all<{ id: string; label: string }>(text, [workspace_id, JSON.stringify(ids)]);
-  return new Map(rows.map((row) => [row.id, row.label]));
+  return namesOf(source, workspace_id, label, ids);
+}
+
+export type Named = { table: "projects" | "tenants" | "api_keys"; column: string };
+
+/** A column of records by their ids. */
+export async function namesOf(
+  source: Source,
+  workspace_id: string,
+  { table, column }: Named,
+  ids: readonly string[],
+): Promise<Map<string, string>> {
+  const list = idList(source, "$2", "text");
+  const text = `select id, ${column} as name from ${table} where workspace_id = $1 and id in ${list}`;
+  const rows = await source.all<{ id: string; name: string }>(text, [workspace_id, JSON.stringify([...new Set(ids)])]);
+  return new Map(rows.map(({ id, name }) => [id, name]));
 }

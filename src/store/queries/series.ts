@@ -26,6 +26,14 @@ export const journalState = statement<Record<string, never>>()((db) =>
     .select((eb) => [eb.fn.countAll<number>().as("rows"), eb.fn.min<number | null>("created_at").as("oldest_at")]),
 );
 
+/** The oldest batch of a workspace that the rollups lack. */
+export const oldestJournalRow = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("usage_journal")
+    .select((eb) => eb.fn.min<number | null>("created_at").as("created_at"))
+    .where("workspace_id", "=", p.workspace_id),
+);
+
 /** Held until the transaction ends. On SQLite an open transaction excludes every other one anyway. */
 export const lockRollups = statement<{ at: string }>()((db, p) =>
   db

@@ -1,0 +1,85 @@
+// GET /v1/usage/export: usage by tenant or key as lines, one bucket after the other, for billing systems and warehouses.
+import { fail, failField } from "../../kernel/errors.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { CSV_HEAD, type ExportBy, type ExportFormat, type ExportQuery } from "../../store/offline/usage-export.ts";
+import { oldestJournalRow } from "../../store/queries/series.ts";
+import { projectsOf, type Vendor } from "../core/actor.ts";
+import type { Ctx } from "../core/context.ts";
+import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
+import { calendarOf, requireTimeZone, type Calendar } from "./series-buckets.ts";
+import { reachOf, requireSeries } from "./series.ts";
+
+export type ExportRequest = {
+  from: number;
+  to: number;
+  bucket: "day" | "hour";
+  by: ExportBy;
+  env?: Env | undefined;
+  project_id?: string | undefined;
+  tenant_id?: string | undefined;
+  format: ExportFormat;
+  time_zone?: string | undefined;
+};
+
+export type UsageExport = { as_of: string; lines: AsyncIterable<string>; end: () => void };
+
+/** The caller calls `end` when the stream has ended, read or not. */
+export async function exportUsage(ctx: Ctx<Vendor>, request: ExportRequest): Promise<UsageExport> {
+  const { services, actor } = ctx;
+  requireSeries(services);
+  const env = visibleEnv(actor, request.env) ?? "live";
+  if (request.project_id !== undefined) requireProjectAccess(actor, request.project_id);
+  const projects = request.project_id === undefined ? projectsOf(actor) : [request.project_id];
+  const calendar = requireBounds(ctx, request);
+  const { workspace_id } = actor;
+  const oldest = await oldestJournalRow.first(services.store.read, { workspace_id });
+  const now = services.clock.now();
+  const groups = { kind: request.by, projects, env, tenant: request.tenant_id };
+  const query = { workspace_id, by: request.by, bucket: request.bucket, format: request.format, groups, now };
+  if (!services.series.openStream(workspace_id)) throw fail("rate_limited", { retryAfterSeconds: 5 });
+  return {
+    as_of: formatTimestamp(Math.min(now, oldest?.created_at ?? now)),
+    lines: exportLines(ctx, request, calendar, query),
+    end: () => services.series.closeStream(workspace_id),
+  };
+}
+
+function requireBounds({ services }: Ctx<Vendor>, { bucket, from, to, time_zone = "UTC" }: ExportRequest): Calendar {
+  if (time_zone !== "UTC" && bucket !== "day") throw failField("invalid_query", "time_zone", "needs bucket=day");
+  requireTimeZone(time_zone);
+  const calendar = calendarOf(bucket, time_zone);
+  for (const [path, at] of Object.entries({ from, to }))
+    if (calendar.startOf(at) !== at) throw failField("invalid_query", path, `must be the start of a ${bucket}`);
+  if (from >= to) throw failField("invalid_query", "from", "must be before to");
+  const reach = reachOf(services, bucket, calendar, services.clock.now());
+  if (from < reach)
+    throw failField(
+      "invalid_query",
+      "from",
+      `must be ${formatTimestamp(reach)} or later: older ${bucket}s are not kept`,
+    );
+  return calendar;
+}
+
+/** No bucket after the present one has traffic. Each is read when the client has taken the one before. */
+async function* exportLines(
+  ctx: Ctx<Vendor>,
+  { from, to, bucket, format }: ExportRequest,
+  calendar: Calendar,
+  query: Omit<ExportQuery, "range">,
+): AsyncGenerator<string> {
+  const { services } = ctx;
+  if (format === "csv") yield CSV_HEAD;
+  const grain = bucket === "hour" || calendar.isLocal ? 2 : 3;
+  const end = Math.min(to, calendar.next(calendar.startOf(query.now)));
+  for (let start = from; start < end; start = calendar.next(start)) {
+    const edges = [start, calendar.next(start)];
+    const read = () => services.store.exportUsage({ ...query, range: { edges, grain } });
+    const text = await services.series.read(query.workspace_id, read);
+    await services.store.durable();
+    if (services.shutdown.signal.aborted) throw new Error("the server is stopping");
+    if (text !== "") yield text;
+    await ctx.requireStillValid?.();
+  }
+}

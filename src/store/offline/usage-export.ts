@@ -1,0 +1,161 @@
+// One bucket of the usage export, read in a worker thread: a line for each tenant, or key, that had traffic. Returned as text.
+import { createHash } from "node:crypto";
+import { canonicalize } from "../../kernel/audit/canonical.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { namesOf, type Named } from "./series-labels.ts";
+import { readBuckets, readGroups, type Group, type GroupFilter, type Range } from "./series-rows.ts";
+import type { Source } from "./source.ts";
+
+/** Events are accepted up to seven days late, and up to five minutes early. */
+const FINAL_AFTER_MS = (7 * 24 * 60 + 5) * 60_000;
+
+export type ExportBy = "tenant" | "key";
+export type ExportFormat = "ndjson" | "csv";
+
+export type ExportQuery = {
+  workspace_id: string;
+  by: ExportBy;
+  bucket: "day" | "hour";
+  format: ExportFormat;
+  groups: GroupFilter;
+  /** Of one bucket. */
+  range: Range;
+  now: number;
+};
+
+type UsageRow = {
+  id: string;
+  bucket_start: string;
+  bucket_end: string;
+  project_id: string;
+  project_slug: string | null;
+  env: Env;
+  tenant_id: string;
+  external_id: string | null;
+  plan_id: string | null;
+  key_id: string | null;
+  requests: number;
+  allowed: number;
+  denied: number;
+  errors: number;
+  units: number;
+  final: boolean;
+};
+
+const COLUMNS = [
+  "id",
+  "bucket_start",
+  "bucket_end",
+  "project_id",
+  "project_slug",
+  "env",
+  "tenant_id",
+  "external_id",
+  "plan_id",
+  "key_id",
+  "requests",
+  "allowed",
+  "denied",
+  "errors",
+  "units",
+  "final",
+] as const satisfies (keyof UsageRow)[];
+
+export const CSV_HEAD = `${COLUMNS.map((name) => `"${name}"`).join(",")}\r\n`;
+
+/** The sums of a tenant, project and key. */
+type Line = { group: Group; key_id: string | null; allowed: number; denied: number; errors: number; units: number };
+
+export async function exportBucket(source: Source, query: ExportQuery): Promise<string> {
+  const lines = (await readLines(source, query)).filter(({ allowed, denied }) => allowed + denied > 0);
+  if (lines.length === 0) return "";
+  const names = (named: Named, of: (group: Group) => string) =>
+    namesOf(
+      source,
+      query.workspace_id,
+      named,
+      lines.map(({ group }) => of(group)),
+    );
+  const slugs = await names({ table: "projects", column: "slug" }, ({ project_id }) => project_id);
+  const tenants = await names({ table: "tenants", column: "external_id" }, ({ tenant }) => tenant);
+  const rows = lines.map((line) => rowOf(query, line, slugs, tenants));
+  return rows.map(query.format === "csv" ? csvLine : jsonLine).join("");
+}
+
+async function readLines(source: Source, query: ExportQuery): Promise<Line[]> {
+  const groups = (await readGroups(source, query.workspace_id, query.groups)).filter(({ tenant }) => tenant !== "");
+  const byId = new Map(groups.map((group) => [group.id, group]));
+  const lines = new Map<string, Line>();
+  await readBuckets(
+    source,
+    { ids: [...byId.keys()], outcome: null, range: query.range, latency: false },
+    ({ group_id, outcome }, _bucket, { requests, errors, units }) => {
+      const group = byId.get(group_id) as Group;
+      // Requests without a key, and of keys above the cap of an hour, are one line of their tenant.
+      const key_id = group.name === "" || group.name === "*" ? null : group.name;
+      const id = `${group.tenant} ${group.project_id} ${key_id ?? ""}`;
+      let line = lines.get(id);
+      if (!line) lines.set(id, (line = { group, key_id, allowed: 0, denied: 0, errors: 0, units: 0 }));
+      if (outcome === "allowed") line.allowed += requests;
+      else line.denied += requests;
+      line.errors += errors;
+      line.units += units;
+    },
+  );
+  return [...lines].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+}
+
+function rowOf(
+  { workspace_id, by, bucket, range, now }: ExportQuery,
+  { group, key_id, ...sums }: Line,
+  slugs: ReadonlyMap<string, string>,
+  tenants: ReadonlyMap<string, string>,
+): UsageRow {
+  const { project_id, env, tenant } = group;
+  const [start = 0, end = 0] = range.edges;
+  const bucket_start = formatTimestamp(start);
+  const [allowed, denied] = [Math.round(sums.allowed), Math.round(sums.denied)];
+  return {
+    id: usageRowId([workspace_id, by, bucket, bucket_start, project_id, env, tenant, key_id]),
+    bucket_start,
+    bucket_end: formatTimestamp(end),
+    project_id,
+    project_slug: slugs.get(project_id) ?? null,
+    env,
+    tenant_id: tenant,
+    external_id: tenants.get(tenant) ?? null,
+    plan_id: null,
+    key_id,
+    requests: allowed + denied,
+    allowed,
+    denied,
+    errors: Math.round(sums.errors),
+    units: Math.round(sums.units),
+    final: now > end + FINAL_AFTER_MS,
+  };
+}
+
+/** The same bucket has the same id in every export, so that importers recognise it. */
+export function usageRowId(identity: (string | null)[]): string {
+  return createHash("sha256")
+    .update(`keyrack-usage-v1\n${canonicalize(identity)}`)
+    .digest("hex")
+    .slice(0, 32);
+}
+
+function jsonLine(row: UsageRow): string {
+  return `${JSON.stringify({ object: "usage_row", ...row })}\n`;
+}
+
+/** Every text is quoted; one that a spreadsheet would run as a formula gets a leading apostrophe. */
+function csvLine(row: UsageRow): string {
+  const cells = COLUMNS.map((name) => {
+    const value = row[name];
+    if (value === null) return "";
+    if (typeof value !== "string") return String(value);
+    const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+    return `"${safe.replaceAll('"', '""')}"`;
+  });
+  return `${cells.join(",")}\r\n`;
+}

@@ -1,0 +1,155 @@
+// The usage export: lines that add up to the billing figures, with ids that importers can rely on.
+import { createHash } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
+import { backends } from "../../../harness/databases/backends.ts";
+import {
+  expectRefusal,
+  testInstance,
+  type Json,
+  type TestInstance,
+  type Workspace,
+} from "../../../harness/instances/test-instance.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
+import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
+
+const START = Date.UTC(2026, 9, 20, 12, 30);
+const [HOUR, DAY] = [3_600_000, 86_400_000];
+const iso = (ms: number): string => new Date(ms).toISOString();
+const MONTH = "from=2026-10-01T00:00:00Z&to=2026-11-01T00:00:00Z";
+
+for (const back of backends) {
+  describe(`usage export on ${back}`, () => {
+    let r: TestInstance;
+    let w: Workspace;
+    let key: { id: string };
+    let serial = 0;
+    beforeAll(async () => {
+      r = await testInstance(back, { clock: testClock(START) });
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+    beforeEach(async () => {
+      r.clock.set(START);
+      w = await r.workspace();
+      key = await w.mint();
+    });
+
+    const report = async (...events: Json[]): Promise<void> => {
+      const base = { ts: iso(START), project_id: w.project_id, tenant_id: w.tenant_id, key_id: key.id };
+      const all = events.map((own) => telemetryEvent({ ...base, request_id: `r${++serial}`, ...own }));
+      await w.call("sk_owner", "POST /v1/ingest/batch", telemetryBatch(all));
+      await foldJournal(r.app.services);
+    };
+    const text = async (query: string, as: "sk_owner" | "sk_test" = "sk_owner") =>
+      (await w.call(as, `GET /v1/usage/export?${query}`)).text;
+    const rows = async (query: string): Promise<Json[]> =>
+      (await text(query))
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as Json);
+
+    it("has a line for each tenant and day with traffic, and an id that can be computed", async () => {
+      await report({}, { cost: 3 }, { denial_reason: "rate_limited", status: 429 }, { ts: iso(START - 2 * DAY) });
+      await report({ tenant_id: null, key_id: null });
+      const [first, second, ...more] = await rows(MONTH);
+      expect(more).toEqual([]);
+      const { project_id, tenant_id } = w;
+      const identity = [w.id, "tenant", "day", "2026-10-20T00:00:00.000Z", project_id, "live", tenant_id, null];
+      const id = createHash("sha256")
+        .update(`keyrack-usage-v1\n${JSON.stringify(identity)}`)
+        .digest("hex");
+      expect(second).toEqual({
+        object: "usage_row",
+        id: id.slice(0, 32),
+        bucket_start: "2026-10-20T00:00:00.000Z",
+        bucket_end: "2026-10-21T00:00:00.000Z",
+        project_id,
+        project_slug: "api",
+        env: "live",
+        tenant_id,
+        external_id: "customer",
+        plan_id: null,
+        key_id: null,
+        requests: 3,
+        allowed: 2,
+        denied: 1,
+        errors: 1,
+        units: 4,
+        final: false,
+      });
+      expect(first).toMatchObject({ bucket_start: "2026-10-18T00:00:00.000Z", requests: 1 });
+      const [month] = (await w.call("sk_owner", "GET /v1/usage/tenants")).body.data;
+      expect(Number(first?.allowed) + Number(second?.allowed)).toBe(month.request_count);
+      r.clock.advance(9 * DAY);
+      expect((await rows(MONTH)).map(({ id: same, final }) => [same, final])).toEqual([
+        [first?.id, true],
+        [second?.id, true],
+      ]);
+    });
+
+    it("lists keys by hour, and the requests of a tenant without a key", async () => {
+      const other = await w.mint();
+      await report({}, { key_id: other.id }, { key_id: null }, { ts: iso(START - HOUR) });
+      const hours = await rows(`from=${iso(START - 90 * 60_000)}&to=${iso(START + 30 * 60_000)}&bucket=hour&by=key`);
+      const ids = [key.id, other.id].toSorted();
+      expect(hours.map(({ bucket_start, key_id }) => [bucket_start, key_id])).toEqual([
+        ["2026-10-20T11:00:00.000Z", key.id],
+        ["2026-10-20T12:00:00.000Z", null],
+        ...ids.map((id) => ["2026-10-20T12:00:00.000Z", id]),
+      ]);
+    });
+
+    it("writes CSV that no spreadsheet runs", async () => {
+      const evil = await w.call("sk_owner", "POST /v1/tenants", { external_id: '=cmd("x"), y' });
+      await report({ tenant_id: evil.body.id, key_id: null });
+      const reply = await w.call("sk_owner", `GET /v1/usage/export?${MONTH}&format=csv`);
+      expect(reply.headers.get("content-type")).toContain("text/csv");
+      expect(reply.headers.get("usage-as-of")).toBe(iso(START));
+      const [head, line, end] = reply.text.split("\r\n");
+      expect(head).toMatch(/^"id","bucket_start",.*"units","final"$/);
+      expect(line).toContain('"\'=cmd(""x""), y"');
+      expect(line).toMatch(/,1,1,0,0,1,false$/);
+      expect(end).toBe("");
+    });
+
+    it("has the local days of a time zone", async () => {
+      await report({ ts: iso(Date.UTC(2026, 9, 19, 19)) }, { ts: iso(Date.UTC(2026, 9, 19, 18)) });
+      const days = await rows(
+        "time_zone=Asia/Kathmandu&from=2026-10-18T18:15:00Z&to=2026-10-20T18:15:00Z", // midnight is 18:15 UTC
+      );
+      expect(days.map(({ bucket_start, requests }) => [bucket_start, requests])).toEqual([
+        ["2026-10-18T18:15:00.000Z", 1],
+        ["2026-10-19T18:15:00.000Z", 1],
+      ]);
+    });
+
+    it("refuses bounds within a bucket, and is confined to environment, workspace and project", async () => {
+      const test = await w.mint({ env: "test" });
+      await report({}, { env: "test", key_id: test.id });
+      for (const [query, path] of [
+        [`from=${iso(START)}&to=2026-11-01T00:00:00Z`, "from"],
+        [`from=2026-10-01T00:00:00Z&to=${iso(START)}`, "to"],
+        ["from=2026-10-01T00:00:00Z&to=2026-10-01T00:00:00Z", "from"],
+        ["from=2024-10-01T00:00:00Z&to=2026-10-01T00:00:00Z", "from"],
+        [`${MONTH}&bucket=hour&time_zone=Asia/Tokyo`, "time_zone"],
+        ["to=2026-10-01T00:00:00Z", "from"],
+      ] as const)
+        expectRefusal(await w.call("sk_owner", `GET /v1/usage/export?${query}`), 400, "invalid_request", path);
+      expect(JSON.parse(await text(MONTH, "sk_test"))).toMatchObject({ env: "test", requests: 1 });
+      expect((await w.call("sk_test", `GET /v1/usage/export?${MONTH}&env=live`)).status).toBe(403);
+      const other = await r.workspace();
+      expect((await other.call("sk_owner", `GET /v1/usage/export?${MONTH}&tenant_id=${w.tenant_id}`)).text).toBe("");
+      expect(await text(`${MONTH}&project_id=${other.project_id}`)).toBe("");
+    });
+
+    it("refuses a fifth stream of a workspace until one of them ends", async () => {
+      const { series } = r.app.services;
+      for (let i = 0; i < 4; i++) expect(series.openStream(w.id)).toBe(true);
+      expectRefusal(await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`), 429, "rate_limited");
+      series.closeStream(w.id);
+      const status = async () => (await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`)).status;
+      // Each of these ends its stream, so that the next one has room.
+      for (let i = 0; i < 3; i++) await expect.poll(status).toBe(200);
+    });
+  });
+}
