@@ -35,10 +35,35 @@ export class FairQueue<T> {
     return item;
   }
 
+  /** Up to `max` items, chosen in turn; each owner's are adjacent and in order. */
+  take(max: number): T[] {
+    const [first] = this.#lanes.values();
+    if (first && this.#lanes.size === 1) return this.#takeMany(first, max);
+    const taken = new Map<Lane<T>, T[]>();
+    for (let i = 0; i < max; i++) {
+      const [lane] = this.#lanes.values();
+      if (!lane) break;
+      const items = taken.get(lane);
+      const item = this.shift() as T;
+      if (items) items.push(item);
+      else taken.set(lane, [item]);
+    }
+    return [...taken.values()].flat();
+  }
+
   /** The owner's oldest item, out of turn: for one that is displaced. */
   shiftOf({ id }: Owner): T | undefined {
     const lane = this.#lanes.get(id);
     return lane && this.#take(lane);
+  }
+
+  #takeMany(lane: Lane<T>, max: number): T[] {
+    const taken = lane.items.slice(lane.head, lane.head + max);
+    this.#length -= taken.length;
+    lane.items = lane.items.slice(lane.head + taken.length);
+    lane.head = 0;
+    if (lane.items.length === 0) this.#lanes.delete(lane.owner.id);
+    return taken;
   }
 
   #take(lane: Lane<T>): T {

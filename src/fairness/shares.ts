@@ -31,6 +31,13 @@ export const sharesTable = {
     setting: "KEYRACK_MAX_WAITING",
     files: ["src/domain/policy/feed.ts", "src/domain/policy/waiters.ts"],
   },
+  writes: {
+    what: "Writes that wait for the group commit",
+    owners: ["cell", "account", "person"],
+    limits: () => ({ bound: 10_000, share: 2_000 }),
+    atBound: "503; owners take turns in every group",
+    files: ["src/store/engine/write-queue.ts"],
+  },
   counters: {
     what: "Places for rate-limit counters in this process; a fixed counter takes one, a sliding one two, a rule ten",
     owners: ["cell"],
@@ -148,8 +155,11 @@ export type Resource = keyof typeof sharesTable;
 export class Shares {
   readonly #ledgers = new Map<Resource, Ledger>();
 
-  constructor(settings: Settings) {
-    for (const [name, { limits }] of entries()) this.#ledgers.set(name, new Ledger(limits(settings)));
+  /** `existing` are ledgers of what was made before the settings were known. */
+  constructor(settings: Settings, existing: Partial<Record<Resource, Ledger>> = {}) {
+    for (const [name, { limits }] of entries()) {
+      this.#ledgers.set(name, existing[name] ?? new Ledger(limits(settings)));
+    }
   }
 
   of(resource: Resource): Ledger {

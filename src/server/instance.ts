@@ -84,7 +84,7 @@ export async function openInstance(
   const bootstrap = withBootstrap ? await openBootstrap(store, settings, dir) : noBootstrap;
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
   opened.push(() => transport.close());
-  const shares = new Shares(settings);
+  const shares = new Shares(settings, { writes: store.waitingWrites });
   const machineServices = await openMachineServices(
     { store, clock, settings, shares, log, clockIsInjected: options.clock !== undefined, redisTimeoutMs },
     opened,

@@ -1,5 +1,6 @@
 // Opens a database, migrates its schema and provides the Store: reads on a reader, writes through the group commit.
 import { statSync } from "node:fs";
+import type { Ledger } from "../fairness/ledger.ts";
 import { fail } from "../kernel/errors.ts";
 import { Histogram } from "../kernel/exposition.ts";
 import { VERSION } from "../platform/version.ts";
@@ -103,7 +104,11 @@ class OpenStore implements Store {
   }
 
   get backlog(): number {
-    return this.#group.backlog;
+    return this.#group.queue.length;
+  }
+
+  get waitingWrites(): Ledger {
+    return this.#group.queue.ledger;
   }
 
   tryBecomeLeader(): Promise<boolean> {

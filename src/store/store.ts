@@ -1,4 +1,5 @@
 // The interface of the database for all other layers.
+import type { Ledger } from "../fairness/ledger.ts";
 import type { Histogram } from "../kernel/exposition.ts";
 import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
@@ -46,6 +47,8 @@ export interface Store {
   /** Since the start: commits, jobs, the most jobs of one commit, and the distribution. */
   readonly stats: { commits: number; jobs: number; largest: number; readonly sizes: Histogram };
   readonly backlog: number;
+  /** The writes that wait, by owner. */
+  readonly waitingWrites: Ledger;
   /** Whether this process is the leader: the one process on the database that runs the scheduled jobs. */
   tryBecomeLeader(): Promise<boolean>;
   /** Moves SQLite's write-ahead log into the database if no write is queued. */

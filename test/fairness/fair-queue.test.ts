@@ -41,6 +41,16 @@ describe("a fair queue", () => {
     expect(drain(queue)).toEqual(["a1", "b0"]);
   });
 
+  it("takes many in turn, each owner's together and in order", () => {
+    const queue = new FairQueue<string>();
+    for (let i = 0; i < 5; i++) queue.push(a!, `a${i}`);
+    queue.push(b!, "b0");
+    queue.push(c!, "c0");
+    expect(queue.take(4)).toEqual(["a0", "a1", "b0", "c0"]);
+    expect(queue.take(2)).toEqual(["a2", "a3"]);
+    expect([queue.take(9), queue.take(9), queue.length]).toEqual([["a4"], [], 0]);
+  });
+
   it("keeps the order of a long queue", () => {
     const queue = new FairQueue<string>();
     const items = Array.from({ length: 5_000 }, (_, i) => String(i));

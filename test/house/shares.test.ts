@@ -59,7 +59,6 @@ const WITHOUT_OWNER = [
   "src/domain/usage/known-ids.ts",
   "src/ratelimit/redis/counter.ts",
   "src/server/instance.ts",
-  "src/store/engine/group-commit.ts",
   "src/store/engine/policy-versions.ts",
   "src/store/offline/threads.ts",
   "src/store/sqlite/wal-sync.ts",

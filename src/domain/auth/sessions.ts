@@ -13,7 +13,7 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { SessionRow, UserRow } from "../../store/schema/tables.ts";
 import { recordLogin, setLastWorkspace, userByEmailKey, userById } from "../../store/queries/users.ts";
-import type { AnonymousActor, SessionActor } from "../core/actor.ts";
+import { ownerOf, type AnonymousActor, type SessionActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { mailVerification } from "./email-verifications.ts";
@@ -177,11 +177,15 @@ export async function revokeSession(ctx: Ctx<SessionActor>, id: string) {
 /** Switches the active workspace. One the person is not a member of does not exist for them. */
 export async function switchWorkspace(ctx: Ctx<SessionActor>, workspace_id: string) {
   const { id, user_id } = ctx.actor;
-  return record(ctx.services, async (tx) => {
-    if (!(await membershipOf.first(tx, { workspace_id, user_id }))) throw fail("workspace_not_found");
-    await enterWorkspace(tx, ctx.actor, workspace_id);
-    return { object: "session" as const, id, active_workspace_id: workspace_id };
-  });
+  return record(
+    ctx.services,
+    async (tx) => {
+      if (!(await membershipOf.first(tx, { workspace_id, user_id }))) throw fail("workspace_not_found");
+      await enterWorkspace(tx, ctx.actor, workspace_id);
+      return { object: "session" as const, id, active_workspace_id: workspace_id };
+    },
+    { owner: ownerOf(ctx.actor) },
+  );
 }
 
 /** Makes a workspace active in this session, and the default of the next log-in. */

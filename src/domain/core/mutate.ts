@@ -8,7 +8,7 @@ import { isUniqueError, uniqueTarget } from "../../store/engine/driver.ts";
 import type { Outcome } from "../../store/engine/job.ts";
 import type { AuditEntry } from "../../store/engine/audit-ledger.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import { actorColumns, type Actor } from "./actor.ts";
+import { actorColumns, ownerOf, type Actor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import { actions, isDeploymentAction, type Event } from "./events.ts";
 import { record } from "./record.ts";
@@ -40,11 +40,13 @@ export async function mutate<T>(
   work: (tx: Tx) => Promise<MutationResult<T>>,
 ): Promise<T> {
   const { services, replay } = ctx;
+  const owner = ownerOf(ctx.actor);
   const chains = [scope.workspace_id, scope.deployment || scope.workspace_id === null ? NIL_WORKSPACE : null];
   let done: MutationResult<T> | undefined;
   const job = {
     chains: chains.filter((id) => id !== null),
     batch: scope.batch ?? false,
+    owner,
     work: async (tx: Tx): Promise<Outcome<T>> => {
       await ctx.recheck?.(tx); // under the lock that also ends credentials (docs/design/0018-ended-credentials.md)
       const found = replay && (await findReplay(tx, replay, services.clock.now()));
@@ -59,7 +61,7 @@ export async function mutate<T>(
     const value = await services.store.write(job);
     for (const { action } of done?.events ?? []) services.mutationCounts[action]++;
     if (replay && !replay.replayed && done && !done.events)
-      await record(services, (tx) => storeReplay(tx, replay, value, services.clock.now()));
+      await record(services, (tx) => storeReplay(tx, replay, value, services.clock.now()), { owner });
     return value;
   } catch (error) {
     throw (isUniqueError(error) && scope.onConflict?.(uniqueTarget(error))) || error;

@@ -1,16 +1,18 @@
 // The write path for data that is not a control-plane change (counters, last-used times, idempotency replays): no audit
-// row and no policy version, but the same durable group commit.
+// row and no policy version, but the same durable group commit. Without an owner it is work of the service itself.
+import type { Owner } from "../../fairness/owners.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 
 export function record<T>(
   services: { readonly store: Store },
   work: (tx: Tx) => Promise<T>,
-  options: { batch?: boolean } = {},
+  options: { batch?: boolean; owner?: Owner } = {},
 ): Promise<T> {
   return services.store.write({
     chains: [],
     batch: options.batch ?? false,
+    owner: options.owner,
     work: async (tx) => ({ value: await work(tx), entries: [] }),
   });
 }

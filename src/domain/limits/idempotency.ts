@@ -10,6 +10,7 @@ import {
   type RecordOutcome,
   type ClaimScope,
 } from "../../kernel/idempotency.ts";
+import { cellOwner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import {
   claimRecord,
@@ -36,12 +37,13 @@ type RecordName = { scope_hash: string; env: Env };
 /** Claims in the database: concurrent ones share a group commit. */
 export function databaseClaims(services: Pick<Services, "store" | "clock">): ClaimStore {
   const now = (): number => services.clock.now();
-  const batch = { batch: true };
+  const by = ({ workspace_id, env }: ClaimScope) => ({ batch: true, owner: cellOwner(workspace_id, env) });
   return {
-    claim: (scope, claim) => record(services, (tx) => claimRecord(tx, scope, claim, now()), batch),
-    complete: (scope, completion) => record(services, (tx) => completeRecord(tx, scope, completion, now()), batch),
-    release: (scope, token_hash) => record(services, (tx) => releaseRecord(tx, scope, token_hash, now()), batch),
-    heartbeat: (scope, token_hash) => record(services, (tx) => heartbeatRecord(tx, scope, token_hash, now()), batch),
+    claim: (scope, claim) => record(services, (tx) => claimRecord(tx, scope, claim, now()), by(scope)),
+    complete: (scope, completion) => record(services, (tx) => completeRecord(tx, scope, completion, now()), by(scope)),
+    release: (scope, token_hash) => record(services, (tx) => releaseRecord(tx, scope, token_hash, now()), by(scope)),
+    heartbeat: (scope, token_hash) =>
+      record(services, (tx) => heartbeatRecord(tx, scope, token_hash, now()), by(scope)),
     close: () => {},
   };
 }

@@ -1,5 +1,5 @@
 // Durable group commit: queued mutations run in one transaction, each in its own savepoint, and resolve only after it is
-// durable. A failing job rolls back alone. Sequence and reasons: docs/design/0001-durable-group-commit.md.
+// durable. A failing job rolls back alone. Owners take turns: a group has jobs of each that waits. Sequence and reasons: docs/design/0001-durable-group-commit.md.
 import { randomInt } from "node:crypto";
 import { fail, Failure } from "../../kernel/errors.ts";
 import { appendEntries, dropEmptyHeads, lockHeads, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
@@ -8,9 +8,9 @@ import { segmentsOf, settle, settleGroup, toFailure, type Job, type Pending } fr
 import { PolicyVersions, type PolicyChange } from "./policy-versions.ts";
 import { statement, type Tx } from "./statement.ts";
 import { Batch, JobTransaction } from "./transaction.ts";
+import { WriteQueue } from "./write-queue.ts";
 
 const GROUP_MAX = 200;
-const BACKLOG_MAX = 10_000;
 const HOLD_LOOP_MS = 2;
 const ATTEMPTS_MAX = 3;
 
@@ -35,7 +35,7 @@ const auditById = statement<{ id: string }>()((db, p) =>
 export class GroupCommit {
   readonly #driver: Driver;
   readonly #events: GroupCommitEvents;
-  #queue: Pending[] = [];
+  readonly queue = new WriteQueue();
   #draining: Promise<void> | undefined;
   #yieldedAt = 0;
   #closed = false;
@@ -49,15 +49,10 @@ export class GroupCommit {
   submit<T>(job: Job<T>): Promise<T> {
     if (this.#broken) return Promise.reject(fail("unavailable", { retryAfterSeconds: 1 }));
     if (this.#closed) return Promise.reject(fail("stopping", { retryAfterSeconds: 1 }));
-    if (this.#queue.length >= BACKLOG_MAX) return Promise.reject(fail("overloaded", { retryAfterSeconds: 1 }));
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ job, resolve: resolve as (value: unknown) => void, reject });
+      this.queue.push({ job, resolve: resolve as (value: unknown) => void, reject });
       this.#draining ??= this.#drain();
     });
-  }
-
-  get backlog(): number {
-    return this.#queue.length;
   }
 
   /** Checkpoints the write-ahead log between two groups, unless new jobs have arrived. */
@@ -78,8 +73,8 @@ export class GroupCommit {
   async #drain(): Promise<void> {
     try {
       await new Promise((resolve) => setImmediate(resolve)); // collect the jobs that this event loop turn still submits
-      while (this.#queue.length > 0) {
-        const group = this.#queue.splice(0, GROUP_MAX);
+      while (this.queue.length > 0) {
+        const group = this.queue.take(GROUP_MAX);
         await this.#commit(group);
         await this.#driver.checkpointIfDue().catch((error) => this.#failStorage(error));
       }
@@ -92,7 +87,8 @@ export class GroupCommit {
   #failStorage(error: unknown): void {
     this.#broken = true;
     this.#events.fatal(error);
-    for (const pending of this.#queue.splice(0)) pending.reject(fail("unavailable", { retryAfterSeconds: 1 }));
+    for (const pending of this.queue.take(this.queue.length))
+      pending.reject(fail("unavailable", { retryAfterSeconds: 1 }));
   }
 
   async #commit(group: Pending[]): Promise<void> {

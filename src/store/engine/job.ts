@@ -1,4 +1,5 @@
 // Jobs of the group commit, from queueing to their response.
+import type { Owner } from "../../fairness/owners.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { AuditEntry, PreparedEntry } from "./audit-ledger.ts";
 import type { ErrorClass } from "./driver.ts";
@@ -12,6 +13,8 @@ export type Job<T> = {
   chains: readonly string[];
   /** True when the job may run in a batch: none of its decisions depend on rows that other batch jobs write. */
   batch?: boolean;
+  /** Whose turn in the queue it uses; the service itself without one. */
+  owner?: Owner | undefined;
   work(tx: Tx): Promise<Outcome<T>>;
 };
 

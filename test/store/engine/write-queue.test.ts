@@ -1,0 +1,61 @@
+// The queue of the group commit: what one owner has in it does not refuse or delay another's.
+import { describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { testServices } from "../../../harness/instances/test-services.ts";
+import { record } from "../../../src/domain/core/record.ts";
+import { cellOwner, type Owner } from "../../../src/fairness/owners.ts";
+import { WriteQueue } from "../../../src/store/engine/write-queue.ts";
+
+const [flood, quiet] = [cellOwner("flood", "live"), cellOwner("quiet", "live")];
+
+function queueWith() {
+  const queue = new WriteQueue();
+  const refused: string[] = [];
+  const push = (owner: Owner, count: number): void => {
+    for (let i = 0; i < count; i++) {
+      const reject = (error: unknown): unknown => refused.push(`${owner.id} ${(error as { failure: string }).failure}`);
+      queue.push({ job: { chains: [], owner, work: () => Promise.reject(new Error()) }, resolve: () => {}, reject });
+    }
+  };
+  return { queue, refused, push };
+}
+
+describe("the queue of writes", () => {
+  it("refuses an owner above its share, and no other", () => {
+    const { queue, refused, push } = queueWith();
+    push(flood, 2_001);
+    push(quiet, 1);
+    expect(refused).toEqual(["flood/live share_full"]);
+    expect(queue.ledger.refused.get("cell")).toBe(1);
+    queue.take(200);
+    push(flood, 1);
+    expect(refused.length).toBe(1);
+  });
+
+  it("at the bound displaces a job of the owner that has most", () => {
+    const { queue, refused, push } = queueWith();
+    for (let i = 0; i < 5; i++) push(cellOwner(`w${i}`, "live"), 2_000);
+    push(quiet, 1);
+    expect([refused.length, queue.length, queue.ledger.usedBy(quiet)]).toEqual([1, 10_000, 1]);
+    expect(refused[0]).toMatch(/^w\d\/live share_full$/);
+  });
+});
+
+for (const back of backends) {
+  describe(`group commit on ${back}`, () => {
+    it("has a quiet owner's job in its next group, however many another owner has queued", async () => {
+      await using fixture = await testServices(back);
+      const order: string[] = [];
+      const write = async (owner: Owner | undefined, name: string): Promise<void> => {
+        await record(fixture.services, async () => order.push(name), owner && { owner });
+      };
+      const flooding = Array.from({ length: 500 }, (_, i) => write(flood, `flood ${i}`));
+      await Promise.all([...flooding, write(quiet, "quiet"), write(undefined, "service")]);
+      expect(order.length).toBe(502);
+      expect(Math.max(order.indexOf("quiet"), order.indexOf("service"))).toBeLessThan(200);
+      const ofFlood = order.filter((name) => name.startsWith("flood"));
+      expect(ofFlood).toEqual(flooding.map((_, i) => `flood ${i}`));
+      expect(fixture.services.store.waitingWrites.used).toBe(0);
+    });
+  });
+}
