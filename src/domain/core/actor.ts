@@ -112,6 +112,11 @@ export function confinedTo(actor: Actor): Env | null {
   return actor.kind === "secret_key" && actor.env === "test" ? "test" : null;
 }
 
+/** The environment whose quotas and shares an actor uses: a session acts in live. */
+export function chargedEnvOf(actor: Actor): Env {
+  return actor.kind === "secret_key" || actor.kind === "embed_token" ? actor.env : "live";
+}
+
 export function restrictionOf(actor: Actor): Restriction | null {
   return actor.kind === "secret_key" ? actor.restriction : null;
 }

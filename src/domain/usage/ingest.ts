@@ -8,7 +8,7 @@ import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from 
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKey } from "../../store/queries/usage.ts";
-import { confinedTo, projectsOf, type SecretKeyActor } from "../core/actor.ts";
+import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { checkBatch, checkEvents } from "./ingest-events.ts";
 import { sumEvents, checkOwnership, checkProjects, DAY_MS, type IngestTotals } from "./ingest-totals.ts";
@@ -29,10 +29,10 @@ export type Ingested = { receipt: Receipt; headers: Record<string, string> };
 
 export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise<Ingested> {
   const { services, actor } = ctx;
-  await rejectExhausted(services, actor.workspace_id);
+  await rejectExhausted(services, actor);
   const { charged, sum } = begin(ctx, await read().catch((error: unknown) => chargeComplex(ctx, error)));
-  const headers = budgetHeaders(services, await charged);
-  return { receipt: await saveTotals(services, actor.workspace_id, await sum()), headers };
+  const headers = budgetHeaders(services, actor, await charged);
+  return { receipt: await saveTotals(ctx, await sum()), headers };
 }
 
 /**
@@ -41,7 +41,7 @@ export async function ingest(ctx: Machine, read: () => Promise<Buffer>): Promise
  */
 function begin(ctx: Machine, bytes: Buffer): { charged: Promise<Budget>; sum: () => MaybePromise<BatchSum> } {
   const value = parse(bytes);
-  const charged = charge(ctx.services, ctx.actor.workspace_id, costOf(value, eventsMax(ctx.services)));
+  const charged = charge(ctx.services, ctx.actor, costOf(value, eventsMax(ctx)));
   const summed = capture(() => sumBatch(ctx, value, bytes));
   return { charged, sum: () => summed()() };
 }
@@ -99,14 +99,14 @@ function capture<T>(work: () => T): () => T {
   }
 }
 
-function eventsMax(services: Services): number {
-  return Math.min(EVENTS_MAX, services.settings.ingest_events_per_minute);
+function eventsMax({ services, actor }: Machine): number {
+  return Math.min(EVENTS_MAX, maxOf(services, actor));
 }
 
 /** A batch that was too complex to be parsed costs 1. */
 async function chargeComplex({ services, actor }: Machine, error: unknown): Promise<never> {
   const isComplex = error instanceof Failure && error.failure === "body_too_complex";
-  if (isComplex) await charge(services, actor.workspace_id, 1).catch(() => {}); // it is refused either way
+  if (isComplex) await charge(services, actor, 1).catch(() => {}); // it is refused either way
   throw error;
 }
 
@@ -128,25 +128,37 @@ function costOf(value: unknown, max: number): number {
 }
 
 /** Shape first, then environment: a test key may report test events only. */
-function check({ services, actor }: Machine, value: unknown, known: KnownOwners) {
+function check(ctx: Machine, value: unknown, known: KnownOwners) {
   if (value === undefined) throw fail("invalid_body");
-  const { batch, problems } = checkBatch(value, eventsMax(services));
+  const { batch, problems } = checkBatch(value, eventsMax(ctx));
   const checked = checkEvents(batch?.events ?? [], known);
   const details = [...problems, ...checked.problems].slice(0, 20);
   if (!batch || details.length > 0) throw fail("invalid_body", details[0]?.path === "" ? {} : { details });
-  if (checked.live && confinedTo(actor) === "test") throw fail("test_cannot_live");
+  if (checked.live && confinedTo(ctx.actor) === "test") throw fail("test_cannot_live");
   return { batch, checked };
 }
 
-// The budget: events per workspace and UTC minute.
+// The budget: events per workspace and UTC minute. Test credentials may use a part of it, and never refuse events of live.
 
-type Budget = { used: number; minute: number };
+type Budget = { used: number; test_used: number };
 
-async function rejectExhausted(services: Services, workspace_id: string): Promise<void> {
-  const row = await budgetRow.first(services.store.read, { workspace_id });
-  if (row && row.minute >= minuteOf(services) && row.used >= services.settings.ingest_events_per_minute) {
-    throw overBudget(services, row);
-  }
+const TEST_PART = 0.25;
+
+function maxOf({ settings }: Services, { env }: SecretKeyActor): number {
+  const max = settings.ingest_events_per_minute;
+  return env === "test" ? Math.ceil(max * TEST_PART) : max;
+}
+
+function remaining(services: Services, actor: SecretKeyActor, { used, test_used }: Budget): number {
+  const max = services.settings.ingest_events_per_minute;
+  const left = actor.env === "test" ? Math.min(maxOf(services, actor) - test_used, max - used - test_used) : max - used;
+  return Math.max(0, left);
+}
+
+async function rejectExhausted(services: Services, actor: SecretKeyActor): Promise<void> {
+  const row = await budgetRow.first(services.store.read, { workspace_id: actor.workspace_id });
+  if (row && row.minute >= minuteOf(services) && remaining(services, actor, row) === 0)
+    throw overBudget(services, actor, row);
 }
 
 function minuteOf(services: Services): number {
@@ -154,23 +166,26 @@ function minuteOf(services: Services): number {
 }
 
 /** In its own transaction, so that a batch rejected later is charged too. */
-async function charge(services: Services, workspace_id: string, cost: number): Promise<Budget> {
+async function charge(services: Services, actor: SecretKeyActor, cost: number): Promise<Budget> {
+  const { workspace_id, env } = actor;
   const max = services.settings.ingest_events_per_minute;
-  const minute = minuteOf(services);
+  const costs = env === "test" ? { cost: 0, test_cost: cost } : { cost, test_cost: 0 };
+  const bounds = { max, test_max: Math.ceil(max * TEST_PART) };
   const { row, current } = await record(
     services,
     async (tx) => {
-      const charged = await chargeBudget.first(tx, { workspace_id, minute, cost, max });
+      const charged = await chargeBudget.first(tx, { workspace_id, minute: minuteOf(services), ...costs, ...bounds });
       return { row: charged, current: charged ? undefined : await budgetRow.first(tx, { workspace_id }) };
     },
-    { batch: true },
+    { batch: true, owner: ownerOf(actor) },
   );
-  if (!row) throw overBudget(services, current ?? { used: max, minute });
-  return { used: row.used, minute };
+  if (!row) throw overBudget(services, actor, current ?? { used: max, test_used: 0 });
+  return row;
 }
 
-function overBudget(services: Services, budget: Budget): Failure {
-  return fail("rate_limited", { retryAfterSeconds: secondsLeft(services), headers: budgetHeaders(services, budget) });
+function overBudget(services: Services, actor: SecretKeyActor, budget: Budget): Failure {
+  const headers = budgetHeaders(services, actor, budget);
+  return fail("rate_limited", { retryAfterSeconds: secondsLeft(services), headers });
 }
 
 function secondsLeft(services: Services): number {
@@ -178,17 +193,18 @@ function secondsLeft(services: Services): number {
 }
 
 /** draft-ietf-httpapi-ratelimit-headers-11. */
-function budgetHeaders(services: Services, { used }: Budget): Record<string, string> {
+function budgetHeaders(services: Services, actor: SecretKeyActor, budget: Budget): Record<string, string> {
   const max = services.settings.ingest_events_per_minute;
   return {
-    ratelimit: `"ingest";r=${Math.max(0, max - used)};t=${secondsLeft(services)}`,
+    ratelimit: `"ingest";r=${remaining(services, actor, budget)};t=${secondsLeft(services)}`,
     "ratelimit-policy": `"ingest";q=${max};w=60`,
   };
 }
 
 // The totals.
 
-async function saveTotals(services: Services, workspace_id: string, { events_dropped, totals, ...sum }: BatchSum) {
+async function saveTotals({ services, actor }: Machine, { events_dropped, totals, ...sum }: BatchSum) {
+  const { workspace_id } = actor;
   const body_hash = await sum.body_hash;
   const { accepted } = totals;
   const now = services.clock.now();
@@ -206,7 +222,7 @@ async function saveTotals(services: Services, workspace_id: string, { events_dro
       for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });
       return undefined;
     },
-    { batch: true },
+    { batch: true, owner: ownerOf(actor) },
   );
   if (!earlier) for (const [key, at] of touched) key.last_used_at = at;
   if (!earlier && totals.series) services.series.countIgnored(totals.series.ignored);

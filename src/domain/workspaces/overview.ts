@@ -42,7 +42,7 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
     env,
     generated_at: formatTimestamp(now),
     keys,
-    tenants: Math.min(workspace?.tenant_count ?? 0, COUNT_MAX),
+    tenants: Math.min(workspace ? workspace.tenant_count + workspace.test_tenant_count : 0, COUNT_MAX),
     projects: projects?.length ?? counted?.n ?? 0,
     nodes: await countNodes(ctx, { env }),
     first_verified_at: first?.first_seen_at ? formatTimestamp(first.first_seen_at) : null,

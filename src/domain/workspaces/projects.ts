@@ -4,7 +4,7 @@ import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import {
-  countProjects,
+  countProjectsCreatedIn,
   insertProject,
   listProjects as listProjectRows,
   liveProjectById,
@@ -14,7 +14,7 @@ import {
 } from "../../store/queries/projects.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
-import type { Vendor } from "../core/actor.ts";
+import { chargedEnvOf, type Vendor } from "../core/actor.ts";
 import { positionAfter, reachesProject, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
@@ -25,7 +25,8 @@ import type { CatalogueScope } from "../core/scope-catalogue.ts";
 import type { KeyPolicy } from "../core/key-policy.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
 
-export const PROJECTS_MAX = 1_000;
+/** By the environment of the credentials that create them: those of test must not use up the places of live. */
+const PROJECTS_MAX = { live: 1_000, test: 250 };
 
 /** Memoized within a transaction: the jobs that share one never change projects. bench: vendor/mint */
 export async function liveProject(on: Reader, workspace_id: string, id: string): Promise<ProjectRow> {
@@ -53,6 +54,7 @@ export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProjec
     default_rate_limits: JSON.stringify(input.default_rate_limits ?? []),
     scope_catalogue: JSON.stringify(input.scope_catalogue ?? []),
     key_policy: input.key_policy ? JSON.stringify(input.key_policy) : null,
+    created_env: chargedEnvOf(actor),
     created_at: now,
     updated_at: now,
     deleted_at: null,
@@ -69,8 +71,8 @@ export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   const row = newProjectRow(ctx, input);
   const onConflict = () => failField("slug_taken", "slug", "is already in use");
   return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
-    const [count] = await countProjects.all(tx, { workspace_id });
-    if ((count?.n ?? 0) >= PROJECTS_MAX) throw fail("quota_reached");
+    const count = await countProjectsCreatedIn.first(tx, { workspace_id, env: row.created_env });
+    if ((count?.n ?? 0) >= PROJECTS_MAX[row.created_env]) throw fail("quota_reached");
     await insertProject.run(tx, row);
     return { value: viewProject(row), events: [projectCreated(row)] };
   });

@@ -12,7 +12,7 @@ import { insertSession, revokeSessionsOf } from "../../store/queries/sessions.ts
 import { endSetupTokens } from "../../store/queries/setup-tokens.ts";
 import { insertTenant } from "../../store/queries/tenants.ts";
 import { insertUser, recordLogin, setPassword, userByEmailKey } from "../../store/queries/users.ts";
-import { insertWorkspace, reserveTenantSlot } from "../../store/queries/workspaces.ts";
+import { insertWorkspace } from "../../store/queries/workspaces.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { verifyAddress } from "../auth/email-verifications.ts";
@@ -32,7 +32,7 @@ import { keyCreated, newKeyRow } from "../keys/keys.ts";
 import { newSecretKeyRow, secretKeyCreated } from "../keys/secret-keys.ts";
 import { newProjectRow, projectCreated } from "./projects.ts";
 import { hasOwner, isClaimed, isSetupOpen, requireSetupToken } from "./setup-tokens.ts";
-import { newTenantRow, TENANTS_MAX, tenantCreated } from "./tenants.ts";
+import { newTenantRow, reserveSlot, tenantCreated } from "./tenants.ts";
 import { newWorkspaceRow, ownerJoined, workspaceCreated } from "./workspaces.ts";
 
 export async function showSetup(services: Services) {
@@ -108,7 +108,7 @@ function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]
     await recordLogin.run(tx, { id: user.id, last_workspace_id: workspace_id, password_phc, now });
     await insertSecretKey.run(tx, secretKey);
     await insertProject.run(tx, project);
-    await reserveTenantSlot.run(tx, { id: workspace_id, max: TENANTS_MAX });
+    await reserveSlot(tx, tenant);
     await insertTenant.run(tx, tenant);
     const policy_version = await tx.bump(project.id);
     const want = { project_id: project.id, tenant_id: tenant.id, env: "test" as const, name: "First key" };

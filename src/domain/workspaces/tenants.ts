@@ -1,7 +1,7 @@
 // Tenants: the customer organisations of the vendor.
 import { fail, failField } from "../../kernel/errors.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
-import type { Reader } from "../../store/engine/statement.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
 import {
   insertTenant,
@@ -11,8 +11,13 @@ import {
   tenantPageKey,
   updateTenant,
 } from "../../store/queries/tenants.ts";
-import { releaseTenantSlot, reserveTenantSlot } from "../../store/queries/workspaces.ts";
-import type { Vendor } from "../core/actor.ts";
+import {
+  releaseTenantSlot,
+  releaseTestTenantSlot,
+  reserveTenantSlot,
+  reserveTestTenantSlot,
+} from "../../store/queries/workspaces.ts";
+import { chargedEnvOf, type Vendor } from "../core/actor.ts";
 import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
@@ -21,7 +26,11 @@ import { readList } from "../core/list.ts";
 import { viewTenant, type Meta } from "../core/views.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
 
-export const TENANTS_MAX = 1_000_000;
+/** By the environment of the credentials that create tenants: those of test must not use up the places of live. */
+const SLOTS = {
+  live: { max: 1_000_000, reserve: reserveTenantSlot, release: releaseTenantSlot },
+  test: { max: 250_000, reserve: reserveTestTenantSlot, release: releaseTestTenantSlot },
+};
 
 /** Memoized within a transaction: the jobs that share one create tenants but never change them. bench: vendor/mint */
 export async function liveTenant(on: Reader, workspace_id: string, id: string): Promise<TenantRow> {
@@ -41,6 +50,7 @@ export function newTenantRow({ services, actor }: Ctx<Vendor>, input: NewTenant)
     name: input.name ?? null,
     meta: JSON.stringify(input.meta ?? {}),
     embed_epoch: 1,
+    created_env: chargedEnvOf(actor),
     created_at: now,
     updated_at: now,
     deleted_at: null,
@@ -58,10 +68,15 @@ export function createTenant(ctx: Ctx<Vendor>, input: NewTenant) {
   const row = newTenantRow(ctx, input);
   const onConflict = () => failField("external_id_taken", "external_id", "is already in use");
   return mutate(ctx, { workspace_id, onConflict, batch: true }, async (tx) => {
-    if ((await reserveTenantSlot.run(tx, { id: workspace_id, max: TENANTS_MAX })) === 0) throw fail("quota_reached");
+    await reserveSlot(tx, row);
     await insertTenant.run(tx, row);
     return { value: viewTenant(row), events: [tenantCreated(row)] };
   });
+}
+
+export async function reserveSlot(tx: Tx, { workspace_id, created_env }: TenantRow): Promise<void> {
+  const { max, reserve } = SLOTS[created_env];
+  if ((await reserve.run(tx, { id: workspace_id, max })) === 0) throw fail("quota_reached");
 }
 
 export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
@@ -118,12 +133,12 @@ export async function deleteTenant(ctx: Ctx<Vendor>, id: string) {
   const { workspace_id } = ctx.actor;
   const deferrable = await mayDefer(ctx.services);
   return mutate(ctx, { workspace_id }, async (tx) => {
-    await liveTenant(tx, workspace_id, id);
+    const { created_env } = await liveTenant(tx, workspace_id, id);
     const now = ctx.services.clock.now();
     const deletion = { id, workspace_id, cause: "tenant_deleted", now, mayDefer: deferrable } as const;
     const revoked_keys = await revokeKeysOf(tx, deletion);
     await markTenantDeleted.run(tx, { workspace_id, id, now });
-    await releaseTenantSlot.run(tx, { id: workspace_id });
+    await SLOTS[created_env].release.run(tx, { id: workspace_id });
     return {
       value: { object: "tenant" as const, id, deleted: true as const, revoked_keys },
       events: [{ action: "tenant.deleted", target_id: id, payload: { revoked_keys } }],

@@ -36,6 +36,7 @@ export function newWorkspaceRow(
     billing_email: input.billing_email ?? null,
     embed_origins: "[]",
     tenant_count: 0,
+    test_tenant_count: 0,
     created_at: now,
     updated_at: now,
     created_by,

@@ -5,30 +5,47 @@ import { compileQuery, statement, type Reader } from "../engine/statement.ts";
 import type { IngestBatchRow } from "../schema/tables.ts";
 
 export const budgetRow = statement<{ workspace_id: string }>()((db, p) =>
-  db.selectFrom("ingest_budgets").select(["minute", "used"]).where("workspace_id", "=", p.workspace_id),
+  db.selectFrom("ingest_budgets").select(["minute", "used", "test_used"]).where("workspace_id", "=", p.workspace_id),
 );
 
+/** Exactly one of `cost` and `test_cost` is not 0. */
+export type Charge = {
+  workspace_id: string;
+  minute: number;
+  cost: number;
+  test_cost: number;
+  max: number;
+  test_max: number;
+};
+
 /**
- * Charges `cost` to the minute and returns the amount used; returns no row, and charges nothing, if it exceeds the budget.
+ * Charges the minute and returns what is used of it; returns no row, and charges nothing, if that exceeds the budget. Live
+ * events may use all of it, whatever test has used; those of test get a part, as far as live has left it.
  * A process whose clock is a minute late charges the newer minute.
  */
-export const chargeBudget = statement<{ workspace_id: string; minute: number; cost: number; max: number }>()((db, p) =>
-  db
+export const chargeBudget = statement<Charge>()((db, p) => {
+  const isCurrent = sql`ingest_budgets.minute >= excluded.minute`;
+  const total = sql`ingest_budgets.used + ingest_budgets.test_used + excluded.test_used`;
+  return db
     .insertInto("ingest_budgets")
-    .values({ workspace_id: p.workspace_id, minute: p.minute, used: p.cost })
+    .values({ workspace_id: p.workspace_id, minute: p.minute, used: p.cost, test_used: p.test_cost })
     .onConflict((oc) =>
       oc
         .column("workspace_id")
-        .doUpdateSet((eb) => ({
-          minute: sql<number>`case when ingest_budgets.minute > excluded.minute then ingest_budgets.minute else excluded.minute end`,
-          used: sql<number>`case when ingest_budgets.minute >= excluded.minute then ingest_budgets.used else 0 end + ${eb.ref("excluded.used")}`,
-        }))
+        .doUpdateSet({
+          minute: sql<number>`case when ${isCurrent} then ingest_budgets.minute else excluded.minute end`,
+          used: sql<number>`case when ${isCurrent} then ingest_budgets.used else 0 end + excluded.used`,
+          test_used: sql<number>`case when ${isCurrent} then ingest_budgets.test_used else 0 end + excluded.test_used`,
+        })
         .where(
-          sql<boolean>`ingest_budgets.minute < excluded.minute or ingest_budgets.used + excluded.used <= ${p.max}`,
+          sql<boolean>`not (${isCurrent})
+            or (excluded.test_used = 0 and ingest_budgets.used + excluded.used <= ${p.max})
+            or (excluded.test_used > 0 and ${total} <= ${p.max}
+              and ingest_budgets.test_used + excluded.test_used <= ${p.test_max})`,
         ),
     )
-    .returning("used"),
-);
+    .returning(["used", "test_used"]);
+});
 
 /** Returns no row if the same body was already counted after `since`. */
 export const insertBatch = statement<IngestBatchRow & { since: number }>()((db, p) =>

@@ -1,4 +1,5 @@
 // Projects. Every query is scoped to the workspace; deleted projects are not found.
+import type { Env } from "../../kernel/credentials.ts";
 import { listLive, type PageKey } from "./page.ts";
 import { columns, statement, type Reader } from "../engine/statement.ts";
 import type { ProjectRow } from "../schema/tables.ts";
@@ -17,6 +18,7 @@ export const insertProject = statement<ProjectRow>()((db, p) =>
         "default_rate_limits",
         "key_policy",
         "scope_catalogue",
+        "created_env",
         "created_at",
         "updated_at",
         "deleted_at",
@@ -39,6 +41,16 @@ export const countProjects = statement<{ workspace_id: string }>()((db, p) =>
     .selectFrom("projects")
     .select((eb) => eb.fn.countAll<number>().as("n"))
     .where("workspace_id", "=", p.workspace_id)
+    .where("deleted_at", "is", null),
+);
+
+/** Those that credentials of one environment created. */
+export const countProjectsCreatedIn = statement<{ workspace_id: string; env: Env }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id)
+    .where("created_env", "=", p.env)
     .where("deleted_at", "is", null),
 );
 

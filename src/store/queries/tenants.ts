@@ -14,6 +14,7 @@ export const insertTenant = statement<TenantRow>()((db, p) =>
         "name",
         "meta",
         "embed_epoch",
+        "created_env",
         "created_at",
         "updated_at",
         "deleted_at",

@@ -13,6 +13,7 @@ export const insertWorkspace = statement<WorkspaceRow>()((db, p) =>
         "billing_email",
         "embed_origins",
         "tenant_count",
+        "test_tenant_count",
         "created_at",
         "updated_at",
         "created_by",
@@ -33,18 +34,27 @@ export const updateWorkspace = statement<
     .where("id", "=", p.id),
 );
 
-/** Counts one more tenant. Changes no row if the workspace has `max` already. */
-export const reserveTenantSlot = statement<{ id: string; max: number }>()((db, p) =>
-  db
-    .updateTable("workspaces")
-    .set((eb) => ({ tenant_count: eb("tenant_count", "+", 1) }))
-    .where("id", "=", p.id)
-    .where("tenant_count", "<", p.max),
-);
+type TenantCount = "tenant_count" | "test_tenant_count";
 
-export const releaseTenantSlot = statement<{ id: string }>()((db, p) =>
-  db
-    .updateTable("workspaces")
-    .set((eb) => ({ tenant_count: eb("tenant_count", "-", 1) }))
-    .where("id", "=", p.id),
-);
+/** Counts one more tenant. Changes no row if there are `max` already. */
+const reserveIn = (count: TenantCount) =>
+  statement<{ id: string; max: number }>()((db, p) =>
+    db
+      .updateTable("workspaces")
+      .set((eb) => ({ [count]: eb(count, "+", 1) }))
+      .where("id", "=", p.id)
+      .where(count, "<", p.max),
+  );
+
+const releaseIn = (count: TenantCount) =>
+  statement<{ id: string }>()((db, p) =>
+    db
+      .updateTable("workspaces")
+      .set((eb) => ({ [count]: eb(count, "-", 1) }))
+      .where("id", "=", p.id),
+  );
+
+export const reserveTenantSlot = reserveIn("tenant_count");
+export const reserveTestTenantSlot = reserveIn("test_tenant_count");
+export const releaseTenantSlot = releaseIn("tenant_count");
+export const releaseTestTenantSlot = releaseIn("test_tenant_count");

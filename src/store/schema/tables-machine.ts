@@ -20,7 +20,8 @@ export type IdempotencyRecordRow = {
 
 export type IdempotencyQuotaRow = { workspace_id: string; stored_bytes: number };
 
-export type IngestBudgetRow = { workspace_id: string; minute: number; used: number };
+/** `used` is without the events of test credentials. */
+export type IngestBudgetRow = { workspace_id: string; minute: number; used: number; test_used: number };
 
 export type IngestBatchRow = {
   workspace_id: string;

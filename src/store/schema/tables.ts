@@ -38,7 +38,9 @@ export type WorkspaceRow = {
   slug: string;
   billing_email: string | null;
   embed_origins: string;
+  /** Without those that test credentials created. */
   tenant_count: number;
+  test_tenant_count: number;
   created_at: number;
   updated_at: number;
   created_by: string | null;
@@ -55,6 +57,8 @@ export type ProjectRow = {
   /** JSON; null: the defaults. */
   key_policy: string | null;
   scope_catalogue: string;
+  /** Of the credential that created it: whose quota it counts in. */
+  created_env: Env;
   created_at: number;
   updated_at: number;
   deleted_at: number | null;
@@ -69,6 +73,8 @@ export type TenantRow = {
   name: string | null;
   meta: string;
   embed_epoch: number;
+  /** Of the credential that created it: whose quota it counts in. */
+  created_env: Env;
   created_at: number;
   updated_at: number;
   deleted_at: number | null;

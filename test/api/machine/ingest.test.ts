@@ -67,6 +67,22 @@ for (const back of backends) {
       expect(await left()).toContain("r=98;");
     });
 
+    it("gives test credentials a quarter of the budget, and never refuses live because of it", async () => {
+      const events = (n: number, env: "live" | "test") =>
+        batch(Array.from({ length: n }, () => event({ env, key_id: null })));
+      expect((await send(events(20, "test"), "sk_test")).headers.get("ratelimit")).toContain("r=5;");
+      const over = await send(events(6, "test"), "sk_test");
+      expectRefusal(over, 429, "rate_limited");
+      expect(over.headers.get("ratelimit")).toContain("r=5;");
+      expect((await send(events(99, "live"))).headers.get("ratelimit")).toContain("r=1;");
+      expectRefusal(await send(events(1, "test"), "sk_test"), 429, "rate_limited"); // live has left nothing
+      expect((await send(events(1, "live"))).status).toBe(202);
+      expectRefusal(await send(events(1, "live")), 429, "rate_limited");
+      r.clock.advance(60_000);
+      expect((await send(events(25, "test"), "sk_test")).headers.get("ratelimit")).toContain("r=0;");
+      expectRefusal(await send(events(26, "test"), "sk_test"), 429, "rate_limited");
+    });
+
     it("keeps a budget per workspace", async () => {
       await send(batch(Array.from({ length: 100 }, () => event())));
       const other = await r.workspace();

@@ -81,7 +81,7 @@ async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
   await using fixture = await testServices(back);
   const { actor } = await vendorOf(fixture.services);
   const { workspace_id } = actor;
-  const at = { created_at: START, updated_at: START, deleted_at: null };
+  const at = { created_env: "live" as const, created_at: START, updated_at: START, deleted_at: null };
   await record(fixture.services, async (tx) => {
     const project = { id: uuid(1), workspace_id, name: "p", slug: "ppp", policy_version: 9, min_delta_version: 1 };
     await insertProject.run(tx, {

@@ -71,6 +71,7 @@ for (const back of backends) {
           name: null,
           meta: "{}",
           embed_epoch: 1,
+          created_env: "live",
           created_at: 1,
           updated_at: 1,
           deleted_at: null,
