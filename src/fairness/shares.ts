@@ -38,6 +38,20 @@ export const sharesTable = {
     atBound: "503; owners take turns in every group",
     files: ["src/store/engine/write-queue.ts"],
   },
+  loop: {
+    what: "Requests that wait for their turn of the event loop",
+    owners: ["cell", "account", "person", "network"],
+    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    atBound: "waits while other owners take their turns, of 1 ms each",
+    files: ["src/fairness/turns.ts"],
+  },
+  pipeline: {
+    what: "Requests that wait behind another one of their connection",
+    owners: ["cell", "account", "person", "network"],
+    limits: () => ({ bound: 16_384, share: 4_096 }),
+    atBound: "503; with more than 16 on one connection its socket is not read",
+    files: ["src/http/pipelining.ts"],
+  },
   counters: {
     what: "Places for rate-limit counters in this process; a fixed counter takes one, a sliding one two, a rule ten",
     owners: ["cell"],

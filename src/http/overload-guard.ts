@@ -11,6 +11,10 @@ const LAG_FOR_MS = 5_000;
 const DEADLINE_MS = 30_000;
 const PROBES = /^\/(healthz|readyz|status)(\?|$)/;
 
+export function isProbe({ url = "" }: IncomingMessage): boolean {
+  return PROBES.test(url);
+}
+
 /** An entry of the circular list of requests that have no response yet, oldest first. The sentinel has no `res`. */
 export type PendingResponse = {
   readonly res: ServerResponse | null;
@@ -48,8 +52,8 @@ export class OverloadGuard {
     return this.#laggingSince !== undefined && this.#now() - this.#laggingSince >= LAG_FOR_MS;
   }
 
-  sheds({ url = "" }: IncomingMessage): boolean {
-    return this.shedding && !PROBES.test(url);
+  sheds(req: IncomingMessage): boolean {
+    return this.shedding && !isProbe(req);
   }
 
   /** Starts work that responds, now or later; `send` gets its first response, or a refusal at the deadline. */

@@ -20,6 +20,7 @@ import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { bearerOf, chargedTo, RequestContext, type Admission, type HttpRequest } from "./request.ts";
+import { attribute } from "./pipelining.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
 import { throttleActor, throttleNetwork } from "./request-throttles.ts";
 import { failureResponse, HttpResponse, jsonTextResponse, respondLater, type Respond } from "./response.ts";
@@ -123,7 +124,7 @@ class Run implements Admission {
   #admit(actor: Actor): void {
     this.#actor = actor;
     this.#request.actor = actor;
-    if (actor.kind !== "anonymous") markValid(this.#request.socket);
+    if (actor.kind !== "anonymous") markValid(this.#request.socket, actor);
     const endpoint = this.#endpoint;
     const row = access[endpoint.access];
     const refused = workspaceRefusal(row, actor, this.#request.headers["keyrack-workspace"]) ?? refusal(row, actor);
@@ -270,9 +271,10 @@ class Run implements Admission {
   }
 }
 
-/** Connections with a valid credential are displaced last. */
-function markValid(socket: TrackedSocket): void {
+/** Connections with a valid credential are displaced last, and use the turns of its owner. */
+function markValid(socket: TrackedSocket, actor: Actor): void {
   socket[LAST_VALID] = performance.now();
+  attribute(socket, actor);
 }
 
 /** Embed tokens are minted by backends, never by browsers, and work only on pages of the origins they name. */

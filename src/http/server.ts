@@ -5,6 +5,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import type { Services } from "../domain/core/context.ts";
 import { LineLimit } from "../fairness/line-limit.ts";
+import { Turns } from "../fairness/turns.ts";
 import { fail } from "../kernel/errors.ts";
 import { thenMaybe } from "../kernel/maybe-promise.ts";
 import { StreamBody } from "./body/body.ts";
@@ -18,9 +19,9 @@ import { FastResponse } from "./fast/response.ts";
 import { OverloadGuard, type Finish } from "./overload-guard.ts";
 import { rawResponse, refuseParserError } from "./parser-errors.ts";
 import type { RunOptions } from "./pipeline.ts";
+import { inTurn, type Listener } from "./pipelining.ts";
 import { defaultHeaders, failureResponse, jsonResponse, sendRefusal, type HttpResponse } from "./response.ts";
 import { h3Listener } from "./router.ts";
-import { awaitsLargeAnswer } from "./sending/slices.ts";
 import { Stalls } from "./sending/stalls.ts";
 
 export type HttpOptions = Omit<RunOptions, "refusals"> & {
@@ -37,8 +38,6 @@ export type HttpServer = { readonly server: Server; readonly connections: Connec
 /** A connection must have sent its headers by then; over TLS it has as long again for its handshake. */
 const HEADERS_MS = 10_000;
 
-type Listener = (req: IncomingMessage, res: ServerResponse) => void;
-
 export function createHttpServer(services: Services, endpoints: readonly Endpoint[], given: HttpOptions): HttpServer {
   const refusals = new LineLimit((summary) => services.log.info("refused, more of the same", summary));
   const options = { ...given, refusals };
@@ -53,9 +52,16 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   };
   const h3 = h3Listener(services, endpoints, { ...options, guard, defaults, bodyOf });
   const fast = options.fastLane ? fastLane(services, endpoints, options, guard, defaults) : undefined;
-  const listener = admit(guard, refuse, (req, res) => {
+  const turns = {
+    turns: new Turns(services.shares.of("loop")),
+    ledger: services.shares.of("pipeline"),
+    addressOf: options.addressOf,
+    refuse: (res: ServerResponse) => refuse(res, fail("share_full", { retryAfterSeconds: 1 })),
+  };
+  const serve = inTurn(turns, (req, res) => {
     if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, refuse);
   });
+  const listener = admit(guard, refuse, serve);
   const server = listeningServer(listener, services.settings.connections_max, options);
   guard.attach(server);
   const bound = services.shares.of("connections");
@@ -96,16 +102,15 @@ type Refuse = (res: ServerResponse, failure: ReturnType<typeof fail>) => void;
 
 /** What both lanes rely on: not overloaded, a target in origin form that decodes, one Host. */
 function admit(guard: OverloadGuard, refuse: Refuse, next: Listener): Listener {
-  const admitted: Listener = (req, res) => {
+  return (req, res) => {
     (req.socket as TrackedSocket)[LAST_EXCHANGE] = { req, res };
     // Node does not parse what follows an Upgrade that is ignored: it would never be answered.
     if (req.headers.upgrade !== undefined) res.shouldKeepAlive = false;
     if (guard.sheds(req)) return refuse(res, fail("overloaded"));
     if (req.url?.[0] !== "/") req.url = originForm(req.url ?? "");
     if (!hasOneHost(req) || !isDecodable(req.url)) return refuse(res, malformed());
-    if (!awaitsLargeAnswer(res, () => admitted(req, res))) next(req, res);
+    next(req, res);
   };
-  return admitted;
 }
 
 /** h3 builds a URL from Host and path. Where they make none it throws, and an uncaught error would end the process. */

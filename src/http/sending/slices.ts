@@ -3,16 +3,9 @@
 import type { ServerResponse } from "node:http";
 import type { Answers } from "../../fairness/answers.ts";
 import type { Owner } from "../../fairness/owners.ts";
-import type { TrackedSocket } from "../connections.ts";
 import type { HttpResponse } from "../response.ts";
 
 export const SLICE_BYTES = 64 * 1024;
-/** Behind an unsent answer of this size no request of the same connection is started. */
-const HOLD_BYTES = 1024 * 1024;
-
-/** The response of this connection that must leave before the next request starts. */
-const HOLDING = Symbol("holding");
-type HoldingSocket = TrackedSocket & { [HOLDING]?: ServerResponse };
 
 type Chunks = readonly Uint8Array[];
 
@@ -50,15 +43,4 @@ export function chargeBody(answers: Answers, owner: Owner, res: ServerResponse, 
   // Pages share their chunks, so the first chunk names what is sent.
   const release = answers.charge(owner, chunks[0] ?? chunks, bytes, () => res.destroy());
   res.once("close", release);
-  if (bytes >= HOLD_BYTES) (res.req.socket as HoldingSocket)[HOLDING] = res.setMaxListeners(0);
-}
-
-/** Runs `start` later where the connection owes a large answer; false where nothing has to be waited for. */
-export function awaitsLargeAnswer({ req: { socket } }: ServerResponse, start: () => void): boolean {
-  const before = (socket as HoldingSocket)[HOLDING];
-  if (!before || before.closed || before.destroyed) return false;
-  before.once("close", () => {
-    if (!socket.destroyed) start();
-  });
-  return true;
 }

@@ -1,0 +1,95 @@
+// Turns of the event loop: a flood of one owner does not delay another's work.
+import { describe, expect, it } from "vitest";
+import { Ledger } from "../../src/fairness/ledger.ts";
+import { cellOwner, type Owner } from "../../src/fairness/owners.ts";
+import { Turns } from "../../src/fairness/turns.ts";
+
+const [flood, quiet] = [cellOwner("flood", "live"), cellOwner("quiet", "live")];
+
+const nextRound = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Turns on a clock that only work moves. */
+function turnsOf() {
+  let now = 0;
+  const ledger = new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+  const turns = new Turns(ledger, () => now);
+  const ran: string[] = [];
+  const run = (owner: Owner, name: string, ms: number): void =>
+    turns.run(owner, () => {
+      ran.push(name);
+      now += ms;
+    });
+  const pass = (ms: number): void => void (now += ms);
+  return { turns, ledger, ran, run, pass };
+}
+
+describe("turns", () => {
+  it("run an owner's work at once until it has used its slice, and what is left in later rounds", async () => {
+    const { ledger, ran, run } = turnsOf();
+    for (let i = 0; i < 8; i++) run(flood, `f${i}`, 0.5);
+    // 0.5 ms of work refill a quarter of a millisecond.
+    expect([ran, ledger.usedBy(flood)]).toEqual([["f0", "f1", "f2", "f3"], 4]);
+    run(quiet, "q0", 0.5);
+    expect(ran.at(-1)).toBe("q0");
+    await nextRound();
+    expect(ran.slice(5)).toEqual(["f4", "f5"]);
+    run(quiet, "q1", 0.5);
+    await nextRound();
+    expect(ran.slice(7)).toEqual(["q1", "f6", "f7"]);
+    expect(ledger.used).toBe(0);
+  });
+
+  it("make an owner pay for work that took longer than its slice", async () => {
+    const { ran, run, pass } = turnsOf();
+    run(flood, "long", 10);
+    run(flood, "next", 0.1);
+    for (let round = 0; round < 3; round++) {
+      await nextRound();
+      run(quiet, `q${round}`, 0.1);
+    }
+    expect(ran).toEqual(["long", "q0", "q1", "q2"]);
+    pass(20); // others used the loop
+    run(flood, "last", 0.1);
+    await nextRound();
+    expect(ran.slice(4)).toEqual(["next", "last"]);
+  });
+
+  it("let an owner that uses less than half of the time run at once", () => {
+    const { ran, run, pass, ledger } = turnsOf();
+    for (let i = 0; i < 100; i++) {
+      run(flood, `f${i}`, 0.5);
+      pass(0.6);
+    }
+    expect([ran.length, ledger.used]).toEqual([100, 0]);
+  });
+
+  it("run work that work has started after it, and not inside it", async () => {
+    const { turns, ran } = turnsOf();
+    turns.run(flood, () => {
+      turns.run(flood, () => ran.push("inner"));
+      ran.push("outer");
+    });
+    await nextRound();
+    expect(ran).toEqual(["outer", "inner"]);
+  });
+
+  it("forget owners that have nothing to run", () => {
+    const { run, pass, ran } = turnsOf();
+    for (let i = 0; i < 5_000; i++) {
+      run(cellOwner(String(i), "live"), String(i), 0.5);
+      pass(1);
+    }
+    expect(ran.length).toBe(5_000);
+  });
+
+  it("continue after work that threw", () => {
+    const { turns, ran, run } = turnsOf();
+    expect(() =>
+      turns.run(flood, () => {
+        throw new Error("bug");
+      }),
+    ).toThrow("bug");
+    run(flood, "next", 0.1);
+    expect(ran).toEqual(["next"]);
+  });
+});
