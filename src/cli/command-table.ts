@@ -129,6 +129,10 @@ export const commandTable: Record<string, CommandEntry> = {
     description: "Check a downloaded release, offline.",
     load: async () => (await import("./commands/release/release.ts")).addReleaseCommands,
   },
+  top: {
+    description: "Show who holds how much of what workspaces share.",
+    load: async () => (await import("./commands/top.ts")).addTopCommand,
+  },
   status: {
     description: "Show server health.",
     load: async () => (await import("./commands/status.ts")).addStatusCommand,

@@ -2,6 +2,7 @@
 // only an owner's own share limits it; at the bound an owner that holds less than the largest takes a place from the largest.
 import { MaxHeap, type HeapEntry } from "./max-heap.ts";
 import type { Owner, OwnerKind } from "./owners.ts";
+import { RecentRefusals } from "./recent-refusals.ts";
 
 export type Limits = {
   /** Of all owners together. */
@@ -12,6 +13,9 @@ export type Limits = {
   readonly shareOf?: "owner" | "account";
 };
 
+/** What an owner holds, and how often it was refused in the last five minutes. */
+export type Holding = { owner: Owner; used: number; refused: number };
+
 type Holder = HeapEntry & { readonly owner: Owner; readonly group: Group };
 type Group = HeapEntry & { readonly id: string; readonly holders: MaxHeap<Holder>; members: number };
 
@@ -19,6 +23,7 @@ export class Ledger {
   readonly limits: Limits;
   /** Refusals by kind of owner, for /metrics. */
   readonly refused = new Map<OwnerKind, number>();
+  readonly #recent = new RecentRefusals();
   readonly #holders = new Map<string, Holder>();
   readonly #groups = new Map<string, Group>();
   readonly #largest = new MaxHeap<Group>();
@@ -37,10 +42,15 @@ export class Ledger {
     return this.#holders.get(id)?.used ?? 0;
   }
 
-  /** Everything that holds some, largest first. */
-  owners(): { owner: Owner; used: number }[] {
-    const holders = Array.from(this.#holders.values(), ({ owner, used }) => ({ owner, used }));
-    return holders.toSorted((a, b) => b.used - a.used);
+  /** Every owner that holds some or was refused in the last minutes, largest first. */
+  owners(): Holding[] {
+    const refused = this.#recent.list();
+    const holdings = Array.from(this.#holders.values(), ({ owner, used }): Holding => {
+      return { owner, used, refused: refused.get(owner.id)?.count ?? 0 };
+    });
+    for (const { owner, count } of refused.values())
+      if (!this.#holders.has(owner.id)) holdings.push({ owner, used: 0, refused: count });
+    return holdings.toSorted((a, b) => b.used - a.used || b.refused - a.refused);
   }
 
   /** The largest holding as a part of its share, or of the bound where there is no share. */
@@ -85,8 +95,9 @@ export class Ledger {
     if (holder) this.#change(holder, -Math.min(amount, holder.used));
   }
 
-  countRefusal({ kind }: Owner): void {
-    this.refused.set(kind, (this.refused.get(kind) ?? 0) + 1);
+  countRefusal(owner: Owner): void {
+    this.refused.set(owner.kind, (this.refused.get(owner.kind) ?? 0) + 1);
+    this.#recent.count(owner);
   }
 
   #admit(owner: Owner): Holder {

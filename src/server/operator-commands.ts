@@ -37,6 +37,13 @@ export const operatorCommands = {
     backlog: services.store.backlog,
     commits: services.store.stats.commits,
   }),
+  "shares.top": async (services, args) => {
+    const { listLargestOwners, RESOURCES } = await import("../domain/health/top.ts");
+    return listLargestOwners(
+      services,
+      RESOURCES.find((resource) => resource === args.by),
+    );
+  },
   "checkpoints.run": async (services) => {
     const { runCheckpoints } = await import("../domain/audit/checkpoints.ts");
     return { object: "checkpoints", made: await runCheckpoints(services) };

@@ -162,6 +162,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "backup prune": () => ({ args: ["--dry-run", ...cli.dataDir] }),
   "backup test": () => ({ args: [ids.backup ?? "", ...cli.dataDir] }),
   "db check": () => ({ args: cli.dataDir }),
+  top: () => ({ args: cli.dataDir }),
   doctor: () => ({ args: cli.dataDir }),
   "release verify": () => ({ args: ["release", "--unsigned"] }),
   status: () => ({}),

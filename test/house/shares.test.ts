@@ -32,6 +32,7 @@ const CONTAINERS = [
   "src/fairness/fair-set.ts",
   "src/fairness/ledger.ts",
   "src/fairness/max-heap.ts",
+  "src/fairness/recent-refusals.ts",
 ];
 
 /** Lives for one transaction, one batch of one turn, or one request. */

@@ -19,6 +19,7 @@ const PRIVATE_FILES = ["master.key", "bootstrap.token", "keyrack.db", "keyrack.t
 const FREE_MIN = 1024 ** 3;
 /** Files that the server opens beside its connections: database, log, modules. */
 const OWN_FILES = 200;
+const FULL_PART = 0.8;
 
 export function addDoctorCommand(program: Command): void {
   operatorFlags(
@@ -175,6 +176,22 @@ async function checkInstance(dir: string): Promise<Finding> {
   }
 }
 
+/** What one owner, or all together, use almost all of. */
+async function checkShares(dir: string): Promise<Finding[]> {
+  const { readTop } = await import("../top.ts");
+  const top = await readTop(dir).catch(() => undefined); // reported by checkInstance
+  const full = (top?.data ?? []).filter(
+    ({ used, bound, share, owners }) =>
+      (bound !== null && used > FULL_PART * bound) || (share !== null && (owners[0]?.used ?? 0) > FULL_PART * share),
+  );
+  return full.map(({ resource }) =>
+    risk(
+      `More than 80 % of a share or bound of "${resource}" is in use.`,
+      `See by whom with keyrack top --by ${resource}, and docs/isolation.md.`,
+    ),
+  );
+}
+
 async function checkConnections(settings: Settings): Promise<Finding[]> {
   const { tryConnections } = await import("./connections.ts");
   const results = await tryConnections({ ...settings, database_url: { kind: "default" } });
@@ -197,6 +214,7 @@ async function doctor(options: OperatorOptions): Promise<void> {
     ...(existsSync(dir) ? await checkDatabase(options) : [ok("The database was not checked.")]),
     ...(await checkConnections(settings)),
     await checkInstance(dir),
+    ...(await checkShares(dir)),
   ];
   const failed = findings.filter(({ level }) => level === "fail");
   const lines = findings.flatMap(({ level, what, fix }) => [[level, what], ...(fix ? [["", `→ ${fix}`]] : [])]);
