@@ -126,6 +126,7 @@ export const parsers = {
   zero_or_count: integer(0, 1_000_000_000),
   connections: integer(16, 1_000_000),
   waiting: (text: string): number | null => (text === "" ? null : integer(1, 1_000_000)(text)),
+  throttle_windows: integer(100, 10_000_000),
   megabytes: integer(8, 1_000_000),
   stall: integer(500, 600_000),
   answer_bytes: integer(256 * 1024, 64 * 1024 * 1024),

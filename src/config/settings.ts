@@ -204,6 +204,12 @@ export const settingsTable = {
     "Workspaces that a person may own, at most 3 while their address is unverified; 0 = only the bootstrap token creates workspaces.",
   ),
   holder_plane: setting("KEYRACK_HOLDER_PLANE", "switch", "on", "off = API keys cannot show or end themselves."),
+  throttle_subjects: setting(
+    "KEYRACK_THROTTLE_SUBJECTS",
+    "throttle_windows",
+    "200000",
+    "Throttle windows in memory. At the bound the network that opened most is refused new ones.",
+  ),
   throttle: setting("KEYRACK_THROTTLE", "switch", "on", "off = no throttles, for throwaway instances."),
   trust_proxy: setting(
     "KEYRACK_TRUST_PROXY",

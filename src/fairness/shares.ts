@@ -83,6 +83,14 @@ export const sharesTable = {
     atBound: "503",
     files: ["src/domain/auth/password-queue.ts"],
   },
+  throttles: {
+    what: "Windows of the throttles of log-ins, sign-ups and other requests",
+    owners: ["network", "account"],
+    limits: ({ throttle_subjects }) => ({ bound: throttle_subjects, share: Number.POSITIVE_INFINITY }),
+    atBound: "gives up a window, and its new subjects are refused until that would have lapsed",
+    setting: "KEYRACK_THROTTLE_SUBJECTS",
+    files: ["src/domain/auth/throttle.ts"],
+  },
   unsent: {
     what: "Bytes of large answers that clients have not taken yet",
     owners: ["cell", "network", "person", "account"],

@@ -148,7 +148,7 @@ class Run implements Admission {
     this.#admit(actor);
     const endpoint = this.#endpoint;
     throttleActor(this.#services, actor, endpoint);
-    if (endpoint.perNetwork) this.#services.throttles.take(endpoint.perNetwork, this.origin().network);
+    if (endpoint.perNetwork) this.#services.throttles.takeOfNetwork(endpoint.perNetwork, this.origin().network);
     if (endpoint.isList) return this.#makeList();
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
     this.#read(

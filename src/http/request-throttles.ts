@@ -19,7 +19,7 @@ export function throttleNetwork(
 ): void {
   if (isHolderPlane(endpoint.access)) throttleHolder(services, token, network(), endpoint.path.endsWith("/rotate"));
   if (endpoint.access !== "workspaces.create" || token?.startsWith("krses_")) return;
-  services.throttles.take(BOOTSTRAP_THROTTLE, network());
+  services.throttles.takeOfNetwork(BOOTSTRAP_THROTTLE, network());
 }
 
 /** The embed plane is reachable by any browser and always throttled; other credentials only where a cap is set. */

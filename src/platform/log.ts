@@ -8,9 +8,14 @@ export interface Log {
   info(event: string, fields?: Fields): void;
   warn(event: string, fields?: Fields): void;
   error(event: string, fields?: Fields): void;
+  /** Lines that were not written, because those before them have not been read. */
+  readonly dropped?: number;
 }
 
 const ORDER: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 };
+/** Lines that wait for a slow reader; of them, the part that a level may fill: the lowest level is dropped first. */
+const WAITING_MAX_BYTES = 1024 * 1024;
+const PART: Record<Level, number> = { debug: 0.25, info: 0.5, warn: 0.75, error: 1 };
 // No \b before a credential: in JSON a preceding line break is the letters \n, which would hide the boundary.
 // live_ and test_ do not count among the six characters: a display prefix alone is not a credential and stays readable.
 const CREDENTIAL = /(kr[a-z]{0,12}_(?:live_|test_|(?!live_|test_))[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
@@ -29,17 +34,44 @@ export function redact(text: string): string {
     .replace(QUERY_PASSWORD, "$1…");
 }
 
-type Options = { level: Level; write?: (line: string) => void; pretty?: boolean; now?: () => number };
+type Options = {
+  level: Level;
+  write?: (line: string) => void;
+  /** Bytes that were written and not read yet. */
+  waiting?: () => number;
+  pretty?: boolean;
+  now?: () => number;
+};
 
-export function createLog({ level, write = toStderr, pretty = false, now = Date.now }: Options): Log {
+export function createLog({
+  level,
+  write = toStderr,
+  waiting = () => process.stderr.writableLength,
+  pretty = false,
+  now = Date.now,
+}: Options): Log {
+  let dropped = 0;
+  let reported = 0;
+  const lineOf = (at: Level, event: string, fields: Fields): string => {
+    const time = new Date(now()).toISOString();
+    return `${redact(pretty ? prettyLine(time, at, event, fields) : JSON.stringify({ time, level: at, event, ...fields }))}\n`;
+  };
   const emit = (at: Level, event: string, fields: Fields = {}): void => {
     if (ORDER[at] < ORDER[level]) return;
-    const time = new Date(now()).toISOString();
-    write(
-      `${redact(pretty ? prettyLine(time, at, event, fields) : JSON.stringify({ time, level: at, event, ...fields }))}\n`,
-    );
+    if (waiting() >= PART[at] * WAITING_MAX_BYTES) {
+      dropped++;
+      return;
+    }
+    if (dropped > reported) {
+      write(lineOf("warn", "log lines dropped", { count: dropped - reported }));
+      reported = dropped;
+    }
+    write(lineOf(at, event, fields));
   };
   return {
+    get dropped() {
+      return dropped;
+    },
     debug: (event, fields) => emit("debug", event, fields),
     info: (event, fields) => emit("info", event, fields),
     warn: (event, fields) => emit("warn", event, fields),

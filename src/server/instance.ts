@@ -97,7 +97,7 @@ export async function openInstance(
     log,
     shares,
     publicUrl: settings.public_url ?? "",
-    throttles: new Throttles(clock, settings.throttle),
+    throttles: new Throttles(clock, settings.throttle, shares.of("throttles")),
     passwords: new Passwords(shares.of("passwords"), options.passwordCost),
     mail: { transport, wake: () => {} },
     bootstrapHash: () => bootstrap.hash,

@@ -56,7 +56,6 @@ const WITHOUT_OWNER = [
   "src/api/machine/policy.ts",
   "src/domain/auth/credential-cache.ts",
   "src/domain/auth/credentials.ts",
-  "src/domain/auth/throttle.ts",
   "src/domain/usage/known-ids.ts",
   "src/ratelimit/redis/counter.ts",
   "src/server/instance.ts",

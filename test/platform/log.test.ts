@@ -1,6 +1,6 @@
 // What the log contains of a request, and what it never contains: the tests plant every kind of credential everywhere.
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { redact } from "../../src/platform/log.ts";
+import { createLog, redact } from "../../src/platform/log.ts";
 import { mint } from "../../src/domain/auth/new-credentials.ts";
 import { formatInviteToken } from "../../src/kernel/credentials.ts";
 import { endpoints } from "../../src/api/index.ts";
@@ -139,4 +139,25 @@ it("an error response waits until the state it reports is durable, and is 503 wh
     else gate.reject(new Error("the disk is gone"));
     expect((await reply).status).toBe(status);
   }
+});
+
+it("a reader that does not read costs lines, the lowest level first, and the next line says how many", () => {
+  const lines: string[] = [];
+  let waiting = 0;
+  const log = createLog({ level: "debug", write: (line) => void lines.push(line), waiting: () => waiting });
+  const all = (): void => {
+    for (const level of ["debug", "info", "warn", "error"] as const) log[level](`a ${level}`);
+  };
+  const written = (): string[] => lines.splice(0).map((line) => (JSON.parse(line) as { event: string }).event);
+  const MIB = 1024 * 1024;
+  waiting = MIB / 2;
+  all();
+  expect([written(), log.dropped]).toEqual([["log lines dropped", "a warn", "a error"], 2]);
+  waiting = MIB;
+  all();
+  expect([written(), log.dropped]).toEqual([[], 6]);
+  waiting = 0;
+  log.info("again");
+  expect(JSON.parse(lines[0] ?? "{}")).toMatchObject({ level: "warn", event: "log lines dropped", count: 4 });
+  expect(written()).toEqual(["log lines dropped", "again"]);
 });

@@ -21,11 +21,11 @@ export function throttleHolder(
   network: string,
   rotates: boolean,
 ): void {
-  throttles.take(PER_NETWORK, network);
+  throttles.takeOfNetwork(PER_NETWORK, network);
   if (bearer === null || !parseCredential(bearer)) return;
   const key = sha256Hex(bearer);
-  throttles.take(PER_KEY, key);
-  if (rotates) throttles.take(ROTATIONS, key);
+  throttles.take(PER_KEY, key, network);
+  if (rotates) throttles.take(ROTATIONS, key, network);
 }
 
 /** Null unless the text is of an API key; `ending`: the key may be in any state, because ending one is never refused. */

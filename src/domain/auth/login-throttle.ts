@@ -1,7 +1,7 @@
 // The throttle in front of password checks, per address and network. Quota is taken before the check, so that a burst
 // cannot pass while the first attempts are still being hashed. Most of it is refunded on success: failures count.
 // All attempts together have a far higher limit, because even a right password costs a hash.
-import { fail } from "../../kernel/errors.ts";
+import { fail, type Failure } from "../../kernel/errors.ts";
 import {
   clearLoginFailures,
   countLoginFailure,
@@ -12,7 +12,7 @@ import {
 import type { Tx } from "../../store/engine/statement.ts";
 import type { RequestSource, Services } from "../core/context.ts";
 import type { PasswordCaller } from "./password-queue.ts";
-import { throttleKey, type Throttle } from "./throttle.ts";
+import { networkThrottles, throttleKey, type Throttle } from "./throttle.ts";
 import { record } from "../core/record.ts";
 
 const QUARTER_MS = 15 * 60_000;
@@ -46,13 +46,14 @@ export async function startLoginAttempt(
   from: RequestSource | undefined,
 ): Promise<LoginAttempt> {
   const address_key = throttleKey(services, email_key);
-  const network_key = throttleKey(services, from?.network ?? "");
+  const network = from?.network ?? "";
+  const network_key = throttleKey(services, network);
   const { read } = services.store;
   const since = services.clock.now() - KNOWN_NETWORK_MS;
   // A network with a recent log-in to this account has its own bucket, so attackers elsewhere cannot lock the person out.
   const known = (await loginNetwork.first(read, { address_key, network_key, since })) !== undefined;
   const bucket = known ? network_key : "";
-  const taken = takeQuota(services, address_key, network_key, known);
+  const taken = takeQuota(services, { address_key, network, known });
   const giveBack = (quota: TakenQuota[]): void => {
     for (const [throttle, subject] of quota) services.throttles.refund(throttle, subject);
   };
@@ -63,8 +64,8 @@ export async function startLoginAttempt(
     throw services.throttles.refusal(CONSECUTIVE, undefined, "login_disabled");
   }
   return {
-    caller: { network: from?.network ?? "", known },
-    passed: () => giveBack(taken.filter(([throttle]) => !ATTEMPTS.includes(throttle))),
+    caller: { network, known },
+    passed: () => giveBack(taken.filter(([{ name }]) => !ATTEMPTS.includes(name))),
     refund,
     async failed() {
       await record(services, (tx) => countLoginFailure.run(tx, { address_key, bucket, now: services.clock.now() }));
@@ -76,22 +77,28 @@ export async function startLoginAttempt(
   };
 }
 
-const ATTEMPTS = [ATTEMPTS_PER_PAIR, ATTEMPTS_PER_NETWORK];
+const ATTEMPTS = [ATTEMPTS_PER_PAIR.name, ATTEMPTS_PER_NETWORK.name];
 
 type TakenQuota = readonly [Throttle, string];
 
-function takeQuota(services: Services, address_key: string, network_key: string, known: boolean): TakenQuota[] {
+type Attempt = { address_key: string; network: string; known: boolean };
+
+/** The network first: one that is refused opens no window of an address. */
+function takeQuota(services: Services, { address_key, network, known }: Attempt): TakenQuota[] {
   const taken: TakenQuota[] = [];
   const tryTake = (throttle: Throttle, subject: string) => {
-    const refusal = services.throttles.tryTake(throttle, subject);
+    const refusal = services.throttles.tryTake(throttle, subject, network);
     if (!refusal) taken.push([throttle, subject]);
     return refusal;
   };
-  const pair = `${address_key} ${network_key}`;
-  let refusal = tryTake(ATTEMPTS_PER_NETWORK, network_key) ?? tryTake(ATTEMPTS_PER_PAIR, pair);
-  refusal ??= tryTake(PER_PAIR, pair);
+  const ofNetwork = [ATTEMPTS_PER_NETWORK, PER_NETWORK]
+    .flatMap((throttle) => networkThrottles(throttle, network))
+    .map(([throttle, name]): TakenQuota => [throttle, throttleKey(services, name)]);
+  const pair = `${address_key} ${throttleKey(services, network)}`;
+  let refusal: Failure | undefined;
+  for (const [throttle, subject] of [...ofNetwork, [ATTEMPTS_PER_PAIR, pair] as const, [PER_PAIR, pair] as const])
+    refusal ??= tryTake(throttle, subject);
   if (!refusal && !known && tryTake(PER_ADDRESS, address_key)) refusal = tryTake(PER_ADDRESS_SLOW, address_key);
-  refusal ??= tryTake(PER_NETWORK, network_key);
   if (!refusal) return taken;
   for (const [throttle, subject] of taken) services.throttles.refund(throttle, subject);
   throw refusal;

@@ -27,7 +27,7 @@ const RESET_MAILS = { name: "reset_mail", limit: 3, windowMs: 3_600_000 };
 export async function requestReset({ services, from }: Ctx<AnonymousActor>, email: string) {
   const response = { object: "password_reset" as const, accepted: true as const };
   const email_key = normalizeEmail(email);
-  if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key))) return response;
+  if (services.throttles.tryTake(RESET_MAILS, throttleKey(services, email_key), from?.network)) return response;
   await record(services, async (tx) => {
     if (!(await countRequestedMail(services, tx, "reset", email_key))) return;
     const user = await userByEmailKey.first(tx, { email_key });

@@ -1,56 +1,85 @@
 // Throttles: per-process fixed windows, keyed by what is throttled and for whom. They slow abuse of Keyrack itself down;
 // the customers' rate limits, which never admit too much, are in src/ratelimit.
-import { BoundedMap } from "../../kernel/lru.ts";
+// Caution: a window that is forgotten early gives its subject a fresh start, and anyone could cause that with made-up
+// subjects. So at the bound the network that opened most windows gives one up, and is refused new ones until it would have lapsed.
 import { createHmac } from "node:crypto";
+import { FairSet } from "../../fairness/fair-set.ts";
+import { Ledger } from "../../fairness/ledger.ts";
+import { networkOwner, soleOwner, type Owner } from "../../fairness/owners.ts";
 import { fail, type Failure, type FailureName } from "../../kernel/errors.ts";
+import { BoundedMap } from "../../kernel/lru.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Vault } from "../vault/vault.ts";
 
 export type Throttle = { name: string; limit: number; windowMs: number };
-type Window = { start: number; used: number };
 
-const SUBJECTS_MAX = 200_000;
+type Window = {
+  readonly throttle: Throttle;
+  readonly subject: string;
+  readonly owner: Owner;
+  readonly start: number;
+  used: number;
+};
+
+/** An IPv6 customer has 65,536 networks of /64; together they get this many times the limit of one. */
+const WIDE_FACTOR = 8;
+/** Lapsed windows that are removed with each new one. */
+const SWEPT_AT_ONCE = 8;
+const CLOSED_MAX = 200_000;
 
 export class Throttles {
   readonly #clock: Clock;
   readonly #enabled: boolean;
-  readonly #windows = new BoundedMap<string, Window>({ max: SUBJECTS_MAX, evictAtOnce: SUBJECTS_MAX / 10 });
+  /** By the first part of the subject, then by throttle and the other parts: all windows of an address are found at once. */
+  readonly #windows = new Map<string, Map<string, Window>>();
+  /** By length of the window, oldest first. */
+  readonly #byLength = new Map<number, Set<Window>>();
+  readonly #bounded: FairSet<Window>;
+  /** Networks that gave up windows, and until when they may open none. */
+  readonly #closed = new BoundedMap<string, number>({ max: CLOSED_MAX });
 
-  constructor(clock: Clock, enabled: boolean) {
+  constructor(clock: Clock, enabled: boolean, ledger: Ledger = new Ledger(UNBOUNDED)) {
     this.#clock = clock;
     this.#enabled = enabled;
+    const isFilled = ({ used, throttle }: Window): boolean => used >= throttle.limit;
+    this.#bounded = new FairSet(ledger, (window) => this.#displaced(window), isFilled);
   }
 
   /** Takes one unit; throws when the window has none left. */
-  take(throttle: Throttle, subject: string): void {
-    const refusal = this.tryTake(throttle, subject);
+  take(throttle: Throttle, subject: string, network?: string): void {
+    const refusal = this.tryTake(throttle, subject, network);
     if (refusal) throw refusal;
   }
 
-  /** Takes `cost` units; returns the refusal when the window has too few left. */
-  tryTake(throttle: Throttle, subject: string, cost = 1): Failure | undefined {
+  /** Takes one unit of a network, and of the larger network that it is a part of. */
+  takeOfNetwork(throttle: Throttle, network: string): void {
+    for (const [each, subject] of networkThrottles(throttle, network)) this.take(each, subject, network);
+  }
+
+  /** Takes one unit; returns the refusal when the window has none left. `network` is where a subject anyone can make up came from. */
+  tryTake(throttle: Throttle, subject: string, network?: string): Failure | undefined {
     if (!this.#enabled || throttle.limit === 0) return undefined;
-    const window = this.#window(throttle, subject);
-    if (window.used + cost > throttle.limit) return this.refusal(throttle, window);
-    window.used += cost;
+    const window = this.#window(throttle, subject, network);
+    if (!window || window.used >= throttle.limit) return this.refusal(throttle, window);
+    window.used++;
     return undefined;
   }
 
   /** Returns a unit, for a use that must not count. */
   refund(throttle: Throttle, subject: string): void {
-    const window = this.#windows.get(`${throttle.name} ${subject}`);
+    const window = this.#find(throttle, subject);
     if (window && window.used > 0) window.used--;
   }
 
-  /** Resets every window whose subject contains this key. */
+  /** Resets every window whose subject begins with this key. */
   reset(key: string): void {
-    for (const name of this.#windows.keys()) if (name.split(" ").includes(key)) this.#windows.delete(name);
+    for (const window of this.#windows.get(key)?.values() ?? []) this.#delete(window);
   }
 
   /** A 429 with Retry-After, RateLimit and RateLimit-Policy. */
   refusal(
     throttle: Throttle,
-    window: Window = { start: this.#clock.now(), used: throttle.limit },
+    window: Pick<Window, "start" | "used"> = { start: this.#clock.now(), used: throttle.limit },
     name: FailureName = "rate_limited",
   ): Failure {
     const seconds = Math.max(1, Math.ceil((window.start + throttle.windowMs - this.#clock.now()) / 1000));
@@ -63,17 +92,80 @@ export class Throttles {
     });
   }
 
-  #window(throttle: Throttle, subject: string): Window {
+  #find(throttle: Throttle, subject: string): Window | undefined {
+    return this.#windows.get(headOf(subject))?.get(`${throttle.name} ${subject}`);
+  }
+
+  /** The subject's window; undefined where its network may open none. */
+  #window(throttle: Throttle, subject: string, network: string | undefined): Window | undefined {
     const now = this.#clock.now();
     const start = now - (now % throttle.windowMs);
-    const key = `${throttle.name} ${subject}`;
-    const found = this.#windows.get(key);
-    if (found && found.start === start) return found;
-    const fresh = { start, used: 0 };
-    this.#windows.delete(key);
-    this.#windows.set(key, fresh);
-    return fresh;
+    const found = this.#find(throttle, subject);
+    if (found?.start === start) return found;
+    if (found) this.#delete(found);
+    this.#sweep(now);
+    const owner = network === undefined ? soleOwner("account", headOf(subject)) : networkOwner(network);
+    if ((this.#closed.get(owner.id) ?? 0) > now) return undefined;
+    const window = { throttle, subject, owner, start, used: 0 };
+    return this.#bounded.add(owner, window) ? this.#insert(window) : undefined;
   }
+
+  #insert(window: Window): Window {
+    const { throttle, subject } = window;
+    const head = headOf(subject);
+    const windows = this.#windows.get(head) ?? new Map<string, Window>();
+    this.#windows.set(head, windows.set(`${throttle.name} ${subject}`, window));
+    const { windowMs } = throttle;
+    this.#byLength.set(windowMs, (this.#byLength.get(windowMs) ?? new Set<Window>()).add(window));
+    return window;
+  }
+
+  #delete(window: Window): void {
+    this.#bounded.delete(window);
+    this.#byLength.get(window.throttle.windowMs)?.delete(window);
+    const head = headOf(window.subject);
+    const windows = this.#windows.get(head);
+    windows?.delete(`${window.throttle.name} ${window.subject}`);
+    if (windows?.size === 0) this.#windows.delete(head);
+  }
+
+  #displaced(window: Window): void {
+    this.#delete(window);
+    const { id } = window.owner;
+    this.#closed.set(id, Math.max(this.#closed.get(id) ?? 0, lapseOf(window)));
+  }
+
+  /** Windows of one length lapse in the order in which they were opened. */
+  #sweep(now: number): void {
+    let left = SWEPT_AT_ONCE;
+    for (const windows of this.#byLength.values()) {
+      for (const window of windows) {
+        if (lapseOf(window) > now || left-- === 0) break;
+        this.#delete(window);
+      }
+    }
+  }
+}
+
+const UNBOUNDED = { bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY };
+
+function lapseOf({ start, throttle }: Window): number {
+  return start + throttle.windowMs;
+}
+
+function headOf(subject: string): string {
+  const end = subject.indexOf(" ");
+  return end < 0 ? subject : subject.slice(0, end);
+}
+
+/** The throttles that a network (IPv4 /24, IPv6 /64) is subject to, each with its subject. */
+export function networkThrottles(throttle: Throttle, network: string): [Throttle, string][] {
+  const wide = networkOwner(network).id;
+  if (wide === network) return [[throttle, network]];
+  return [
+    [throttle, network],
+    [{ ...throttle, limit: WIDE_FACTOR * throttle.limit }, wide],
+  ];
 }
 
 /** A keyed hash of a throttled address or network, so that memory and database do not reveal who tried to log in. */

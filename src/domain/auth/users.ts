@@ -66,7 +66,7 @@ export async function signUp(ctx: Ctx<AnonymousActor>, input: SignUp) {
   // Hashed even when not needed: the response time must not reveal whether the account exists.
   const password_phc = await services.passwords.hash(unknownCaller(ctx), input.password);
   const mailed =
-    !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key)) &&
+    !services.throttles.tryTake(SIGN_UP_MAILS, throttleKey(services, email_key), ctx.from?.network) &&
     (await record(services, (tx) => countRequestedMail(services, tx, "sign_up", email_key)));
   const known = await userByEmailKey.first(services.store.read, { email_key });
   const created = !known && (await createUser(ctx, { ...input, email_key, password_phc }, { verified, mailed }));

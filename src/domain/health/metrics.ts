@@ -22,6 +22,7 @@ export async function collectMetrics(services: Services): Promise<Family[]> {
     ...services.shares.families(),
     ...workerFamilies(services),
     ...seriesFamilies(services),
+    counter("keyrack_log_lines_dropped", "Log lines dropped because their reader was slow.", services.log.dropped ?? 0),
     ...(await backupFamilies(services)),
     up,
     ...stored,

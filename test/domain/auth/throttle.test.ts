@@ -1,0 +1,75 @@
+// Throttle windows: nothing is forgotten before it lapses, whatever subjects a sender makes up.
+import { describe, expect, it } from "vitest";
+import { testClock } from "../../../harness/instances/test-services.ts";
+import { Throttles, type Throttle } from "../../../src/domain/auth/throttle.ts";
+import { Ledger } from "../../../src/fairness/ledger.ts";
+
+const MINUTE = 60_000;
+const LOGIN: Throttle = { name: "login", limit: 3, windowMs: MINUTE };
+const [SENDER, OTHER] = ["203.0.113.0/24", "198.51.100.0/24"];
+
+function throttlesOf(bound = Number.POSITIVE_INFINITY) {
+  const clock = testClock(10 * MINUTE);
+  const ledger = new Ledger({ bound, share: Number.POSITIVE_INFINITY });
+  const throttles = new Throttles(clock, true, ledger);
+  /** How many of `count` attempts are admitted. */
+  const admitted = (subject: string, network?: string, count = 1, throttle = LOGIN): number => {
+    let taken = 0;
+    for (let i = 0; i < count; i++) if (!throttles.tryTake(throttle, subject, network)) taken++;
+    return taken;
+  };
+  return { clock, ledger, throttles, admitted };
+}
+
+describe("throttles", () => {
+  it("keep a filled window through a flood of made-up subjects, and refuse the sender's new ones", () => {
+    const { clock, ledger, admitted } = throttlesOf(100);
+    expect(admitted("guessed", SENDER, 5)).toBe(3);
+    expect(admitted("person", OTHER, 2)).toBe(2);
+    let opened = 0;
+    for (let i = 0; i < 1_000; i++) opened += admitted(`made-up-${i}`, SENDER);
+    expect([opened, ledger.used]).toEqual([98, 100]);
+    expect(admitted("guessed", SENDER)).toBe(0);
+    // Others open windows, at the expense of the sender, and keep theirs.
+    for (let i = 0; i < 10; i++) expect(admitted(`other-${i}`, OTHER)).toBe(1);
+    expect(admitted("person", OTHER, 2)).toBe(1);
+    expect([admitted("guessed", SENDER), admitted("made-up-0", SENDER), admitted("new", SENDER)]).toEqual([0, 0, 0]);
+    clock.advance(MINUTE);
+    expect([admitted("guessed", SENDER), admitted("new", SENDER)]).toEqual([1, 1]);
+  });
+
+  it("make room with windows that have lapsed", () => {
+    const { clock, ledger, admitted } = throttlesOf(100);
+    for (let i = 0; i < 100; i++) admitted(`a-${i}`, SENDER);
+    clock.advance(MINUTE);
+    for (let i = 0; i < 100; i++) expect(admitted(`b-${i}`, SENDER)).toBe(1);
+    expect(ledger.used).toBe(100);
+  });
+
+  it("reset all windows of an address, and no other", () => {
+    const { throttles, admitted } = throttlesOf();
+    for (const subject of ["ada", "ada n1", "ada n2", "eve", "eve n1"]) admitted(subject, SENDER, 3);
+    throttles.reset("ada");
+    expect([admitted("ada", SENDER), admitted("ada n1", SENDER), admitted("ada n2", SENDER)]).toEqual([1, 1, 1]);
+    expect([admitted("eve", SENDER), admitted("eve n1", SENDER)]).toEqual([0, 0]);
+  });
+
+  it("count an IPv6 customer's networks together at eight times the limit of one", () => {
+    const { throttles } = throttlesOf();
+    let taken = 0;
+    const take = (network: string): void => {
+      try {
+        throttles.takeOfNetwork(LOGIN, network);
+        taken++;
+      } catch {
+        // refused
+      }
+    };
+    for (let i = 0; i < 20; i++) for (let n = 0; n < 4; n++) take(`2001:db8:1:${i}::/64`);
+    expect(taken).toBe(24);
+    take("2001:db8:2:0::/64");
+    expect(taken).toBe(25);
+    for (let n = 0; n < 4; n++) take(SENDER);
+    expect(taken).toBe(28);
+  });
+});
