@@ -17,7 +17,8 @@ const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // fixes the WAL-reset corruption bug
 const CHECKPOINT_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_COMMITS = 200;
-const WAL_MAX_BYTES = 64 * 1024 * 1024;
+/** A -wal is made smaller only when there was no commit for this long: under load that would delay writes. */
+const TRUNCATE_IDLE_MS = 5_000;
 const COPY_PAGES = 100;
 const BUSY_MAX_MS = 5_000;
 
@@ -124,6 +125,8 @@ export class SqliteDriver implements Driver {
   readonly #walSync: WalSync;
   #pendingSync: PromiseWithResolvers<void> | undefined;
   #commits = 0;
+  /** When the last commit was, of performance.now(). */
+  #committedAt = 0;
   #walAtCheckpoint = 0;
 
   constructor(file: string, fatal: (error: unknown) => void = () => {}) {
@@ -154,6 +157,7 @@ export class SqliteDriver implements Driver {
   /** Committed and visible to readers, not yet durable. */
   #committed(): void {
     this.#commits++;
+    this.#committedAt = performance.now();
     this.reader.endSnapshot();
     this.#pendingSync ??= Promise.withResolvers();
     this.#pendingSync.promise.catch(() => {}); // there may be no reader waiting
@@ -175,12 +179,13 @@ export class SqliteDriver implements Driver {
   }
 
   /** Counts commits as well as bytes: a restarted -wal is overwritten in place and does not grow. */
-  async checkpointIfDue(idle = false): Promise<void> {
-    const grown = this.walBytes() - this.#walAtCheckpoint;
-    if (grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
+  async checkpointIfDue(idle = false, now = performance.now()): Promise<void> {
+    const bytes = this.walBytes();
+    const grown = bytes - this.#walAtCheckpoint;
+    const truncate = idle && bytes > CHECKPOINT_BYTES && now - this.#committedAt >= TRUNCATE_IDLE_MS;
+    if (!truncate && grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
     try {
-      const tooLarge = this.walBytes() > WAL_MAX_BYTES;
-      await this.reader.withoutSnapshot(() => (tooLarge ? this.#walSync.truncate() : this.#walSync.checkpoint()));
+      await this.reader.withoutSnapshot(() => (truncate ? this.#walSync.truncate() : this.#walSync.checkpoint()));
     } catch (error) {
       // Disk full: the pages stay durable in the -wal, and the next checkpoint tries again.
       if (this.classifyError(error) !== "full") throw error;
