@@ -129,7 +129,10 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],
-  fleetOf: (on) => [undefined, "p"].map((project_id) => fleetOf(on, { workspace_id, project_id, limit: 1 })),
+  fleetOf: (on) => [
+    fleetOf(on, { workspace_id, isTest: true, limit: 1 }),
+    fleetOf(on, { workspace_id, project_id: "p", isTest: false, newest: true, limit: 1 }),
+  ],
   listAuditRows: (on) =>
     ([null, "test"] as const).flatMap((env) => [
       listAuditRows(on, { workspace_id, env, after_seq: 0, limit: 1 }),

@@ -120,6 +120,13 @@ export const sharesTable = {
     atBound: "waits 2 s for its turn, then 503",
     files: ["src/domain/usage/series-state.ts"],
   },
+  exports: {
+    what: "Exports of the audit log that are being streamed",
+    owners: ["cell"],
+    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: 4 }),
+    atBound: "429",
+    files: [],
+  },
   bodies: {
     what: "Bytes of large request bodies that are being read",
     owners: ["cell", "person", "account"],

@@ -81,10 +81,12 @@ export const auditLogsExport = endpoint("GET /v1/audit_logs/export", {
   query: Filters,
   output: z.string(),
   produces: "application/x-ndjson",
+  failures: ["rate_limited"],
   handle: async (ctx, { query }) => {
-    const { to_seq, lines } = await exportAudit(ctx, toFilters(query));
+    const { to_seq, lines, ended } = await exportAudit(ctx, toFilters(query));
     const headers = { "content-type": "application/x-ndjson", "audit-to-seq": String(to_seq) };
-    return new HttpResponse(200, Readable.from(lines, { objectMode: false }), headers);
+    const stream = Readable.from(lines, { objectMode: false }).once("close", ended);
+    return new HttpResponse(200, stream, headers);
   },
 });
 

@@ -3,7 +3,7 @@
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { headOf, listAuditRows, occurredAt, type AuditFilter } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
-import { confinedTo, type Vendor } from "../core/actor.ts";
+import { confinedTo, ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { actions } from "../core/events.ts";
@@ -12,6 +12,7 @@ import { auditViewer, viewAudit, viewConfined, type AuditLog } from "./audit.ts"
 
 /** Rows of the chain that one page examines at most. */
 export const EXAMINED_MAX = 5_000;
+const RETRY_MS = 60_000;
 
 export type AuditFilters = {
   after_seq?: number | undefined;
@@ -118,12 +119,30 @@ function actionsNamed(pattern: string): string[] {
   return Object.keys(actions).filter((name) => (noun === null ? name === pattern : name.startsWith(noun)));
 }
 
-export type AuditExport = { to_seq: number; lines: AsyncIterable<string> };
+export type AuditExport = {
+  to_seq: number;
+  lines: AsyncIterable<string>;
+  /** To be called when the stream has closed. */
+  ended: () => void;
+};
 
 /** The rows up to the present head, oldest first, one line each; read in pieces as the client takes them. */
 export async function exportAudit(ctx: Ctx<Vendor>, filters: AuditFilters): Promise<AuditExport> {
   const range = await rangeOf(ctx.services, ctx.actor.workspace_id, filters);
-  return { to_seq: Math.max(0, range.before - 1), lines: exportLines(ctx, filters, range) };
+  const ended = beginExport(ctx);
+  return { to_seq: Math.max(0, range.before - 1), lines: exportLines(ctx, filters, range), ended };
+}
+
+/** An export reads on for as long as its client takes what it reads, so only a few of an owner run. */
+function beginExport({ services, actor }: Ctx<Vendor>): () => void {
+  const running = services.shares.of("exports");
+  const owner = ownerOf(actor);
+  if (!running.hasRoom(owner)) {
+    running.countRefusal(owner);
+    throw services.throttles.refusal({ name: "audit_export", limit: running.limits.share, windowMs: RETRY_MS });
+  }
+  running.take(owner);
+  return () => running.release(owner);
 }
 
 /** Without the resolved person, which is no part of an export. */

@@ -25,17 +25,19 @@ export type FleetQuery = {
   cursor?: string | undefined;
 };
 
-/** The most recently seen nodes of one project. */
+/** The most recently seen nodes of one project; those of test keys only as far as others leave room. */
 export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
-  const rows = await readFleet(ctx, { project_id });
-  const newest = rows.toSorted((a, b) => b.last_seen_at - a.last_seen_at || (a.node_id < b.node_id ? -1 : 1));
-  return { object: "list" as const, data: newest.slice(0, PROJECT_NODES_MAX).map((row) => viewNode(ctx, row)) };
+  const rows = await readFleet(ctx, { project_id }, { newest: true, limit: PROJECT_NODES_MAX });
+  const newest = rows
+    .slice(0, PROJECT_NODES_MAX)
+    .toSorted((a, b) => b.last_seen_at - a.last_seen_at || (a.node_id < b.node_id ? -1 : 1));
+  return { object: "list" as const, data: newest.map((row) => viewNode(ctx, row)) };
 }
 
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */
 export async function listFleet(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: FleetQuery) {
   const rows = await readFleet(ctx, filters);
-  const all = rows.map((row) => ({ ...viewNode(ctx, row), ...viewLag(ctx, row) }));
+  const all = rows.toSorted(byPosition).map((row) => ({ ...viewNode(ctx, row), ...viewLag(ctx, row) }));
   const pages = new ListCursor(ctx.actor, "nodes", filters);
   const after = cursor === undefined ? [] : pages.read(cursor, ["string", "string", "string"]);
   const wanted = all.filter((node) => isIn(node, filters.state) && isAfter(positionOf(node), after));
@@ -45,8 +47,15 @@ export async function listFleet(ctx: Ctx<Vendor>, { limit, cursor, ...filters }:
   return { object: "list" as const, data, next_cursor, counts: countStates(all) };
 }
 
-/** A test secret key sees nodes of test keys only; nodes of both environments belong to live verifiers. */
-async function readFleet(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery, "project_id" | "env">) {
+/**
+ * A test secret key sees nodes of test keys only; nodes of both environments belong to live verifiers. The two are read one
+ * after the other, each up to the limit: however many nodes of test keys there are, they hide no other.
+ */
+async function readFleet(
+  ctx: Ctx<Vendor>,
+  { project_id, env }: Pick<FleetQuery, "project_id" | "env">,
+  how: { newest?: boolean; limit: number } = { limit: FLEET_MAX },
+) {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   if (env) requireEnvAccess(actor, env);
@@ -54,10 +63,11 @@ async function readFleet(ctx: Ctx<Vendor>, { project_id, env }: Pick<FleetQuery,
     requireProjectAccess(actor, project_id);
     await liveProject(services.store.read, workspace_id, project_id);
   }
-  const rows = await fleetOf(services.store.read, { workspace_id, project_id, limit: FLEET_MAX });
+  const read = (isTest: boolean) => fleetOf(services.store.read, { workspace_id, project_id, isTest, ...how });
   const confined = confinedTo(actor);
   const covers = (scope: EnvScope): boolean =>
     confined ? scope === confined : !env || scope === "all" || scope === env;
+  const rows = [...(confined === "test" ? [] : await read(false)), ...(env === "live" ? [] : await read(true))];
   return rows.filter((row) => covers(row.env_scope) && reachesProject(actor, row.project_id));
 }
 
@@ -111,6 +121,11 @@ function countStates(nodes: readonly FleetNode[]) {
 }
 
 const positionOf = ({ project_id, node_id, env_scope }: FleetNode) => [project_id, node_id, env_scope] as const;
+
+function byPosition(a: FleetRow, b: FleetRow): number {
+  const [left, right] = [a, b].map(({ project_id, node_id, env_scope }) => `${project_id} ${node_id} ${env_scope}`);
+  return left! < right! ? -1 : 1;
+}
 
 function isAfter(position: readonly string[], after: readonly (string | number)[]): boolean {
   for (const [i, value] of position.entries()) {

@@ -50,13 +50,24 @@ export const liveNodes = statement<{ project_id: string; seenAfter: number }>()(
 /** `missed_at`: when the oldest version that the node lacks was made, if the delta log still has it. */
 export type FleetRow = PolicyNodeRow & { policy_version: number; features: number; missed_at: number | null };
 
-export type FleetFilter = { workspace_id: string; project_id?: string | undefined; limit: number };
+export type FleetFilter = {
+  workspace_id: string;
+  project_id?: string | undefined;
+  /** Nodes with only test keys, or all others. */
+  isTest: boolean;
+  /** The most recently seen; otherwise ordered by project, node and scope. */
+  newest?: boolean;
+  limit: number;
+};
 
-/** The nodes of a workspace's projects, ordered by project, node and scope. */
-export function fleetOf(on: Reader, { workspace_id, project_id, limit }: FleetFilter): Promise<FleetRow[]> {
+/** The nodes of a workspace's projects. */
+export function fleetOf(
+  on: Reader,
+  { workspace_id, project_id, isTest, newest, limit }: FleetFilter,
+): Promise<FleetRow[]> {
   return on.all<FleetRow>(
     compileQuery(on, (db) => {
-      const query = db
+      let query = db
         .selectFrom("projects as p")
         .innerJoin("policy_nodes as n", "n.project_id", "p.id")
         .leftJoin("policy_versions as v", (join) =>
@@ -66,11 +77,10 @@ export function fleetOf(on: Reader, { workspace_id, project_id, limit }: FleetFi
         .select(["p.policy_version", "p.features", "v.changed_at as missed_at"])
         .where("p.workspace_id", "=", workspace_id)
         .where("p.deleted_at", "is", null)
-        .orderBy("n.project_id")
-        .orderBy("n.node_id")
-        .orderBy("n.env_scope")
-        .limit(limit);
-      return project_id ? query.where("p.id", "=", project_id) : query;
+        .where("n.env_scope", isTest ? "=" : "<>", "test");
+      if (newest) query = query.orderBy("n.last_seen_at", "desc");
+      if (project_id) query = query.where("p.id", "=", project_id);
+      return query.orderBy("n.project_id").orderBy("n.node_id").orderBy("n.env_scope").limit(limit);
     }),
   );
 }

@@ -136,7 +136,8 @@ for (const back of backends) {
     it("reads the fleet through indexes", async () => {
       const w = await r.workspace();
       for (const project_id of [undefined, w.project_id])
-        await expectNoScan(r.target, (on) => fleetOf(on, { workspace_id: w.id, project_id, limit: 50 }));
+        for (const isTest of [true, false])
+          await expectNoScan(r.target, (on) => fleetOf(on, { workspace_id: w.id, project_id, isTest, limit: 50 }));
     });
 
     it("names the nodes that have not acknowledged a version, and waits for them", async () => {
