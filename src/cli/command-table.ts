@@ -131,7 +131,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   top: {
     description: "Show who holds how much of what workspaces share.",
-    load: async () => (await import("./commands/top.ts")).addTopCommand,
+    load: async () => (await import("./commands/setup/top.ts")).addTopCommand,
   },
   status: {
     description: "Show server health.",

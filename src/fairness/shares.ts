@@ -50,7 +50,7 @@ export const sharesTable = {
     owners: ["cell", "account", "person", "network"],
     limits: () => ({ bound: 16_384, share: 4_096 }),
     atBound: "503; with more than 16 on one connection its socket is not read",
-    files: ["src/http/pipelining.ts"],
+    files: ["src/http/sending/pipelining.ts"],
   },
   counters: {
     what: "Places for rate-limit counters in this process; a fixed counter takes one, a sliding one two, a rule ten",

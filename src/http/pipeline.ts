@@ -20,7 +20,7 @@ import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { bearerOf, chargedTo, RequestContext, type Admission, type HttpRequest } from "./request.ts";
-import { attribute } from "./pipelining.ts";
+import { attribute } from "./sending/pipelining.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
 import { throttleActor, throttleNetwork } from "./request-throttles.ts";
 import { failureResponse, HttpResponse, jsonTextResponse, respondLater, type Respond } from "./response.ts";

@@ -19,7 +19,7 @@ import { FastResponse } from "./fast/response.ts";
 import { OverloadGuard, type Finish } from "./overload-guard.ts";
 import { rawResponse, refuseParserError } from "./parser-errors.ts";
 import type { RunOptions } from "./pipeline.ts";
-import { inTurn, type Listener } from "./pipelining.ts";
+import { inTurn, type Listener } from "./sending/pipelining.ts";
 import { defaultHeaders, failureResponse, jsonResponse, sendRefusal, type HttpResponse } from "./response.ts";
 import { h3Listener } from "./router.ts";
 import { Stalls } from "./sending/stalls.ts";

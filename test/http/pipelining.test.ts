@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { until } from "../../harness/waiting.ts";
 import { Ledger } from "../../src/fairness/ledger.ts";
 import { Turns } from "../../src/fairness/turns.ts";
-import { attribute, inTurn, type Listener } from "../../src/http/pipelining.ts";
+import { attribute, inTurn, type Listener } from "../../src/http/sending/pipelining.ts";
 
 const UNBOUNDED = { bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY };
 const closing: (() => void)[] = [];

@@ -114,7 +114,7 @@ export function confinedTo(actor: Actor): Env | null {
 
 /** The environment whose quotas and shares an actor uses: a session acts in live. */
 export function chargedEnvOf(actor: Actor): Env {
-  return actor.kind === "secret_key" || actor.kind === "embed_token" ? actor.env : "live";
+  return "env" in actor ? actor.env : "live";
 }
 
 export function restrictionOf(actor: Actor): Restriction | null {

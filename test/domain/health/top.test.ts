@@ -21,8 +21,8 @@ describe("the largest owners", () => {
       {
         resource: "polls",
         used: 3,
-        bound: 10_000,
-        share: 10_000,
+        bound: polls.limits.bound,
+        share: polls.limits.bound,
         owners: [
           { owner: `${workspace?.slug}/test`, kind: "cell", used: 3, refused_5m: 0 },
           { owner: `${workspace?.slug}/live`, kind: "cell", used: 0, refused_5m: 1 },

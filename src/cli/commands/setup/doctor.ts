@@ -178,7 +178,7 @@ async function checkInstance(dir: string): Promise<Finding> {
 
 /** What one owner, or all together, use almost all of. */
 async function checkShares(dir: string): Promise<Finding[]> {
-  const { readTop } = await import("../top.ts");
+  const { readTop } = await import("./top.ts");
   const top = await readTop(dir).catch(() => undefined); // reported by checkInstance
   const full = (top?.data ?? []).filter(
     ({ used, bound, share, owners }) =>

@@ -3,11 +3,11 @@
 // Caution: a socket is read in pieces of 64 KiB, and every request of a piece is parsed before the reading stops.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { ownerOf, type Actor } from "../domain/core/actor.ts";
-import type { Ledger } from "../fairness/ledger.ts";
-import { networkOwner, type Owner } from "../fairness/owners.ts";
-import type { Turns } from "../fairness/turns.ts";
-import { isProbe } from "./overload-guard.ts";
+import { ownerOf, type Actor } from "../../domain/core/actor.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import { networkOwner, type Owner } from "../../fairness/owners.ts";
+import type { Turns } from "../../fairness/turns.ts";
+import { isProbe } from "../overload-guard.ts";
 
 /** Requests of one connection that may wait while its socket is read. */
 const WAITING_MAX = 16;

@@ -1,10 +1,10 @@
 // `keyrack top`: who holds how much of what workspaces share, in a running instance.
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
-import { sharesTable } from "../../fairness/shares.ts";
-import type { Result } from "../../server/operator-commands.ts";
-import { operatorFlags, operatorSettings, type OperatorOptions } from "../operator.ts";
-import { ExitError, printResult, table } from "../ui/output.ts";
+import { sharesTable } from "../../../fairness/shares.ts";
+import type { Result } from "../../../server/operator-commands.ts";
+import { operatorFlags, operatorSettings, type OperatorOptions } from "../../operator.ts";
+import { ExitError, printResult, table } from "../../ui/output.ts";
 
 type TopOptions = OperatorOptions & { by?: string };
 export type Top = Result<"shares.top">;
@@ -41,6 +41,6 @@ async function top(options: TopOptions): Promise<void> {
 
 /** Undefined when no instance is running. */
 export async function readTop(dir: string, by?: string): Promise<Top | undefined> {
-  const { callInstance } = await import("../../server/operator-socket/client.ts");
+  const { callInstance } = await import("../../../server/operator-socket/client.ts");
   return (await callInstance(dir, "shares.top", { by }))?.value as Top | undefined;
 }
