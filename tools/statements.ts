@@ -20,6 +20,7 @@ import {
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
 import {
+  capExpiries,
   changeKeys,
   countEligible,
   eligibleKeys,
@@ -82,6 +83,7 @@ const bulk: BulkSelection[] = [
     unused_since: 1,
   },
   { workspace_id, action: "disable", now: 1, before: "k", tenant_ids: ["t"], state: "expired" },
+  { workspace_id, action: "cap_expiry", now: 1, before: "k", lives: { max: [{ id: "p", ms: 1 }], earliest: 1 } },
 ];
 const range = { after, upTo: after };
 const auditFilter = {
@@ -125,6 +127,9 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   changeKeys: (on) => [
     changeKeys(on, { workspace_id, project_id: "p", ids: ["i"] }, { revoked_at: 1, policy_version: 1 }),
     changeKeys(on, { workspace_id, project_id: "p", ids: ["i"] }, { disabled_at: 1, policy_version: 1 }),
+  ],
+  capExpiries: (on) => [
+    capExpiries(on, { workspace_id, project_id: "p", ids: ["i"] }, { ms: 1, earliest: 1, policy_version: 1 }),
   ],
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],

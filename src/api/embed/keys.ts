@@ -36,6 +36,7 @@ export const embedSessionShow = endpoint("GET /v1/embed/session", {
     test_mode: z.boolean(),
     tenant: z.strictObject({ id: Uuid, external_id: z.string(), name: z.string().nullable() }),
     scopes: z.array(z.string()),
+    default_ttl_days: z.int().nullable().describe("days that a new key lives; null = without end"),
     scope_catalogue: ScopeCatalogue.describe("words for the scopes that the token may grant"),
     expires_at: Timestamp,
     expires_in: z.int(),

@@ -33,7 +33,7 @@ const Filter = z
   });
 
 /** Fields that only some actions take. */
-const TAKEN_BY = { reason: ["revoke", "disable"], overlap_hours: ["rotate"] } as const;
+const TAKEN_BY = { reason: ["revoke", "disable"], overlap_hours: ["rotate"], grace_days: ["cap_expiry"] } as const;
 
 const Bulk = z
   .strictObject({
@@ -46,6 +46,12 @@ const Bulk = z
     expect: z.int().min(0).optional().describe("refuse to change anything if more keys match; without a cursor"),
     reason: Reason.optional().describe("revoke and disable only"),
     overlap_hours: OverlapHours.optional().describe("rotate only; 24 by default"),
+    grace_days: z
+      .int()
+      .min(1)
+      .max(365)
+      .optional()
+      .describe("cap_expiry only: days that a key works at least; 30 by default"),
   })
   .superRefine((body, check) => {
     for (const [field, actions] of Object.entries(TAKEN_BY) as [keyof typeof TAKEN_BY, readonly string[]][])
@@ -54,7 +60,8 @@ const Bulk = z
   });
 
 export const keysBulk = endpoint("POST /v1/bulk/keys", {
-  summary: "Revoke, disable, enable or rotate many API keys, a page at a time. Each call is one transaction.",
+  summary:
+    "Revoke, disable, enable or rotate many API keys, or cap their expiry, a page at a time. Each call is one transaction.",
   access: "keys.write",
   body: Bulk,
   output: z.strictObject({
@@ -81,11 +88,16 @@ export const keysBulk = endpoint("POST /v1/bulk/keys", {
   }),
   idempotent: true,
   failures: ["test_cannot_live", "bulk_unexpected", "older_process", "unavailable"],
-  emits: ["api_key.revoked", "api_key.disabled", "api_key.enabled", "api_key.rotated"],
-  handle: (ctx, { body: { filter, overlap_hours = 24, ...bulk } }) => {
+  emits: ["api_key.revoked", "api_key.disabled", "api_key.enabled", "api_key.rotated", "api_key.updated"],
+  handle: (ctx, { body: { filter, overlap_hours = 24, grace_days = 30, ...bulk } }) => {
     const { created_before, created_after, unused_since, ...rest } = filter;
     const times = { created_before, created_after, unused_since };
     const given = Object.entries(times).flatMap(([name, value]) => (value === undefined ? [] : [[name, toMs(value)]]));
-    return bulkKeys(ctx, { ...bulk, overlap_hours, filter: { ...rest, ...(Object.fromEntries(given) as object) } });
+    return bulkKeys(ctx, {
+      ...bulk,
+      overlap_hours,
+      grace_days,
+      filter: { ...rest, ...(Object.fromEntries(given) as object) },
+    });
   },
 });

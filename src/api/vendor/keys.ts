@@ -41,7 +41,7 @@ const NewKey = withFastPath(
     scopes: Scopes.optional(),
     meta: Meta.optional(),
     rate_limits: RateLimits.nullable().optional(),
-    expires_at: Timestamp.optional(),
+    expires_at: Timestamp.nullable().optional().describe("null = never; absent = as the project's key_policy says"),
   }),
   fastParseNewKey,
 );
@@ -56,7 +56,7 @@ export const keysCreate = endpoint("POST /v1/keys", {
   idempotent: true,
   failures: ["project_not_found", "tenant_not_found", "test_cannot_live"],
   emits: ["api_key.created"],
-  handle: (ctx, { body }) => createKey(ctx, { ...body, expires_at: toMs(body.expires_at) ?? undefined }),
+  handle: (ctx, { body }) => createKey(ctx, { ...body, expires_at: toMs(body.expires_at) }),
 });
 
 export const keysList = endpoint("GET /v1/keys", {

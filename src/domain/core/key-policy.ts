@@ -1,14 +1,53 @@
-// A project's rules for its keys.
+// A project's rules for its keys: how long they may live, and what their holders may do.
+import { failField } from "../../kernel/errors.ts";
+
 export type KeyPolicy = {
+  /** The life of a key that asks for no expiry; null: that of max_ttl_days. */
+  default_ttl_days: number | null;
+  max_ttl_days: number | null;
   /** Whether the holder of a key may rotate it with the key itself. */
   holder_rotate: boolean;
 };
 
-export const DEFAULT_KEY_POLICY: KeyPolicy = { holder_rotate: false };
+export const DAY_MS = 86_400_000;
+/** Clocks of callers differ. */
+const SLACK_MS = 60_000;
+
+const DEFAULT_KEY_POLICY: KeyPolicy = { default_ttl_days: null, max_ttl_days: null, holder_rotate: false };
 
 /** The stored policy; null in projects that never set one. */
 export function parseKeyPolicy(stored: string | null): KeyPolicy {
   return stored === null
     ? DEFAULT_KEY_POLICY
     : { ...DEFAULT_KEY_POLICY, ...(JSON.parse(stored) as Partial<KeyPolicy>) };
+}
+
+/** Days that a key lives which asks for no expiry. */
+export function usualTtlDays({ default_ttl_days, max_ttl_days }: KeyPolicy): number | null {
+  return default_ttl_days ?? max_ttl_days;
+}
+
+/** The expiry of a new key. `asked`: undefined where the caller leaves it to the policy, null for none. */
+export function initialExpiry(policy: KeyPolicy, now: number, asked: number | null | undefined): number | null {
+  if (asked === undefined) return afterDays(now, usualTtlDays(policy));
+  requireWithinMax(policy, now, asked);
+  return asked;
+}
+
+/** Rejects an expiry, or none, that is later than the policy allows. */
+export function requireWithinMax({ max_ttl_days }: KeyPolicy, created_at: number, expires_at: number | null): void {
+  if (max_ttl_days === null) return;
+  if (expires_at === null || expires_at > created_at + max_ttl_days * DAY_MS + SLACK_MS)
+    throw failField("invalid_body", "expires_at", `must be within ${max_ttl_days} days of the key's creation`);
+}
+
+/** The expiry of a successor. One that a person asked for is kept, within the policy; any other starts afresh. */
+export function successorExpiry(policy: KeyPolicy, now: number, asked: number | null): number | null {
+  const latest = afterDays(now, policy.max_ttl_days);
+  if (asked === null) return afterDays(now, usualTtlDays(policy));
+  return latest === null ? asked : Math.min(asked, latest);
+}
+
+function afterDays(now: number, days: number | null): number | null {
+  return days === null ? null : now + days * DAY_MS;
 }

@@ -7,6 +7,7 @@ import { findEmbedOrigin } from "../../store/queries/embed-origins.ts";
 import { keyById, listKeys } from "../../store/queries/keys.ts";
 import type { EmbedActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
+import { parseKeyPolicy, usualTtlDays } from "../core/key-policy.ts";
 import type { CatalogueScope } from "../core/scope-catalogue.ts";
 import { ownsKey, requireGrantable } from "./rules.ts";
 import { createKey, revokeKey, rotateKey } from "../keys/keys.ts";
@@ -38,6 +39,7 @@ export async function embedSession(ctx: Ctx<EmbedActor>) {
     test_mode: actor.env === "test",
     tenant: { id: tenant.id, external_id: tenant.external_id, name: tenant.name },
     scopes: [...actor.scopes],
+    default_ttl_days: usualTtlDays(parseKeyPolicy(project.key_policy)),
     scope_catalogue: grantedEntries(project.scope_catalogue, actor),
     expires_at: formatTimestamp(actor.expires_at),
     expires_in: Math.max(0, Math.floor((actor.expires_at - services.clock.now()) / 1000)),
@@ -60,7 +62,7 @@ export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: { include_revok
 
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };
 
-/** No expiry, the default limits of the project, and at most the scopes that the token grants. */
+/** The expiry that the project's policy gives, the default limits of the project, and at most the scopes that the token grants. */
 export async function createEmbedKey(ctx: Ctx<EmbedActor>, input: NewEmbedKey) {
   const { project_id, tenant_id, env } = ctx.actor;
   requireGrantable(ctx.actor, input.scopes ?? []);

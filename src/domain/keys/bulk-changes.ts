@@ -1,7 +1,9 @@
 // Changes one page of a bulk action in one transaction, with one policy version a project and one audit row a key.
 import type { Env } from "../../kernel/credentials.ts";
+import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import {
+  capExpiries,
   changeKeys,
   eligibleKeys,
   type BulkAction,
@@ -17,7 +19,9 @@ import { mint, onHashConflict, retryOnHashCollision, type NewCredential } from "
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
+import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
+import { liveProject } from "../workspaces/projects.ts";
 import { keyRotated, rotatedRows } from "./keys.ts";
 
 /** Bytes of keys that one commit copies: more would hold every other writer. */
@@ -65,9 +69,7 @@ export function changePage<T>(ctx: Ctx<Vendor>, page: Page, answer: (change: Pag
       const keys = await stillEligible(tx, page);
       const [first, ...rest] = keys;
       if (!first) return unchanged(answer({ data: [], versions: [], next: page.next }));
-      const work =
-        minted.size > 0 ? rotatePage(ctx, tx, page, keys, minted) : switchPage(ctx, tx, page, [first, ...rest]);
-      const { events, ...change } = await work;
+      const { events, ...change } = await changeKeysOf(ctx, tx, page, [first, ...rest], minted);
       return { value: answer(change), events };
     });
   });
@@ -82,8 +84,36 @@ function stillEligible(tx: Tx, { selection, after, keys }: Page): Promise<BulkKe
 
 type Done = PageChange & { events: [Event, ...Event[]] };
 
+type Minted = ReadonlyMap<string, NewCredential>;
+type Some = [BulkKey, ...BulkKey[]];
+
+function changeKeysOf(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: Some, minted: Minted): Promise<Done> {
+  if (page.action === "rotate") return rotatePage(ctx, tx, page, keys, minted);
+  return page.action === "cap_expiry" ? capPage(ctx, tx, page, keys) : switchPage(ctx, tx, page, keys);
+}
+
+/** Brings the expiry of keys that live longer than their project allows forward. */
+async function capPage(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: Some): Promise<Done> {
+  const { workspace_id } = ctx.actor;
+  const { max, earliest } = page.selection.lives ?? { max: [], earliest: 0 };
+  const lifeOf = (project_id: string): number => max.find(({ id }) => id === project_id)?.ms ?? Number.MAX_SAFE_INTEGER;
+  const versions = await bumpProjects(tx, keys);
+  for (const { project_id, version: policy_version } of versions) {
+    const ids = keys.filter((key) => key.project_id === project_id).map(({ id }) => id);
+    const life = { ms: lifeOf(project_id), earliest, policy_version };
+    await capExpiries(tx, { workspace_id, project_id, ids }, life);
+  }
+  const eventOf = ({ id, env, project_id, created_at, expires_at }: BulkKey): Event => {
+    const capped = formatTimestamp(Math.max(created_at + lifeOf(project_id), earliest));
+    const change = { old: expires_at === null ? null : formatTimestamp(expires_at), new: capped };
+    return { action: "api_key.updated", target_id: id, payload: { env, expires_at: change, bulk_id: page.bulk_id } };
+  };
+  const [first, ...rest] = keys;
+  return { data: keys.map(viewBulkKey), versions, next: page.next, events: [eventOf(first), ...rest.map(eventOf)] };
+}
+
 /** Revokes, disables or enables. */
-async function switchPage(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: [BulkKey, ...BulkKey[]]): Promise<Done> {
+async function switchPage(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: Some): Promise<Done> {
   const { workspace_id } = ctx.actor;
   const { action, bulk_id, next } = page;
   const reason = page.reason ?? null;
@@ -126,17 +156,22 @@ async function rotatePage(
   tx: Tx,
   { overlap_hours, bulk_id, next }: Page,
   keys: readonly BulkKey[],
-  minted: ReadonlyMap<string, NewCredential>,
+  minted: Minted,
 ): Promise<Done> {
   const { workspace_id } = ctx.actor;
   const found = await Promise.all(keys.map(({ id }) => keyById.first(tx, { workspace_id, id })));
   const rows = withinBytes(found.filter((row) => row !== undefined));
   const versions = await bumpProjects(tx, rows);
   const versionOf = new Map(versions.map(({ project_id, version }) => [project_id, version]));
+  const policies = new Map<string, KeyPolicy>();
+  for (const { project_id } of versions)
+    policies.set(project_id, parseKeyPolicy((await liveProject(tx, workspace_id, project_id)).key_policy));
   const rotated = rows.map((row) => {
     const policy_version = versionOf.get(row.project_id) as number;
+    const policy = policies.get(row.project_id) as KeyPolicy;
     const credential = minted.get(row.id) as NewCredential;
-    return { row, text: credential.text, ...rotatedRows(ctx, row, credential, { overlap_hours, policy_version }) };
+    const rows = rotatedRows(ctx, row, credential, { overlap_hours, policy_version, policy });
+    return { row, text: credential.text, ...rows };
   });
   await Promise.all(rotated.map(({ previous }) => shortenKey.run(tx, previous)));
   await insertKey.insertMany(

@@ -13,10 +13,12 @@ import {
   type BulkState,
 } from "../../store/queries/key-bulk.ts";
 import type { PageKey } from "../../store/queries/page.ts";
+import { projectPolicies } from "../../store/queries/projects.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
+import { DAY_MS, parseKeyPolicy } from "../core/key-policy.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { changePage, viewBulkKey, type ChangedKey, type PageChange } from "./bulk-changes.ts";
@@ -25,7 +27,7 @@ export { BULK_ACTIONS, BULK_STATES } from "../../store/queries/key-bulk.ts";
 
 /** Keys that one read examines at most. */
 export const EXAMINED_MAX = 5_000;
-const RUN_MS_MAX = 7 * 86_400_000;
+const RUN_MS_MAX = 7 * DAY_MS;
 
 export type BulkFilter = {
   ids?: string[] | undefined;
@@ -51,6 +53,7 @@ export type Bulk = {
   expect?: number | undefined;
   reason?: string | undefined;
   overlap_hours: number;
+  grace_days: number;
 };
 
 export type BulkResult = {
@@ -74,8 +77,8 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   if (action === "disable") await versionGate.assertKnownEverywhere(services, "disabled keys");
   const pages = new ListCursor(actor, "bulk", { action, filter: JSON.stringify(bulk.filter) });
   const run = bulk.cursor === undefined ? startRun(ctx, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
-  const selection = selectionOf(ctx, bulk, run.before, env);
   const { read } = services.store;
+  const selection = { ...selectionOf(ctx, bulk, run.before, env), lives: await livesOf(ctx, bulk) };
   const matched = bulk.cursor === undefined ? await countMatches(read, selection, expect) : null;
   const { keys, next } = await findPage(read, selection, run.after, limit);
   const bulk_id = bulk.bulk_id ?? run.bulk_id;
@@ -127,6 +130,20 @@ function selectionOf({ services, actor }: Ctx<Vendor>, { action, filter }: Bulk,
     tenant_ids: typeof tenant_id === "string" ? [tenant_id] : tenant_id,
   };
   return selection;
+}
+
+/** Of the workspace's projects that limit the life of their keys. */
+async function livesOf(
+  { services, actor }: Ctx<Vendor>,
+  { action, grace_days }: Bulk,
+): Promise<BulkSelection["lives"]> {
+  if (action !== "cap_expiry") return undefined;
+  const projects = await projectPolicies.all(services.store.read, { workspace_id: actor.workspace_id });
+  const max = projects.flatMap(({ id, key_policy }) => {
+    const { max_ttl_days } = parseKeyPolicy(key_policy);
+    return max_ttl_days === null ? [] : [{ id, ms: max_ttl_days * DAY_MS }];
+  });
+  return { max, earliest: services.clock.now() + grace_days * DAY_MS };
 }
 
 /** Counts in pieces, so that a large workspace blocks no other request. Stops above `expect`. */

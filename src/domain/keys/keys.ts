@@ -14,7 +14,7 @@ import {
 } from "../../store/queries/keys.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Tx } from "../../store/engine/statement.ts";
-import type { ApiKeyRow } from "../../store/schema/tables.ts";
+import type { ApiKeyRow, ProjectRow } from "../../store/schema/tables.ts";
 import { projectsOf, type ApiKeyActor, type EmbedActor, type Vendor } from "../core/actor.ts";
 import {
   positionAfter,
@@ -29,6 +29,13 @@ import { ownsKey, requireRotatable, requireKeyQuota } from "../embed/rules.ts";
 import { changes, type Event } from "../core/events.ts";
 import { onHashConflict, mint, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
+import {
+  initialExpiry,
+  parseKeyPolicy,
+  requireWithinMax,
+  successorExpiry,
+  type KeyPolicy,
+} from "../core/key-policy.ts";
 import { unknownScopes } from "../core/scope-catalogue.ts";
 import { withWarnings, type Warned } from "../core/warnings.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -45,7 +52,8 @@ export type NewKey = {
   scopes?: string[] | undefined;
   meta?: Meta | undefined;
   rate_limits?: RateLimit[] | null | undefined;
-  expires_at?: number | undefined;
+  /** Null: none. Absent: what the project's policy says. */
+  expires_at?: number | null | undefined;
 };
 
 type KeyManager = Ctx<Vendor | EmbedActor>;
@@ -79,9 +87,10 @@ export function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<WithKe
   });
 }
 
-type KeyOwner = { project: { id: string }; tenant: { id: string }; policy_version: number };
+type KeyOwner = { project: Pick<ProjectRow, "id" | "key_policy">; tenant: { id: string }; policy_version: number };
 
 export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["stored"], owner: KeyOwner): ApiKeyRow {
+  const now = ctx.services.clock.now();
   return {
     id: ctx.services.newId(),
     workspace_id: ctx.actor.workspace_id,
@@ -94,7 +103,7 @@ export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["s
     scopes: JSON.stringify(key.scopes ?? []),
     meta: JSON.stringify(key.meta ?? {}),
     rate_limits: key.rate_limits ? JSON.stringify(key.rate_limits) : null,
-    expires_at: key.expires_at ?? null,
+    expires_at: initialExpiry(parseKeyPolicy(owner.project.key_policy), now, key.expires_at),
     requested_expires_at: key.expires_at ?? null,
     revoked_at: null,
     revoked_reason: null,
@@ -102,7 +111,7 @@ export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["s
     quarantined_at: null,
     quarantine_reason: null,
     rotated_from: null,
-    created_at: ctx.services.clock.now(),
+    created_at: now,
     last_used_at: null,
     policy_version: owner.policy_version,
     disabled_at: null,
@@ -164,6 +173,10 @@ export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Wa
     const row = requireManageable(ctx.actor, await keyById.first(tx, { workspace_id, id }), "key_not_found");
     if (row.revoked_at !== null) throw fail("revoked_not_editable");
     if (extendsQuarantine(row, edit.expires_at)) throw fail("quarantine_not_extendable");
+    const project = await liveProject(tx, workspace_id, row.project_id);
+    const { expires_at } = edit;
+    if (expires_at !== undefined && expires_at !== row.expires_at)
+      requireWithinMax(parseKeyPolicy(project.key_policy), row.created_at, expires_at);
     const after = applyEdit(row, edit);
     const differing = changes(auditable(row), auditable(after));
     const metaChanged = row.meta !== after.meta;
@@ -171,11 +184,7 @@ export function editKey(ctx: Ctx<Vendor>, id: string, edit: KeyEdit): Promise<Wa
     after.policy_version = await tx.bump(row.project_id);
     await updateKey.run(tx, after);
     const payload = { env: row.env, ...differing, ...(metaChanged && { meta: { changed: true } }) };
-    const project = edit.scopes && (await liveProject(tx, workspace_id, row.project_id));
-    const value = withWarnings(
-      viewKey(after),
-      project ? unknownScopes(project.scope_catalogue, edit.scopes ?? []) : [],
-    );
+    const value = withWarnings(viewKey(after), unknownScopes(project.scope_catalogue, edit.scopes ?? []));
     return { value, events: [{ action: "api_key.updated", target_id: id, payload }] };
   });
 }
@@ -220,7 +229,8 @@ export function rotateKey(ctx: KeyHolder, id: string, overlap_hours: number): Pr
       await requireRotatable(tx, ctx.actor, row, now);
       const minted = mint("api_key", row.env);
       const policy_version = await tx.bump(row.project_id);
-      const { previous, successor } = rotatedRows(ctx, row, minted, { overlap_hours, policy_version });
+      const policy = parseKeyPolicy((await liveProject(tx, workspace_id, row.project_id)).key_policy);
+      const { previous, successor } = rotatedRows(ctx, row, minted, { overlap_hours, policy_version, policy });
       await shortenKey.run(tx, previous);
       await insertKey.run(tx, successor);
       return {
@@ -235,12 +245,14 @@ export function rotatedRows(
   { services }: Ctx,
   row: ApiKeyRow,
   { stored }: NewCredential,
-  { overlap_hours, policy_version }: { overlap_hours: number; policy_version: number },
+  { overlap_hours, policy_version, policy }: { overlap_hours: number; policy_version: number; policy: KeyPolicy },
 ): { previous: ApiKeyRow & { expires_at: number }; successor: ApiKeyRow } {
   const now = services.clock.now();
+  const fresh = successorColumns(row, services.newId(), now);
+  const expires_at = successorExpiry(policy, now, fresh.expires_at);
   return {
     previous: { ...row, expires_at: overlapEnd(row, now, overlap_hours), policy_version },
-    successor: { ...row, ...successorColumns(row, services.newId(), now), ...stored, policy_version },
+    successor: { ...row, ...fresh, ...stored, expires_at, policy_version },
   };
 }
 

@@ -7,11 +7,14 @@ import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { notRevoked } from "./keys.ts";
 import type { PageKey } from "./page.ts";
 
-export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate"] as const;
+export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate", "cap_expiry"] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 
 export const BULK_STATES = ["active", "disabled", "expired", "quarantined"] as const;
 export type BulkState = (typeof BULK_STATES)[number];
+
+/** The longest life of a project's keys. */
+export type LifeMax = { id: string; ms: number };
 
 export type BulkSelection = {
   workspace_id: string;
@@ -31,12 +34,18 @@ export type BulkSelection = {
   created_before?: number | undefined;
   created_after?: number | undefined;
   unused_since?: number | undefined;
+  /** For `cap_expiry`: of projects that have one, and the earliest expiry to set. */
+  lives?: { max: readonly LifeMax[]; earliest: number } | undefined;
 };
 
 /** Keys after one position, up to another; to the end where that is null. */
 export type Range = { after: PageKey | null; upTo: PageKey | null };
 
-export type BulkKey = Pick<ApiKeyRow, "id" | "project_id" | "tenant_id" | "env" | "display_prefix" | "name"> & PageKey;
+export type BulkKey = Pick<
+  ApiKeyRow,
+  "id" | "project_id" | "tenant_id" | "env" | "display_prefix" | "name" | "expires_at"
+> &
+  PageKey;
 
 type Keys = ExpressionBuilder<Tables, "api_keys">;
 
@@ -58,6 +67,18 @@ const holdsScope = (scope: string, dialect: Dialect): Expression<SqlBool> =>
   dialect === "sqlite"
     ? sql<SqlBool>`exists (select 1 from json_each(api_keys.scopes) where value = ${scope})`
     : sql<SqlBool>`api_keys.scopes::jsonb @> jsonb_build_array(${scope}::text)`;
+
+/** Keys that live longer than their project allows: what `capped` gives them is earlier. */
+function outlives({ max, earliest }: NonNullable<BulkSelection["lives"]>, dialect: Dialect): Expression<SqlBool> {
+  const json = JSON.stringify(max);
+  const [lives, ms, later] =
+    dialect === "sqlite"
+      ? [sql`json_each(${json}) as life`, sql`(life.value ->> 'ms')`, sql`max`]
+      : [sql`jsonb_to_recordset(${json}::jsonb) as life(id text, ms bigint)`, sql`life.ms`, sql`greatest`];
+  const id = dialect === "sqlite" ? sql`(life.value ->> 'id')` : sql`life.id`;
+  return sql<SqlBool>`exists (select 1 from ${lives} where ${id} = api_keys.project_id
+    and (api_keys.expires_at is null or api_keys.expires_at > ${later}(api_keys.created_at + ${ms}, cast(${earliest} as bigint))))`;
+}
 
 /** What an index narrows: the order of creation, within the workspace or one tenant. */
 function inRange(db: Builder, dialect: Dialect, selection: BulkSelection, { after, upTo }: Range) {
@@ -97,6 +118,7 @@ function hasNoSuccessor(now: number) {
 
 function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range: Range) {
   const { action, now, projects, ids, project_id, tenant_ids, env, scope, prefix, state, unused_since } = selection;
+  const { lives = { max: [], earliest: now } } = selection;
   let query = inRange(db, dialect, selection, range).where(notRevoked).where("id", "<", selection.before);
   if (projects) query = query.where(isIn("project_id", projects, dialect));
   if (ids) query = query.where(isIn("id", ids, dialect));
@@ -113,6 +135,7 @@ function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range
   if (state === "active" || action === "rotate") query = query.where(notExpired(now));
   if (state === "expired") query = query.where("expires_at", "<=", now);
   if (state === "quarantined") query = query.where("quarantined_at", "is not", null);
+  if (action === "cap_expiry") query = query.where(outlives(lives, dialect));
   return action === "rotate" ? query.where(hasNoSuccessor(now)) : query;
 }
 
@@ -134,7 +157,7 @@ export function eligibleKeys(on: Reader, selection: BulkSelection, range: Range,
   return on.all<BulkKey>(
     compileQuery(on, (db, dialect) =>
       eligible(db, dialect, selection, range)
-        .select(["id", "created_at", "project_id", "tenant_id", "env", "display_prefix", "name"])
+        .select(["id", "created_at", "project_id", "tenant_id", "env", "display_prefix", "name", "expires_at"])
         .orderBy("created_at")
         .orderBy("id")
         .limit(limit),
@@ -164,6 +187,25 @@ export function changeKeys(
       db
         .updateTable("api_keys")
         .set(change)
+        .where("workspace_id", "=", workspace_id)
+        .where("project_id", "=", project_id)
+        .where(isIn("id", ids, dialect)),
+    ),
+  );
+}
+
+export type Life = { ms: number; earliest: number; policy_version: number };
+
+/** Each key expires at the end of the longest life, counted from its creation, but not before `earliest`. */
+export function capExpiries(tx: Tx, { workspace_id, project_id, ids }: KeysOfProject, life: Life): Promise<number> {
+  const { ms, earliest, policy_version } = life;
+  const end = sql<number>`created_at + cast(${ms} as bigint)`;
+  const floor = sql<number>`cast(${earliest} as bigint)`;
+  return tx.run(
+    compileQuery(tx, (db, dialect) =>
+      db
+        .updateTable("api_keys")
+        .set({ expires_at: sql<number>`case when ${end} > ${floor} then ${end} else ${floor} end`, policy_version })
         .where("workspace_id", "=", workspace_id)
         .where("project_id", "=", project_id)
         .where(isIn("id", ids, dialect)),

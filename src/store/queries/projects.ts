@@ -97,3 +97,13 @@ export function listProjects(
 export const anyProjectById = statement<{ workspace_id: string; id: string }>()((db, p) =>
   db.selectFrom("projects").selectAll().where("workspace_id", "=", p.workspace_id).where("id", "=", p.id),
 );
+
+/** Projects with rules of their own for keys. */
+export const projectPolicies = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("projects")
+    .select(["id", "key_policy"])
+    .where("workspace_id", "=", p.workspace_id)
+    .where("key_policy", "is not", null)
+    .where("deleted_at", "is", null),
+);

@@ -118,6 +118,7 @@ export function createDialog(context: DialogContext): void {
     choices.append(h("label", { class: "check" }, box, h("span", {}, h("code", {}, box.value), words)));
   }
   const hint = h("span", { class: "muted small", id: "scopes-hint" }, messages.t("scopesHint"));
+  const days = context.session.default_ttl_days;
   openForm(context, {
     title: messages.t("create"),
     submit: messages.t("create"),
@@ -125,6 +126,7 @@ export function createDialog(context: DialogContext): void {
       field(messages, "name", messages.t("name"), name, messages.t("nameHint")),
       boxes.length > 0 &&
         h("fieldset", { "aria-describedby": "scopes-hint" }, h("legend", {}, messages.t("scopes")), hint, choices),
+      typeof days === "number" && h("p", { class: "muted small" }, messages.t("expiresAfter", { days: String(days) })),
     ],
     send: async () => {
       const scopes = boxes.filter(({ checked }) => checked).map(({ value }) => value);

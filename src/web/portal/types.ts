@@ -7,6 +7,8 @@ export type Session = {
   scopes: string[];
   /** Absent from servers that cannot suspend tenants. */
   suspended?: boolean;
+  /** Days that a new key lives; absent from servers without such a policy. */
+  default_ttl_days?: number | null;
   /** Absent from servers that have no catalogue. */
   scope_catalogue?: { name: string; description: string | null; default: boolean }[];
 };

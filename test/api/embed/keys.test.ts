@@ -27,14 +27,14 @@ for (const back of backends) {
 
     it("returns what the token grants", async () => {
       const e = await embed(r, { env: "test" });
-      const { body } = await e.call("GET /v1/embed/session");
-      expect(body).toEqual({
+      expect((await e.call("GET /v1/embed/session")).body).toEqual({
         object: "embed_session",
         project: { id: e.workspace.project_id, name: "API", slug: "api" },
         env: "test",
         test_mode: true,
         tenant: { id: e.workspace.tenant_id, external_id: "customer", name: null },
         scopes: ALL_SCOPES,
+        default_ttl_days: null,
         scope_catalogue: [],
         expires_at: e.minted.expires_at,
         expires_in: expect.any(Number),

@@ -3,7 +3,7 @@ import { Option } from "commander";
 import type { TargetOptions } from "../../api/target.ts";
 import { ExitError, type OutputOptions } from "../../ui/output.ts";
 
-export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate"] as const;
+export const BULK_ACTIONS = ["revoke", "disable", "enable", "rotate", "cap_expiry"] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 
 export type KeyBulkOptions = TargetOptions &
@@ -16,6 +16,7 @@ export type BulkBody = {
   filter: Record<string, unknown>;
   reason?: string;
   overlap_hours?: number;
+  grace_days?: number;
   limit?: number;
 };
 
@@ -63,6 +64,13 @@ export const FIELDS: Record<string, { name: keyof BulkBody; option: () => Option
     option: () =>
       new Option("--overlap-hours <hours>", "rotate: how long the old keys keep working; 24 by default").argParser(
         number("overlap-hours"),
+      ),
+  },
+  graceDays: {
+    name: "grace_days",
+    option: () =>
+      new Option("--grace-days <days>", "cap_expiry: days that every key still works; 30 by default").argParser(
+        number("grace-days"),
       ),
   },
   limit: {

@@ -39,7 +39,13 @@ type Run = {
   versions: Versions;
 };
 
-const DONE = { revoke: "Revoked", disable: "Disabled", enable: "Enabled", rotate: "Rotated" } as const;
+const DONE = {
+  revoke: "Revoked",
+  disable: "Disabled",
+  enable: "Enabled",
+  rotate: "Rotated",
+  cap_expiry: "Capped",
+} as const;
 const KEY_COLUMNS = ["id", "successor_id", "key", "project_id", "tenant_id", "env", "name"] as const;
 const DRY_RUN_KEYS = 500;
 const CALL_MS = 60_000;

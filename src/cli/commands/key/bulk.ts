@@ -7,7 +7,9 @@ import { BULK_ACTIONS, FIELDS, FILTERS, type BulkAction, type KeyBulkOptions } f
 export function addBulkCommand(key: Command): void {
   const command = key
     .command("bulk")
-    .description("Revoke, disable, enable or rotate every key that matches. Shows the matches and asks first.")
+    .description(
+      "Revoke, disable, enable, rotate or cap the expiry of every key that matches. Shows the matches and asks first.",
+    )
     .addArgument(new Argument("<action>", "what to do").choices([...BULK_ACTIONS]));
   for (const { option } of [...Object.values(FILTERS), ...Object.values(FIELDS)]) command.addOption(option());
   command

@@ -43,7 +43,7 @@ function keyOf(values: Values) {
     scopes: scopesOf(values),
     rate_limits: limitsOf(values),
     ...(name !== "" && { name }),
-    ...(expires_at && { expires_at }),
+    ...(expires_at !== undefined && { expires_at }),
   };
 }
 
@@ -84,7 +84,7 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
         />
         <TextField name="name" label="Name" optional hint="What the key is for, such as Production." />
         <ScopesField key={project?.id} catalogue={found?.scope_catalogue ?? []} />
-        <ExpiryField />
+        <ExpiryField key={`expiry ${project?.id}`} policy={found?.key_policy} />
         <LimitsField inherited={defaults} />
       </Form>
       {adding && (

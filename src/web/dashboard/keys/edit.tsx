@@ -30,7 +30,7 @@ export function EditKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="name" label="Name" optional value={of.name ?? ""} />
         <ScopesField key={project?.id} value={of.scopes} catalogue={project?.scope_catalogue ?? []} />
-        <ExpiryField current={of.expires_at} />
+        <ExpiryField key={`expiry ${project?.id}`} current={of.expires_at} policy={project?.key_policy} />
         <LimitsField current={of.rate_limits} inherited={project?.default_rate_limits ?? null} />
       </Form>
     </Dialog>

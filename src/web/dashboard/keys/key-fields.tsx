@@ -59,20 +59,28 @@ export function scopesOf({ scopes = "", ...values }: Values): string[] {
   return [...new Set([...chosen.map((name) => name.slice(CHOSEN.length)), ...others])];
 }
 
+type Policy = Project["key_policy"];
+
+/** Those that the project's policy allows. */
+function expiriesOf({ default_ttl_days, max_ttl_days }: Policy): Option[] {
+  const usual = default_ttl_days ?? max_ttl_days;
+  const allowed = EXPIRIES.filter(([value]) => {
+    const days = value === "none" ? Number.POSITIVE_INFINITY : value === "date" ? 0 : Number(value);
+    return max_ttl_days === null || days <= max_ttl_days;
+  });
+  return usual === null ? allowed : [["default", `Project default (in ${usual} days)`], ...allowed];
+}
+
 /** `current`: the stored expiry of a key that is edited. */
-export function ExpiryField({ current = null }: { current?: string | null }) {
-  const [choice, setChoice] = useState(current === null ? "none" : "keep");
-  const kept: Option[] = current === null ? [] : [["keep", `Keep: ${formatAbsolute(Date.parse(current))}`]];
+export function ExpiryField({ current, policy }: { current?: string | null; policy?: Policy | undefined }) {
+  const options = policy ? expiriesOf(policy) : [...EXPIRIES];
+  const keeps = typeof current === "string" || (current === null && !options.some(([value]) => value === "none"));
+  const kept: Option[] = keeps ? [["keep", `Keep: ${current ? formatAbsolute(Date.parse(current)) : "never"}`]] : [];
+  const choices = [...kept, ...(current === undefined ? options : options.filter(([value]) => value !== "default"))];
+  const [choice, setChoice] = useState(choices[0]?.[0] ?? "none");
   return (
     <>
-      <SelectField
-        name="expires_at"
-        label="Expires"
-        optional
-        options={[...kept, ...EXPIRIES]}
-        value={choice}
-        onChange={setChoice}
-      />
+      <SelectField name="expires_at" label="Expires" optional options={choices} value={choice} onChange={setChoice} />
       {choice === "date" && (
         <TextField name="expires_on" label="Date" type="date" hint="At the end of this day, UTC." />
       )}
@@ -80,10 +88,10 @@ export function ExpiryField({ current = null }: { current?: string | null }) {
   );
 }
 
-/** Null = no expiry; undefined = as it is. */
+/** Null = no expiry; undefined = as it is, or as the project's policy says. */
 export function expiryOf({ expires_at = "none", expires_on = "" }: Values): string | null | undefined {
   if (expires_at === "none") return null;
-  if (expires_at === "keep") return undefined;
+  if (expires_at === "keep" || expires_at === "default") return undefined;
   if (expires_at === "date") return `${expires_on}T23:59:59.999Z`;
   return new Date(serverNow() + Number(expires_at) * DAY_MS).toISOString();
 }

@@ -1,5 +1,5 @@
 // What a project says about its keys: the scopes it knows, and whether customers may rotate a key with the key itself.
-import { CheckField, TextAreaField } from "../forms/field.tsx";
+import { CheckField, TextAreaField, TextField } from "../forms/field.tsx";
 import { Problem } from "../api/problems.ts";
 import type { Values } from "../forms/form.tsx";
 import { Facts } from "../parts/page.tsx";
@@ -40,6 +40,20 @@ export function KeyRulesFields({ project }: { project: Project }) {
           hint="One on each line: orders:read | Read orders. A star before it preselects it: * orders:read | Read orders."
         />
       )}
+      <TextField
+        name="default_ttl_days"
+        label="Days until a new key expires"
+        optional
+        value={project.key_policy.default_ttl_days?.toString() ?? ""}
+        hint="Unless it asks for another expiry."
+      />
+      <TextField
+        name="max_ttl_days"
+        label="Days that a new key may live at most"
+        optional
+        value={project.key_policy.max_ttl_days?.toString() ?? ""}
+        hint="Existing keys keep their expiry."
+      />
       <CheckField
         name="holder_rotate"
         label="Customers may rotate a key with the key itself"
@@ -49,9 +63,22 @@ export function KeyRulesFields({ project }: { project: Project }) {
   );
 }
 
-/** Throws a problem where a scope is named twice. */
+function daysOf(values: Values, name: string): number | null {
+  const text = values[name] ?? "";
+  if (text === "") return null;
+  if (/^[1-9]\d{0,3}$/.test(text)) return Number(text);
+  const details = [{ path: name, message: "must be a number of days, or empty" }];
+  throw new Problem(400, { code: "invalid_request", details });
+}
+
+/** Throws a problem where a scope is named twice, or where days are no number. */
 export function keyRulesOf(values: Values, project: Project) {
-  const key_policy = { ...project.key_policy, holder_rotate: values.holder_rotate === "true" };
+  const key_policy = {
+    ...project.key_policy,
+    default_ttl_days: daysOf(values, "default_ttl_days"),
+    max_ttl_days: daysOf(values, "max_ttl_days"),
+    holder_rotate: values.holder_rotate === "true",
+  };
   if (values[NAME] === undefined) return { key_policy };
   const lines = values[NAME].split("\n").map((line) => line.trim());
   const scope_catalogue = lines.filter((line) => line !== "").map(parseLine);
@@ -63,6 +90,8 @@ export function keyRulesOf(values: Values, project: Project) {
   }
   return { key_policy, scope_catalogue };
 }
+
+const daysText = (days: number | null): string => (days === null ? "Never" : `After ${days} days`);
 
 export function KeyRules({ project }: { project: Project }) {
   return (
@@ -78,7 +107,13 @@ export function KeyRules({ project }: { project: Project }) {
           ))}
         </ul>
       )}
-      <Facts facts={[["Rotation by customers", project.key_policy.holder_rotate ? "With the key itself" : "Off"]]} />
+      <Facts
+        facts={[
+          ["New keys expire", daysText(project.key_policy.default_ttl_days ?? project.key_policy.max_ttl_days)],
+          ["At most", daysText(project.key_policy.max_ttl_days)],
+          ["Rotation by customers", project.key_policy.holder_rotate ? "With the key itself" : "Off"],
+        ]}
+      />
     </>
   );
 }

@@ -38,6 +38,7 @@ export const de: Strings = {
   name: "Name",
   nameHint: "Wo der Schlüssel benutzt wird, etwa „Abrechnungsserver“.",
   optional: "optional",
+  expiresAfter: "Der Schlüssel läuft nach {days} Tagen ab. Ersetzen Sie ihn vorher.",
   scopesHint: "Was der Schlüssel darf. Wählen Sie so wenig wie nötig.",
   shownTitle: "Kopieren Sie Ihren Schlüssel jetzt",
   shownText:

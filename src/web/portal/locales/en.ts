@@ -36,6 +36,7 @@ export const en = {
   name: "Name",
   nameHint: "Where the key is used, for example “Billing server”.",
   optional: "optional",
+  expiresAfter: "The key expires after {days} days. Rotate it before that.",
   scopesHint: "What the key can do. Grant only what it needs.",
   shownTitle: "Copy your key now",
   shownText: "It will not be shown again. Store it in a secret manager: anyone who has it can act as you.",
