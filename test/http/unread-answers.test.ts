@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
-import { until } from "../../harness/waiting.ts";
+import { turns, until } from "../../harness/waiting.ts";
 import { Answers } from "../../src/fairness/answers.ts";
 import { Stalls } from "../../src/http/sending/stalls.ts";
 import { Connections, type TrackedSocket } from "../../src/http/connections.ts";
@@ -50,6 +50,28 @@ for (const lane of ["on", "off"] as const) {
       return socket;
     }
     const unsent = () => r.app.services.shares.of("unsent");
+
+    it("are charged nothing if they leave before their answer is ready", async () => {
+      const { store } = r.app.services;
+      const durable = store.durable.bind(store);
+      const held = Promise.withResolvers<void>();
+      const asked = Promise.withResolvers<void>();
+      store.durable = () => {
+        asked.resolve();
+        return held.promise;
+      };
+      const connections = r.app.services.shares.of("connections");
+      const open = connections.used;
+      const socket = await neverReads();
+      await asked.promise;
+      clients.pop();
+      socket.resetAndDestroy();
+      await until(() => connections.used === open);
+      store.durable = durable;
+      held.resolve();
+      await turns(10);
+      expect(unsent().used).toBe(0);
+    });
 
     if (lane === "on") {
       it("hold no more than their share: their owner is refused, a neighbour is not", async () => {

@@ -19,6 +19,7 @@ import { checkpointOrigin, expectedByCheckpoint } from "./checkpoints.ts";
 /** How long a call waits for the first verification of a long chain. */
 const WAIT_MS = 25_000;
 /** A whole verification that ended this recently is not repeated on demand. */
+const DAY_MS = 86_400_000;
 const RECENT_MS = 3_600_000;
 
 export type AuditChain = {
@@ -134,10 +135,14 @@ async function storeMark(
   await record(services, (tx) => saveMark.run(tx, { ...mark, signature }));
 }
 
-/** Null unless our key signed it: a stranger's mark would hide the rows before it. */
+/**
+ * Null unless our key signed it, not long ago: a stranger's mark, or an old one that was put back, would hide rows that were
+ * altered since.
+ */
 async function readMark(services: Services, workspace_id: string): Promise<AuditMarkRow | null> {
   const row = await markOf.first(services.store.read, { workspace_id });
-  if (!row) return null;
+  const oldest = services.clock.now() - 2 * (services.settings.audit_verify_every ?? DAY_MS);
+  if (!row || row.verified_at < oldest) return null;
   const { signature, ...mark } = row;
   const { publicKey } = await loadCheckpointSigner(services);
   const text = await signedText(services, mark);

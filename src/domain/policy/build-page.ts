@@ -68,7 +68,9 @@ async function changesWithin(
   limit: number,
 ): Promise<Changes | null> {
   const { store, settings } = ctx.services;
-  const selection = { ...selectionOf(head, filter), upTo: head.version };
+  // Not only up to the head: a key that has changed again since the head was read would be left out with its earlier change,
+  // and a node would hold this version without it. The next delta repeats what is later than the head.
+  const selection = { ...selectionOf(head, filter), upTo: Number.MAX_SAFE_INTEGER };
   const changes: Change[] = [];
   for (let version = since, bytesLeft = settings.answer_max_bytes; ; ) {
     const size = Math.min(CHUNK_KEYS, limit - changes.length);
@@ -80,8 +82,9 @@ async function changesWithin(
     const whole = read.filter(({ policy_version }) => policy_version < first.policy_version);
     changes.push(...whole);
     const last = changes.at(-1);
-    if (!last) return changesOf(ctx, selection, since, first.policy_version);
-    if (fit < size || whole.length === 0 || changes.length >= limit) return { version: last.policy_version, changes };
+    if (!last) return changesOf(ctx, selection, since, Math.min(first.policy_version, head.version));
+    if (fit < size || whole.length === 0 || changes.length >= limit)
+      return { version: Math.min(last.policy_version, head.version), changes };
     version = last.policy_version;
     bytesLeft -= bytesOf(whole);
     await new Promise((resolve) => setImmediate(resolve));

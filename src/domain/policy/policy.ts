@@ -4,6 +4,7 @@
 import { fail } from "../../kernel/errors.ts";
 import { ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import { orCredentialEnds } from "./credential-end.ts";
 import type { Head } from "./head.ts";
 import { buildDelta, buildSnapshot, NO_DELTA } from "./build-page.ts";
 import { readCursor, type Cursor } from "./cursor.ts";
@@ -140,16 +141,6 @@ async function awaitChange(
   } finally {
     subscription.close();
   }
-}
-
-/** Also ends the wait when the secret key may have ended, so that its poll is refused at once. */
-function orCredentialEnds({ services, actor }: Ctx<SecretKeyActor>, onDisconnect: OnDisconnect): OnDisconnect {
-  const { credentialCache } = services;
-  const { epoch } = credentialCache;
-  return (listener) => {
-    const unregister = [onDisconnect(listener), credentialCache.onEvicted(actor.id, epoch, listener)];
-    return () => unregister.forEach((each) => each());
-  };
 }
 
 /** How long the secret key is still valid. One more millisecond, because a timer may fire that much early. */

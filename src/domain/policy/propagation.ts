@@ -9,6 +9,7 @@ import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
+import { orCredentialEnds } from "./credential-end.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
 import { liveProject } from "../workspaces/projects.ts";
@@ -123,7 +124,9 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const { policy_version, features: needs } = await liveProject(services.store.read, actor.workspace_id, project_id);
   if (version > policy_version)
     throw failField("invalid_query", "version", "must not be above the project's policy version");
-  const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, { waitMs, onDisconnect });
+  const waiting = { waitMs, onDisconnect: orCredentialEnds(ctx, onDisconnect) };
+  const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
+  if (waitMs > 0) await ctx.requireStillValid?.();
   return { object: "propagation" as const, project_id, ...shown };
 }
 

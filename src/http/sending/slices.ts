@@ -38,8 +38,9 @@ export function writeSlices(res: ServerResponse, chunks: Chunks): void {
   writeNext();
 }
 
-/** Charges a body until the response has closed. */
+/** Charges a body until the response has closed. A client may have left before its answer was ready. */
 export function chargeBody(answers: Answers, owner: Owner, res: ServerResponse, chunks: Chunks, bytes: number): void {
+  if (res.closed || res.destroyed) return;
   // Pages share their chunks, so the first chunk names what is sent.
   const release = answers.charge(owner, chunks[0] ?? chunks, bytes, () => res.destroy());
   res.once("close", release);

@@ -9,8 +9,11 @@ import type { CopySource, Row } from "./copy-source.ts";
 import type { Source } from "./source.ts";
 
 const LANES = 4;
-/** The target has its own history: it ran the migrations itself. A setup link is for the server that printed it. */
-const NOT_COPIED = ["schema_migrations", "setup_tokens"];
+/**
+ * The target has its own history: it ran the migrations itself. A setup link is for the server that printed it. A mark says
+ * that the rows of a chain were verified where they were: their copies are verified again.
+ */
+const NOT_COPIED = ["schema_migrations", "setup_tokens", "audit_marks"];
 
 export type TableChecksum = { rows: number; digest: string };
 export type TableChecksums = Record<string, TableChecksum>;

@@ -44,6 +44,17 @@ for (const back of backends) {
       }
     });
 
+    it("that waits for nodes is refused likewise", async () => {
+      const w = await r.workspace();
+      await w.call("sk_owner", `GET /v1/policy/delta?project_id=${w.project_id}&since=0&node=behind`);
+      await r.app.services.nodes.flushed();
+      const query = `project_id=${w.project_id}&version=1&wait_ms=25000`;
+      const answer = r.call(w.keys.sk_admin, `GET /v1/propagation?${query}`);
+      await waiting(1);
+      await byOwner(w, "revoke");
+      expectRefusal(await answer, 401, "invalid_key");
+    });
+
     it("shows nothing that happened after the revocation", async () => {
       const w = await r.workspace();
       const { answer } = await poll(w, w.keys.sk_admin);

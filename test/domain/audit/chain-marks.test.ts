@@ -79,6 +79,17 @@ for (const back of backends) {
       expect(await f.verify()).toMatchObject({ verified: false, broken_seq: 3 });
     });
 
+    it("trust no mark that is older than two verifications: it may have been put back", async () => {
+      await using f = await open();
+      await f.verify();
+      await dropAppendOnly(f.target);
+      await f.sql(payload(3, "x"));
+      f.clock.advance(48 * HOUR);
+      expect(await f.verify()).toMatchObject({ verified: true });
+      f.clock.advance(1);
+      expect(await f.verify()).toMatchObject({ verified: false, broken_seq: 3 });
+    });
+
     it("respond 503 while the first verification takes longer than a request may", async () => {
       await using f = await open();
       await expect(f.verify({ waitMs: 0 })).rejects.toMatchObject({ status: 503, failure: "unavailable" });

@@ -1,12 +1,16 @@
-// Snapshots around the chunk size: valid JSON that contains every key once.
+// Snapshots around the chunk size: valid JSON that contains every key once. Deltas beside further changes.
 import { describe, expect, it } from "vitest";
-import { createKey } from "../../../src/domain/keys/keys.ts";
-import { CHUNK_KEYS } from "../../../src/domain/policy/build-page.ts";
+import { disableKey } from "../../../src/domain/keys/disabling.ts";
+import { createKey, editKey } from "../../../src/domain/keys/keys.ts";
+import { buildDelta, CHUNK_KEYS } from "../../../src/domain/policy/build-page.ts";
+import { filterOf } from "../../../src/domain/policy/filter.ts";
 import { policySnapshot } from "../../../src/domain/policy/policy.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
+
+type Delta = { version: number; changes: object[] };
 
 for (const back of backends) {
   describe(`a snapshot on ${back}`, () => {
@@ -32,6 +36,26 @@ for (const back of backends) {
       made.push((await mint()).id);
       expect(await snapshot()).toEqual({ ids: made, more: false });
       expect(await snapshot(CHUNK_KEYS)).toEqual({ ids: made.slice(0, CHUNK_KEYS), more: true });
+    });
+  });
+
+  describe(`a delta on ${back}`, () => {
+    it("removes a disabled key that changes again while the delta is being built", async () => {
+      await using fixture = await testServices(back);
+      const { services } = fixture;
+      const ctx = await vendorOf(services);
+      const { workspace_id } = ctx.actor;
+      const { id: project_id } = await createProject(ctx, { name: "p", slug: "p" });
+      const { id: tenant_id } = await createTenant(ctx, { external_id: "t" });
+      const { id } = await createKey(ctx, { project_id, tenant_id, env: "live" });
+      const before = await services.feed.head(workspace_id, project_id);
+      await disableKey(ctx, id, undefined);
+      const head = await services.feed.head(workspace_id, project_id); // as a poll reads it
+      await editKey(ctx, id, { name: "renamed" });
+      const page = await buildDelta(ctx, head, filterOf(ctx, { project_id }), before.version, 100);
+      const { version, changes } = JSON.parse(Buffer.concat(page.chunks ?? []).toString()) as Delta;
+      expect(version).toBe(head.version);
+      expect(changes).toMatchObject([{ change: "remove", key_id: id, env: "live", reason: "disabled" }]);
     });
   });
 }
