@@ -32,27 +32,33 @@ type TimedCell = Cell & { readonly bins: Float64Array };
 type TagCell = TimedCell & { readonly name: string; readonly value: string };
 type RouteCell = TimedCell & { readonly route: string | null; tags: Map<string, TagCell> | null };
 type Routes = Map<string | null, Map<string, RouteCell>>;
-type Place = { readonly project_id: string; readonly env: Env; readonly routes: Routes };
+type Place = {
+  readonly project_id: string;
+  readonly env: Env;
+  readonly owners: Map<KeyOwner | string, OwnerCell>;
+  readonly routes: Routes;
+};
 type OwnerCell = Cell & { readonly place: Place; readonly tenant_id: string | null; readonly key_id: string | null };
 /** The events of one minute with one outcome. */
-type Slice = {
-  readonly minute: number;
-  readonly outcome: string;
-  readonly owners: Map<KeyOwner | string, OwnerCell>;
-  readonly places: Map<string, Place>;
-};
+type Slice = { readonly minute: number; readonly outcome: string; readonly places: Place[] };
 
-/** Texts are indexes into `texts`; -1 stands for none. */
-type Named = [minute: number, outcome: number, project: number, env: number, ...rest: number[]];
-export type JournalData = {
-  texts: string[];
-  /** … tenant, key, requests, errors, units */
-  owners: Named[];
-  /** … route, requests, errors, units, then bins and their counts */
-  routes: Named[];
-  /** … route, name, value, requests, errors, units, then bins and their counts */
-  tags: Named[];
+/**
+ * The data of a journal row. Texts are indexes into `texts`; -1 stands for none. Flat lists, because they are parsed fast:
+ * `owners` has tenant, key, requests, errors and units of one after the other.
+ */
+export type JournalData = { texts: string[]; slices: JournalSlice[] };
+export type JournalSlice = { minute: number; outcome: number; places: JournalPlace[] };
+export type JournalPlace = {
+  project: number;
+  env: number;
+  owners: number[];
+  /** Each: route, requests, errors, units, then bins and their counts. */
+  routes: number[][];
+  /** Each: route, name, value, requests, errors, units, then bins and their counts. */
+  tags: number[][];
 };
+/** Numbers of one owner. */
+export const OWNER_FIELDS = 5;
 
 export class SeriesBatch {
   readonly ignored: Record<IgnoredField, number> = { cost: 0, tags: 0 };
@@ -62,7 +68,7 @@ export class SeriesBatch {
   add(event: SeriesEvent, key: KeyOwner | undefined, at: number, weight: number): void {
     const allowed = (event.denial_reason ?? null) === null;
     const slice = this.#slice(Math.floor(at / MINUTE_MS), allowed ? "allowed" : (event.denial_reason as string));
-    const owner = this.#owner(slice, event, key);
+    const owner = ownerCell(slice, event, key);
     const errors = event.status >= 400 ? weight : 0;
     const units = allowed ? weight * (event.cost === undefined ? 1 : this.#cost(event.cost)) : 0;
     addTo(owner, weight, errors, units);
@@ -82,50 +88,17 @@ export class SeriesBatch {
   encode(): string | null {
     if (this.#slices.size === 0) return null;
     const texts = new Texts();
-    const data: JournalData = { texts: texts.list, owners: [], routes: [], tags: [] };
-    for (const { minute, outcome, owners, places } of this.#slices.values()) {
-      const inPlace = ({ project_id, env }: Place): Named => [
-        minute,
-        texts.index(outcome),
-        texts.index(project_id),
-        texts.index(env),
-      ];
-      for (const { place, tenant_id, key_id, requests, errors, units } of owners.values())
-        data.owners.push([...inPlace(place), texts.index(tenant_id), texts.index(key_id), requests, errors, units]);
-      for (const place of places.values())
-        for (const methods of place.routes.values())
-          for (const cell of methods.values()) {
-            const route = texts.index(cell.route);
-            data.routes.push([...inPlace(place), route, ...timed(cell)]);
-            for (const tag of cell.tags?.values() ?? [])
-              data.tags.push([...inPlace(place), route, texts.index(tag.name), texts.index(tag.value), ...timed(tag)]);
-          }
-    }
-    return JSON.stringify(data);
+    const slices = [...this.#slices.values()].map((slice) => encodeSlice(slice, texts));
+    return JSON.stringify({ texts: texts.list, slices } satisfies JournalData);
   }
 
   #slice(minute: number, outcome: string): Slice {
     if (this.#last?.minute === minute && this.#last.outcome === outcome) return this.#last;
     const id = `${minute} ${outcome}`;
     let slice = this.#slices.get(id);
-    if (!slice) this.#slices.set(id, (slice = { minute, outcome, owners: new Map(), places: new Map() }));
+    if (!slice) this.#slices.set(id, (slice = { minute, outcome, places: [] }));
     this.#last = slice;
     return slice;
-  }
-
-  /** An event may omit the tenant of its key: then no tenant is charged, as in the monthly figures. */
-  #owner({ owners, places }: Slice, event: SeriesEvent, key: KeyOwner | undefined): OwnerCell {
-    const { project_id, env, tenant_id = null } = event;
-    const id = key && tenant_id !== null ? key : `${project_id} ${env} ${tenant_id} ${key?.id}`;
-    let owner = owners.get(id);
-    if (!owner) {
-      const where = `${project_id} ${env}`;
-      let place = places.get(where);
-      if (!place) places.set(where, (place = { project_id, env, routes: new Map() }));
-      owner = { place, tenant_id, key_id: key?.id ?? null, requests: 0, errors: 0, units: 0 };
-      owners.set(id, owner);
-    }
-    return owner;
   }
 
   #cost(cost: unknown): number {
@@ -145,6 +118,48 @@ export class SeriesBatch {
     this.ignored.tags += entries.length - valid.length;
     return valid as [string, string][];
   }
+}
+
+/** An event may omit the tenant of its key: then no tenant is charged, as in the monthly figures. */
+function ownerCell({ places }: Slice, event: SeriesEvent, key: KeyOwner | undefined): OwnerCell {
+  const { project_id, env, tenant_id = null } = event;
+  // The place of the last event is usually that of the next one.
+  let place = places.at(-1);
+  if (place?.project_id !== project_id || place.env !== env) {
+    place = places.find((each) => each.project_id === project_id && each.env === env);
+    if (!place) places.push((place = { project_id, env, owners: new Map(), routes: new Map() }));
+  }
+  const id = key && tenant_id !== null ? key : `${tenant_id} ${key?.id}`;
+  let owner = place.owners.get(id);
+  if (!owner) {
+    owner = { place, tenant_id, key_id: key?.id ?? null, requests: 0, errors: 0, units: 0 };
+    place.owners.set(id, owner);
+  }
+  return owner;
+}
+
+function encodeSlice({ minute, outcome, places }: Slice, texts: Texts): JournalSlice {
+  return { minute, outcome: texts.index(outcome), places: places.map((place) => encodePlace(place, texts)) };
+}
+
+function encodePlace({ project_id, env, owners, routes }: Place, texts: Texts): JournalPlace {
+  const encoded: JournalPlace = {
+    project: texts.index(project_id),
+    env: texts.index(env),
+    owners: [],
+    routes: [],
+    tags: [],
+  };
+  for (const { tenant_id, key_id, requests, errors, units } of owners.values())
+    encoded.owners.push(texts.index(tenant_id), texts.index(key_id), requests, errors, units);
+  for (const methods of routes.values())
+    for (const cell of methods.values()) {
+      const route = texts.index(cell.route);
+      encoded.routes.push([route, ...timed(cell)]);
+      for (const tag of cell.tags?.values() ?? [])
+        encoded.tags.push([route, texts.index(tag.name), texts.index(tag.value), ...timed(tag)]);
+    }
+  return encoded;
 }
 
 function isTagValue(value: unknown): boolean {

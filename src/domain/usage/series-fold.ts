@@ -72,7 +72,7 @@ async function fold(services: Services, tx: Tx, { ids, sums, yields }: Fold): Pr
   if ((await deleteJournal(tx, ids)) !== ids.length) throw new JournalMoved();
   const caps = new Caps(services, tx);
   const parts: Part[] = [];
-  for (const part of sums.parts) {
+  for (const part of sums.parts()) {
     parts.push(await caps.apply(part));
     await yields.ifDue();
   }
