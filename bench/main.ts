@@ -30,6 +30,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   curves: async () => (await import("./curves.ts")).curves(write),
   lanes: async () => (await import("./lanes.ts")).lanes(),
   limiter: async () => (await import("./limiter.ts")).limiter(),
+  dashboard: async () => (await import("./dashboard.ts")).dashboard(),
   install: async () => (await import("./install.ts")).install(),
 };
 const groups: Record<string, string[]> = {
@@ -49,6 +50,7 @@ const ALONE = [
   "writers",
   "scale-out",
   "paper",
+  "dashboard",
 ];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));

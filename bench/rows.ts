@@ -34,6 +34,10 @@ export const ROWS = {
     "ratelimit/check while 2,000 polls wait and 50 mints a second wake them; compared with no mints",
   "fleet/revocation": "a revocation at 5,000 waiting nodes, p99; compared with 1,000",
 
+  "dashboard/log-in": "the log-in page until its heading, at a quarter of the speed; compared with a blank page",
+  "dashboard/keys": "the list of keys until its first row, 100,000 keys and 10,000 tenants; compared with 50 keys",
+  "dashboard/verify": "the audit log verified in the browser; compared with keyrack audit verify --file",
+
   "verify/floor-1e4": "verify() at 1e4 keys; limit: the fused floor",
   "verify/digests-1e4": "verify() at 1e4 keys; limit: the fused floor with only digests in its table",
   "verify/idiomatic-1e4": "verify() at 1e4 keys; peer: a straightforward implementation",
