@@ -27,7 +27,7 @@ import {
   rangeEnd,
   type BulkSelection,
 } from "../src/store/queries/key-bulk.ts";
-import { countKeysInState, KEY_STATES, keysByIds, keysInState, keyTexts } from "../src/store/queries/key-search.ts";
+import { KEY_STATES, keysByIds, walkKeys, walkTexts, type KeyWalk } from "../src/store/queries/key-search.ts";
 import { listKeys } from "../src/store/queries/keys.ts";
 import { deleteNodes, fleetOf, nodesByKeys } from "../src/store/queries/nodes.ts";
 import { listMail } from "../src/store/queries/outbox.ts";
@@ -86,6 +86,13 @@ const bulk: BulkSelection[] = [
   { workspace_id, action: "cap_expiry", now: 1, before: "k", lives: { max: [{ id: "p", ms: 1 }], earliest: 1 } },
 ];
 const range = { after, upTo: after };
+const sets: KeyWalk["set"][] = [...KEY_STATES, "unrevoked", "all"];
+const walks = sets.flatMap((set) =>
+  [true, false].map((byTenant): KeyWalk => {
+    const scope = { workspace_id, projects: ["p"], project_id: "p", tenant_id: "t", isDeleting: true, byTenant };
+    return { ...scope, set, now: 1, until: 2, limit: 1, after: { at: 1, id: "i" } };
+  }),
+);
 const auditFilter = {
   before_seq: 9,
   order: "desc",
@@ -116,11 +123,8 @@ const stopped: StoppedKey[] = [
 
 /** Functions that build SQL, by name. */
 const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
-  keysInState: (on) =>
-    KEY_STATES.map((state) => keysInState(on, { ...inState, state, limit: 1, after: { at: 1, id: "i" } })),
-  countKeysInState: (on) => KEY_STATES.map((state) => countKeysInState(on, { ...inState, state }, 1)),
-  keyTexts: (on) =>
-    [true, false].map((include_revoked) => keyTexts(on, { ...inState, include_revoked, limit: 1, after })),
+  walkKeys: (on) => walks.map((walk) => walkKeys(on, walk)),
+  walkTexts: (on) => walks.map((walk) => walkTexts(on, walk)),
   rangeEnd: (on) => bulk.map((selection) => rangeEnd(on, selection, after, 2)),
   eligibleKeys: (on) => bulk.map((selection) => eligibleKeys(on, selection, range, 1)),
   countEligible: (on) => bulk.map((selection) => countEligible(on, selection, range)),
@@ -220,7 +224,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 const COMPOSED = new Set(
   `claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
    listProjects listTenants pageAfter chunkQuery changesQuery withSuspended servedTo fieldsFor BULK_ACTIONS BULK_STATES
-   KEY_STATES STATE_ORDER selectKeys notRevoked`.split(/\s+/),
+   KEY_STATES selectKeys notRevoked`.split(/\s+/),
 );
 
 /** Exported functions and tables of src/store/queries that this file does not know. */

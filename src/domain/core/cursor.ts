@@ -26,11 +26,18 @@ export class ListCursor {
   /** `shape`: the types of the position's values. `failure`: for a cursor that is not in the query. */
   read(cursor: string, shape: readonly ("string" | "number")[], failure: FailureName = "invalid_query"): Position {
     const values = parse(cursor);
-    const fits = values.length === shape.length + 1 && shape.every((type, i) => typeof values[i + 1] === type);
+    const fits = values.length === shape.length + 1 && shape.every((type, i) => isPart(values[i + 1], type));
     if (!fits || values[0] !== this.#binding)
       throw failField(failure, "cursor", "must be the next_cursor of this list with the same parameters");
     return values.slice(1) as Position;
   }
+}
+
+/** What both databases accept as a value. */
+function isPart(value: unknown, type: "string" | "number"): boolean {
+  return type === "number"
+    ? Number.isSafeInteger(value)
+    : typeof value === "string" && value.isWellFormed() && !value.includes("\0");
 }
 
 function parse(cursor: string): unknown[] {

@@ -1,20 +1,18 @@
-// The figures of a workspace's first page. Counts stop at ten thousand.
+// The figures of a workspace's first page. Counts look at no more than ten thousand records.
 import type { Env } from "../../kernel/credentials.ts";
 import { GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { headOf } from "../../store/queries/audit.ts";
-import { countKeysInState } from "../../store/queries/key-search.ts";
 import { countProjects } from "../../store/queries/projects.ts";
 import { firstAllowedAt } from "../../store/queries/usage.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
-import { EXPIRING_DAYS } from "../keys/search.ts";
+import { countKeys } from "../keys/search.ts";
 import { countNodes } from "../policy/nodes.ts";
 
 const COUNT_MAX = 10_000;
-const DAY_MS = 86_400_000;
 
 /** The numbers of keys that `GET /v1/keys?state=…` lists. */
 export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined) {
@@ -25,9 +23,7 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
   requireEnvAccess(actor, env);
   const now = services.clock.now();
   const projects = projectsOf(actor);
-  const scope = { workspace_id, projects, env, now, until: now + EXPIRING_DAYS * DAY_MS };
-  const count = (state: "active" | "expiring" | "quarantined") =>
-    countKeysInState(read, { ...scope, state }, COUNT_MAX);
+  const count = (state: "active" | "expiring" | "quarantined") => countKeys(ctx, env, state, COUNT_MAX);
   const keys = {
     active: await count("active"),
     expiring: await count("expiring"),

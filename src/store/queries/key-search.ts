@@ -1,12 +1,17 @@
-// Keys by state, each state a range of an index, and the texts that a search looks at.
+// Walks keys in the order of an index and says of each whether it belongs to a state. The walk takes a bounded number of
+// rows from the index before anything is filtered: however many keys are revoked, expired or of another project, a piece
+// costs the same, and the caller continues behind the last row examined.
+import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, type Builder, type Reader } from "../engine/statement.ts";
-import type { ApiKeyRow } from "../schema/tables.ts";
+import { compileQuery, statement, type Builder, type Reader } from "../engine/statement.ts";
+import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { notRevoked, selectKeys } from "./keys.ts";
-import { pageAfter, type PageKey } from "./page.ts";
 
 export const KEY_STATES = ["active", "expiring", "expired", "quarantined", "disabled", "revoked"] as const;
 export type KeyState = (typeof KEY_STATES)[number];
+
+/** `unrevoked` and `all` are the keys of a search without a state. */
+export type KeySet = KeyState | "unrevoked" | "all";
 
 export type KeyScope = {
   workspace_id: string;
@@ -17,67 +22,27 @@ export type KeyScope = {
   env?: Env | undefined;
 };
 
-/** `until`: for `expiring`, the latest expiry. */
-export type StateFilter = KeyScope & { state: KeyState; now: number; until: number };
+/** Where a row is in its order. */
+export type WalkPosition = { at: number; id: string };
 
-/** The column that orders the keys of a state, and its direction. */
-export const STATE_ORDER = {
-  active: ["created_at", "desc"],
-  expiring: ["expires_at", "asc"],
-  expired: ["expires_at", "desc"],
-  quarantined: ["quarantined_at", "desc"],
-  disabled: ["disabled_at", "desc"],
-  revoked: ["created_at", "desc"],
-} as const satisfies Record<KeyState, readonly [keyof ApiKeyRow, "asc" | "desc"]>;
+export type KeyWalk = KeyScope & {
+  set: KeySet;
+  now: number;
+  /** For `expiring`, the latest expiry. */
+  until: number;
+  /** Whether a deletion is in progress, so that revoked keys may be among rows that do not say so yet. */
+  isDeleting: boolean;
+  /** Walk the tenant's keys of both environments, which is shorter: for actors that may see both. */
+  byTenant: boolean;
+  limit: number;
+  after: WalkPosition | null;
+};
 
-function inState(db: Builder, { state, now, until, ...scope }: StateFilter) {
-  let query = selectKeys(db).where("workspace_id", "=", scope.workspace_id);
-  if (scope.projects) query = query.where("project_id", "in", scope.projects);
-  if (scope.project_id) query = query.where("project_id", "=", scope.project_id);
-  if (scope.tenant_id) query = query.where("tenant_id", "=", scope.tenant_id);
-  if (scope.env) query = query.where("env", "=", scope.env);
-  if (state === "revoked") return query.where("revoked_at", "is not", null);
-  query = query.where(notRevoked);
-  if (state === "disabled") return query.where("disabled_at", "is not", null);
-  if (state === "active" || state === "expiring") query = query.where("disabled_at", "is", null);
-  if (state === "active") return query.where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]));
-  if (state === "quarantined") return query.where("quarantined_at", "is not", null);
-  query = query.where("expires_at", "is not", null);
-  return state === "expired"
-    ? query.where("expires_at", "<=", now)
-    : query.where("expires_at", ">", now).where("expires_at", "<=", until);
-}
-
-export type StatePage = StateFilter & { limit: number; after: { at: number; id: string } | null };
-
-/** Returns one row more than the limit if there are more. */
-export function keysInState(on: Reader, { limit, after, ...filter }: StatePage): Promise<ApiKeyRow[]> {
-  const [column, direction] = STATE_ORDER[filter.state];
-  const beyond = direction === "asc" ? ">" : "<";
-  return on.all<ApiKeyRow>(
-    compileQuery(on, (db) => {
-      const query = inState(db, filter)
-        .orderBy(column, direction)
-        .orderBy("id", direction)
-        .limit(limit + 1);
-      if (!after) return query;
-      return query.where((eb) =>
-        eb.or([eb(column, beyond, after.at), eb.and([eb(column, "=", after.at), eb("id", beyond, after.id)])]),
-      );
-    }),
-  );
-}
-
-/** Counts no further than `max`. */
-export async function countKeysInState(on: Reader, filter: StateFilter, max: number): Promise<number> {
-  const found = await on.all<{ id: string }>(
-    compileQuery(on, (db) => inState(db, filter).clearSelect().select("id").limit(max)),
-  );
-  return found.length;
-}
+/** A row of the walk. `belongs`: it is in the set and the scope. */
+export type Walked = WalkPosition & { belongs: 0 | 1 };
 
 /** What a search compares. */
-export type KeyTexts = PageKey & {
+export type WalkedTexts = Walked & {
   tenant_id: string;
   name: string | null;
   display_prefix: string;
@@ -85,36 +50,114 @@ export type KeyTexts = PageKey & {
   tenant_name: string | null;
 };
 
-export type TextPage = KeyScope & { include_revoked: boolean; limit: number; after: PageKey | null };
+type Column = "created_at" | "expires_at" | "quarantined_at" | "disabled_at";
 
-/** Newest first. Returns one row more than the limit if there are more. */
-export function keyTexts(on: Reader, filter: TextPage): Promise<KeyTexts[]> {
-  return on.all<KeyTexts>(
-    compileQuery(on, (db) => {
-      let query = db
-        .selectFrom("api_keys")
-        .select(["id", "created_at", "tenant_id", "name", "display_prefix"])
-        .select((eb) => {
-          const tenant = eb.selectFrom("tenants").whereRef("tenants.id", "=", "api_keys.tenant_id");
-          return [
-            tenant.select("tenants.external_id").as("external_id"),
-            tenant.select("tenants.name").as("tenant_name"),
-          ];
-        })
-        .where("workspace_id", "=", filter.workspace_id);
-      if (filter.projects) query = query.where("project_id", "in", filter.projects);
-      if (filter.project_id) query = query.where("project_id", "=", filter.project_id);
-      if (filter.tenant_id) query = query.where("tenant_id", "=", filter.tenant_id);
-      if (filter.env) query = query.where("env", "=", filter.env);
-      if (!filter.include_revoked) query = query.where(notRevoked);
-      if (filter.after) query = query.where(pageAfter<"api_keys">(filter.after));
-      return query
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(filter.limit + 1);
+function orderOf(set: KeySet): { column: Column; direction: "asc" | "desc" } {
+  if (set === "expiring") return { column: "expires_at", direction: "asc" };
+  if (set === "expired") return { column: "expires_at", direction: "desc" };
+  if (set === "quarantined" || set === "disabled") return { column: `${set}_at`, direction: "desc" };
+  return { column: "created_at", direction: "desc" };
+}
+
+/** The first position of the walk. A forged one outside of the set's range begins at its edge. */
+function startOf({ set, now, after }: KeyWalk): WalkPosition {
+  if (set === "expiring") return after && after.at > now ? after : { at: now + 1, id: "" };
+  const edge = { at: set === "expired" ? now + 1 : Number.MAX_SAFE_INTEGER, id: "" };
+  return after && after.at < edge.at ? after : edge;
+}
+
+/** Index ranges of the walk, each cut at its limit. */
+function ranges(db: Builder, walk: KeyWalk) {
+  const { column, direction } = orderOf(walk.set);
+  const start = startOf(walk);
+  const [place, from] = [sql`(${sql.ref(column)}, id)`, sql`(${start.at}, ${start.id})`];
+  const range = () => {
+    const query = db
+      .selectFrom("api_keys")
+      .select(["id", `${column} as at`])
+      .where(direction === "asc" ? sql<SqlBool>`${place} > ${from}` : sql<SqlBool>`${place} < ${from}`)
+      .orderBy(column, direction)
+      .orderBy("id", direction)
+      .limit(walk.limit);
+    return walk.set === "expiring" ? query.where("expires_at", "<=", walk.until) : query;
+  };
+  if (walk.byTenant && walk.tenant_id && column === "created_at")
+    return [range().where("tenant_id", "=", walk.tenant_id)];
+  const envs: Env[] = walk.env ? [walk.env] : ["live", "test"];
+  const revoked =
+    walk.set === "all" || (walk.set === "revoked" && walk.isDeleting) ? [false, true] : [walk.set === "revoked"];
+  return envs.flatMap((env) =>
+    revoked.map((isRevoked) => {
+      const query = range()
+        .where("workspace_id", "=", walk.workspace_id)
+        .where("env", "=", env)
+        .where("revoked_at", isRevoked ? "is not" : "is", null);
+      return column === "created_at" ? query : query.where(column, "is not", null);
     }),
   );
 }
+
+type Keys = ExpressionBuilder<Tables, "api_keys">;
+
+function belongs(eb: Keys, walk: KeyWalk): Expression<SqlBool> {
+  const all: Expression<SqlBool>[] = [eb("api_keys.workspace_id", "=", walk.workspace_id)];
+  if (walk.projects) all.push(eb("api_keys.project_id", "in", walk.projects));
+  if (walk.project_id) all.push(eb("api_keys.project_id", "=", walk.project_id));
+  if (walk.tenant_id) all.push(eb("api_keys.tenant_id", "=", walk.tenant_id));
+  if (walk.env) all.push(eb("api_keys.env", "=", walk.env));
+  if (walk.set === "revoked") all.push(eb.not(notRevoked(eb)));
+  else if (walk.set !== "all") all.push(notRevoked(eb));
+  if (walk.set === "active" || walk.set === "expiring") all.push(works(eb, walk.now));
+  return eb.and(all);
+}
+
+/** Of a key that is not revoked: whether verifiers admit it. */
+function works(eb: Keys, now: number): Expression<SqlBool> {
+  const suspended = eb
+    .selectFrom("tenants")
+    .select("tenants.id")
+    .whereRef("tenants.id", "=", "api_keys.tenant_id")
+    .where("tenants.suspended_at", "is not", null);
+  return eb.and([
+    eb("api_keys.disabled_at", "is", null),
+    eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", now)]),
+    eb.not(eb.exists(suspended)),
+  ]);
+}
+
+function walkQuery(db: Builder, walk: KeyWalk) {
+  const { direction } = orderOf(walk.set);
+  const parts = ranges(db, walk).map((range) => db.selectFrom(range.as("part")).select(["part.id", "part.at"]));
+  const walked = parts.reduce((all, part) => all.unionAll(part));
+  return db
+    .selectFrom(walked.orderBy("at", direction).orderBy("id", direction).limit(walk.limit).as("walked"))
+    .innerJoin("api_keys", "api_keys.id", "walked.id")
+    .select(["walked.id", "walked.at"])
+    .select((eb) => sql<0 | 1>`case when ${belongs(eb as unknown as Keys, walk)} then 1 else 0 end`.as("belongs"))
+    .orderBy("walked.at", direction)
+    .orderBy("walked.id", direction);
+}
+
+/** The next rows of the index, up to the limit, whether they belong to the set or not. */
+export function walkKeys(on: Reader, walk: KeyWalk): Promise<Walked[]> {
+  return on.all<Walked>(compileQuery(on, (db) => walkQuery(db, walk)));
+}
+
+export function walkTexts(on: Reader, walk: KeyWalk): Promise<WalkedTexts[]> {
+  return on.all<WalkedTexts>(
+    compileQuery(on, (db) =>
+      walkQuery(db, walk)
+        .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
+        .select(["api_keys.tenant_id", "api_keys.name", "api_keys.display_prefix"])
+        .select(["tenants.external_id", "tenants.name as tenant_name"]),
+    ),
+  );
+}
+
+/** Whether the keys of a project or tenant of this workspace are being revoked. */
+export const runningCascade = statement<{ workspace_id: string }>()((db, p) =>
+  db.selectFrom("cascades").select("id").where("workspace_id", "=", p.workspace_id).limit(1),
+);
 
 /** For a page of ids, in any order. */
 export function keysByIds(on: Reader, workspace_id: string, ids: readonly string[]): Promise<ApiKeyRow[]> {

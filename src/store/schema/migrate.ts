@@ -9,6 +9,7 @@ import type { Dialect } from "../engine/statement.ts";
 export type Migration = { version: number; name: string; checksum: string; sql: string };
 
 const CONCURRENT_INDEX = /^create index concurrently (\w+) [^;]+;$/gm;
+const DROPPED_INDEX = /^drop index if exists (\w+);$/gm;
 
 /** This build must not use the database. The message says what to do. */
 export class SchemaRefused extends Error {}
@@ -199,7 +200,8 @@ const VALID_INDEXES = `select relname as name from pg_class join pg_index on ind
 async function buildIndexes(driver: Driver, execScript: (sql: string) => Promise<void>, known: Migration[]) {
   const declared = known.flatMap(({ sql }) => [...sql.matchAll(CONCURRENT_INDEX)]);
   const valid = new Set((await driver.writer.all<{ name: string }>({ sql: VALID_INDEXES, values: [] })).map(nameOf));
-  const missing = declared.filter(([, name = ""]) => !valid.has(name));
+  const dropped = new Set(known.flatMap(({ sql }) => [...sql.matchAll(DROPPED_INDEX)].map(([, name]) => name)));
+  const missing = declared.filter(([, name = ""]) => !valid.has(name) && !dropped.has(name));
   if (missing.length === 0) return;
   const lock = { sql: `select pg_try_advisory_lock(${BUILD_LOCK}) as taken`, values: [] };
   if (!(await driver.writer.first<{ taken: boolean }>(lock))?.taken) return;

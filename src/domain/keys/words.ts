@@ -1,0 +1,18 @@
+// The words of a search and of the texts it looks at: NFKC, lower case, split at everything that is neither letter nor digit.
+// One character can become eighteen in this form, so the words are bounded, not only the text.
+
+const WORDS_MAX = 16;
+const WORD_CHARS_MAX = 64;
+/** Of the normal form: enough for all words and what separates them. */
+const FORM_MAX = 2 * WORDS_MAX * (WORD_CHARS_MAX + 1);
+
+/** At most 16 words of at most 64 code points. */
+export function wordsOf(text: string): string[] {
+  const form = text.normalize("NFKC").slice(0, FORM_MAX).toLowerCase();
+  const words: string[] = [];
+  for (const [word] of form.matchAll(/[\p{L}\p{N}]+/gu)) {
+    words.push(word.length <= WORD_CHARS_MAX ? word : [...word].slice(0, WORD_CHARS_MAX).join(""));
+    if (words.length === WORDS_MAX) break;
+  }
+  return words;
+}
