@@ -7,7 +7,9 @@ import { endedCredentials } from "./ended-credentials.ts";
 import { inviteFlood } from "./invites.ts";
 import { loginFlood } from "./logins.ts";
 import { forgedNodes } from "./nodes.ts";
+import { pipelinedChecks, pipelinedClaims } from "./pipelines.ts";
 import { longPolls } from "./polls.ts";
+import { testProjects } from "./quotas.ts";
 import { silentReaders } from "./readers.ts";
 
 export const attacks: readonly Attack[] = [
@@ -20,4 +22,7 @@ export const attacks: readonly Attack[] = [
   largeBodies,
   silentReaders,
   deletions,
+  pipelinedChecks,
+  pipelinedClaims,
+  testProjects,
 ];

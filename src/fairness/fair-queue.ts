@@ -35,15 +35,15 @@ export class FairQueue<T> {
     return item;
   }
 
-  /** Up to `max` items, chosen in turn; each owner's are adjacent and in order. */
-  take(max: number): T[] {
+  /** Up to `max` items and `perOwner` of each owner, chosen in turn; each owner's are adjacent and in order. */
+  take(max: number, perOwner = max): T[] {
     const [first] = this.#lanes.values();
-    if (first && this.#lanes.size === 1) return this.#takeMany(first, max);
+    if (first && this.#lanes.size === 1) return this.#takeMany(first, Math.min(max, perOwner));
     const taken = new Map<Lane<T>, T[]>();
     for (let i = 0; i < max; i++) {
       const [lane] = this.#lanes.values();
-      if (!lane) break;
-      const items = taken.get(lane);
+      const items = lane && taken.get(lane);
+      if (!lane || items?.length === perOwner) break;
       const item = this.shift() as T;
       if (items) items.push(item);
       else taken.set(lane, [item]);

@@ -74,7 +74,7 @@ export class GroupCommit {
     try {
       await new Promise((resolve) => setImmediate(resolve)); // collect the jobs that this event loop turn still submits
       while (this.queue.length > 0) {
-        const group = this.queue.take(GROUP_MAX);
+        const group = this.queue.takeGroup(GROUP_MAX);
         await this.#commit(group);
         await this.#driver.checkpointIfDue().catch((error) => this.#failStorage(error));
       }
@@ -87,8 +87,7 @@ export class GroupCommit {
   #failStorage(error: unknown): void {
     this.#broken = true;
     this.#events.fatal(error);
-    for (const pending of this.queue.take(this.queue.length))
-      pending.reject(fail("unavailable", { retryAfterSeconds: 1 }));
+    for (const pending of this.queue.takeAll()) pending.reject(fail("unavailable", { retryAfterSeconds: 1 }));
   }
 
   async #commit(group: Pending[]): Promise<void> {

@@ -1,5 +1,6 @@
 // The jobs that wait for the group commit. Owners take turns, so that a group has jobs of each that waits, and none of them
-// fills the queue.
+// fills the queue. An owner alone gets the whole group, which is fastest; beside others it gets a part, because every job of a
+// group is answered when the whole group is durable.
 import { FairQueue } from "../../fairness/fair-queue.ts";
 import { Ledger } from "../../fairness/ledger.ts";
 import { soleOwner, type Owner } from "../../fairness/owners.ts";
@@ -8,11 +9,21 @@ import { fail } from "../../kernel/errors.ts";
 import type { Pending } from "./job.ts";
 
 const SERVICE = soleOwner("account", "service");
+/** Jobs of one owner in a group, while another has written within the last moments. */
+const PER_OWNER = 16;
+const BESIDE_MS = 1_000;
 
 export class WriteQueue {
   /** What each owner has in the queue. */
   readonly ledger = new Ledger(sharesTable.writes.limits());
   readonly #jobs = new FairQueue<Pending>();
+  readonly #now: () => number;
+  #lastOwner = "";
+  #besideUntil = 0;
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
 
   get length(): number {
     return this.#jobs.length;
@@ -22,12 +33,24 @@ export class WriteQueue {
   push(pending: Pending): void {
     const { owner = SERVICE } = pending.job;
     if (!this.ledger.hasRoom(owner) && !this.#makeRoom(owner)) return this.#refuse(owner, pending);
+    if (owner.id !== this.#lastOwner && owner !== SERVICE) {
+      if (this.#lastOwner !== "") this.#besideUntil = this.#now() + BESIDE_MS;
+      this.#lastOwner = owner.id;
+    }
     this.ledger.take(owner);
     this.#jobs.push(owner, pending);
   }
 
-  take(max: number): Pending[] {
-    const group = this.#jobs.take(max);
+  takeGroup(max: number): Pending[] {
+    return this.#take(max, this.#now() < this.#besideUntil ? PER_OWNER : max);
+  }
+
+  takeAll(): Pending[] {
+    return this.#take(this.length, this.length);
+  }
+
+  #take(max: number, perOwner: number): Pending[] {
+    const group = this.#jobs.take(max, perOwner);
     for (const { job } of group) this.ledger.release(job.owner ?? SERVICE);
     return group;
   }

@@ -9,7 +9,9 @@ import { WriteQueue } from "../../../src/store/engine/write-queue.ts";
 const [flood, quiet] = [cellOwner("flood", "live"), cellOwner("quiet", "live")];
 
 function queueWith() {
-  const queue = new WriteQueue();
+  let now = 5_000;
+  const queue = new WriteQueue(() => now);
+  const pass = (ms: number): void => void (now += ms);
   const refused: string[] = [];
   const push = (owner: Owner, count: number): void => {
     for (let i = 0; i < count; i++) {
@@ -17,7 +19,7 @@ function queueWith() {
       queue.push({ job: { chains: [], owner, work: () => Promise.reject(new Error()) }, resolve: () => {}, reject });
     }
   };
-  return { queue, refused, push };
+  return { queue, refused, push, pass };
 }
 
 describe("the queue of writes", () => {
@@ -27,9 +29,26 @@ describe("the queue of writes", () => {
     push(quiet, 1);
     expect(refused).toEqual(["flood/live share_full"]);
     expect(queue.ledger.refused.get("cell")).toBe(1);
-    queue.take(200);
+    queue.takeGroup(200);
     push(flood, 1);
     expect(refused.length).toBe(1);
+  });
+
+  it("gives an owner alone the whole group, and a part of it beside another", () => {
+    const { queue, push, pass } = queueWith();
+    const owners = (): string => {
+      const counts = Map.groupBy(queue.takeGroup(200), ({ job }) => job.owner?.id);
+      return [...counts].map(([id, jobs]) => `${id} ${jobs.length}`).join();
+    };
+    push(flood, 300);
+    expect(owners()).toBe("flood/live 200");
+    push(quiet, 2);
+    expect([owners(), owners()]).toEqual(["flood/live 16,quiet/live 2", "flood/live 16"]);
+    pass(1_000);
+    expect(owners()).toBe("flood/live 68");
+    push(flood, 300);
+    push(quiet, 2);
+    expect(queue.takeAll().length).toBe(302);
   });
 
   it("at the bound displaces a job of the owner that has most", () => {

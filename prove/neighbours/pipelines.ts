@@ -1,0 +1,60 @@
+// Sends pipelined requests on many connections, without waiting for answers: rate-limit checks, or claims, which are writes.
+import { once } from "node:events";
+import { connect } from "node:net";
+import type { Attack, Stage } from "./attack.ts";
+
+const CONNECTIONS = 32;
+const PIPELINED = 50;
+const BURSTS = 10;
+
+type Request = { key: string; path: string; body: (n: number) => object };
+
+async function pipeline({ url, stop, strength }: Stage, { key, path, body }: Request): Promise<void> {
+  const { hostname, port } = new URL(url);
+  let made = 0;
+  const request = (): string => {
+    const text = JSON.stringify(body(made++));
+    const head = `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n`;
+    return `${head}content-length: ${text.length}\r\n\r\n${text}`;
+  };
+  const client = async (): Promise<void> => {
+    const socket = connect(Number(port), hostname).setEncoding("latin1");
+    socket.on("error", () => {});
+    await once(socket, "connect");
+    for (let burst = 0; burst < BURSTS * strength && !stop.aborted && !socket.destroyed; burst++) {
+      socket.write(Array.from({ length: PIPELINED }, request).join(""));
+      for (let left = PIPELINED; left > 0 && !socket.destroyed; ) {
+        const [text] = (await Promise.race([once(socket, "data"), once(socket, "close")])) as [unknown];
+        left -= String(text).split("HTTP/1.1 ").length - 1;
+      }
+    }
+    socket.destroy();
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, client));
+}
+
+export const pipelinedChecks: Attack = {
+  name: "pipelined checks",
+  async run(stage) {
+    const { attacker, victim, victimTestKey, random } = stage;
+    const limits = [{ id: "r", limit: 1e9, window_ms: 60_000, algorithm: "sliding", scope: "tenant" }];
+    const subject = random.pick([
+      { key: attacker.key, project_id: attacker.project_id, env: "live" },
+      { key: victimTestKey, project_id: victim.project_id, env: "test" },
+    ]);
+    const { key, ...scope } = subject;
+    const body = () => ({ ...scope, tenant_id: scope.project_id, limits });
+    await pipeline(stage, { key, path: "/v1/ratelimit/check", body });
+  },
+};
+
+export const pipelinedClaims: Attack = {
+  name: "pipelined claims",
+  async run(stage) {
+    const { attacker, fresh } = stage;
+    const start = Buffer.from(fresh()).toString("hex").slice(0, 40);
+    const scope_hash = (n: number): string => `${start}${n.toString(16)}`.padEnd(64, "0");
+    const body = (n: number) => ({ env: "live", scope_hash: scope_hash(n), fingerprint: "a".repeat(64) });
+    await pipeline(stage, { key: attacker.key, path: "/v1/idempotency/claim", body });
+  },
+};
