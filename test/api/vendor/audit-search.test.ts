@@ -11,8 +11,10 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
+import { until } from "../../../harness/waiting.ts";
 import { EXAMINED_MAX } from "../../../src/domain/audit/search.ts";
 import { verifyFile } from "../../../src/cli/commands/audit/verify-file.ts";
+import { cellOwner } from "../../../src/fairness/owners.ts";
 import { listAuditRows } from "../../../src/store/queries/audit.ts";
 
 const seqs = (body: { data: { seq: number }[] }): number[] => body.data.map(({ seq }) => seq);
@@ -136,6 +138,23 @@ for (const back of backends) {
       ).toEqual(["project.created"]);
       const head = await w.call("sk_owner", "HEAD /v1/audit_logs/export");
       expect([head.status, head.text, head.headers.get("audit-to-seq")]).toEqual([200, "", String(rows.length)]);
+    });
+
+    it("streams four exports of an environment at a time", async () => {
+      const w = await r.workspace();
+      const exports = r.app.services.shares.of("exports");
+      const live = cellOwner(w.id, "live");
+      const get = (as: "sk_owner" | "sk_test") => w.call(as, "GET /v1/audit_logs/export");
+      expect((await get("sk_owner")).status).toBe(200);
+      expect((await w.call("sk_owner", "HEAD /v1/audit_logs/export")).status).toBe(200);
+      await until(() => exports.usedBy(live) === 0);
+      exports.take(live, 4); // four whose clients take their time
+      const refused = await get("sk_owner");
+      expectRefusal(refused, 429, "rate_limited");
+      expect(refused.headers.get("ratelimit-policy")).toBe('"audit_export";q=4;w=60');
+      expect((await get("sk_test")).status).toBe(200);
+      exports.release(live, 4);
+      expect((await get("sk_owner")).status).toBe(200);
     });
 
     it("reads through indexes", async () => {

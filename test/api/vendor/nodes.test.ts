@@ -133,6 +133,22 @@ for (const back of backends) {
       expectRefusal(await r.call(key, elsewhere), 404, "not_found");
     });
 
+    it("lists the nodes of live keys, however many of test keys were seen later", async () => {
+      const w = await r.workspace();
+      await poll(w, "live-node", 1);
+      const seen = r.clock.now() + 1;
+      const rows = Array.from({ length: 1_100 }, (_, i) => `('${w.project_id}', 'a-test-${i}', 'test', 1, ${seen})`);
+      await r.sql(
+        `insert into policy_nodes (project_id, node_id, env_scope, version, last_seen_at) values ${rows.join()}`,
+      );
+      const listed = names((await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`)).body);
+      expect([listed.length, listed.includes("live-node")]).toEqual([1_000, true]);
+      const ofTest = names((await w.call("sk_test", `GET /v1/nodes?project_id=${w.project_id}`)).body);
+      expect([ofTest.length, ofTest.includes("live-node")]).toEqual([1_000, false]);
+      const fleet = (await w.call("sk_owner", `GET /v1/nodes?view=fleet&limit=2`)).body;
+      expect([names(fleet), fleet.counts.total]).toEqual([["a-test-0", "a-test-1"], 1_101]);
+    });
+
     it("reads the fleet through indexes", async () => {
       const w = await r.workspace();
       for (const project_id of [undefined, w.project_id])

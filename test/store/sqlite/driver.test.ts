@@ -105,6 +105,20 @@ describe("reading from SQLite", () => {
     await driver.close();
   });
 
+  it("shrinks the -wal only when no commit has come for five seconds", async () => {
+    const { driver, group, insert } = await openGroup(file);
+    await insert("large", "x".repeat(6 * 1024 * 1024));
+    const full = driver.walBytes();
+    const committed = performance.now();
+    await driver.checkpointIfDue(true, committed + 4_000);
+    await driver.checkpointIfDue(false, committed + 9_000);
+    expect(driver.walBytes()).toBe(full);
+    await driver.checkpointIfDue(true, committed + 5_000);
+    expect([full > 6 * 1024 * 1024, driver.walBytes()]).toEqual([true, 0]);
+    await group.close();
+    await driver.close();
+  });
+
   it("does not prevent a restart of the -wal", async () => {
     const { driver, group, insert, names } = await openGroup(file);
     for (let i = 0; i < 20; i++) await insert(`${i}`, "x".repeat(4_000));
