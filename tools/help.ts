@@ -9,11 +9,11 @@ function* commandsUnder(command: Command, path: string): Generator<{ path: strin
   for (const sub of command.commands) yield* commandsUnder(sub, `${path} ${sub.name()}`);
 }
 
-/** The commands that do something: those without subcommands. */
+/** The commands that do something: those without subcommands, and those that take arguments of their own. */
 export async function leafCommands(): Promise<{ words: string[]; command: Command }[]> {
   const all = [...commandsUnder(await buildFullProgram(), "keyrack")];
   return all
-    .filter(({ command }) => command.commands.length === 0)
+    .filter(({ command }) => command.commands.length === 0 || command.registeredArguments.length > 0)
     .map(({ path, command }) => ({ words: path.split(" ").slice(1), command }));
 }
 

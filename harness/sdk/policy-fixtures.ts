@@ -3,6 +3,7 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { type Env, formatCredential } from "../../src/kernel/credentials.ts";
+import { OWN_FORMATS } from "../../src/kernel/crypto/key-digest.ts";
 import { SnapshotLoader } from "../../src/kernel/policy/loader.ts";
 import {
   Decision,
@@ -85,5 +86,5 @@ export function loadPolicy(...pages: unknown[]): Policy {
 /** decide() at NOW. */
 export function judgeKey(policy: Policy | null, key: string, required: string[] = [], env: Env | null = null) {
   const into = new Decision();
-  return { outcome: decide(into, policy, env, key, 0, required, () => NOW), into };
+  return { outcome: decide(into, policy, policy?.formats ?? OWN_FORMATS, env, key, 0, required, () => NOW), into };
 }

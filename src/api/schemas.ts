@@ -140,6 +140,9 @@ export const Limit = z.int().min(1).max(200).describe(`rows on a page; ${PAGE} b
 export const Cursor = text(1, 512).describe("next_cursor of the page before");
 export const AfterQuery = z.strictObject({ after: After });
 
+/** Its form is checked where it is claimed, so that each refusal says why. */
+export const KeyPrefix = z.string().min(1).max(32).describe("how API keys begin: 2 to 9 lower-case letters and digits");
+
 /** Of changes that nodes learn of. */
 export const Wait = z.strictObject({
   wait: Flag.default("false").describe("respond once every live node has acknowledged the change"),

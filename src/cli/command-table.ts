@@ -87,7 +87,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   scan: {
     description: "Find keys in files, offline.",
-    load: async () => (await import("./commands/scan.ts")).addScanCommand,
+    load: async () => (await import("./commands/scan/scan.ts")).addScanCommand,
   },
   gateway: {
     description: "Verify keys behind nginx, Caddy, Traefik or Envoy.",

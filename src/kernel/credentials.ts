@@ -2,13 +2,15 @@
 //
 //   prefix | body: 32 of A-Z a-z 0-9 - _ (24 random bytes, base64url) | crc: 8 of 0-9 a-f
 //
-// where crc = CRC-32 (crc32.ts) over prefix+body. An invitation has `<workspace_id>.` (lower-case UUID and a dot) as
+// where crc = CRC-32 (crc32.ts) over prefix+body. The prefix of an API key is `<prefix>_live_` or `<prefix>_test_`; `kr` is
+// ours, and projects may choose another (key-prefixes.ts). An invitation has `<workspace_id>.` (lower-case UUID and a dot) as
 // its prefix, so its crc covers `<workspace_id>.<body>` and it is 77 characters. Only the SHA-256 of the whole text is
 // stored. A correct CRC rules out a typing error and proves nothing else: anyone can compute it.
 
 import { toBase64Url } from "./crypto/bytes.ts";
 import { crc32Hex } from "./crypto/crc32.ts";
 import { parseUuid } from "./ids.ts";
+import { OWN_PREFIX } from "./key-prefixes.ts";
 
 export type Env = "live" | "test";
 export const ENVS = ["live", "test"] as const;
@@ -32,7 +34,7 @@ export const PREFIXES = {
   setup: "krset_",
 } as const satisfies Record<CredentialKind, string | Record<Env, string>>;
 
-/** Regex sources for secret scanners. They carry no anchors, and a match still has to pass `parseCredential`. */
+/** Regex sources for secret scanners, of credentials with our own prefixes. They carry no anchors, and a match still has to pass `parseCredential`. */
 export const CREDENTIAL_PATTERN = [
   "kr(sk)?_(live|test)_[A-Za-z0-9_-]{32}[0-9a-f]{8}",
   "kr(ses|boot|ev|pr|set)_[A-Za-z0-9_-]{32}[0-9a-f]{8}",
@@ -61,6 +63,11 @@ export function formatCredential(kind: CredentialKind, env: Env | null, random: 
   const form = FORMS.find((form) => form.kind === kind && form.env === env);
   if (!form) throw new RangeError(`A ${kind} has no form for env ${env}.`);
   return appendCrc(form.prefix, random);
+}
+
+/** The same, of an API key whose project has chosen a prefix. */
+export function formatApiKey(prefix: string, env: Env, random: Uint8Array): string {
+  return appendCrc(`${prefix}_${env}_`, random);
 }
 
 /** Null unless the text is exactly one credential: length, alphabet and lower-case CRC must be right. */
@@ -94,8 +101,17 @@ export function parseInviteToken(text: string): { workspace_id: string; secret: 
   return { workspace_id, secret: text.slice(UUID_CHARS + 1) };
 }
 
+const CHOSEN = /^([a-z][a-z0-9]{1,8})_(live|test)_/;
+
 function findForm(text: string): Form | undefined {
-  return FORMS.find((form) => text.startsWith(form.prefix));
+  return FORMS.find((form) => text.startsWith(form.prefix)) ?? chosenForm(text);
+}
+
+/** The form of an API key with a project's own prefix. What begins with `kr` is in FORMS or nothing. */
+function chosenForm(text: string): Form | undefined {
+  const [prefix, family = "", env] = CHOSEN.exec(text) ?? [];
+  if (prefix === undefined || family.startsWith(OWN_PREFIX)) return undefined;
+  return { kind: "api_key", env: env as Env, prefix, family: `${family}_` };
 }
 
 function displayPrefixOf(text: string, form: Form): string {

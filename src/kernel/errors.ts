@@ -91,6 +91,8 @@ export const failures = {
   // 409
   slug_taken: [409, "conflict", "That slug is already in use."],
   external_id_taken: [409, "conflict", "That external id is already in use."],
+  prefix_taken: [409, "conflict", "That key prefix belongs to another workspace."],
+  prefix_quota: [409, "conflict", "This project or workspace has reached its limit of key prefixes."],
   disabled_not_rotatable: [409, "conflict", "A disabled key cannot be rotated."],
   tenant_is_suspended: [409, "conflict", "This tenant is suspended."],
   bulk_unexpected: [409, "conflict", "More keys match than expected. Nothing was changed."],

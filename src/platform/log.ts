@@ -18,7 +18,8 @@ const WAITING_MAX_BYTES = 1024 * 1024;
 const PART: Record<Level, number> = { debug: 0.25, info: 0.5, warn: 0.75, error: 1 };
 // No \b before a credential: in JSON a preceding line break is the letters \n, which would hide the boundary.
 // live_ and test_ do not count among the six characters: a display prefix alone is not a credential and stays readable.
-const CREDENTIAL = /(kr[a-z]{0,12}_(?:live_|test_|(?!live_|test_))[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
+const CREDENTIAL =
+  /((?:[a-z][a-z0-9]{1,8}_(?:live|test)_|kr[a-z]{0,12}_(?:live_|test_|(?!live_|test_)))[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+/g;
 const INVITE = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)[A-Za-z0-9_-]{32,}/gi;
 const JWT = /eyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)*/g;
 const URL_PASSWORD = /([a-z][a-z0-9+.-]{0,15}:\/\/[^\s:/@"]{0,200}):[^\s"]{1,300}@/gi; // up to the last @: a password may hold one

@@ -1,6 +1,7 @@
 // The core of every adapter's `protect`: finds the key, verifies it, charges its rate limits, and returns the context
 // or the denial response. Adapters only translate. A request continues only with an `Admitted`; every path decides.
 
+import type { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import type { Context, Subject, Verdict } from "./context.ts";
 import { type TextResponse, type DenialName, denialResponse } from "./denials.ts";
 import { type ChargeResult, type Limiter, rateLimitHeaders } from "./limits/check.ts";
@@ -92,9 +93,9 @@ export class Guard<Req> {
     if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
     const state: RequestState = { subject: null, denial: null, degraded: false };
     const done = this.#reportOnce(incoming, state);
-    const key = this.#getKey ? keyFromValue(await this.#getKey(req)) : findKey(incoming);
-    if (!key) return reject("missing_key", state, done);
     const { verifier } = this.#dependencies;
+    const key = this.#getKey ? keyFromValue(await this.#getKey(req)) : findKey(incoming, verifier.formats);
+    if (!key) return reject("missing_key", state, done);
     const verdict = verifier.judge(key.text, key.offset, this.#scopes.all, this.#failMode, this.#scopes.any);
     const { rules, rejected } = verifier;
     state.subject = verdict.ok ? verdict.context : rejected;
@@ -153,10 +154,10 @@ function reject(
   return { context: null, headers: {}, denial: denialResponse(name, extra), done };
 }
 
-/** `Authorization: Bearer kr_…`, else `x-api-key`, else any other bearer token, which was meant as a key. */
-export function findKey({ authorization, apiKey }: IncomingRequest): KeyLocation {
+/** `Authorization: Bearer <prefix>_…`, else `x-api-key`, else any other bearer token, which was meant as a key. */
+export function findKey({ authorization, apiKey }: IncomingRequest, formats: KeyFormats): KeyLocation {
   const bearer = authorization ? bearerOffset(authorization) : 0;
-  if (authorization && bearer > 0 && authorization.startsWith("kr_", bearer))
+  if (authorization && bearer > 0 && formats.begin(authorization, bearer))
     return { text: authorization, offset: bearer };
   if (apiKey) return { text: apiKey, offset: 0 };
   return authorization && bearer > 0 && bearer < authorization.length ? { text: authorization, offset: bearer } : null;

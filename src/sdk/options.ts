@@ -3,6 +3,8 @@
 
 import type { Env } from "../kernel/credentials.ts";
 import { parseCredential } from "../kernel/credentials.ts";
+import { KeyFormats } from "../kernel/crypto/key-digest.ts";
+import { OWN_PREFIX, PREFIX_FORM } from "../kernel/key-prefixes.ts";
 import { parseUuid } from "../kernel/ids.ts";
 import { builtinModule, type Log, randomHex } from "./runtime.ts";
 
@@ -32,6 +34,8 @@ export type KeyrackOptions<Resources = unknown> = {
   sampleRate?: number;
   /** The vendor's own objects for each environment, available as `context.resources`. */
   resources?: { live: Resources; test: Resources };
+  /** The prefixes of your keys, for the time before the first policy is loaded. */
+  keyPrefixes?: readonly string[];
   /** A policy with more keys is rejected as a broken feed. */
   maxKeys?: number;
   log?: Log;
@@ -50,6 +54,7 @@ export type Settings = {
   cacheFile: string | null;
   sampleRate: number;
   maxKeys: number;
+  formats: KeyFormats;
 };
 
 const KNOWN = new Set([
@@ -66,6 +71,7 @@ const KNOWN = new Set([
   "sampleRate",
   "resources",
   "maxKeys",
+  "keyPrefixes",
   "log",
 ]);
 const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;
@@ -94,9 +100,17 @@ export function readOptions(options: KeyrackOptions): Settings {
     cacheFile,
     sampleRate,
     maxKeys: readWhole("maxKeys", options.maxKeys ?? 5_000_000, 1),
+    formats: readPrefixes(options.keyPrefixes ?? [OWN_PREFIX]),
   };
   need(settings.maxStaleMs >= settings.staleMs, "maxStaleMs must not be smaller than staleMs");
   return settings;
+}
+
+function readPrefixes(prefixes: unknown): KeyFormats {
+  const isList = Array.isArray(prefixes) && prefixes.length > 0 && new Set(prefixes).size === prefixes.length;
+  const isSound = isList && prefixes.every((one) => typeof one === "string" && PREFIX_FORM.test(one));
+  need(isSound, "keyPrefixes must be a list of distinct key prefixes");
+  return new KeyFormats(prefixes as string[]);
 }
 
 export function readFailMode(mode: unknown): FailMode {

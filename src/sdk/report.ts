@@ -35,7 +35,8 @@ const SEND_TIMEOUT_MS = 10_000;
 const CLOSE_MS = 3000;
 const TENANTS_MAX = 100_000;
 const DAY_MS = 86_400_000;
-const CREDENTIAL = /kr[a-z]*_(live_|test_)?[A-Za-z0-9_-]{6,}/g;
+const CREDENTIAL = /kr[a-z]*_(live_|test_)?[A-Za-z0-9_-]{6,}|[a-z][a-z0-9]{1,8}_(live|test)_[A-Za-z0-9_-]{6,}/g;
+const MAY_HAVE_CREDENTIAL = /kr|_live_|_test_/;
 
 export class Reporter {
   readonly #client: Client;
@@ -207,5 +208,5 @@ export class Reporter {
 /** Truncates to printable ASCII and redacts credentials, which callers put into URLs. */
 function sanitize(text: string, max: number): string {
   const short = text.slice(0, max).replace(/[^\x20-\x7e]/g, "?");
-  return short.includes("kr") ? short.replace(CREDENTIAL, "kr_redacted") : short;
+  return MAY_HAVE_CREDENTIAL.test(short) ? short.replace(CREDENTIAL, "kr_redacted") : short;
 }

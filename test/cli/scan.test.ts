@@ -1,8 +1,9 @@
 // `keyrack scan`: finds every key in a tree, ignores look-alikes, and never prints a whole key.
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { parse } from "smol-toml";
 import { describe, expect, it } from "vitest";
-import { formatCredential } from "../../src/kernel/credentials.ts";
+import { formatApiKey, formatCredential, parseCredential } from "../../src/kernel/credentials.ts";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 
 const KEY = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
@@ -42,6 +43,32 @@ describe("keyrack scan", () => {
       skipped: [],
     });
     expect(stdout + stderr).not.toContain(KEY);
+  });
+
+  it("finds keys with any prefix, once and with the whole prefix", async () => {
+    using at = tempDir();
+    const bytes = Uint8Array.from({ length: 24 }, (_, i) => i);
+    const keys = ["acme", "northwind", "ab"].map((prefix) => formatApiKey(prefix, "live", bytes));
+    const stripe = `sk_live_${"a".repeat(40)}`;
+    writeFileSync(join(at.dir, "keys"), `${keys.join("\n")}\nx${keys[0]}\n${stripe}\n`);
+    const edges = [1, 4, 5, 9, 10, 50, 128, 129, 132].map((back) => (1 << 20) - back);
+    for (const [i, edge] of edges.entries())
+      writeFileSync(join(at.dir, `z-${i}`), `${" ".repeat(edge)}${keys[1]} tail`);
+    const { stdout } = await keyrack(["scan", at.dir, "--json"]);
+    const { found } = JSON.parse(stdout) as { found: { line: number; column: number; display_prefix: string }[] };
+    expect(found.slice(0, 4).map(({ line, column, display_prefix }) => [line, column, display_prefix])).toEqual([
+      [1, 1, "acme_live_AAECAw"],
+      [2, 1, "northwind_live_AAECAw"],
+      [3, 1, "ab_live_AAECAw"],
+      [4, 2, "acme_live_AAECAw"],
+    ]);
+    expect(found.slice(4).map(({ column }) => column)).toEqual(edges.map((edge) => edge + 1));
+    const checked = await keyrack(["check-key", "-", "--json"], { input: keys[0] ?? "" });
+    expect(JSON.parse(checked.stdout)).toMatchObject({
+      valid: true,
+      kind: "api_key",
+      display_prefix: "acme_live_AAECAw",
+    });
   });
 
   it("reports the position of each key, also of several on one line", async () => {
@@ -97,5 +124,56 @@ describe("keyrack scan", () => {
       stdout: "",
       stderr: "keyrack: /dev/null is neither a file nor a folder.\n",
     });
+  });
+});
+
+describe("keyrack scan patterns", () => {
+  const patterns = async (...args: string[]) => {
+    const { code, stdout, stderr } = await keyrack(["scan", "patterns", "--prefix", "acme", ...args]);
+    expect([code, stderr]).toEqual([0, ""]);
+    return stdout;
+  };
+
+  it("match keys with the given prefixes and our own credentials", async () => {
+    const { object, prefixes, patterns: list } = JSON.parse(await patterns("--json"));
+    expect([object, prefixes]).toEqual(["scan_patterns", ["acme", "kr"]]);
+    const matches = (text: string): string[] =>
+      list
+        .filter(({ regex }: { regex: string }) => new RegExp(`^${regex}$`).test(text))
+        .map((one: { name: string }) => one.name);
+    expect(matches(formatApiKey("acme", "test", new Uint8Array(24)))).toEqual(["acme-key"]);
+    expect([matches(KEY), matches(formatCredential("session", null, new Uint8Array(24)))]).toEqual([
+      ["keyrack-key"],
+      ["keyrack-token"],
+    ]);
+    expect(matches(formatApiKey("other", "live", new Uint8Array(24)))).toEqual([]);
+  });
+
+  it("are printed as files for gitleaks and trufflehog, and as the form of GitHub's programme", async () => {
+    const { rules } = parse(await patterns("--format", "gitleaks")) as unknown as {
+      rules: { id: string; regex: string; keywords: string[] }[];
+    };
+    expect(rules.map(({ id, keywords }) => [id, keywords[0]])).toEqual([
+      ["acme-key", "acme_live_"],
+      ["keyrack-key", "kr_live_"],
+      ["keyrack-token", "krses_"],
+    ]);
+    const yaml = await patterns("--format", "trufflehog");
+    expect(yaml).toContain("  - name: AcmeKey\n    keywords: [acme_live_, acme_test_]");
+    const github = await patterns("--format", "github", "--url", "https://keys.example.com/");
+    expect(github).toContain("POST https://keys.example.com/v1/webhooks/scanner/secret_scanning");
+    expect(github).toContain("GET https://keys.example.com/v1/self");
+    const samples = github.split("\n").filter((line) => line.startsWith("acme_live_"));
+    expect([samples.length, samples.every((sample) => parseCredential(sample) !== null)]).toEqual([2, true]);
+  });
+
+  it("are refused for a prefix that no project may have, and of an unknown format", async () => {
+    for (const args of [
+      ["--prefix", "sk"],
+      ["--format", "xml"],
+    ]) {
+      const { code } = await keyrack(["scan", "patterns", ...args]);
+      expect(code).toBe(2);
+    }
   });
 });

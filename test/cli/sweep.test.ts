@@ -145,6 +145,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "audit checkpoint": () => ({}),
   "check-key": () => ({ args: ["-"], input: seed.secret_key }),
   scan: () => ({ args: ["clean"] }),
+  "scan patterns": () => ({}),
   "signing-key list": () => ({ args: cli.dataDir }),
   "signing-key rotate": () => ({ args: cli.dataDir }),
   "node list": () => ({ args: ["--view", "fleet"] }),

@@ -1,7 +1,7 @@
 // What the log contains of a request, and what it never contains: the tests plant every kind of credential everywhere.
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { createLog, redact } from "../../src/platform/log.ts";
-import { mint } from "../../src/domain/auth/new-credentials.ts";
+import { mint, mintKey } from "../../src/domain/auth/new-credentials.ts";
 import { formatInviteToken } from "../../src/kernel/credentials.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
@@ -23,6 +23,7 @@ const secrets = (): string[] => [
   mint("email_verification").text,
   mint("password_reset").text,
   formatInviteToken(w.id, new Uint8Array(24).fill(7)),
+  mintKey("acme", "live").text,
   JWT,
 ];
 
@@ -41,7 +42,13 @@ it("a credential is cut to its display prefix anywhere in a line", () => {
 });
 
 it("a display prefix alone is kept: it identifies the key", () => {
-  for (const minted of [mint("api_key", "live"), mint("secret_key", "test"), mint("session")]) {
+  for (const minted of [
+    mint("api_key", "live"),
+    mintKey("acme", "live"),
+    mintKey("northwind", "test"),
+    mint("secret_key", "test"),
+    mint("session"),
+  ]) {
     const { display_prefix } = minted.stored;
     expect(redact(JSON.stringify({ display_prefix }))).toContain(`"${display_prefix}"`);
     expect(redact(minted.text)).toBe(`${display_prefix}…`);

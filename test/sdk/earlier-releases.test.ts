@@ -53,6 +53,43 @@ for (const back of backends) {
       }
     });
 
+    it("never gets a key with another prefix than kr, which works on the new one", async () => {
+      const w = await r.workspace();
+      const [before, prefix] = [await w.mint(), `old${back.slice(0, 2)}`];
+      const old = sdk.createKeyrack(options(w, "old"));
+      const fresh = createKeyrack(options(w, "new"));
+      try {
+        await Promise.all([old.ready(), fresh.ready()]);
+        await r.app.services.nodes.flushed();
+        const changed = await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_prefix: prefix });
+        expect(changed.body.warnings).toEqual([
+          { path: "key_prefix", message: expect.stringContaining("1 of 2 live nodes") },
+        ]);
+        const key = await w.mint();
+        expect([key.key.startsWith(`${prefix}_live_`), (key.warnings as unknown[]).length]).toEqual([true, 1]);
+        await until(() => fresh.verify(key.key).ok);
+        await until(() => old.status().version === fresh.status().version);
+        expect([code(old.verify(key.key)), old.status().keys]).toEqual(["401 invalid_key", 1]);
+        expect([code(old.verify(before.key)), code(fresh.verify(before.key))]).toEqual(["200", "200"]);
+        const { body: listed } = await w.call("sk_owner", `GET /v1/nodes?project_id=${w.project_id}`);
+        const withheld = listed.data.map((node: Record<string, unknown>) => [node.node_id, node.withheld_keys]);
+        expect(Object.fromEntries(withheld)).toEqual({ old: 1, new: 0 });
+        await w.call("sk_owner", `POST /v1/keys/${key.id}/disable?wait=true`, {});
+        const { body } = await w.call("sk_owner", `POST /v1/keys/${key.id}/enable?wait=true`, {});
+        expect(body.propagation).toMatchObject({
+          complete: true,
+          withheld_nodes: 1,
+          nodes: [
+            { node_id: "new", missing_caps: [] },
+            { node_id: "old", missing_caps: ["formats"] },
+          ],
+        });
+        expect([code(old.verify(key.key)), code(fresh.verify(key.key))]).toEqual(["401 invalid_key", "200"]);
+      } finally {
+        await Promise.all([old.close(), fresh.close()]);
+      }
+    });
+
     it("does not read the cache file of a new one, which reads that of an old one", async () => {
       const w = await r.workspace();
       const folder = await mkdtemp(join(tmpdir(), "keyrack-releases-"));

@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { protect } from "../../src/sdk/adapters/node.ts";
 import { denialResponse, denials } from "../../src/sdk/denials.ts";
+import { OWN_FORMATS } from "../../src/kernel/crypto/key-digest.ts";
 import { findKey, type ProtectOptions } from "../../src/sdk/guard.ts";
 import { type Keyrack, internalsOf } from "../../src/sdk/internals.ts";
 import { replayHeaders } from "../../src/sdk/idempotency/replay.ts";
@@ -31,7 +32,7 @@ describe("finding the key", () => {
   ];
   for (const [what, authorization, apiKey, key] of cases) {
     it(`takes ${what}`, () => {
-      const found = findKey({ ...incoming, authorization, apiKey });
+      const found = findKey({ ...incoming, authorization, apiKey }, OWN_FORMATS);
       expect(found && found.text.slice(found.offset)).toBe(key);
     });
   }

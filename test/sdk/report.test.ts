@@ -157,7 +157,13 @@ describe("the reporter", () => {
   it("redacts credentials and control characters in a path", async () => {
     await using s = await setup();
     const key = "kr_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX29904bfc";
-    for (const path of [`/by-key/${key}/x`, "/krsk_live_AAECAwQFBgcI", "/a\u0000b\ud800c\r\nd", "/krill"]) {
+    for (const path of [
+      `/by-key/${key}/x`,
+      "/krsk_live_AAECAwQFBgcI",
+      "/a\u0000b\ud800c\r\nd",
+      "/krill",
+      "/acme_live_AAECAwQF",
+    ]) {
       s.reporter.record({ ...happened, path });
     }
     await s.reporter.close();
@@ -166,6 +172,7 @@ describe("the reporter", () => {
       "/kr_redacted",
       "/a?b?c??d",
       "/krill",
+      "/kr_redacted",
     ]);
   });
 });

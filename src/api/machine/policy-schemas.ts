@@ -21,11 +21,16 @@ const Removal = z.strictObject({
   env: Env,
   lookup_hash: z.string(),
   display_prefix: z.string(),
-  reason: z.enum(["revoked", "tenant_deleted", "project_deleted", "disabled"]),
+  reason: z.enum(["revoked", "tenant_deleted", "project_deleted", "tenant_suspended", "disabled", "unsupported"]),
 });
 
 const about = { workspace_id: Uuid, project_id: Uuid, env: Env.nullable() };
-const state = { version: z.int().min(1), project_deleted: z.boolean(), generated_at: Timestamp };
+const state = {
+  version: z.int().min(1),
+  project_deleted: z.boolean(),
+  generated_at: Timestamp,
+  key_prefixes: z.array(z.string()).optional().describe("prefixes of the project's keys; only with formats"),
+};
 
 export const PolicySnapshot = z.strictObject({
   object: z.literal("policy_snapshot"),

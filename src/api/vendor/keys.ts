@@ -6,6 +6,8 @@ import type { Vendor } from "../../domain/core/actor.ts";
 import type { Ctx } from "../../domain/core/context.ts";
 import { lookUpKey } from "../../domain/keys/lookup.ts";
 import { SEARCH_STATES, searchKeys } from "../../domain/keys/search.ts";
+import type { ApiKey as ApiKeyView } from "../../domain/core/views.ts";
+import { needsToServe, withNodeWarnings } from "../../domain/policy/needs.ts";
 import { awaitRevocation } from "../../domain/policy/propagation.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { failField } from "../../kernel/errors.ts";
@@ -46,6 +48,12 @@ const NewKey = withFastPath(
   fastParseNewKey,
 );
 
+/** Names live nodes from which the key is withheld. */
+function withKeyWarnings<T extends ApiKeyView>(ctx: Ctx<Vendor>, key: T) {
+  const { project_id, env } = key;
+  return withNodeWarnings(ctx, key, { project_id, env, needs: needsToServe(key), path: "key_prefix" });
+}
+
 export const keysCreate = endpoint("POST /v1/keys", {
   summary: "Create an API key for a tenant. The key is shown only in this response.",
   access: "keys.write",
@@ -56,7 +64,8 @@ export const keysCreate = endpoint("POST /v1/keys", {
   idempotent: true,
   failures: ["project_not_found", "tenant_not_found", "test_cannot_live"],
   emits: ["api_key.created"],
-  handle: (ctx, { body }) => createKey(ctx, { ...body, expires_at: toMs(body.expires_at) }),
+  handle: async (ctx, { body }) =>
+    withKeyWarnings(ctx, await createKey(ctx, { ...body, expires_at: toMs(body.expires_at) })),
 });
 
 export const keysList = endpoint("GET /v1/keys", {
@@ -137,7 +146,8 @@ export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
   output: ChangedApiKey,
   failures: ["key_not_found", "test_cannot_live", "revoked_not_editable", "quarantine_not_extendable"],
   emits: ["api_key.updated"],
-  handle: (ctx, { params, body }) => editKey(ctx, params.id, { ...body, expires_at: toMs(body.expires_at) }),
+  handle: async (ctx, { params, body }) =>
+    withKeyWarnings(ctx, await editKey(ctx, params.id, { ...body, expires_at: toMs(body.expires_at) })),
 });
 
 export const keysRotate = endpoint("POST /v1/keys/{id}/rotate", {

@@ -8,13 +8,16 @@ import {
   showProject,
 } from "../../domain/workspaces/projects.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { AfterQuery, ById, listOf, Name, RateLimits, Slug, Uuid } from "../schemas.ts";
-import { KeyPolicy, Project, ScopeCatalogue } from "./schemas.ts";
+import { AfterQuery, ById, KeyPrefix, listOf, Name, RateLimits, Slug, Uuid } from "../schemas.ts";
+import { needsOf, withNodeWarnings } from "../../domain/policy/needs.ts";
+import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import { KeyPolicy, Project, ScopeCatalogue, Warnings } from "./schemas.ts";
 
 const fields = {
   default_rate_limits: RateLimits.optional(),
   key_policy: KeyPolicy.optional(),
   scope_catalogue: ScopeCatalogue.optional(),
+  key_prefix: KeyPrefix.optional(),
 };
 
 export const projectsCreate = endpoint("POST /v1/projects", {
@@ -24,7 +27,7 @@ export const projectsCreate = endpoint("POST /v1/projects", {
   output: Project,
   status: 201,
   idempotent: true,
-  failures: ["slug_taken", "quota_reached"],
+  failures: ["slug_taken", "quota_reached", "prefix_taken", "prefix_quota"],
   emits: ["project.created"],
   handle: (ctx, { body }) => createProject(ctx, body),
 });
@@ -51,10 +54,14 @@ export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
   access: "projects.change",
   params: ById,
   body: z.strictObject({ name: Name.optional(), ...fields }),
-  output: Project,
-  failures: ["project_not_found"],
+  output: Project.extend({ warnings: Warnings }),
+  failures: ["project_not_found", "prefix_taken", "prefix_quota"],
   emits: ["project.updated"],
-  handle: (ctx, { params, body }) => editProject(ctx, params.id, body),
+  handle: async (ctx, { params, body }) => {
+    const project = await editProject(ctx, params.id, body);
+    const needs = body.key_prefix === undefined ? NO_CAPS : needsOf({ display_prefix: `${project.key_prefix}_` });
+    return withNodeWarnings(ctx, project, { project_id: project.id, env: null, needs, path: "key_prefix" });
+  },
 });
 
 export const projectsDelete = endpoint("DELETE /v1/projects/{id}", {

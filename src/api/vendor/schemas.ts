@@ -57,6 +57,8 @@ export const Project = z.strictObject({
   scope_catalogue: ScopeCatalogue.describe("scopes that the project knows; a key may carry others"),
   created_at: Timestamp,
   updated_at: Timestamp,
+  key_prefix: z.string().describe("how new API keys begin"),
+  key_prefixes: z.array(z.string()).describe("every prefix that its keys have, the current one first"),
 });
 
 export const Tenant = z.strictObject({
@@ -156,6 +158,10 @@ const node = {
   live: z.boolean(),
   caps: Capabilities.describe("capabilities that it announces"),
   missing_caps: Capabilities.describe("capabilities that keys of the project use and it lacks"),
+  withheld_keys: z
+    .int()
+    .optional()
+    .describe("keys that it does not get because it lacks a capability; without view=fleet"),
   full_power: z.boolean().describe("its secret key is unrestricted"),
   last_seen_at: Timestamp,
 };

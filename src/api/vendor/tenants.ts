@@ -77,7 +77,7 @@ export const tenantsRevokeEmbedTokens = endpoint("POST /v1/tenants/{id}/embed_to
 async function withPropagation(ctx: Ctx<Vendor>, wait: string, { tenant, affected_keys, projects }: Switched) {
   const switched = { ...tenant, affected_keys };
   if (wait !== "true") return switched;
-  return { ...switched, propagation: await awaitProjects(ctx, projects) };
+  return { ...switched, propagation: await awaitProjects(ctx, projects, tenant.suspended_at !== null) };
 }
 
 export const tenantsSuspend = endpoint("POST /v1/tenants/{id}/suspend", {

@@ -34,7 +34,8 @@ export function resolveBearer(services: Services, bearer: string): MaybePromise<
   if (looksLikeJwt(bearer)) return resolveEmbedToken(services, bearer);
   if (kind === "secret_key" && parseCredential(bearer)) return resolveSecretKey(services, bearer);
   if (kind === "session" && parseCredential(bearer)) return resolveSession(services, bearer);
-  throw fail((kind && REJECTED_AS[kind]) ?? "unauthenticated");
+  const rejected = kind ?? parseCredential(bearer)?.kind; // an API key may have any prefix
+  throw fail((rejected && REJECTED_AS[rejected]) ?? "unauthenticated");
 }
 
 /** Fails unless the credential behind the actor is still valid in the transaction, with the same rights. */

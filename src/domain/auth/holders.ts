@@ -30,8 +30,9 @@ export function throttleHolder(
 
 /** Null unless the text is of an API key; `ending`: the key may be in any state, because ending one is never refused. */
 export function resolveHolder(services: Services, bearer: string, ending: boolean): MaybePromise<Actor> | null {
-  if (guessCredentialKind(bearer) !== "api_key") return null;
-  if (!parseCredential(bearer)) throw fail("invalid_key");
+  const parsed = parseCredential(bearer);
+  if ((parsed?.kind ?? guessCredentialKind(bearer)) !== "api_key") return null;
+  if (!parsed) throw fail("invalid_key");
   return thenMaybe(holderActor(services, bearer, services.store.read), (actor) => {
     if (!actor) throw fail("invalid_key");
     if (actor.refused !== null && !ending) throw fail(actor.refused);

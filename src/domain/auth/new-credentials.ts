@@ -3,6 +3,7 @@
 import { randomFillSync } from "node:crypto";
 import {
   displayPrefix,
+  formatApiKey,
   formatCredential,
   formatInviteToken,
   RANDOM_BYTES,
@@ -39,6 +40,12 @@ export type NewCredential = { text: string; stored: { lookup_hash: string; displ
 
 export function mint(kind: CredentialKind, env: Env | null = null): NewCredential {
   const text = formatCredential(kind, env, randomSecret());
+  return { text, stored: { lookup_hash: sha256Hex(text), display_prefix: displayPrefix(text) } };
+}
+
+/** An API key with the prefix of its project. */
+export function mintKey(prefix: string, env: Env): NewCredential {
+  const text = formatApiKey(prefix, env, randomSecret());
   return { text, stored: { lookup_hash: sha256Hex(text), display_prefix: displayPrefix(text) } };
 }
 

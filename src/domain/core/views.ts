@@ -46,6 +46,8 @@ export function viewProject(row: ProjectRow) {
     scope_catalogue: JSON.parse(row.scope_catalogue) as CatalogueScope[],
     created_at: formatTimestamp(row.created_at),
     updated_at: formatTimestamp(row.updated_at),
+    key_prefix: row.key_prefix,
+    key_prefixes: JSON.parse(row.key_prefixes) as string[],
   };
 }
 

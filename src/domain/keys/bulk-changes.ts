@@ -1,5 +1,6 @@
 // Changes one page of a bulk action in one transaction, with one policy version a project and one audit row a key.
 import type { Env } from "../../kernel/credentials.ts";
+import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import {
@@ -15,7 +16,8 @@ import { insertKey, keyById, shortenKey } from "../../store/queries/keys.ts";
 import type { PageKey } from "../../store/queries/page.ts";
 import type { Tx } from "../../store/engine/statement.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
-import { mint, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
+import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
+import { keyPrefixesOf } from "../workspaces/key-prefixes.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
@@ -61,10 +63,14 @@ export function viewBulkKey({ id, project_id, tenant_id, env, display_prefix, na
 }
 
 /** Keys that have changed since the page was found are left out. `answer` is stored with an idempotency key. */
-export function changePage<T>(ctx: Ctx<Vendor>, page: Page, answer: (change: PageChange) => T): Promise<T> {
+export async function changePage<T>(ctx: Ctx<Vendor>, page: Page, answer: (change: PageChange) => T): Promise<T> {
   const { workspace_id } = ctx.actor;
+  const rotated = page.action === "rotate" ? page.keys : [];
+  const prefixes = await keyPrefixesOf(ctx.services.store.read, new Set(rotated.map(({ project_id }) => project_id)));
   return retryOnHashCollision(() => {
-    const minted = new Map(page.action === "rotate" ? page.keys.map(({ id, env }) => [id, mint("api_key", env)]) : []);
+    const minted = new Map(
+      rotated.map(({ id, env, project_id }) => [id, mintKey(prefixes.get(project_id) ?? OWN_PREFIX, env)]),
+    );
     return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const keys = await stillEligible(tx, page);
       const [first, ...rest] = keys;

@@ -3,6 +3,7 @@ import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
+import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { thenMaybe, type MaybePromise } from "../../kernel/maybe-promise.ts";
 import {
   insertKey,
@@ -27,7 +28,7 @@ import {
 import type { Ctx } from "../core/context.ts";
 import { ownsKey, requireRotatable, requireKeyQuota } from "../embed/rules.ts";
 import { changes, type Event } from "../core/events.ts";
-import { onHashConflict, mint, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
+import { onHashConflict, mint, mintKey, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import {
   initialExpiry,
@@ -68,7 +69,7 @@ export function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<WithKe
   const { workspace_id } = actor;
   const embed = actor.kind === "embed_token" ? actor : null;
   return retryOnHashCollision(() => {
-    const minted = mint("api_key", input.env); // before the transaction, which occupies the only writer
+    const early = mint("api_key", input.env); // before the transaction, which occupies the only writer
     return mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
       const [project, tenant] = await Promise.all([
         liveProject(tx, workspace_id, input.project_id),
@@ -77,6 +78,7 @@ export function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<WithKe
       if (embed && tenant.suspended_at !== null) throw fail("tenant_is_suspended");
       if (embed) await requireKeyQuota(tx, embed, ctx.services.clock.now());
       const policy_version = await tx.bump(project.id, tenant.suspended_at === null ? {} : { uses: CAP.disabled });
+      const minted = project.key_prefix === OWN_PREFIX ? early : mintKey(project.key_prefix, input.env);
       const row = newKeyRow(ctx, input, minted.stored, { project, tenant, policy_version });
       await insertKey.insertDeferred(tx, row); // bench: vendor/mint
       const scopes = input.scopes ?? [];
@@ -227,7 +229,8 @@ export function rotateKey(ctx: KeyHolder, id: string, overlap_hours: number): Pr
       if (row.disabled_at !== null) throw fail("disabled_not_rotatable"); // or rotating would undo it
       const now = ctx.services.clock.now();
       await requireRotatable(tx, ctx.actor, row, now);
-      const minted = mint("api_key", row.env);
+      const { key_prefix } = await liveProject(tx, workspace_id, row.project_id);
+      const minted = mintKey(key_prefix, row.env);
       const policy_version = await tx.bump(row.project_id);
       const policy = parseKeyPolicy((await liveProject(tx, workspace_id, row.project_id)).key_policy);
       const { previous, successor } = rotatedRows(ctx, row, minted, { overlap_hours, policy_version, policy });

@@ -39,7 +39,8 @@ export function parseReports(bytes: Uint8Array): LeakReport[] {
   });
 }
 
-const CREDENTIAL = /(kr(?:sk|ses|boot|ev|pr)?_(?:live_|test_)?[A-Za-z0-9_-]{6})[A-Za-z0-9_-]{20,}/g;
+const CREDENTIAL =
+  /((?:kr(?:sk|ses|boot|ev|pr|set)?_(?:live_|test_)?|[a-z][a-z0-9]{1,8}_(?:live|test)_)[A-Za-z0-9_-]{6})[A-Za-z0-9_-]{20,}/g;
 
 function locationOf({ source, url }: Record<string, unknown>): string {
   const parts = [source, url].filter((part) => typeof part === "string").map((part) => part.trim());

@@ -63,7 +63,7 @@ export async function lookUpKey(ctx: Ctx<Vendor>, input: Lookup) {
     object: "key_lookup" as const,
     kind,
     env: parsed?.env ?? null,
-    display_prefix: displayPrefix(text) || null,
+    display_prefix: (kind && displayPrefix(text)) || null,
     well_formed: parsed !== null,
     found: record !== null,
     record,

@@ -1,5 +1,6 @@
 // Builds the pages of the policy feed as serialised JSON. Every read yields to the event loop: a page may hold 100,000 keys.
 import type { Ctx } from "../core/context.ts";
+import { CAP } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { changesSince, snapshotChunk, versionChangedAt, type Change, type Chunk } from "../../store/queries/policy.ts";
 import type { PolicySelection } from "../../store/queries/policy-params.ts";
@@ -32,7 +33,8 @@ function jsonHead(ctx: Ctx, head: Head, filter: Filter, object: string, versions
     project_deleted: head.deleted,
     generated_at: formatTimestamp(ctx.services.clock.now()),
   };
-  return JSON.stringify(fields).slice(0, -1);
+  const json = JSON.stringify(fields).slice(0, -1);
+  return variantOf(head, filter) & CAP.formats ? `${json},"key_prefixes":${head.key_prefixes}` : json;
 }
 
 type PageEnd = { staleAt: number; last: string | null; whole: number | null };

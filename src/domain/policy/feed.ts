@@ -86,6 +86,7 @@ export class Feed {
       default_rate_limits: row.default_rate_limits,
       deleted: row.deleted_at !== null,
       features: row.features,
+      key_prefixes: row.key_prefixes,
     };
     if (this.#store.dialect === "sqlite" && epoch === this.#epoch) {
       this.#heads.set(project_id, head);

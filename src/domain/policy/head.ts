@@ -8,4 +8,6 @@ export type Head = {
   readonly deleted: boolean;
   /** Capabilities that the project's keys have ever needed. */
   readonly features: number;
+  /** The prefixes of its keys, as a JSON list. */
+  readonly key_prefixes: string;
 };

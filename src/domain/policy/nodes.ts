@@ -1,13 +1,14 @@
 // The fleet: the nodes that poll the policy feed, how far each of them is behind, and which are late or silent.
 import type { Env } from "../../kernel/credentials.ts";
-import { listCaps, missingFrom } from "../../kernel/policy/capabilities.ts";
+import { listCaps, maskOf, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { fleetOf, type FleetRow } from "../../store/queries/nodes.ts";
+import { countChosenKeys, fleetOf, type FleetRow } from "../../store/queries/nodes.ts";
 import type { EnvScope } from "../../store/schema/tables.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { reachesProject, requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
+import { NEEDED } from "./needs.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 /** Counts stop here, and a list over all projects ends here. */
@@ -31,7 +32,25 @@ export async function listNodes(ctx: Ctx<Vendor>, project_id: string) {
   const newest = rows
     .slice(0, PROJECT_NODES_MAX)
     .toSorted((a, b) => b.last_seen_at - a.last_seen_at || (a.node_id < b.node_id ? -1 : 1));
-  return { object: "list" as const, data: newest.map((row) => viewNode(ctx, row)) };
+  const withheld = await countWithheld(ctx, project_id, newest);
+  const data = newest.map((row) => ({ ...viewNode(ctx, row), withheld_keys: withheld(row) }));
+  return { object: "list" as const, data };
+}
+
+/** How many keys each node does not get. Counts only where a node lacks something. */
+async function countWithheld({ services, actor }: Ctx<Vendor>, project_id: string, rows: readonly FleetRow[]) {
+  const lacks = ({ caps, features }: FleetRow): number => features & NEEDED & ~maskOf(caps.split(","));
+  if (!rows.some((row) => lacks(row) !== NO_CAPS)) return () => 0;
+  const { workspace_id } = actor;
+  const counts = await countChosenKeys.all(services.store.read, {
+    workspace_id,
+    project_id,
+    now: services.clock.now(),
+  });
+  return (row: FleetRow): number =>
+    lacks(row) === NO_CAPS
+      ? 0
+      : counts.reduce((sum, { env, n }) => sum + (row.env_scope === "all" || row.env_scope === env ? n : 0), 0);
 }
 
 /** The nodes of all projects in a fixed order, with the numbers of nodes in each state. */

@@ -3,7 +3,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { failField } from "../../kernel/errors.ts";
 import { listCaps, missingFrom, NO_CAPS, type Capability } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { liveNodes, unregisteredNodes } from "../../store/queries/nodes.ts";
+import { unregisteredNodes } from "../../store/queries/nodes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { EnvScope, PolicyNodeRow } from "../../store/schema/tables.ts";
 import { ownerOf, type Vendor } from "../core/actor.ts";
@@ -12,6 +12,7 @@ import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { orCredentialEnds } from "./credential-end.ts";
 import { NEVER_DISCONNECTS, type OnDisconnect } from "../core/subscription.ts";
 import type { Revoked } from "../keys/keys.ts";
+import { NEEDED, needsToServe, nodesHolding } from "./needs.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
 /** How often to read acknowledgements that other processes may have written. */
@@ -78,20 +79,20 @@ export function awaitRevocation(ctx: Ctx, { project_id, version, key }: Revoked)
   const { revoke_wait_ms: waitMs } = ctx.services.settings;
   return awaitPropagation(
     ctx,
-    { project_id, version, env: key.env, needs: NO_CAPS },
+    { project_id, version, env: key.env, needs: needsToServe(key) },
     { waitMs, onDisconnect: NEVER_DISCONNECTS },
   );
 }
 
-/** Waits until the nodes of several projects have what is committed by now. */
-export async function awaitProjects(ctx: Ctx, ids: readonly string[]) {
+/** Waits until the nodes of several projects have what is committed by now; `removes`: that they no longer admit some keys. */
+export async function awaitProjects(ctx: Ctx, ids: readonly string[], removes: boolean) {
   const { store, settings, clock } = ctx.services;
   const start = clock.now();
   const waiting = { waitMs: settings.revoke_wait_ms, onDisconnect: NEVER_DISCONNECTS };
   const heads = await headsByIds(store.read, ids);
   const projects = await Promise.all(
-    heads.map(async ({ id: project_id, policy_version: version }) => {
-      const awaited = { project_id, version, env: null, needs: NO_CAPS };
+    heads.map(async ({ id: project_id, policy_version: version, features }) => {
+      const awaited = { project_id, version, env: null, needs: removes ? NO_CAPS : features & NEEDED };
       return { project_id, ...(await awaitPropagation(ctx, awaited, waiting)) };
     }),
   );
@@ -128,12 +129,6 @@ export async function showPropagation(ctx: Ctx<Vendor>, query: PropagationQuery,
   const shown = await awaitPropagation(ctx, { project_id, version, env, needs }, waiting);
   if (waitMs > 0) await ctx.requireStillValid?.();
   return { object: "propagation" as const, project_id, ...shown };
-}
-
-async function nodesHolding(ctx: Ctx, { project_id, env }: Awaited): Promise<PolicyNodeRow[]> {
-  const { clock, settings, store } = ctx.services;
-  const rows = await liveNodes.all(store.read, { project_id, seenAfter: clock.now() - settings.node_live_ms });
-  return rows.filter(({ env_scope }) => env === null || env_scope === "all" || env_scope === env);
 }
 
 /** Nodes without a row that may hold keys of this environment. */

@@ -1,6 +1,7 @@
 // Projects: the APIs that the vendor protects. Every change that verifiers must learn of raises policy_version.
 import { fail, failField } from "../../kernel/errors.ts";
-import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
+import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
+import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
 import {
@@ -24,6 +25,7 @@ import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../core/scope-catalogue.ts";
 import type { KeyPolicy } from "../core/key-policy.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
+import { claim, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
 
 /** By the environment of the credentials that create them: those of test must not use up the places of live. */
 const PROJECTS_MAX = { live: 1_000, test: 250 };
@@ -39,11 +41,13 @@ type ProjectFields = {
   default_rate_limits?: RateLimit[] | undefined;
   key_policy?: KeyPolicy | undefined;
   scope_catalogue?: CatalogueScope[] | undefined;
+  key_prefix?: string | undefined;
 };
 export type NewProject = ProjectFields & { name: string; slug: string };
 
 export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProject): ProjectRow {
   const now = services.clock.now();
+  const { key_prefix = OWN_PREFIX } = input;
   return {
     id: services.newId(),
     workspace_id: actor.workspace_id,
@@ -58,7 +62,9 @@ export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProjec
     created_at: now,
     updated_at: now,
     deleted_at: null,
-    features: NO_CAPS,
+    features: key_prefix === OWN_PREFIX ? NO_CAPS : CAP.formats,
+    key_prefix,
+    key_prefixes: JSON.stringify([key_prefix]),
   };
 }
 
@@ -68,11 +74,14 @@ export function projectCreated({ id, name, slug }: ProjectRow): Event {
 
 export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   const { workspace_id } = ctx.actor;
+  requireUsable(input.key_prefix);
   const row = newProjectRow(ctx, input);
-  const onConflict = () => failField("slug_taken", "slug", "is already in use");
+  const onConflict = (target: string) =>
+    target.includes("key_prefixes") ? prefixTaken() : failField("slug_taken", "slug", "is already in use");
   return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const count = await countProjectsCreatedIn.first(tx, { workspace_id, env: row.created_env });
     if ((count?.n ?? 0) >= PROJECTS_MAX[row.created_env]) throw fail("quota_reached");
+    await claim(tx, workspace_id, row.key_prefix, row.created_at);
     await insertProject.run(tx, row);
     return { value: viewProject(row), events: [projectCreated(row)] };
   });
@@ -98,7 +107,8 @@ export type ProjectEdit = ProjectFields & { name?: string | undefined };
 
 export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
   const { workspace_id } = ctx.actor;
-  return mutate(ctx, { workspace_id }, async (tx) => {
+  requireUsable(edit.key_prefix);
+  return mutate(ctx, { workspace_id, onConflict: prefixTaken }, async (tx) => {
     const row = await liveProject(tx, workspace_id, id);
     const limits = edit.default_rate_limits ? JSON.stringify(edit.default_rate_limits) : row.default_rate_limits;
     const after = {
@@ -108,19 +118,29 @@ export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
       scope_catalogue: edit.scope_catalogue ? JSON.stringify(edit.scope_catalogue) : row.scope_catalogue,
       key_policy: edit.key_policy ? JSON.stringify(edit.key_policy) : row.key_policy,
       updated_at: ctx.services.clock.now(),
+      ...(edit.key_prefix !== undefined && prefixColumns(row, edit.key_prefix)),
     };
     const payload = changes(auditable(row), auditable(after));
     if (!payload) return unchanged(viewProject(row));
+    const isNewPrefix = "key_prefix" in payload;
+    if (isNewPrefix) await claim(tx, workspace_id, after.key_prefix, after.updated_at);
     // New defaults change every key that inherits them, so each node must take a new snapshot.
-    if ("default_rate_limits" in payload) after.policy_version = await tx.bump(id, { forgetDeltas: true });
+    const forgetDeltas = "default_rate_limits" in payload;
+    if (forgetDeltas || isNewPrefix)
+      after.policy_version = await tx.bump(id, { forgetDeltas, uses: isNewPrefix ? CAP.formats : NO_CAPS });
     await updateProject.run(tx, after);
     return { value: viewProject(after), events: [{ action: "project.updated", target_id: id, payload }] };
   });
 }
 
+function prefixColumns(row: ProjectRow, key_prefix: string) {
+  const before = JSON.parse(row.key_prefixes) as string[];
+  return { key_prefix, key_prefixes: JSON.stringify(withPrefix(before, key_prefix)) };
+}
+
 function auditable(row: ProjectRow) {
-  const { name, default_rate_limits, key_policy, scope_catalogue } = viewProject(row);
-  return { name, default_rate_limits, key_policy, scope_catalogue };
+  const { name, default_rate_limits, key_policy, scope_catalogue, key_prefix } = viewProject(row);
+  return { name, default_rate_limits, key_policy, scope_catalogue, key_prefix };
 }
 
 export async function deleteProject(ctx: Ctx<Vendor>, id: string) {

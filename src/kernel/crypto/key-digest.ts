@@ -1,13 +1,17 @@
 // Validates and hashes an API key in one pass: prefix, alphabet and CRC-32 while its characters are packed into words,
-// then SHA-256 of its single block (48 characters, 0x80, zeros, 384 as the length in bits). A fast path of
-// `parseCredential` and `sha256`; see docs/design/0003-key-format-and-digest.md. The digest is left in `DIGEST`.
-// bench: verify/floor-1e5
+// then SHA-256 of its single block (48 characters, 0x80, zeros, 384 as the length in bits; up to 55 characters with another
+// prefix than `kr`). A fast path of `parseCredential` and `sha256`; see docs/design/0003-key-format-and-digest.md. The digest
+// is left in `DIGEST`. bench: verify/floor-1e5
 
 import { PREFIXES } from "../credentials.ts";
+import { OWN_PREFIX } from "../key-prefixes.ts";
 import { CRC_TABLE } from "./crc32.ts";
 import { BLOCK as W, compressBlock, resetDigest } from "./sha256-block.ts";
 
 export const KEY_LENGTH = 48;
+const CRC_CHARS = 8;
+/** Body and CRC. */
+const SECRET_CHARS = 32 + CRC_CHARS;
 const KEY_WORDS = KEY_LENGTH / 4;
 const BODY_END = 10;
 
@@ -24,8 +28,42 @@ export const NOT_A_KEY = 0;
 export const LIVE_KEY = 1;
 export const TEST_KEY = 2;
 
-/** Classifies `text` from `offset` to its end, and hashes it when it is an API key. */
-export function digestApiKey(text: string, offset: number): 0 | 1 | 2 {
+/** How keys of one prefix and environment begin: as text, and as words, of which the last is compared under a mask. */
+type Start = { text: string; w0: number; w1: number; w2: number; w3: number; masks: readonly number[]; length: number };
+
+/** Key prefixes, prepared for `digestApiKey`. */
+export class KeyFormats {
+  readonly prefixes: readonly string[];
+  /** Whether keys of ours are among them. */
+  readonly own: boolean;
+  /** The other prefixes: first the live form of each, then the test form. */
+  readonly others: readonly { readonly live: Start; readonly test: Start }[];
+  /** How the last key began that was digested, if it is not one of ours. Caution: read it before the next call. */
+  matched = "";
+
+  constructor(prefixes: readonly string[]) {
+    this.prefixes = Object.freeze([...prefixes]);
+    this.own = prefixes.includes(OWN_PREFIX);
+    this.others = prefixes
+      .filter((prefix) => prefix !== OWN_PREFIX)
+      .map((prefix) => ({ live: startOf(`${prefix}_live_`), test: startOf(`${prefix}_test_`) }));
+  }
+
+  /** Whether the text at `offset` begins with one of the prefixes and an underscore. */
+  begin(text: string, offset: number): boolean {
+    return this.prefixes.some((prefix) => text.startsWith(prefix, offset) && text[offset + prefix.length] === "_");
+  }
+}
+
+export const OWN_FORMATS = new KeyFormats([OWN_PREFIX]);
+
+/** Classifies `text` from `offset` to its end, and hashes it when it is an API key with one of the prefixes. */
+export function digestApiKey(text: string, offset: number, formats: KeyFormats = OWN_FORMATS): 0 | 1 | 2 {
+  const kind = formats.own ? digestOwnKey(text, offset) : NOT_A_KEY;
+  return kind === NOT_A_KEY && formats.others.length > 0 ? digestChosenKey(text, offset, formats) : kind;
+}
+
+function digestOwnKey(text: string, offset: number): 0 | 1 | 2 {
   if (text.length !== offset + KEY_LENGTH) return NOT_A_KEY;
   let all = 0;
   let inBody = 1;
@@ -58,6 +96,91 @@ export function digestApiKey(text: string, offset: number): 0 | 1 | 2 {
   return live ? LIVE_KEY : TEST_KEY;
 }
 
+/** The same for the other prefixes, whose keys have other lengths. */
+function digestChosenKey(text: string, offset: number, formats: KeyFormats): 0 | 1 | 2 {
+  const { others } = formats;
+  const length = text.length - offset;
+  if (length < KEY_LENGTH || length > SINGLE_BLOCK_BYTES || !packBody(text, offset, length)) return NOT_A_KEY;
+  for (let i = 0; i < others.length; i++) {
+    const { live, test } = others[i] as { live: Start; test: Start };
+    if (live.length + SECRET_CHARS !== length) continue;
+    const isLive = beginsWith(live);
+    if (!isLive && !beginsWith(test)) continue;
+    if (!hasCrc(length)) return NOT_A_KEY;
+    formats.matched = isLive ? live.text : test.text;
+    W[length >> 2] = (W[length >> 2] as number) | (0x80 << (24 - 8 * (length & 3)));
+    W[15] = length * 8;
+    resetDigest();
+    compressBlock();
+    return isLive ? LIVE_KEY : TEST_KEY;
+  }
+  return NOT_A_KEY;
+}
+
+/** Packs the characters into words, zeros after them; false when one is not of the alphabet. */
+function packBody(text: string, offset: number, length: number): boolean {
+  let all = 0;
+  let inBody = 1;
+  const full = length >> 2;
+  for (let i = 0; i < full; i++) {
+    const at = offset + 4 * i;
+    const a = text.charCodeAt(at);
+    const b = text.charCodeAt(at + 1);
+    const c = text.charCodeAt(at + 2);
+    const d = text.charCodeAt(at + 3);
+    all |= a | b | c | d;
+    inBody &=
+      (IN_BODY[a & 127] as number) &
+      (IN_BODY[b & 127] as number) &
+      (IN_BODY[c & 127] as number) &
+      (IN_BODY[d & 127] as number);
+    W[i] = (a << 24) | (b << 16) | (c << 8) | d;
+  }
+  for (let i = full; i < 16; i++) W[i] = 0;
+  for (let i = full * 4; i < length; i++) {
+    const c = text.charCodeAt(offset + i);
+    all |= c;
+    inBody &= IN_BODY[c & 127] as number;
+    W[full] = (W[full] as number) | (c << (24 - 8 * (i & 3)));
+  }
+  return all <= 127 && inBody === 1;
+}
+
+/** Its 8 to 15 characters are in four words. */
+function beginsWith({ w0, w1, w2, w3, masks }: Start): boolean {
+  if (W[0] !== w0 || W[1] !== w1) return false;
+  return ((W[2] as number) & (masks[0] as number)) === w2 && ((W[3] as number) & (masks[1] as number)) === w3;
+}
+
+/** Whether the last eight characters are the CRC of the packed ones before them. */
+function hasCrc(length: number): boolean {
+  const end = length - CRC_CHARS;
+  let crc = crcOfWords(-1, 0, end >> 2);
+  for (let i = end & ~3; i < end; i++) {
+    const byte = (W[i >> 2] as number) >>> (24 - 8 * (i & 3));
+    crc = (crc >>> 8) ^ (CRC0[(crc ^ byte) & 255] as number);
+  }
+  crc = ~crc;
+  return hex16(wordAt(end)) === crc >>> 16 && hex16(wordAt(end + 4)) === (crc & 0xffff);
+}
+
+/** The four packed characters at any place. */
+function wordAt(at: number): number {
+  const first = W[at >> 2] as number;
+  const shift = 8 * (at & 3);
+  return shift === 0 ? first : (first << shift) | ((W[(at >> 2) + 1] as number) >>> (32 - shift));
+}
+
+function startOf(text: string): Start {
+  const { length } = text;
+  const words = new Int32Array(4);
+  for (let i = 0; i < length; i++)
+    words[i >> 2] = (words[i >> 2] as number) | (text.charCodeAt(i) << (24 - 8 * (i & 3)));
+  const maskOf = (chars: number): number => (chars <= 0 ? 0 : -1 << (32 - 8 * Math.min(chars, 4)));
+  const [w0 = 0, w1 = 0, w2 = 0, w3 = 0] = words;
+  return { text, w0, w1, w2, w3, masks: [maskOf(length - 8), maskOf(length - 12)], length };
+}
+
 /** The longest input that fits one block with its padding. */
 const SINGLE_BLOCK_BYTES = 55;
 
@@ -81,8 +204,13 @@ export function digestSingleBlock(text: string): boolean {
 }
 
 function crcOfBody(start: number): number {
+  return ~crcOfWords(start, 2, BODY_END);
+}
+
+/** Continues a CRC over the packed words from `from` up to `to`. */
+function crcOfWords(start: number, from: number, to: number): number {
   let crc = start;
-  for (let i = 2; i < BODY_END; i++) {
+  for (let i = from; i < to; i++) {
     const w = W[i] as number;
     crc =
       (CRC3[(crc ^ (w >>> 24)) & 255] as number) ^
@@ -90,7 +218,7 @@ function crcOfBody(start: number): number {
       (CRC1[((crc >>> 16) ^ (w >>> 8)) & 255] as number) ^
       (CRC0[((crc >>> 24) ^ w) & 255] as number);
   }
-  return ~crc;
+  return crc;
 }
 
 /** Four lower-case hex characters as a number; negative when one is not. */

@@ -3,6 +3,8 @@
 // only when its last page is loaded; a delta is validated completely before its first change is applied.
 
 import type { Env } from "../credentials.ts";
+import { KeyFormats, OWN_FORMATS } from "../crypto/key-digest.ts";
+import { PREFIX_FORM } from "../key-prefixes.ts";
 import { EXPIRY, KEY_ID, KeyTable, PROFILE, ROW, TENANT } from "./key-table.ts";
 import { RULE_ID, type RateLimit } from "../ratelimit/rule.ts";
 import { type Disabled, Policy, profileKey } from "./policy.ts";
@@ -20,6 +22,7 @@ export type FeedExpectation = { projectId: string; env: Env | null; maxKeys: num
 const SCOPES_MAX = 1024;
 const RULES_MAX = 64;
 const CURSOR_MAX = 512;
+const PREFIXES_MAX = 64;
 
 /** Offsets and separators of a timestamp as Keyrack formats it. */
 const SEPARATORS = [4, 7, 10, 13, 16, 19, 23].map((at) => [at, "2026-11-14T00:00:00.000Z".charCodeAt(at)] as const);
@@ -57,6 +60,7 @@ export class SnapshotLoader {
     if (policy.version !== head.version || policy.workspaceId !== head.workspaceId) {
       throw new PolicyError("The pages of a snapshot differ in version or workspace.");
     }
+    policy.formats = head.formats; // of the newest page: prefixes only become more
     this.#deleted ||= head.deleted;
     if (this.#count + keys.length > this.#expected.maxKeys) throw new PolicyError("The snapshot has too many keys.");
     this.#reserve(this.#count + keys.length);
@@ -126,6 +130,7 @@ export function applyDelta(policy: Policy, delta: unknown, expected: FeedExpecta
   if (head.deleted) policy.keys = new Policy(policy.workspaceId, policy.projectId, null, 0).keys;
   const moved = head.version !== policy.version;
   policy.version = head.version;
+  policy.formats = head.formats;
   return moved;
 }
 
@@ -165,7 +170,21 @@ function readHead(response: unknown, object: string, expected: FeedExpectation) 
   if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 0)
     throw new PolicyError("The response has no version.");
   if (typeof body["project_deleted"] !== "boolean") throw new PolicyError("The response has no project_deleted.");
-  return { body, workspaceId: workspace_id, version, deleted: body["project_deleted"] };
+  const formats = readFormats(body["key_prefixes"]);
+  return { body, workspaceId: workspace_id, version, deleted: body["project_deleted"], formats };
+}
+
+/** The last list that was read, as it seldom changes. */
+let lastFormats = OWN_FORMATS;
+
+export function readFormats(raw: unknown): KeyFormats {
+  if (raw === undefined) return OWN_FORMATS;
+  const isList = Array.isArray(raw) && raw.length > 0 && raw.length <= PREFIXES_MAX;
+  if (!isList || !raw.every((prefix) => typeof prefix === "string" && PREFIX_FORM.test(prefix)))
+    throw new PolicyError("The key prefixes are malformed.");
+  const prefixes = raw as string[];
+  if (prefixes.join() !== lastFormats.prefixes.join()) lastFormats = new KeyFormats(prefixes);
+  return lastFormats;
 }
 
 /** Reads digest, key id and expiry into a row and the tenant into `tenantId`; the caller fills the interned columns. */

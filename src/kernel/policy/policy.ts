@@ -2,7 +2,7 @@
 // the last is a refusal, and "no_policy" is an outcome that the caller has to handle.
 // Caution: `Decision` is reused between calls; read it before anything awaits.
 
-import { digestApiKey, NOT_A_KEY, TEST_KEY } from "../crypto/key-digest.ts";
+import { digestApiKey, type KeyFormats, NOT_A_KEY, OWN_FORMATS, TEST_KEY } from "../crypto/key-digest.ts";
 import { DIGEST } from "../crypto/sha256-block.ts";
 import { Interner } from "./interner.ts";
 import type { Env } from "../credentials.ts";
@@ -31,6 +31,8 @@ export type PolicyHead = {
   version: number;
   project_deleted: boolean;
   generated_at: string;
+  /** The prefixes of the project's keys; absent: `kr` alone. */
+  key_prefixes?: string[];
 };
 
 export type PolicySnapshot = PolicyHead & { object: "policy_snapshot"; keys: KeyEntry[]; next_cursor: string | null };
@@ -91,6 +93,8 @@ export class Policy {
   version: number;
   /** The capabilities that were announced when it was fetched, joined by commas. */
   caps = "";
+  /** The prefixes that its keys have. */
+  formats = OWN_FORMATS;
   keys = new KeyTable();
   readonly profiles = new Interner<Profile>(parseProfile);
   readonly tenants = new TenantTable();
@@ -158,19 +162,21 @@ export class Decision {
 }
 
 /**
- * Judges the key in `text` from `offset` to its end, for an environment (null = either). Reads the clock only for a key
+ * Judges the key in `text` from `offset` to its end, for an environment (null = either). `formats` are the policy's, or what
+ * is known of them without a policy. Reads the clock only for a key
  * that expires: it costs as much as the lookup.
  */
 export function decide(
   into: Decision,
   policy: Policy | null,
+  formats: KeyFormats,
   env: Env | null,
   text: string,
   offset: number,
   required: readonly string[],
   now: () => number,
 ): Outcome {
-  const kind = digestApiKey(text, offset);
+  const kind = digestApiKey(text, offset, formats);
   if (kind === NOT_A_KEY) return "malformed";
   const test = kind === TEST_KEY;
   into.test = test;

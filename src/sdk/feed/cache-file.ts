@@ -8,6 +8,7 @@
 // Written to a temporary file (0600) and renamed; changes are coalesced to at most one write per second.
 
 import { KeyTable, PROFILE, ROW, TENANT } from "../../kernel/policy/key-table.ts";
+import { readFormats } from "../../kernel/policy/loader.ts";
 import { Policy } from "../../kernel/policy/policy.ts";
 import { hmacHexParts } from "../hashing.ts";
 import type { PolicyState } from "./policy-state.ts";
@@ -33,6 +34,8 @@ type Header = {
   tenants: number;
   /** What was announced when it was fetched; absent in the earlier format. */
   caps?: string;
+  /** The prefixes of its keys; absent: `kr` alone. */
+  prefixes?: readonly string[];
 };
 
 export class CacheFile {
@@ -133,6 +136,7 @@ function encode(policy: Policy, fetchedAt: number): { header: string; tables: Ui
     profiles: policy.profiles.entries(),
     tenants: tenants.length,
     caps: policy.caps,
+    prefixes: policy.formats.prefixes,
   };
   const tables = [tenants, policy.keys.copyRows()].map((words) => new Uint8Array(words.buffer));
   return { header: `${JSON.stringify(header)}\n`, tables };
@@ -154,6 +158,7 @@ function decode(bytes: Uint8Array, settings: Settings): { policy: Policy; fetche
   if (header.byte_order !== BYTE_ORDER) throw new Error("it was written on a machine of another byte order");
   const policy = new Policy(header.workspace_id, header.project_id, settings.env, header.version);
   policy.caps = header.caps ?? "";
+  policy.formats = readFormats(header.prefixes);
   // Copied by the constructor, because Buffer's `slice` is a view: 32-bit words must be aligned.
   fillTables(policy, header, new Int32Array(new Uint8Array(signed.subarray(end)).buffer));
   return { policy, fetchedAt: header.fetched_at };

@@ -1,4 +1,6 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
+import { sql, type SqlBool } from "kysely";
+import { notRevoked } from "./keys.ts";
 import { columns, compileQuery, statement, type Reader, type Tx } from "../engine/statement.ts";
 import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../schema/tables.ts";
 
@@ -84,6 +86,22 @@ export function fleetOf(
     }),
   );
 }
+
+type Counted = { workspace_id: string; project_id: string; now: number };
+
+/** Keys by environment that work and have another prefix than ours, which nodes may not be able to read. */
+export const countChosenKeys = statement<Counted>()((db, p) =>
+  db
+    .selectFrom("api_keys")
+    .select((eb) => ["env", eb.fn.countAll<number>().as("n")])
+    .where("workspace_id", "=", p.workspace_id)
+    .where("project_id", "=", p.project_id)
+    .where(notRevoked)
+    .where("disabled_at", "is", null)
+    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .where(sql<SqlBool>`substr(display_prefix, 1, 3) <> 'kr_'`)
+    .groupBy("env"),
+);
 
 /** Two environment scopes that are counted together. */
 export type NodeScopes = { project_id: string; one: EnvScope; other: EnvScope };

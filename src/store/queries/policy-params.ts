@@ -29,7 +29,10 @@ const SUSPENDED = "tenant_id in (select id from suspended)";
  * that says which features the project uses.
  */
 export function servedTo(caps: number): string {
-  return caps & CAP.disabled ? "revoked_at is null" : `revoked_at is null and disabled_at is null and not ${SUSPENDED}`;
+  const conditions = ["revoked_at is null"];
+  if (!(caps & CAP.disabled)) conditions.push("disabled_at is null", `not ${SUSPENDED}`);
+  if (!(caps & CAP.formats)) conditions.push("substr(display_prefix, 1, 3) = 'kr_'");
+  return conditions.join(" and ");
 }
 
 /** Further fields of an entry, as SQL texts. */
@@ -42,4 +45,4 @@ export function fieldsFor(caps: number): string[] {
 
 /** Why a key is not served. A revoked key has a cause, except where it was revoked before causes were stored. */
 export const REASON = `case when revoked_at is not null then coalesce(revoked_cause, 'revoked')
-  when ${SUSPENDED} then 'tenant_suspended' else 'disabled' end`;
+  when ${SUSPENDED} then 'tenant_suspended' when disabled_at is not null then 'disabled' else 'unsupported' end`;

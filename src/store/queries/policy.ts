@@ -35,10 +35,18 @@ export function changesSince(on: Reader, params: ChangesParams): Promise<Change[
 
 export type HeadRow = Pick<
   ProjectRow,
-  "id" | "workspace_id" | "policy_version" | "min_delta_version" | "default_rate_limits" | "deleted_at" | "features"
+  | "id"
+  | "workspace_id"
+  | "policy_version"
+  | "min_delta_version"
+  | "default_rate_limits"
+  | "deleted_at"
+  | "features"
+  | "key_prefixes"
 >;
 
-const HEAD = "id, workspace_id, policy_version, min_delta_version, default_rate_limits, deleted_at, features";
+const HEAD =
+  "id, workspace_id, policy_version, min_delta_version, default_rate_limits, deleted_at, features, key_prefixes";
 /** One parameter for any number of ids, so that the statement stays prepared. */
 const HEADS_BY_IDS = {
   sqlite: `select ${HEAD} from projects where id in (select value from json_each(?))`,

@@ -23,6 +23,8 @@ export const insertProject = statement<ProjectRow>()((db, p) =>
         "updated_at",
         "deleted_at",
         "features",
+        "key_prefix",
+        "key_prefixes",
       ]),
     ),
 );
@@ -66,12 +68,30 @@ export const projectPageKey = statement<{ workspace_id: string; id: string }>()(
 export const updateProject = statement<
   Pick<
     ProjectRow,
-    "workspace_id" | "id" | "name" | "default_rate_limits" | "key_policy" | "scope_catalogue" | "updated_at"
+    | "workspace_id"
+    | "id"
+    | "name"
+    | "default_rate_limits"
+    | "key_policy"
+    | "scope_catalogue"
+    | "updated_at"
+    | "key_prefix"
+    | "key_prefixes"
   >
 >()((db, p) =>
   db
     .updateTable("projects")
-    .set(columns(p, ["name", "default_rate_limits", "key_policy", "scope_catalogue", "updated_at"]))
+    .set(
+      columns(p, [
+        "name",
+        "default_rate_limits",
+        "key_policy",
+        "scope_catalogue",
+        "updated_at",
+        "key_prefix",
+        "key_prefixes",
+      ]),
+    )
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id),
 );

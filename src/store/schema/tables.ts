@@ -64,7 +64,12 @@ export type ProjectRow = {
   deleted_at: number | null;
   /** Capabilities of the policy feed that its keys have ever needed, as a bit mask. */
   features: number;
+  key_prefix: string;
+  /** All that it has used, as a JSON list, the current one first. */
+  key_prefixes: string;
 };
+
+export type KeyPrefixRow = { prefix: string; workspace_id: string; claimed_at: number };
 
 export type TenantRow = {
   id: string;
@@ -238,6 +243,7 @@ export type Tables = {
   deployment: DeploymentTable;
   workspaces: WorkspaceRow;
   projects: ProjectRow;
+  key_prefixes: KeyPrefixRow;
   tenants: TenantRow;
   api_keys: ApiKeyRow;
   cascades: CascadeRow;

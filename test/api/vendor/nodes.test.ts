@@ -62,6 +62,7 @@ for (const back of backends) {
         live: true,
         caps: [],
         missing_caps: [],
+        withheld_keys: 0,
         full_power: true,
         last_seen_at: new Date(r.clock.now()).toISOString(),
       });

@@ -16,6 +16,7 @@ const row = {
   default_rate_limits: "[]",
   deleted_at: null,
   features: 0,
+  key_prefixes: '["kr"]',
 };
 const head = {
   project_id: "p",
@@ -25,6 +26,7 @@ const head = {
   default_rate_limits: "[]",
   deleted: false,
   features: 0,
+  key_prefixes: '["kr"]',
 };
 
 const OWNER = cellOwner("w", "live");

@@ -28,7 +28,7 @@ function rows(workspace_id: string): ApiKeyRow[] {
       tenant_id: uuid(10 + (n % 3)),
       env: n % 2 === 0 ? "live" : "test",
       lookup_hash: String(n).padStart(64, "0"),
-      display_prefix: `kr_live_ab${n}`,
+      display_prefix: `${n % 7 === 0 ? "acme" : "kr"}_live_ab${n}`,
       name: null,
       scopes: SCOPES[n % SCOPES.length] ?? "[]",
       meta: "{}",
@@ -91,6 +91,8 @@ async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
       scope_catalogue: "[]",
       ...at,
       features: 0,
+      key_prefix: "kr",
+      key_prefixes: '["kr"]',
     });
     for (const n of [10, 11, 12]) {
       const tenant = { id: uuid(n), workspace_id, external_id: `t${n}`, name: null, meta: "{}", embed_epoch: 1 };

@@ -56,7 +56,7 @@ describe("decide", () => {
         const loaded = loadPolicy(policySnapshot([keyEntry(key, { expires_at: new Date(expiry).toISOString() })]));
         const at = (now: number) => {
           const into = new Decision();
-          return [decide(into, loaded, null, key, 0, [], () => now), into.expiry];
+          return [decide(into, loaded, loaded.formats, null, key, 0, [], () => now), into.expiry];
         };
         expect(at(expiry - 1)).toEqual(["valid", expiry]);
         expect(at(expiry)[0]).toBe("expired");

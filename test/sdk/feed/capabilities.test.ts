@@ -18,10 +18,10 @@ const calls = (plane: FakeControlPlane) =>
 describe("capabilities", () => {
   it("are announced with every call, and shown once the server has accepted them", async () => {
     await using r = await startTestKeyrack();
-    expect(r.keyrack.status().caps).toEqual(["disabled"]);
+    expect(r.keyrack.status().caps).toEqual(["disabled", "formats"]);
     r.plane.mint();
     await until(() => r.keyrack.status().keys === 1);
-    expect(new Set(calls(r.plane))).toEqual(new Set(["snapshot disabled", "delta disabled"]));
+    expect(new Set(calls(r.plane))).toEqual(new Set(["snapshot disabled,formats", "delta disabled,formats"]));
   });
 
   it("let a disabled key and a suspended tenant's be refused as such, before scopes and by a stale policy too", async () => {
@@ -61,7 +61,7 @@ describe("capabilities", () => {
     await using r = await startTestKeyrack({ plane, ports });
     expect(r.keyrack.verify(key).ok).toBe(true);
     expect(r.keyrack.status().caps).toEqual([]);
-    expect(calls(plane).slice(0, 2)).toEqual(["snapshot disabled", "snapshot -"]);
+    expect(calls(plane).slice(0, 2)).toEqual(["snapshot disabled,formats", "snapshot -"]);
     // Still refused: the same again, but logged once.
     await until(() => calls(plane).includes("delta -"));
     const before = calls(plane).length;
@@ -71,7 +71,7 @@ describe("capabilities", () => {
     const snapshots = calls(plane)
       .slice(before)
       .filter((call) => call.startsWith("snapshot"));
-    expect(snapshots).toEqual(["snapshot disabled", "snapshot -"]);
+    expect(snapshots).toEqual(["snapshot disabled,formats", "snapshot -"]);
     // Upgraded meanwhile: a snapshot brings what was withheld, without a restart.
     plane.feed.capable = true;
     const disabled = plane.mint({ disabled: "key" });
@@ -89,7 +89,7 @@ describe("capabilities", () => {
     plane.injectFault = () => ({ status: 400, json: { error: { code: "invalid_request", message: "" } } });
     await using r = await startTestKeyrack({ plane, ready: false });
     await expect(r.keyrack.ready()).rejects.toThrow("status 400");
-    expect(calls(plane).slice(0, 2)).toEqual(["snapshot disabled", "snapshot -"]);
+    expect(calls(plane).slice(0, 2)).toEqual(["snapshot disabled,formats", "snapshot -"]);
   });
 
   it("are dropped by a server that is replaced by an earlier one: the next exchange is a snapshot", async () => {
@@ -97,13 +97,13 @@ describe("capabilities", () => {
     const ports = new ManualPorts();
     const { key } = plane.mint();
     await using r = await startTestKeyrack({ plane, ports });
-    expect(r.keyrack.status().caps).toEqual(["disabled"]);
+    expect(r.keyrack.status().caps).toEqual(["disabled", "formats"]);
     plane.feed.capable = false;
     plane.mint(); // ends the poll in flight
     await until(() => r.keyrack.status().caps.length === 0);
     expect(r.keyrack.verify(key).ok).toBe(true);
     const refused = calls(plane).indexOf("delta -");
-    expect(calls(plane)[refused - 1]).toBe("delta disabled");
+    expect(calls(plane)[refused - 1]).toBe("delta disabled,formats");
     expect(calls(plane)[refused + 1]).toBe("snapshot -");
   });
 });
@@ -126,7 +126,7 @@ describe("the cache file", () => {
     await plane.down();
     await using again = await startTestKeyrack({ plane, options: { cacheFile } });
     expect(again.keyrack.verify(key.key)).toMatchObject({ code: "tenant_suspended" });
-    expect(again.keyrack.status().caps).toEqual(["disabled"]);
+    expect(again.keyrack.status().caps).toEqual(["disabled", "formats"]);
   });
 
   it("of an earlier release is read, as a policy fetched without capabilities", async () => {
@@ -139,7 +139,7 @@ describe("the cache file", () => {
     const lineEnd = bytes.indexOf(10) + 1;
     const headerEnd = bytes.indexOf(10, lineEnd) + 1;
     const { caps, ...header } = JSON.parse(bytes.subarray(lineEnd, headerEnd).toString()) as { caps: string };
-    expect(caps).toBe("disabled");
+    expect(caps).toBe("disabled,formats");
     const signed = Buffer.concat([Buffer.from(`${JSON.stringify(header)}\n`), bytes.subarray(headerEnd)]);
     const mac = createHmac("sha256", plane.secretKey).update(signed).digest("hex");
     await writeFile(cacheFile, Buffer.concat([Buffer.from(`keyrack-policy-1 ${mac}\n`), signed]));
@@ -150,7 +150,7 @@ describe("the cache file", () => {
     const before = calls(plane).length;
     await plane.up();
     await until(() => again.keyrack.status().caps.length > 0);
-    expect(calls(plane).slice(before)[0]).toBe("snapshot disabled");
+    expect(calls(plane).slice(before)[0]).toBe("snapshot disabled,formats");
   });
 
   it("of this release cannot be passed off as one of an earlier", async () => {

@@ -54,16 +54,25 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
 export function EditProject({ project, onClose }: { project: Project; onClose: () => void }) {
   const send = async (values: Values): Promise<void> => {
     const default_rate_limits = defaultLimitsOf(values);
-    const body = { name: values.name ?? "", default_rate_limits, ...keyRulesOf(values, project) };
-    await call("PATCH /v1/projects/{id}", { params: { id: project.id }, body });
+    const { name = "", key_prefix = project.key_prefix } = values;
+    const body = { name, key_prefix, default_rate_limits, ...keyRulesOf(values, project) };
+    const { warnings = [] } = await call("PATCH /v1/projects/{id}", { params: { id: project.id }, body });
     refreshReads("/v1/projects");
     toast("Project saved. Nodes receive new limits with their next poll.");
+    for (const { message } of warnings) toast(`${message}.`);
     onClose();
   };
   return (
     <Dialog title="Edit project" onClose={onClose}>
       <Form submit="Save" send={send} actions={<Button onClick={onClose}>Cancel</Button>}>
         <TextField name="name" label="Name" value={project.name} />
+        <TextField
+          name="key_prefix"
+          label="Key prefix"
+          mono
+          value={project.key_prefix}
+          hint="How new keys begin, such as acme. Existing keys keep theirs. It belongs to your workspace for ever."
+        />
         <DefaultLimitsField value={project.default_rate_limits} />
         <KeyRulesFields project={project} />
       </Form>

@@ -32,6 +32,7 @@ function Details({ project }: { project: Project }) {
             facts={[
               ["Slug", <code key="slug">{project.slug}</code>],
               ["Id", <CopyText key="id" text={project.id} name="Copy id" />],
+              ["Key prefix", <code key="prefix">{project.key_prefix}_</code>],
               ["Policy version", formatNumber(project.policy_version)],
               ["Created", <Time key="created" at={project.created_at} focusable />],
               ["Changed", <Time key="changed" at={project.updated_at} focusable />],

@@ -3,7 +3,7 @@
 import { closeSync, lstatSync, openSync, readdirSync, readSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { CREDENTIAL_PATTERN, parseCredential } from "../../kernel/credentials.ts";
+import { CREDENTIAL_PATTERN, parseCredential } from "../../../kernel/credentials.ts";
 import {
   ExitError,
   escapeControls,
@@ -13,24 +13,44 @@ import {
   print,
   table,
   type OutputOptions,
-} from "../ui/output.ts";
+} from "../../ui/output.ts";
+import { addPatternsCommand } from "./patterns.ts";
 
 type Match = { path: string; line: number; column: number; kind: string; env: string | null; display_prefix: string };
 
 const CHUNK = 1 << 20;
 /** Bytes of a chunk that are scanned again with the next one; longer than any credential. */
 const OVERLAP = 128;
-/** A look-ahead, so that a look-alike does not hide a key that begins inside it. */
-const PATTERN = new RegExp(`(?=(${CREDENTIAL_PATTERN.join("|")}))`, "g");
+/** Where a key may be: after its prefix, of which there are many. A look-ahead, because keys may begin inside look-alikes. */
+const PATTERN = new RegExp(`(?=(_(?:live|test)_[A-Za-z0-9_-]{32}[0-9a-f]{8}|${CREDENTIAL_PATTERN[1]}))`, "g");
+const PREFIX_CHARS_MIN = 2;
+const PREFIX_CHARS_MAX = 9;
+
+type Found = { index: number; parsed: NonNullable<ReturnType<typeof parseCredential>> };
+
+/** The credential of a match. The checksum covers the prefix, so one start of it at most is right. */
+function credentialAt(text: string, index: number, match: string): Found | null {
+  if (!match.startsWith("_")) {
+    const parsed = parseCredential(match);
+    return parsed && { index, parsed };
+  }
+  for (let chars = PREFIX_CHARS_MIN; chars <= Math.min(PREFIX_CHARS_MAX, index); chars++) {
+    const parsed = parseCredential(text.slice(index - chars, index) + match);
+    if (parsed) return { index: index - chars, parsed };
+  }
+  return null;
+}
 
 export function addScanCommand(program: Command): void {
-  outputFlags(program.command("scan"), "print only the paths")
+  const command = outputFlags(program.command("scan"), "print only the paths");
+  command
     .description(
       "Find keys in files and folders, offline. Never prints whole keys. Exit 4 if a key is found, 1 if a path is unreadable.",
     )
     .argument("<path...>", "files or folders; everything in them is read, including ignored files")
     .addHelpText("after", examples(["keyrack scan .", "keyrack scan src config.yaml --json"]))
     .action((paths: string[], options: OutputOptions) => scan(paths, options));
+  addPatternsCommand(command);
 }
 
 function* filesUnder(path: string, skipped: string[]): Generator<string> {
@@ -69,10 +89,11 @@ function scanFile(path: string): Match[] {
         seen = index;
       };
       for (const match of text.matchAll(PATTERN)) {
-        if (match.index >= end) break; // it may continue in the next chunk
-        const parsed = parseCredential(match[1] ?? "");
-        if (!parsed) continue;
-        passTo(match.index);
+        if (match.index >= end + PREFIX_CHARS_MAX) break; // it may continue in the next chunk
+        const credential = credentialAt(text, match.index, match[1] ?? "");
+        if (!credential || credential.index < seen || credential.index >= end) continue;
+        const { parsed } = credential;
+        passTo(credential.index);
         found.push({ path, line, column, kind: parsed.kind, env: parsed.env, display_prefix: parsed.displayPrefix });
       }
       passTo(end);

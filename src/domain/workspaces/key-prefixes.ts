@@ -1,0 +1,45 @@
+// The prefix of a project's keys. The first workspace that uses one owns it for ever, because a prefix stands for one issuer:
+// secret scanning programmes require that. Existing keys keep theirs when a project changes it.
+import { failField } from "../../kernel/errors.ts";
+import { OWN_PREFIX, prefixProblem } from "../../kernel/key-prefixes.ts";
+import { claimPrefix, countPrefixes, prefixOwner } from "../../store/queries/key-prefixes.ts";
+import { headsByIds } from "../../store/queries/policy.ts";
+import type { Reader, Tx } from "../../store/engine/statement.ts";
+
+export const WORKSPACE_PREFIXES_MAX = 20;
+export const PROJECT_PREFIXES_MAX = 8;
+
+/** Rejects a prefix that no project may have. */
+export function requireUsable(prefix: string | undefined): void {
+  const problem = prefix === undefined ? null : prefixProblem(prefix);
+  if (problem) throw failField("invalid_body", "key_prefix", problem);
+}
+
+/** Makes it the workspace's own, unless it is already. */
+export async function claim(tx: Tx, workspace_id: string, prefix: string, now: number): Promise<void> {
+  if (prefix === OWN_PREFIX) return;
+  const owner = await prefixOwner.first(tx, { prefix });
+  if (owner?.workspace_id === workspace_id) return;
+  if (owner) throw prefixTaken();
+  const claimed = (await countPrefixes.first(tx, { workspace_id }))?.n ?? 0;
+  if (claimed >= WORKSPACE_PREFIXES_MAX) throw failField("prefix_quota", "key_prefix", "is one too many");
+  await claimPrefix.run(tx, { prefix, workspace_id, claimed_at: now });
+}
+
+/** Also the meaning of a violated unique index: two workspaces claimed it at the same time. */
+export function prefixTaken() {
+  return failField("prefix_taken", "key_prefix", "belongs to another workspace");
+}
+
+/** The prefixes of a project, the current one first. */
+export function withPrefix(prefixes: readonly string[], prefix: string): string[] {
+  const after = [prefix, ...prefixes.filter((other) => other !== prefix)];
+  if (after.length > PROJECT_PREFIXES_MAX) throw failField("prefix_quota", "key_prefix", "is one too many");
+  return after;
+}
+
+/** The current prefix of each project. */
+export async function keyPrefixesOf(on: Reader, ids: ReadonlySet<string>): Promise<ReadonlyMap<string, string>> {
+  const heads = ids.size === 0 ? [] : await headsByIds(on, [...ids]);
+  return new Map(heads.map(({ id, key_prefixes }) => [id, (JSON.parse(key_prefixes) as string[])[0] ?? OWN_PREFIX]));
+}

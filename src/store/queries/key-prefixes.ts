@@ -1,0 +1,19 @@
+// Key prefixes that workspaces have claimed. Not scoped to a workspace where it must not be: a prefix has one owner.
+import { columns, statement } from "../engine/statement.ts";
+import type { KeyPrefixRow } from "../schema/tables.ts";
+
+/** Fails on the unique index if another workspace has claimed it. */
+export const claimPrefix = statement<KeyPrefixRow>()((db, p) =>
+  db.insertInto("key_prefixes").values(columns(p, ["prefix", "workspace_id", "claimed_at"])),
+);
+
+export const prefixOwner = statement<{ prefix: string }>()((db, p) =>
+  db.selectFrom("key_prefixes").select("workspace_id").where("prefix", "=", p.prefix),
+);
+
+export const countPrefixes = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("key_prefixes")
+    .select((eb) => eb.fn.countAll<number>().as("n"))
+    .where("workspace_id", "=", p.workspace_id),
+);
