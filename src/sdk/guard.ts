@@ -7,7 +7,9 @@ import { type TextResponse, type DenialName, denialResponse } from "./denials.ts
 import { type ChargeResult, type Limiter, rateLimitHeaders } from "./limits/check.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
 import type { Reporter } from "./report.ts";
+import type { Otel } from "./otel.ts";
 import type { Ports } from "./runtime.ts";
+import { type AddedTags, cleanTags, type Tags } from "./tags.ts";
 import { NO_GROUPS, readScopes, type RequiredScopes, type ScopeRequirement } from "./scopes.ts";
 import type { Verifier } from "./verifier.ts";
 
@@ -23,6 +25,10 @@ export type ProtectOptions<Req = unknown> = {
   limits?: LimitsMode;
   /** Returns the key, when it is in neither of the usual headers. */
   getKey?: (req: Req) => string | null | undefined | Promise<string | null | undefined>;
+  /** Units that the request is charged to rate limits and counts in usage: a whole number from 0 to 1000. Default: 1. */
+  cost?: number | ((req: Req) => number);
+  /** Up to four names and values to group usage by. A function that throws reports none. */
+  tags?: Tags | ((req: Req, context: Context | null) => Tags | null | undefined);
 };
 
 /** The parts of a request that the guard reads. `path` has no query string. */
@@ -51,13 +57,23 @@ export type GuardDependencies = {
   leases: Limiter;
   ports: Ports;
   failMode: FailMode;
+  tags: AddedTags;
+  /** Null: not used. */
+  otel: Otel | null;
 };
 
 type KeyLocation = { text: string; offset: number } | null;
-type RequestState = { subject: Subject | null; denial: DenialName | null; degraded: boolean };
+type RequestState = {
+  subject: Subject | null;
+  denial: DenialName | null;
+  degraded: boolean;
+  cost: number;
+  context: Context | null;
+};
 const BEARER = "bearer ";
 const LIMITS_MODES = ["check", "lease", "off"];
-const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey"];
+const COST_MAX = 1000;
+const KNOWN = ["scopes", "failMode", "skip", "limits", "getKey", "cost", "tags"];
 
 export class Guard<Req> {
   readonly #dependencies: GuardDependencies;
@@ -66,6 +82,8 @@ export class Guard<Req> {
   readonly #limits: LimitsMode;
   readonly #skip: boolean | ((req: Req) => boolean);
   readonly #getKey: ProtectOptions<Req>["getKey"];
+  readonly #cost: NonNullable<ProtectOptions<Req>["cost"]>;
+  readonly #tags: ProtectOptions<Req>["tags"];
 
   /** `anyOf`: further groups, of each of which the key must have one. */
   constructor(
@@ -73,11 +91,13 @@ export class Guard<Req> {
     options: ProtectOptions<Req> = {},
     anyOf: ScopeRequirement["any"] = NO_GROUPS,
   ) {
-    const { scopes = [], limits = "check", skip = false, getKey } = options;
+    const { scopes = [], limits = "check", skip = false, getKey, cost = 1, tags } = options;
     for (const name of Object.keys(options)) need(KNOWN.includes(name), `protect has no option "${name}"`);
     need(LIMITS_MODES.includes(limits), 'limits must be "check", "lease" or "off"');
     need(typeof skip === "boolean" || typeof skip === "function", "skip must be true, false or a function");
     need(getKey === undefined || typeof getKey === "function", "getKey must be a function");
+    if (typeof cost !== "function") requireCost(cost);
+    need(tags === undefined || (typeof tags === "object" ? tags !== null : typeof tags === "function"), TAGS_SENTENCE);
     this.#dependencies = dependencies;
     const { all, any } = readScopes(scopes);
     this.#scopes = { all, any: [...any, ...anyOf] };
@@ -85,14 +105,27 @@ export class Guard<Req> {
     this.#limits = limits;
     this.#skip = skip;
     this.#getKey = getKey;
+    this.#cost = cost;
+    this.#tags = tags;
   }
 
   async admit(req: Req, incoming: IncomingRequest): Promise<Admitted | Rejected> {
     // Compared with true: the promise of an async function is truthy too.
     const skip: unknown = typeof this.#skip === "function" ? this.#skip(req) : this.#skip;
     if (skip === true) return { context: null, headers: {}, denial: null, done: () => {} };
-    const state: RequestState = { subject: null, denial: null, degraded: false };
-    const done = this.#reportOnce(incoming, state);
+    const state: RequestState = { subject: null, denial: null, degraded: false, cost: 1, context: null };
+    const decided = await this.#decide(req, incoming, state, this.#reportOnce(req, incoming, state));
+    state.context = decided.context;
+    this.#dependencies.otel?.decided(state);
+    return decided;
+  }
+
+  async #decide(
+    req: Req,
+    incoming: IncomingRequest,
+    state: RequestState,
+    done: Admitted["done"],
+  ): Promise<Admitted | Rejected> {
     const { verifier } = this.#dependencies;
     const key = this.#getKey ? keyFromValue(await this.#getKey(req)) : findKey(incoming, verifier.formats);
     if (!key) return reject("missing_key", state, done);
@@ -102,8 +135,11 @@ export class Guard<Req> {
     if (!verdict.ok) return this.#reject(verdict, state, done);
     const { context } = verdict;
     state.degraded = context.degraded;
+    state.cost = typeof this.#cost === "function" ? requireCost(this.#cost(req)) : this.#cost;
     if (rules.length === 0 || this.#limits === "off") return { context, headers: {}, denial: null, done };
-    const charged = await this.#limiter().charge(context, rules);
+    const { otel } = this.#dependencies;
+    const charge = () => this.#limiter().charge(context, rules, state.cost);
+    const charged = await (otel ? otel.limits(charge) : charge());
     return this.#applyLimits(context, charged, state, done);
   }
 
@@ -132,16 +168,38 @@ export class Guard<Req> {
     return this.#limits === "lease" ? this.#dependencies.leases : this.#dependencies.checker;
   }
 
-  #reportOnce({ method, path }: IncomingRequest, state: RequestState): Admitted["done"] {
+  /** A vendor's function must not fail the request that it describes. */
+  #tagsOf(req: Req, { context }: RequestState): Tags | null {
+    const added = this.#dependencies.tags.of(context);
+    if (this.#tags === undefined && added === undefined) return null;
+    try {
+      const own = typeof this.#tags === "function" ? this.#tags(req, context) : this.#tags;
+      return cleanTags({ ...own, ...added });
+    } catch {
+      return cleanTags(added);
+    }
+  }
+
+  #reportOnce(req: Req, { method, path }: IncomingRequest, state: RequestState): Admitted["done"] {
     const { ports, reporter } = this.#dependencies;
     const began = ports.elapsed();
     let reported = false;
     return (status, route) => {
       if (reported) return;
       reported = true;
-      reporter.record({ method, path, route, status, durationMs: ports.elapsed() - began, ...state });
+      const { subject, denial, degraded, cost } = state;
+      const decision = { subject, denial, degraded, cost, tags: this.#tagsOf(req, state) };
+      reporter.record({ method, path, route, status, durationMs: ports.elapsed() - began, ...decision });
     };
   }
+}
+
+const TAGS_SENTENCE = "tags must be an object or a function";
+
+export function requireCost(cost: unknown): number {
+  const isCost = Number.isInteger(cost) && (cost as number) >= 0 && (cost as number) <= COST_MAX;
+  need(isCost, `cost must be a whole number from 0 to ${COST_MAX}`);
+  return cost as number;
 }
 
 function reject(

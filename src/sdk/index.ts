@@ -18,5 +18,7 @@ export type { RequiredScopes } from "./scopes.ts";
 export type { IdempotentOptions } from "./idempotency/idempotency.ts";
 export { KeyrackError } from "./keyrack.ts";
 export type { FailMode, KeyrackOptions } from "./options.ts";
-export type { Keyrack, Status, VerifyOptions } from "./internals.ts";
+export type { OtelApi } from "./otel.ts";
+export type { Tags } from "./tags.ts";
+export type { Keyrack, ReportedRequest, Status, VerifyOptions } from "./internals.ts";
 export type { Level, Log } from "./runtime.ts";

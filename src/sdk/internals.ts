@@ -1,10 +1,11 @@
 // The object that createKeyrack returns, and how adapters access its internals. Adapters import this file instead of
 // the library itself, so that each adds only a few kilobytes.
 
-import type { Verdict } from "./context.ts";
+import type { Context, Denied, Verdict } from "./context.ts";
 import type { Guard, ProtectOptions } from "./guard.ts";
 import type { IdempotentOptions, IdempotentRoute } from "./idempotency/idempotency.ts";
 import type { FailMode } from "./options.ts";
+import type { Tags } from "./tags.ts";
 import type { RequiredScopes, ScopeRequirement } from "./scopes.ts";
 
 export type VerifyOptions = { scopes?: RequiredScopes; failMode?: FailMode };
@@ -20,11 +21,29 @@ export type Status = {
   caps: readonly string[];
 };
 
+/** The verdict's context, or the denial itself. */
+export type ReportedRequest = {
+  context?: Context | null;
+  denial?: Denied | null;
+  method: string;
+  /** Without the query string. */
+  path: string;
+  route?: string | null;
+  status: number;
+  durationMs: number;
+  tags?: Tags;
+  cost?: number;
+};
+
 export type Keyrack<Resources = unknown> = {
   /** Resolves when the first policy is loaded. Rejects when the control plane rejects the credential or project. */
   readonly ready: (options?: { timeoutMs?: number }) => Promise<void>;
   /** Synchronous, no network. */
   readonly verify: (key: unknown, options?: VerifyOptions) => Verdict<Resources>;
+  /** Adds tags to the event of a request, until its response has ended. */
+  readonly tag: (context: Context | null, tags: Tags) => void;
+  /** Reports a request that was decided with `verify` alone; `protect` reports by itself. */
+  readonly report: (request: ReportedRequest) => void;
   readonly status: () => Status;
   /** Stops the feed, returns leases and sends the last events. */
   readonly close: () => Promise<void>;

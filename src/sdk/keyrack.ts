@@ -5,16 +5,18 @@ import { CacheFile } from "./feed/cache-file.ts";
 import { CallError, Client } from "./client.ts";
 import { DENIED, type Denied, type Verdict } from "./context.ts";
 import { Feed } from "./feed/feed.ts";
-import { Guard, type GuardDependencies } from "./guard.ts";
+import { Guard, type GuardDependencies, requireCost } from "./guard.ts";
 import { PolicyState } from "./feed/policy-state.ts";
 import { Idempotency } from "./idempotency/idempotency.ts";
 import { LeaseLimiter } from "./limits/leases.ts";
 import { CheckLimiter } from "./limits/check.ts";
-import { type KeyrackOptions, readFailMode, readOptions } from "./options.ts";
-import { INTERNALS, type Keyrack, type Status, type VerifyOptions } from "./internals.ts";
-import { Reporter } from "./report.ts";
-import { defaultPorts, type Ports, safeLog } from "./runtime.ts";
+import { type KeyrackOptions, readFailMode, readOptions, type Settings } from "./options.ts";
+import { INTERNALS, type Keyrack, type ReportedRequest, type Status, type VerifyOptions } from "./internals.ts";
+import { Otel } from "./otel.ts";
+import { Reporter, type RequestOutcome } from "./report.ts";
+import { defaultPorts, type Log, type Ports, safeLog } from "./runtime.ts";
 import { readScopes } from "./scopes.ts";
+import { AddedTags, cleanTags } from "./tags.ts";
 import { Verifier } from "./verifier.ts";
 
 /** The control plane rejected the configuration (400, 401, 403 or 404), or no policy arrived in time. */
@@ -38,7 +40,9 @@ export function createKeyrackWith<Resources = undefined>(
   const client = new Client(settings, ports);
   const resources = options.resources ?? { live: undefined, test: undefined };
   const verifier = new Verifier(state, settings, ports, log, options.log !== undefined, resources);
-  const reporter = new Reporter(client, settings, ports, log);
+  const otel = openOtel(options, settings, log, () => readStatus(state, ports).ageMs);
+  const reporter = new Reporter(client, settings, ports, log, (events) => otel?.dropped(events));
+  const tags = new AddedTags();
   const checker = new CheckLimiter(client, settings, log);
   const leases = new LeaseLimiter(client, settings, ports, log, checker);
   const idempotency = new Idempotency(client, settings, ports, log);
@@ -58,7 +62,8 @@ export function createKeyrackWith<Resources = undefined>(
   });
   const started = (cache?.load() ?? Promise.resolve()).then(() => feed.start());
 
-  const dependencies: GuardDependencies = { verifier, reporter, checker, leases, ports, failMode: settings.failMode };
+  const { failMode } = settings;
+  const dependencies: GuardDependencies = { verifier, reporter, checker, leases, ports, failMode, tags, otel };
   let closing: Promise<void> | null = null;
   const close = async () => {
     waiters.reject(new KeyrackError("keyrack was closed before its first policy arrived."));
@@ -70,17 +75,12 @@ export function createKeyrackWith<Resources = undefined>(
 
   return {
     ready: ({ timeoutMs } = {}) => waiters.wait(ports, timeoutMs),
-    verify: (key, options) => {
-      if (typeof key !== "string" || key === "") return denyMissingKey(key);
-      const { scopes = NO_SCOPES, failMode = settings.failMode } = options ?? NO_OPTIONS;
-      // Checked on every call: a misspelled `scope` would silently require no scopes.
-      for (const name in options) {
-        if (name !== "scopes" && name !== "failMode") throw new TypeError(`keyrack: verify has no option "${name}".`);
-      }
-      if (failMode !== "closed") readFailMode(failMode);
-      if (Array.isArray(scopes)) return verifier.judge(key, 0, scopes, failMode) as Verdict<Resources>;
-      const { all, any } = readScopes(scopes);
-      return verifier.judge(key, 0, all, failMode, any) as Verdict<Resources>;
+    verify: (key, options) => verifyKey(verifier, settings, key, options) as Verdict<Resources>,
+    tag: (context, added) => tags.add(context, added),
+    report: (request) => {
+      const decision = decisionOf(request, tags);
+      otel?.decided(decision);
+      reporter.record(decision);
     },
     status: () => readStatus(state, ports),
     close: () => (closing ??= close()),
@@ -89,6 +89,37 @@ export function createKeyrackWith<Resources = undefined>(
       idempotent: (options) => idempotency.route(options),
     },
   };
+}
+
+function verifyKey(verifier: Verifier, settings: Settings, key: unknown, options?: VerifyOptions): Verdict {
+  if (typeof key !== "string" || key === "") return denyMissingKey(key);
+  const { scopes = NO_SCOPES, failMode = settings.failMode } = options ?? NO_OPTIONS;
+  // Checked on every call: a misspelled `scope` would silently require no scopes.
+  for (const name in options) {
+    if (name !== "scopes" && name !== "failMode") throw new TypeError(`keyrack: verify has no option "${name}".`);
+  }
+  if (failMode !== "closed") readFailMode(failMode);
+  if (Array.isArray(scopes)) return verifier.judge(key, 0, scopes, failMode);
+  const { all, any } = readScopes(scopes);
+  return verifier.judge(key, 0, all, failMode, any);
+}
+
+function openOtel(
+  { otel: api }: KeyrackOptions,
+  { projectId, env }: Settings,
+  log: Log,
+  policyAgeMs: () => number | null,
+): Otel | null {
+  return api ? Otel.open({ api, projectId, env, log, policyAgeMs }) : null;
+}
+
+/** What a user of bare `verify` reports, as the guard would have. */
+function decisionOf(request: ReportedRequest, added: AddedTags): RequestOutcome {
+  const { context = null, denial = null, method, path, route = null, status, durationMs } = request;
+  const { cost = 1, tags } = request;
+  const all = cleanTags({ ...tags, ...added.of(context) });
+  const outcome = { method, path, route, status, durationMs, cost: requireCost(cost), tags: all };
+  return { ...outcome, subject: context, denial: denial?.code ?? null, degraded: context?.degraded ?? false };
 }
 
 function readStatus(state: PolicyState, ports: Ports): Status {

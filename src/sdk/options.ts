@@ -6,6 +6,7 @@ import { parseCredential } from "../kernel/credentials.ts";
 import { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import { OWN_PREFIX, PREFIX_FORM } from "../kernel/key-prefixes.ts";
 import { parseUuid } from "../kernel/ids.ts";
+import type { OtelApi } from "./otel.ts";
 import { builtinModule, type Log, randomHex } from "./runtime.ts";
 
 export type FailMode = "closed" | "open";
@@ -38,6 +39,8 @@ export type KeyrackOptions<Resources = unknown> = {
   keyPrefixes?: readonly string[];
   /** A policy with more keys is rejected as a broken feed. */
   maxKeys?: number;
+  /** The OpenTelemetry API that the application uses: `import * as otel from "@opentelemetry/api"`. */
+  otel?: OtelApi;
   log?: Log;
 };
 
@@ -72,6 +75,7 @@ const KNOWN = new Set([
   "resources",
   "maxKeys",
   "keyPrefixes",
+  "otel",
   "log",
 ]);
 const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;

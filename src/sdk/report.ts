@@ -5,8 +5,10 @@
 import { CallError, type Client } from "./client.ts";
 import type { Subject } from "./context.ts";
 import type { Settings } from "./options.ts";
+import { redactCredentials } from "./redact.ts";
 import type { Log, Ports } from "./runtime.ts";
 import { randomHex } from "./runtime.ts";
+import type { Tags } from "./tags.ts";
 import { SDK_NAME, SDK_VERSION } from "./version.ts";
 
 export type RequestOutcome = {
@@ -19,6 +21,9 @@ export type RequestOutcome = {
   /** The denial, or null when the request was admitted. */
   denial: string | null;
   subject: Subject | null;
+  /** 1 where it is not given. */
+  cost?: number;
+  tags?: Tags | null;
 };
 
 type Batch = { body: string; events: number; dropped: number };
@@ -35,14 +40,13 @@ const SEND_TIMEOUT_MS = 10_000;
 const CLOSE_MS = 3000;
 const TENANTS_MAX = 100_000;
 const DAY_MS = 86_400_000;
-const CREDENTIAL = /kr[a-z]*_(live_|test_)?[A-Za-z0-9_-]{6,}|[a-z][a-z0-9]{1,8}_(live|test)_[A-Za-z0-9_-]{6,}/g;
-const MAY_HAVE_CREDENTIAL = /kr|_live_|_test_/;
 
 export class Reporter {
   readonly #client: Client;
   readonly #settings: Settings;
   readonly #ports: Ports;
   readonly #log: Log;
+  readonly #onDropped: (events: number) => void;
   readonly #idStem = randomHex();
   readonly #seenToday = new Set<string>();
   readonly #stopped = new AbortController();
@@ -57,11 +61,18 @@ export class Reporter {
   #waitMs = 0;
   #cancel: (() => void) | null = null;
 
-  constructor(client: Client, settings: Settings, ports: Ports, log: Log) {
+  constructor(
+    client: Client,
+    settings: Settings,
+    ports: Ports,
+    log: Log,
+    onDropped: (events: number) => void = () => {},
+  ) {
     this.#client = client;
     this.#settings = settings;
     this.#ports = ports;
     this.#log = log;
+    this.#onDropped = onDropped;
   }
 
   record(outcome: RequestOutcome): void {
@@ -161,6 +172,7 @@ export class Reporter {
 
   #countDropped(events: number): void {
     this.#dropped += events;
+    this.#onDropped(events);
     // A tenant's first event of the day may be among them: treat each tenant's next event as its first.
     this.#seenToday.clear();
   }
@@ -196,6 +208,8 @@ export class Reporter {
       denial_reason: outcome.denial,
       request_id: `${this.#idStem}-${(this.#serial++).toString(36)}`,
       ...(first && { sample_rate: 1 }),
+      ...(outcome.cost !== undefined && outcome.cost !== 1 && { cost: outcome.cost }),
+      ...(outcome.tags && { tags: outcome.tags }),
     });
   }
 
@@ -208,5 +222,5 @@ export class Reporter {
 /** Truncates to printable ASCII and redacts credentials, which callers put into URLs. */
 function sanitize(text: string, max: number): string {
   const short = text.slice(0, max).replace(/[^\x20-\x7e]/g, "?");
-  return MAY_HAVE_CREDENTIAL.test(short) ? short.replace(CREDENTIAL, "kr_redacted") : short;
+  return redactCredentials(short);
 }

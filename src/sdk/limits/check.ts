@@ -18,7 +18,7 @@ export type ChargeResult = {
   retryAfterSeconds: number | null;
 } | null;
 
-export type Limiter = { charge(context: Context, rules: readonly RateLimit[]): Promise<ChargeResult> };
+export type Limiter = { charge(context: Context, rules: readonly RateLimit[], cost?: number): Promise<ChargeResult> };
 
 export class CheckLimiter implements Limiter {
   readonly #client: Client;
@@ -31,12 +31,12 @@ export class CheckLimiter implements Limiter {
     this.#log = log;
   }
 
-  async charge(context: Context, rules: readonly RateLimit[]): Promise<ChargeResult> {
+  async charge(context: Context, rules: readonly RateLimit[], cost = 1): Promise<ChargeResult> {
     try {
       const { json } = await this.#client.call({
         method: "POST",
         path: "/v1/ratelimit/check",
-        body: JSON.stringify({ ...subjectOf(this.#settings, context), cost: 1, limits: rules }),
+        body: JSON.stringify({ ...subjectOf(this.#settings, context), cost, limits: rules }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
       return parseResult(json, rules);

@@ -56,20 +56,23 @@ export class LeaseLimiter implements Limiter {
     this.#fallback = fallback;
   }
 
-  async charge(context: Context, rules: readonly RateLimit[]): Promise<ChargeResult> {
+  async charge(context: Context, rules: readonly RateLimit[], cost = 1): Promise<ChargeResult> {
+    if (cost === 0) return this.#fallback.charge(context, rules, cost);
     const slot = this.#slotOf(`${context.env}:${context.keyId}`, rules);
     for (let tries = 0; tries < TRIES && this.#ports.elapsed() >= this.#unsupportedUntil; tries++) {
-      const spent = this.#spend(slot);
+      const spent = this.#spend(slot, cost);
       if (spent) return spent;
+      // A request that costs more than is left of the lease is checked alone.
+      if (slot.lease && slot.lease.left > 0) break;
       if (slot.denied && this.#ports.elapsed() < slot.deniedUntil) return slot.denied;
-      slot.waiting++;
+      slot.waiting += cost;
       slot.pending ??= this.#request(slot, context).finally(() => (slot.pending = null));
       const answer = await slot.pending;
-      slot.waiting--;
+      slot.waiting -= cost;
       if (answer === "denied") return slot.denied;
       if (answer === "unreachable") return null;
     }
-    return this.#fallback.charge(context, rules);
+    return this.#fallback.charge(context, rules, cost);
   }
 
   /** Returns the unused units of every lease. */
@@ -77,7 +80,7 @@ export class LeaseLimiter implements Limiter {
     await Promise.all([...this.#slots.values()].map((slot) => this.#returnUnused(slot)));
   }
 
-  #spend(slot: Slot): ChargeResult {
+  #spend(slot: Slot, cost: number): ChargeResult {
     const { lease } = slot;
     if (!lease || lease.left === 0) return null;
     const now = this.#ports.elapsed();
@@ -87,7 +90,8 @@ export class LeaseLimiter implements Limiter {
       slot.lease = null;
       return null;
     }
-    lease.left--;
+    if (lease.left < cost) return null;
+    lease.left -= cost;
     if (lease.left === 0 && now - lease.askedAt < (lease.endsAt - lease.askedAt) / 2) slot.want *= 2;
     const states = lease.states.map((state) => ({
       ...state,

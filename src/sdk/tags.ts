@@ -1,0 +1,34 @@
+// Tags of a request's event: up to four names with short values, which the usage series group by. What is not a tag is left
+// out: telemetry must not fail a request.
+
+import type { Context } from "./context.ts";
+import { redactCredentials } from "./redact.ts";
+
+export type Tags = Readonly<Record<string, string>>;
+
+const TAGS_MAX = 4;
+const NAME = /^[a-z][a-z0-9_]{0,31}$/;
+const VALUE = /^[\x20-\x7e]{1,64}$/;
+
+/** The valid ones; null if there are none. */
+export function cleanTags(tags: unknown): Tags | null {
+  if (typeof tags !== "object" || tags === null) return null;
+  const isTag = ([name, value]: [string, unknown]): boolean =>
+    NAME.test(name) && typeof value === "string" && VALUE.test(value) && redactCredentials(value) === value;
+  const valid = Object.entries(tags).filter(isTag).slice(0, TAGS_MAX);
+  return valid.length > 0 ? Object.fromEntries(valid) : null;
+}
+
+/** Tags that a handler adds to the event of its request, by the context that it has. */
+export class AddedTags {
+  readonly #tags = new WeakMap<Context, Record<string, unknown>>();
+
+  /** A skipped route has no context and no event. */
+  add(context: Context | null, tags: Tags): void {
+    if (context !== null) this.#tags.set(context, { ...this.#tags.get(context), ...tags });
+  }
+
+  of(context: Context | null): Record<string, unknown> | undefined {
+    return context === null ? undefined : this.#tags.get(context);
+  }
+}

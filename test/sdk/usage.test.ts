@@ -1,0 +1,178 @@
+// What a vendor adds to telemetry: cost, tags, reports of their own, and OpenTelemetry.
+
+import { describe, expect, it } from "vitest";
+import type { Context } from "../../src/sdk/context.ts";
+import type { ProtectOptions } from "../../src/sdk/guard.ts";
+import { internalsOf } from "../../src/sdk/internals.ts";
+import type { OtelApi } from "../../src/sdk/otel.ts";
+import { startTestKeyrack, type TestKeyrack } from "../../harness/sdk/test-keyrack.ts";
+import { until } from "../../harness/waiting.ts";
+
+const LIMIT = { id: "all", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "key" } as const;
+
+async function newKey(r: TestKeyrack, limits: object[] = []): Promise<string> {
+  const { key } = r.plane.mint({ rate_limits: limits } as never);
+  await until(() => r.keyrack.verify(key).ok);
+  return key;
+}
+
+/** Sends a request through protect; `handle` runs before its response ends. */
+async function pass(
+  r: TestKeyrack,
+  key: string,
+  options: ProtectOptions,
+  handle: (context: Context | null) => void = () => {},
+) {
+  const guard = internalsOf(r.keyrack).guard(options);
+  const request = { method: "GET", path: "/", authorization: `Bearer ${key}`, apiKey: null };
+  const admitted = await guard.admit({}, request);
+  handle(admitted.context);
+  admitted.done(admitted.denial?.status ?? 200, "/");
+  return admitted;
+}
+
+/** Closes the library, which sends what is left. */
+async function eventsOf(r: TestKeyrack) {
+  await r.keyrack.close();
+  return r.plane.ingest.events as unknown as Record<string, unknown>[];
+}
+
+describe("cost and tags", () => {
+  it("are reported with the event, and cost is charged to the limits", async () => {
+    await using r = await startTestKeyrack();
+    const key = await newKey(r, [LIMIT]);
+    await pass(r, key, { cost: () => 7, tags: { region: "eu" } });
+    await pass(r, key, {});
+    const [first, second] = await eventsOf(r);
+    expect(first).toMatchObject({ cost: 7, tags: { region: "eu" } });
+    expect(second).not.toHaveProperty("cost");
+    expect(second).not.toHaveProperty("tags");
+    expect(r.plane.limits.checks.map(({ cost }) => cost)).toEqual([7, 1]);
+  });
+
+  it("spend units of a lease, and check what costs more than is left of it", async () => {
+    await using r = await startTestKeyrack();
+    const key = await newKey(r, [LIMIT]);
+    for (const cost of [5, 60, 0]) await pass(r, key, { limits: "lease", cost });
+    expect(r.plane.limits.leases[0]).toMatchObject({ want: 5, granted: 5 });
+    const admitted = await pass(r, key, { limits: "lease", cost: 50 });
+    expect(admitted.denial?.status).toBe(429);
+    const leased = r.plane.limits.leases.reduce((sum, { granted, returned }) => sum + granted - returned, 0);
+    const checked = r.plane.limits.checks.reduce((sum, { cost }) => sum + Number(cost), 0);
+    expect(leased + checked).toBeGreaterThanOrEqual(65);
+  });
+
+  it("of a handler join those of the route, and what is no tag is left out", async () => {
+    await using r = await startTestKeyrack();
+    const key = await newKey(r);
+    const tags = { region: "eu", Upper: "x", long: "y".repeat(65), secret: key };
+    await pass(r, key, { tags }, (context) => {
+      r.keyrack.tag(context, { plan: "gold" });
+      r.keyrack.tag(context, { region: "us" });
+    });
+    await pass(r, key, {
+      tags: () => {
+        throw new Error("the vendor's own bug");
+      },
+    });
+    const [first, second] = await eventsOf(r);
+    expect(first?.tags).toEqual({ region: "us", plan: "gold" });
+    expect(second).not.toHaveProperty("tags");
+  });
+
+  it("that cannot be are refused: options at the start, the result of a function with the request", async () => {
+    await using r = await startTestKeyrack();
+    const key = await newKey(r);
+    for (const options of [{ cost: 1001 }, { cost: -1 }, { cost: 1.5 }, { tags: null }, { tags: "x" }])
+      expect(() => internalsOf(r.keyrack).guard(options as never)).toThrow(TypeError);
+    await expect(pass(r, key, { cost: () => Number.NaN })).rejects.toThrow("cost must be a whole number");
+  });
+});
+
+describe("report", () => {
+  it("reports a request that was decided by verify alone", async () => {
+    await using r = await startTestKeyrack();
+    const key = await newKey(r);
+    const verdict = r.keyrack.verify(key);
+    const denied = r.keyrack.verify("kr_live_wrong");
+    const request = { method: "POST", path: "/a", route: "/a", status: 201, durationMs: 5 };
+    if (verdict.ok) r.keyrack.report({ ...request, context: verdict.context, cost: 2, tags: { tier: "a" } });
+    if (!denied.ok) r.keyrack.report({ ...request, denial: denied, status: denied.status });
+    const [first, second] = await eventsOf(r);
+    expect(first).toMatchObject({ status: 201, denial_reason: null, cost: 2, tags: { tier: "a" }, method: "POST" });
+    expect(first?.key_id).not.toBeNull();
+    expect(second).toMatchObject({ status: 401, denial_reason: "invalid_key", key_id: null });
+  });
+});
+
+type Call = [name: string, ...args: unknown[]];
+
+/** Records every call of the API. */
+function fakeOtel(calls: Call[]): OtelApi {
+  const counter = (name: string) => ({ add: (...args: unknown[]) => void calls.push([name, ...args]) });
+  const span = (name: string) => ({
+    setAttributes: (attributes: unknown) => calls.push([`${name} attributes`, attributes]),
+    end: () => void calls.push([`${name} end`]),
+  });
+  return {
+    SpanKind: { CLIENT: 2 },
+    trace: {
+      getActiveSpan: () => span("active"),
+      getTracer: () => ({
+        startSpan: (name, options) => {
+          calls.push([`${name} start`, options]);
+          return span(name);
+        },
+      }),
+    },
+    metrics: {
+      getMeter: () => ({
+        createCounter: counter,
+        createHistogram: (name) => ({ record: (value) => void calls.push([name, typeof value]) }),
+        createObservableGauge: (name) => ({
+          addCallback: (read) => read({ observe: (value) => void calls.push([name, value]) }),
+        }),
+      }),
+    },
+  };
+}
+
+describe("OpenTelemetry", () => {
+  it("gets attributes, a span around limits, and metrics without ids", async () => {
+    const calls: Call[] = [];
+    await using r = await startTestKeyrack({ options: { otel: fakeOtel(calls) } });
+    const key = await newKey(r, [LIMIT]);
+    await pass(r, key, {});
+    await pass(r, "kr_live_wrong", {});
+    const requests = calls.filter(([name]) => name === "keyrack.requests").map(([, , attributes]) => attributes);
+    expect(requests).toEqual([
+      { outcome: "allowed", env: "live" },
+      { outcome: "invalid_key", env: "live" },
+    ]);
+    const spans = calls.filter(([name]) => name.startsWith("keyrack.limits")).map(([name]) => name);
+    expect(spans).toEqual(["keyrack.limits start", "keyrack.limits end", "keyrack.limits.duration"]);
+    const [attributes] = calls.filter(([name]) => name === "active attributes").map(([, given]) => given);
+    expect(Object.keys(attributes as object)).toEqual([
+      "keyrack.key_id",
+      "keyrack.tenant_id",
+      "keyrack.project_id",
+      "keyrack.env",
+      "keyrack.outcome",
+      "keyrack.degraded",
+    ]);
+    expect(JSON.stringify(calls)).not.toContain(key);
+  });
+
+  it("that throws is logged once and changes nothing", async () => {
+    const broken = fakeOtel([]);
+    broken.trace.getActiveSpan = () => {
+      throw new Error("broken");
+    };
+    await using r = await startTestKeyrack({ options: { otel: broken } });
+    const key = await newKey(r);
+    for (let i = 0; i < 3; i++) expect((await pass(r, key, {})).denial).toBeNull();
+    expect(r.lines.filter(({ message }) => message.startsWith("OpenTelemetry failed"))).toHaveLength(1);
+    await using never = await startTestKeyrack({ options: { otel: {} as OtelApi } });
+    expect((await pass(never, await newKey(never), {})).denial).toBeNull();
+  });
+});
