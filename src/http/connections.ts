@@ -14,9 +14,12 @@ export const KEEP_ALIVE_MS = 65_000;
 export const LAST_EXCHANGE = Symbol("last exchange");
 /** When a connection last carried a valid credential, of performance.now(). */
 export const LAST_VALID = Symbol("last valid");
+/** Whether a stream is being sent, whose client may pause for longer. */
+export const STREAMS = Symbol("streams");
 export type TrackedSocket = Socket & {
   [LAST_EXCHANGE]?: { req: IncomingMessage; res: ServerResponse };
   [LAST_VALID]?: number;
+  [STREAMS]?: boolean;
 };
 
 const SPARED_MS = 60_000;

@@ -13,6 +13,7 @@ import type { OverloadGuard } from "./overload-guard.ts";
 import { run, type RunOptions } from "./pipeline.ts";
 import { chargedTo, toHttpRequest, type HttpRequest } from "./request.ts";
 import { chargeBody, chunksOf, SLICE_BYTES, slicesOf } from "./sending/slices.ts";
+import { sendStream } from "./sending/stalls.ts";
 import {
   contentLength,
   failureResponse,
@@ -27,9 +28,6 @@ export type RouterOptions = RunOptions & {
   defaults: HeaderDefaults;
   bodyOf: (req: IncomingMessage) => RequestBody;
 };
-
-/** A stream ends when its client takes nothing for this long. Without the last chunk, clients notice. */
-const STALLED_MS = 30_000;
 
 type Handler = (request: HttpRequest, respond: Respond) => void;
 
@@ -74,7 +72,7 @@ function eventServer(services: Services, { guard, defaults, bodyOf, addressOf }:
     let resolve: ((response: Response) => void) | undefined;
     const send = (response: HttpResponse): void => {
       body.discard();
-      if (response.body instanceof Readable) res.setTimeout(STALLED_MS, () => res.destroy());
+      if (response.body instanceof Readable) sendStream(res, response.body);
       try {
         ready = toNodeResponse(response, request, defaults, (chunks, bytes) =>
           chargeBody(services.answers, chargedTo(request, addressOf), res, chunks, bytes),

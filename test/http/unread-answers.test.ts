@@ -1,13 +1,15 @@
 // Clients that never read their answers: the bytes are bounded by owner, the connections are closed, and other workspaces
 // are served. With both lanes.
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
+import type { ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
+import { Readable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { codeOf, sendRaw } from "../../harness/processes/raw-http.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { turns, until } from "../../harness/waiting.ts";
 import { Answers } from "../../src/fairness/answers.ts";
-import { Stalls } from "../../src/http/sending/stalls.ts";
+import { sendStream, Stalls } from "../../src/http/sending/stalls.ts";
 import { Connections, type TrackedSocket } from "../../src/http/connections.ts";
 
 /** Never reached in the tests of the lane that is on. */
@@ -136,5 +138,25 @@ describe("a connection that owes bytes", () => {
     }
     expect(sockets.map(({ destroyed }) => destroyed)).toEqual([false, false, true]);
     expect(idle.destroyed).toBe(false);
+  });
+
+  it("may pause for 30 s while it takes a stream, and only then", () => {
+    let now = 0;
+    const connections = new Connections();
+    const socket = Object.assign(fake(), { writableLength: 1, bytesWritten: 1 });
+    connections.open.add(socket as unknown as TrackedSocket);
+    const stalls = new Stalls(connections, 1_000, () => now);
+    const res = Object.assign(new EventEmitter(), { socket, destroyed: false });
+    const stream = new Readable({ read() {} });
+    sendStream(res as unknown as ServerResponse, stream);
+    for (now = 0; now < 30_000; now += 250) stalls.scan();
+    expect(socket.destroyed).toBe(false);
+    stalls.scan();
+    expect(socket.destroyed).toBe(true);
+    res.emit("close");
+    expect(stream.destroyed).toBe(true);
+    socket.destroyed = false;
+    stalls.scan();
+    expect(socket.destroyed).toBe(true);
   });
 });

@@ -83,9 +83,9 @@ export const auditLogsExport = endpoint("GET /v1/audit_logs/export", {
   produces: "application/x-ndjson",
   failures: ["rate_limited"],
   handle: async (ctx, { query }) => {
-    const { to_seq, lines, ended } = await exportAudit(ctx, toFilters(query));
+    const { to_seq, pieces, cut, ended } = await exportAudit(ctx, toFilters(query));
     const headers = { "content-type": "application/x-ndjson", "audit-to-seq": String(to_seq) };
-    const stream = Readable.from(lines, { objectMode: false }).once("close", ended);
+    const stream = Readable.from(pieces, { objectMode: false, signal: cut }).once("close", ended);
     return new HttpResponse(200, stream, headers);
   },
 });

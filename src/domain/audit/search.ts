@@ -1,5 +1,6 @@
 // The audit log in either order, filtered, and as a stream. A filter that no index covers examines a bounded part of the
 // chain per page: the page may then be short, or empty, although there is more.
+import { setImmediate as endOfTurn } from "node:timers/promises";
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { headOf, listAuditRows, occurredAt, type AuditFilter } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
@@ -10,6 +11,8 @@ import { actions } from "../core/events.ts";
 import { cutListOf, PIECE_ROWS } from "../core/list.ts";
 import { auditViewer, viewAudit, viewConfined, type AuditLog } from "./audit.ts";
 
+/** An export is sent in pieces of about this length. */
+const PIECE_CHARS = 256 * 1024;
 /** Rows of the chain that one page examines at most. */
 export const EXAMINED_MAX = 5_000;
 const RETRY_MS = 60_000;
@@ -121,7 +124,10 @@ function actionsNamed(pattern: string): string[] {
 
 export type AuditExport = {
   to_seq: number;
-  lines: AsyncIterable<string>;
+  /** Whole lines. */
+  pieces: AsyncIterable<string>;
+  /** Aborted where the export must make room for other owners. */
+  cut: AbortSignal;
   /** To be called when the stream has closed. */
   ended: () => void;
 };
@@ -129,8 +135,33 @@ export type AuditExport = {
 /** The rows up to the present head, oldest first, one line each; read in pieces as the client takes them. */
 export async function exportAudit(ctx: Ctx<Vendor>, filters: AuditFilters): Promise<AuditExport> {
   const range = await rangeOf(ctx.services, ctx.actor.workspace_id, filters);
+  const to_seq = await lastSeqOf(ctx, filters, range);
   const ended = beginExport(ctx);
-  return { to_seq: Math.max(0, range.before - 1), lines: exportLines(ctx, filters, range), ended };
+  const cut = new AbortController();
+  const pieces = exportPieces(ctx, filters, range, () => cut.abort());
+  try {
+    const first = await pieces.next(); // a read that fails at once is answered as an error
+    return { to_seq, pieces: continued(first, pieces), cut: cut.signal, ended };
+  } catch (error) {
+    ended();
+    throw error;
+  }
+}
+
+/** To a test principal, a number between its rows would tell how many are hidden. */
+async function lastSeqOf(ctx: Ctx<Vendor>, filters: AuditFilters, range: Range): Promise<number> {
+  if (confinedTo(ctx.actor) === null || filters.to === undefined) return Math.max(0, range.before - 1);
+  const [last] = await readRows(ctx, {}, range, { order: "desc", limit: 1 });
+  return last?.seq ?? 0;
+}
+
+async function* continued<T>(first: IteratorResult<T, void>, rest: AsyncGenerator<T, void>): AsyncGenerator<T, void> {
+  try {
+    if (!first.done) yield first.value;
+    yield* rest;
+  } finally {
+    await rest.return();
+  }
 }
 
 /** An export reads on for as long as its client takes what it reads, so only a few of an owner run. */
@@ -148,18 +179,45 @@ function beginExport({ services, actor }: Ctx<Vendor>): () => void {
 /** Without the resolved person, which is no part of an export. */
 const toJson = ({ actor: _actor, ...row }: AuditLog): { [key: string]: Json } => row;
 
-async function* exportLines(ctx: Ctx<Vendor>, filters: AuditFilters, whole: Range): AsyncGenerator<string> {
-  const { workspace_id } = ctx.actor;
-  const view = confinedTo(ctx.actor) === "test" ? viewConfined : viewAudit;
+/** Each piece is charged to its owner until the client wants the next one. `cut` ends the export to make room. */
+async function* exportPieces(
+  ctx: Ctx<Vendor>,
+  filters: AuditFilters,
+  whole: Range,
+  cut: () => void,
+): AsyncGenerator<string, void> {
+  const { answers, shutdown, store } = ctx.services;
+  const owner = ownerOf(ctx.actor);
   const paging: Paging = { order: "asc", limit: PIECE_ROWS };
   for (let { after } = whole; after < whole.before - 1; ) {
     const range = isIndexed(filters) ? { ...whole, after } : examined({ ...whole, after }, "asc");
     const rows = (await readRows(ctx, filters, range, paging)).slice(0, PIECE_ROWS);
-    await ctx.services.store.durable();
-    if (ctx.services.shutdown.signal.aborted) throw new Error("the server is stopping");
-    const lines = rows.map((row) => `${canonicalize({ ...toJson(view(row)), workspace_id })}\n`);
-    if (lines.length > 0) yield lines.join("");
+    await store.durable();
+    for (const piece of piecesOf(ctx.actor, rows)) {
+      if (shutdown.signal.aborted) throw new Error("the server is stopping");
+      const release = answers.charge(owner, {}, Buffer.byteLength(piece), cut);
+      try {
+        yield piece;
+      } finally {
+        release();
+      }
+      await endOfTurn();
+    }
     await ctx.requireStillValid?.();
     after = rows.length === PIECE_ROWS ? (rows.at(-1)?.seq ?? 0) : range.before - 1;
   }
+}
+
+/** The rows as lines, some at a time: a row may be large. */
+function* piecesOf(actor: Vendor, rows: readonly AuditLogRow[]): Generator<string> {
+  const { workspace_id } = actor;
+  const view = confinedTo(actor) === "test" ? viewConfined : viewAudit;
+  let piece = "";
+  for (const row of rows) {
+    piece += `${canonicalize({ ...toJson(view(row)), workspace_id })}\n`;
+    if (piece.length < PIECE_CHARS) continue;
+    yield piece;
+    piece = "";
+  }
+  if (piece !== "") yield piece;
 }

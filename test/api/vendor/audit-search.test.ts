@@ -1,7 +1,7 @@
 // Reading the audit log in either order, filtered, and as a stream.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import {
@@ -12,7 +12,7 @@ import {
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
 import { until } from "../../../harness/waiting.ts";
-import { EXAMINED_MAX } from "../../../src/domain/audit/search.ts";
+import { EXAMINED_MAX, exportAudit } from "../../../src/domain/audit/search.ts";
 import { verifyFile } from "../../../src/cli/commands/audit/verify-file.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { listAuditRows } from "../../../src/store/queries/audit.ts";
@@ -112,6 +112,39 @@ for (const back of backends) {
       expect((await list(w, `target_id=${live.id}`, "sk_test")).data).toEqual([]);
       const text = (await w.call("sk_test", "GET /v1/audit_logs/export")).text;
       expect([text.includes(test.id), text.includes(live.id)]).toEqual([true, false]);
+    });
+
+    it("names no number of a hidden row as the end of an export, and fails as any request does", async () => {
+      const w = await r.workspace();
+      await w.mint({ env: "test" });
+      const last = (await list(w, "order=desc&limit=1", "sk_test")).data[0]?.seq;
+      await w.mint({ env: "live" });
+      r.clock.advance(1_000);
+      const to = new Date(r.clock.now()).toISOString();
+      const { headers } = await w.call("sk_test", `GET /v1/audit_logs/export?to=${to}`);
+      expect(headers.get("audit-to-seq")).toBe(String(last));
+      const { read } = r.app.services.store;
+      const failing = vi.spyOn(read, "all").mockRejectedValue(new Error("storage failed"));
+      const failed = await w.call("sk_owner", "GET /v1/audit_logs/export");
+      failing.mockRestore();
+      expectRefusal(failed, 500, "internal_error");
+      for (let i = 0; i < 5; i++) expect((await w.call("sk_owner", "GET /v1/audit_logs/export")).status).toBe(200);
+    });
+
+    it("charges an export to its owner in pieces while its client does not read", async () => {
+      const w = await r.workspace();
+      const scopes = Array.from({ length: 50 }, (_, i) => `${i}`.padStart(60, "a"));
+      for (let i = 0; i < 100; i++) await w.mint({ scopes });
+      const unsent = r.app.services.shares.of("unsent");
+      const actor = { kind: "session", id: "s", user_id: "u", workspace_id: w.id, role: "admin" } as const;
+      const { pieces, ended } = await exportAudit({ services: r.app.services, actor }, {});
+      let largest = 0;
+      for await (const piece of pieces) {
+        largest = Math.max(largest, piece.length);
+        expect(unsent.used).toBe(Buffer.byteLength(piece));
+      }
+      ended();
+      expect([largest > 256 * 1024, largest < 320 * 1024, unsent.used]).toEqual([true, true, 0]);
     });
 
     it("streams rows that verify as a chain, up to the head at its start", async () => {
