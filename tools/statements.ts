@@ -38,7 +38,7 @@ import { findLostStops, readReplacedState, type StoppedKey } from "../src/store/
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
-import { tenantMonths, tenantMonthUpsert, usageDayUpsert } from "../src/store/queries/usage.ts";
+import { firstAllowedAt, tenantMonths, tenantMonthUpsert, usageDayUpsert } from "../src/store/queries/usage.ts";
 import { listUsers, usersByIds } from "../src/store/queries/users.ts";
 import "../src/store/engine/group-commit.ts";
 
@@ -140,7 +140,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   deleteNodes: (on) => [deleteNodes(on, [])],
   fleetOf: (on) => [
     fleetOf(on, { workspace_id, isTest: true, limit: 1 }),
-    fleetOf(on, { workspace_id, project_id: "p", isTest: false, newest: true, limit: 1 }),
+    fleetOf(on, { workspace_id, project_id: "p", projects: ["p"], isTest: false, newest: true, limit: 1 }),
   ],
   listAuditRows: (on) =>
     ([null, "test"] as const).flatMap((env) => [
@@ -186,6 +186,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listSecretKeys(on, { workspace_id, env: null, after: null, limit: 1 }),
     listSecretKeys(on, { workspace_id, env: "live", after, limit: 1 }),
   ],
+  firstAllowedAt: (on) => [null, ["p"]].map((projects) => firstAllowedAt(on, { workspace_id, env: "live", projects })),
   usageDayUpsert: (on) => [usageDayUpsert.write(on, [day])],
   tenantMonthUpsert: (on) => [tenantMonthUpsert.write(on, [{ ...month, first_seen_at: 1, last_seen_at: 1 }])],
   tenantMonths: (on) =>

@@ -148,7 +148,7 @@ export async function exportAudit(ctx: Ctx<Vendor>, filters: AuditFilters): Prom
   }
 }
 
-/** To a test principal, a number between its rows would tell how many are hidden. */
+/** To a test principal, a number between its rows would reveal how many are hidden. */
 async function lastSeqOf(ctx: Ctx<Vendor>, filters: AuditFilters, range: Range): Promise<number> {
   if (confinedTo(ctx.actor) === null || filters.to === undefined) return Math.max(0, range.before - 1);
   const [last] = await readRows(ctx, {}, range, { order: "desc", limit: 1 });

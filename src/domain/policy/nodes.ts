@@ -4,10 +4,10 @@ import { listCaps, maskOf, missingFrom, NO_CAPS } from "../../kernel/policy/capa
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { countChosenKeys, fleetOf, type FleetRow } from "../../store/queries/nodes.ts";
 import type { EnvScope } from "../../store/schema/tables.ts";
-import { confinedTo, type Vendor } from "../core/actor.ts";
+import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
-import { reachesProject, requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
+import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import { NEEDED } from "./needs.ts";
 import { liveProject } from "../workspaces/projects.ts";
 
@@ -82,12 +82,14 @@ async function readFleet(
     requireProjectAccess(actor, project_id);
     await liveProject(services.store.read, workspace_id, project_id);
   }
-  const read = (isTest: boolean) => fleetOf(services.store.read, { workspace_id, project_id, isTest, ...how });
+  const projects = projectsOf(actor);
+  const read = (isTest: boolean) =>
+    fleetOf(services.store.read, { workspace_id, project_id, projects, isTest, ...how });
   const confined = confinedTo(actor);
   const covers = (scope: EnvScope): boolean =>
     confined ? scope === confined : !env || scope === "all" || scope === env;
   const rows = [...(confined === "test" ? [] : await read(false)), ...(env === "live" ? [] : await read(true))];
-  return rows.filter((row) => covers(row.env_scope) && reachesProject(actor, row.project_id));
+  return rows.filter((row) => covers(row.env_scope));
 }
 
 /** Live nodes, and how many of them have the newest version. */

@@ -31,7 +31,7 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
   };
   const workspace = await workspaceById.first(read, { id: workspace_id });
   const counted = await countProjects.first(read, { workspace_id });
-  const first = await firstAllowedAt.first(read, { workspace_id, env });
+  const first = await firstAllowedAt(read, { workspace_id, env, projects });
   const head = await headOf.first(read, { workspace_id });
   return {
     object: "overview" as const,
@@ -41,7 +41,7 @@ export async function showOverview(ctx: Ctx<Vendor>, requested: Env | undefined)
     tenants: Math.min(workspace ? workspace.tenant_count + workspace.test_tenant_count : 0, COUNT_MAX),
     projects: projects?.length ?? counted?.n ?? 0,
     nodes: await countNodes(ctx, { env }),
-    first_verified_at: first?.first_seen_at ? formatTimestamp(first.first_seen_at) : null,
+    first_verified_at: first === null ? null : formatTimestamp(first),
     audit: { head_seq: head?.seq ?? 0, head_hash: head?.hash ?? GENESIS_HASH },
   };
 }

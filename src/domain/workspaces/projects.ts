@@ -15,8 +15,8 @@ import {
 } from "../../store/queries/projects.ts";
 import type { Reader } from "../../store/engine/statement.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
-import { chargedEnvOf, type Vendor } from "../core/actor.ts";
-import { positionAfter, reachesProject, requireProjectAccess } from "../core/env-access.ts";
+import { chargedEnvOf, projectsOf, type Vendor } from "../core/actor.ts";
+import { positionAfter, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
@@ -90,12 +90,11 @@ export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
 export async function listProjects(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {
   const { read } = ctx.services.store;
   const { workspace_id } = ctx.actor;
-  const after = query.after
-    ? positionAfter(ctx.actor, await projectPageKey.first(read, { workspace_id, id: query.after }))
-    : null;
-  const rows = (limit: number, last: PageKey | null) => listProjectRows(read, workspace_id, last ?? after, limit);
-  const list = await readList(ctx.services, LIST_MAX, rows, viewProject);
-  return { ...list, data: list.data.filter(({ id }) => reachesProject(ctx.actor, id)) };
+  const named = query.after ? await projectPageKey.first(read, { workspace_id, id: query.after }) : undefined;
+  const after = query.after ? positionAfter(ctx.actor, named && { ...named, project_id: named.id }) : null;
+  const ids = projectsOf(ctx.actor);
+  const rows = (limit: number, last: PageKey | null) => listProjectRows(read, workspace_id, last ?? after, limit, ids);
+  return readList(ctx.services, LIST_MAX, rows, viewProject);
 }
 
 export async function showProject(ctx: Ctx<Vendor>, id: string) {

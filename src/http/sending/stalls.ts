@@ -12,7 +12,7 @@ const STREAM_STALL_MS = 30_000;
 
 /** Ends the stream with its response, and allows its client to pause until then. */
 export function sendStream(res: ServerResponse, stream: Readable): void {
-  const socket = res.socket as TrackedSocket | null;
+  const socket: TrackedSocket | null = res.socket;
   if (!socket || res.destroyed) return void stream.destroy();
   socket[STREAMS] = true;
   res.once("close", () => {

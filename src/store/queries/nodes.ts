@@ -55,6 +55,8 @@ export type FleetRow = PolicyNodeRow & { policy_version: number; features: numbe
 export type FleetFilter = {
   workspace_id: string;
   project_id?: string | undefined;
+  /** The only projects to list; null: all. */
+  projects?: readonly string[] | null | undefined;
   /** Nodes with only test keys, or all others. */
   isTest: boolean;
   /** The most recently seen; otherwise ordered by project, node and scope. */
@@ -65,7 +67,7 @@ export type FleetFilter = {
 /** The nodes of a workspace's projects. */
 export function fleetOf(
   on: Reader,
-  { workspace_id, project_id, isTest, newest, limit }: FleetFilter,
+  { workspace_id, project_id, projects, isTest, newest, limit }: FleetFilter,
 ): Promise<FleetRow[]> {
   return on.all<FleetRow>(
     compileQuery(on, (db) => {
@@ -82,6 +84,7 @@ export function fleetOf(
         .where("n.env_scope", isTest ? "=" : "<>", "test");
       if (newest) query = query.orderBy("n.last_seen_at", "desc");
       if (project_id) query = query.where("p.id", "=", project_id);
+      if (projects) query = query.where("p.id", "in", projects);
       return query.orderBy("n.project_id").orderBy("n.node_id").orderBy("n.env_scope").limit(limit);
     }),
   );

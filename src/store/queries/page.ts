@@ -21,17 +21,18 @@ export function pageAfter<T extends Listed & keyof Tables>(after: PageKey) {
 /** Lists return at most this many rows and report whether there are more. */
 export const LIST_MAX = 10_000;
 
-/** Rows that are not deleted, newest first. Returns one row more than the limit if there are more. */
+/** Rows that are not deleted, newest first; `ids`: the only ones to list. Returns one row more than the limit if there are more. */
 export function listLive<R>(
   on: Reader,
   table: "projects" | "tenants",
   workspace_id: string,
   after: PageKey | null,
   limit: number,
+  ids: readonly string[] | null = null,
 ): Promise<R[]> {
   return on.all<R>(
     compileQuery(on, (db) => {
-      const query = db
+      let query = db
         .selectFrom(table as "projects")
         .selectAll()
         .where("workspace_id", "=", workspace_id)
@@ -39,6 +40,7 @@ export function listLive<R>(
         .orderBy("created_at", "desc")
         .orderBy("id", "desc")
         .limit(limit + 1);
+      if (ids) query = query.where("id", "in", ids);
       return after ? query.where(pageAfter<"projects">(after)) : query;
     }),
   );

@@ -109,8 +109,9 @@ export function listProjects(
   workspace_id: string,
   after: PageKey | null,
   limit: number,
+  ids: readonly string[] | null,
 ): Promise<ProjectRow[]> {
-  return listLive<ProjectRow>(on, "projects", workspace_id, after, limit);
+  return listLive<ProjectRow>(on, "projects", workspace_id, after, limit, ids);
 }
 
 /** A deleted one too. */

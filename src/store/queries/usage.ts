@@ -120,18 +120,23 @@ export const reapDays = statement<{ before: number }>()((db, p) =>
   db.deleteFrom("usage_days").where("day", "<", p.before),
 );
 
+type FirstAllowed = { workspace_id: string; env: Env; projects: readonly string[] | null };
+
 /** When the first request of an environment was admitted, by the months that are kept. */
-export const firstAllowedAt = statement<{ workspace_id: string; env: Env }>()((db, p) =>
-  db
-    .selectFrom((eb) =>
-      eb
-        .selectFrom("usage_tenant_months")
-        .select("first_seen_at")
-        .where("workspace_id", "=", p.workspace_id)
-        .where("env", "=", p.env)
-        .orderBy("month")
-        .limit(10_000)
-        .as("oldest"),
-    )
-    .select((eb) => eb.fn.min<number | null>("first_seen_at").as("first_seen_at")),
-);
+export async function firstAllowedAt(
+  on: Reader,
+  { workspace_id, env, projects }: FirstAllowed,
+): Promise<number | null> {
+  const query = compileQuery(on, (db) => {
+    const months = db
+      .selectFrom("usage_tenant_months")
+      .select("first_seen_at")
+      .where("workspace_id", "=", workspace_id)
+      .where("env", "=", env)
+      .orderBy("month")
+      .limit(10_000);
+    const oldest = projects ? months.where("project_id", "in", projects) : months;
+    return db.selectFrom(oldest.as("oldest")).select((eb) => eb.fn.min<number | null>("first_seen_at").as("at"));
+  });
+  return (await on.first<{ at: number | null }>(query))?.at ?? null;
+}

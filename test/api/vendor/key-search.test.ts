@@ -1,5 +1,5 @@
 // Finding keys: by state, by words, and by the key itself; and the figures of the first page.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { memberOf, team } from "../../../harness/instances/people.ts";
 import {
@@ -171,6 +171,16 @@ for (const back of backends) {
       expectRefusal(await r.call(member.session, "POST /v1/keys/lookup", { key: "x" }), 403, "forbidden");
     });
 
+    it("never lets test credentials use up the lookups of live ones", async () => {
+      const w = await r.workspace();
+      const taken = vi.spyOn(r.app.services.throttles, "take");
+      for (const as of ["sk_owner", "sk_test"] as const) await w.call(as, "POST /v1/keys/lookup", { key: "x" });
+      const cells = taken.mock.calls.filter(([{ name }]) => name === "lookup-workspace");
+      taken.mockRestore();
+      expect(cells.map(([{ limit }]) => limit)).toEqual([600, 150]);
+      expect(new Set(cells.map(([, subject]) => subject)).size).toBe(2);
+    });
+
     it("shows a restricted key only what is in its projects", async () => {
       const w = await r.workspace();
       const key = await w.mint({ name: "elsewhere" });
@@ -181,6 +191,15 @@ for (const back of backends) {
         expect((await r.call(restricted, `GET /v1/keys?${query}`)).body.data).toEqual([]);
       expect((await r.call(restricted, "GET /v1/overview")).body).toMatchObject({ keys: { active: 0 }, projects: 1 });
       expect((await r.call(restricted, "POST /v1/keys/lookup", { key: key.key })).body.found).toBe(false);
+      const month = `'${w.id}', 600, 'live', '${String(key.tenant_id)}', '${w.project_id}', 1, ${r.clock.now()}, ${r.clock.now()}`;
+      await r.sql(
+        `insert into usage_tenant_months (workspace_id, month, env, tenant_id, project_id, requests, first_seen_at, last_seen_at) values (${month})`,
+      );
+      expect((await r.call(restricted, "GET /v1/overview")).body.first_verified_at).toBeNull();
+      expect((await w.call("sk_owner", "GET /v1/overview")).body.first_verified_at).not.toBeNull();
+      const { body: projects } = await r.call(restricted, "GET /v1/projects");
+      expect([projects.data.map(({ id }: Json) => id), projects.has_more]).toEqual([[own], undefined]);
+      expectRefusal(await r.call(restricted, `GET /v1/projects?after=${w.project_id}`), 400, "invalid_request");
     });
   });
 }

@@ -130,6 +130,13 @@ for (const back of backends) {
       expect([fleet.data, fleet.counts.total]).toEqual([[], 0]);
       expect((await r.call(key, `GET /v1/nodes?project_id=${own}`)).status).toBe(200);
       expectRefusal(await r.call(key, `GET /v1/nodes?project_id=${w.project_id}`), 404, "not_found");
+      const rows = await fleetOf(r.app.services.store.read, {
+        workspace_id: w.id,
+        projects: [own],
+        isTest: false,
+        limit: 1,
+      });
+      expect(rows).toEqual([]);
       const elsewhere = `GET /v1/propagation?project_id=${w.project_id}&version=1`;
       expectRefusal(await r.call(key, elsewhere), 404, "not_found");
     });
