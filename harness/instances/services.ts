@@ -13,6 +13,7 @@ import { CredentialCache } from "../../src/domain/auth/credential-cache.ts";
 import { NodeRegistry } from "../../src/domain/policy/node-registry.ts";
 import { Passwords } from "../../src/domain/auth/password.ts";
 import { databaseClaims } from "../../src/domain/limits/idempotency.ts";
+import { WrittenBytes } from "../../src/domain/limits/written-bytes.ts";
 import { KnownIds } from "../../src/domain/usage/known-ids.ts";
 import { SeriesState } from "../../src/domain/usage/series-state.ts";
 import { openCounters } from "../../src/domain/limits/counters.ts";
@@ -91,6 +92,7 @@ export async function openTestServices(target: DatabaseTarget, flags: Flags, clo
     newId: createRecordIdGenerator(clock),
     publicUrl: settings.public_url ?? "http://localhost",
     throttles: new Throttles(clock, false),
+    writtenBytes: new WrittenBytes({ store, clock, settings, ledger: shares.of("disk") }),
     passwords: new Passwords(shares.of("passwords"), { memoryCost: 64, timeCost: 2, parallelism: 1 }),
     mail: { transport: { deliver: async () => {}, tidy: async () => {}, close: () => {} }, wake: () => {} },
     bootstrapHash: () => null,

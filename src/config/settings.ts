@@ -204,6 +204,18 @@ export const settingsTable = {
     "Workspaces that a person may own, at most 3 while their address is unverified; 0 = only the bootstrap token creates workspaces.",
   ),
   holder_plane: setting("KEYRACK_HOLDER_PLANE", "switch", "on", "off = API keys cannot show or end themselves."),
+  writes_mb_per_day: setting(
+    "KEYRACK_WRITES_MB_PER_DAY",
+    "zero_or_count",
+    "8192",
+    "MiB that one environment of a workspace may write in a UTC day, test a quarter; 0 = no cap.",
+  ),
+  disk_reserve_mb: setting(
+    "KEYRACK_DISK_RESERVE_MB",
+    "zero_or_count",
+    "1024",
+    "Free MiB on the disk of SQLite below which workspaces that wrote much get 503 before all others.",
+  ),
   throttle_subjects: setting(
     "KEYRACK_THROTTLE_SUBJECTS",
     "throttle_windows",

@@ -83,6 +83,17 @@ export const sharesTable = {
     atBound: "503",
     files: ["src/domain/auth/password-queue.ts"],
   },
+  disk: {
+    what: "Bytes written on this UTC day, about",
+    owners: ["cell"],
+    limits: ({ writes_mb_per_day: mb }) => ({
+      bound: Number.POSITIVE_INFINITY,
+      share: mb === 0 ? Number.POSITIVE_INFINITY : mb * MIB,
+    }),
+    atBound: "429 for what stores something; 503 when the disk is almost full and it wrote much",
+    setting: "KEYRACK_WRITES_MB_PER_DAY",
+    files: ["src/domain/limits/written-bytes.ts"],
+  },
   throttles: {
     what: "Windows of the throttles of log-ins, sign-ups and other requests",
     owners: ["network", "account"],

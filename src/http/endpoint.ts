@@ -37,6 +37,8 @@ export type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   failures?: readonly FailureName[];
   /** Audit actions this endpoint may write. One that lists none writes no audit row. */
   emits?: readonly Action[];
+  /** Stores what its caller sends, though it writes no audit row. */
+  stores?: boolean;
   /** How often one network may call it; checked before the body is read. */
   perNetwork?: Throttle;
   /** Maximum body size in bytes; 256 KiB by default. */
@@ -82,6 +84,8 @@ export type Endpoint = {
   readonly status: number;
   readonly failures: readonly FailureName[];
   readonly emits: readonly Action[];
+  /** Uses disk space: refused to an owner that has used up its share. What only ends something never is. */
+  readonly stores: boolean;
   readonly perNetwork: Throttle | undefined;
   readonly bodyLimits: BodyLimits;
   readonly rawBody: boolean;
@@ -107,6 +111,8 @@ export type TypedEndpoint<R extends string, P, Q, B, O> = Endpoint & {
 };
 
 type Sent<S> = S extends Schema ? z.input<S> : undefined;
+
+const ENDS = /(revoked|disabled|suspended|deleted|removed|quarantined)$/;
 
 export const BODY_MAX = 256 * 1024;
 /** 16 KiB of meta, the largest free-form value, has fewer. */
@@ -134,6 +140,7 @@ export function endpoint<
     status: declared.status ?? 200,
     failures: declared.failures ?? [],
     emits: declared.emits ?? [],
+    stores: declared.stores ?? (declared.emits ?? []).some((action) => !ENDS.test(action)),
     perNetwork: declared.perNetwork,
     bodyLimits: { bytes: declared.bodyMax ?? BODY_MAX, structure: declared.structureMax ?? STRUCTURE_MAX },
     rawBody: declared.rawBody ?? false,

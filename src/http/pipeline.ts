@@ -1,6 +1,6 @@
 // The request pipeline behind both lanes: credential, role, origin and scope, throttles, size and media type, validation,
 // handler, durability, response. The order is part of the contract (docs/design/0014-request-pipeline-order.md).
-import { ANONYMOUS, type Actor } from "../domain/core/actor.ts";
+import { ANONYMOUS, ownerOf, type Actor } from "../domain/core/actor.ts";
 import type { RequestSource, Services } from "../domain/core/context.ts";
 import { resolveBearer, resolveCached } from "../domain/auth/credentials.ts";
 import { resolveHolder } from "../domain/auth/holders.ts";
@@ -149,6 +149,7 @@ class Run implements Admission {
     const endpoint = this.#endpoint;
     throttleActor(this.#services, actor, endpoint);
     if (endpoint.perNetwork) this.#services.throttles.takeOfNetwork(endpoint.perNetwork, this.origin().network);
+    if (endpoint.stores) this.#services.writtenBytes.requireRoom(ownerOf(actor));
     if (endpoint.isList) return this.#makeList();
     if (!endpoint.body || endpoint.rawBody) return this.#handle(undefined);
     this.#read(

@@ -144,6 +144,7 @@ export const failures = {
   portal_not_built: [503, "unavailable", "The portal's script was not built. Run npm run build:web on the server."],
   pages_not_built: [503, "unavailable", "The pages were not built. Run npm run prepare on the server."],
   credential_changed: [503, "unavailable", "The credential changed during the request. Try again shortly."],
+  share_spent: [429, "rate_limited", "This workspace has used up its share for now."],
   share_full: [503, "unavailable", "This workspace has too much in flight. Try again shortly."],
   stopping: [503, "unavailable", "The service is stopping. Try again shortly."],
 } as const satisfies Record<string, readonly [status: number, code: Code, message: string]>;

@@ -68,6 +68,8 @@ export const jobs = [
   { name: "silent nodes", everyMs: 10 * MINUTE_MS, runsOn: "leader", run: reapSilentNodes },
   { name: "delta log", everyMs: HOUR_MS, runsOn: "leader", run: reapDeltaLog },
   { name: "rate counters", everyMs: 5 * SECOND_MS, runsOn: "every process", run: flushCounters },
+  { name: "written bytes", everyMs: 5 * SECOND_MS, runsOn: "every process", run: (s) => s.writtenBytes.flush() },
+  { name: "old written bytes", everyMs: HOUR_MS, runsOn: "leader", run: (s) => s.writtenBytes.reap() },
   { name: "expired rate counters", everyMs: MINUTE_MS, runsOn: "leader", run: reapSavedCounters },
   { name: "ingest receipts", everyMs: MINUTE_MS, runsOn: "leader", run: reapIngest },
   { name: "daily usage", everyMs: HOUR_MS, runsOn: "leader", run: reapUsage },

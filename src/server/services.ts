@@ -6,6 +6,7 @@ import { Feed } from "../domain/policy/feed.ts";
 import { PageCache } from "../domain/policy/page-cache.ts";
 import { CredentialCache } from "../domain/auth/credential-cache.ts";
 import { databaseClaims } from "../domain/limits/idempotency.ts";
+import { WrittenBytes } from "../domain/limits/written-bytes.ts";
 import { KnownIds } from "../domain/usage/known-ids.ts";
 import { SeriesState } from "../domain/usage/series-state.ts";
 import { NodeRegistry } from "../domain/policy/node-registry.ts";
@@ -30,6 +31,7 @@ export type MachineServices = Pick<
   | "knownIds"
   | "series"
   | "scannerKeys"
+  | "writtenBytes"
 >;
 type Base = {
   store: Store;
@@ -59,9 +61,12 @@ export async function openMachineServices(
   opened.push(() => counters.counter.close());
   const claims = await openClaims(base);
   opened.push(() => claims.close());
+  const writtenBytes = new WrittenBytes({ store, clock, settings, ledger: shares.of("disk") });
+  await writtenBytes.load();
   const answers = new Answers(shares.of("unsent"));
   return {
     answers,
+    writtenBytes,
     bodies: new Bodies(shares),
     credentialCache: new CredentialCache({ clock, ttlMs: settings.hot_auth_ttl_ms, store, log }),
     feed: new Feed(store, shares.of("polls"), new PageCache(shares.of("caches"), answers)),

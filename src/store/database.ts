@@ -6,7 +6,7 @@ import { Histogram } from "../kernel/exposition.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Driver } from "./engine/driver.ts";
 import { GroupCommit } from "./engine/group-commit.ts";
-import type { Job } from "./engine/job.ts";
+import type { Job, Pending } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
 import type { Dialect, Reader } from "./engine/statement.ts";
 import { copySqlite } from "./offline/inspect.ts";
@@ -20,7 +20,7 @@ import type { OnProgress } from "./progress.ts";
 import { assertMigrated, loadMigrations, migrate, planMigrations } from "./schema/migrate.ts";
 import { SqliteDriver } from "./sqlite/driver.ts";
 import { ReadOnlyDriver } from "./sqlite/readonly.ts";
-import type { Store, StoreEvents } from "./store.ts";
+import type { OnWritten, Store, StoreEvents } from "./store.ts";
 import type { DatabaseTarget } from "./target.ts";
 
 /** Larger files are copied page by page: VACUUM would hold a read transaction too long, and the -wal would grow. */
@@ -39,6 +39,7 @@ class OpenStore implements Store {
   readonly #verifyPool: VerifyPool;
   readonly #events: StoreEvents;
   #closing: Promise<void> | undefined;
+  #written: OnWritten | undefined;
   readonly #policyListeners: ((changes: PolicyChange[]) => void)[] = [];
   readonly #noticeListeners = new Map<string, ((payload: string) => void)[]>();
 
@@ -53,7 +54,7 @@ class OpenStore implements Store {
     this.#group = new GroupCommit(driver, {
       now: events.now,
       fatal: events.fatal,
-      committed: (changes, jobs) => this.#committed(changes, jobs),
+      committed: (changes, group) => this.#committed(changes, group),
     });
     driver.onNotice((text) => this.#receiveNotice(text));
   }
@@ -69,6 +70,10 @@ class OpenStore implements Store {
 
   onPolicyChange(listener: (changes: PolicyChange[]) => void): void {
     this.#policyListeners.push(listener);
+  }
+
+  onWritten(listener: OnWritten): void {
+    this.#written = listener;
   }
 
   async notify(topic: string, payload: string): Promise<void> {
@@ -144,7 +149,10 @@ class OpenStore implements Store {
     await this.#driver.close();
   }
 
-  #committed(changes: PolicyChange[], jobs: number): void {
+  #committed(changes: PolicyChange[], group: readonly Pending[]): void {
+    const jobs = group.length;
+    for (const { job, outcome, bytes } of group)
+      if (job.owner && bytes && outcome && !outcome.unchanged) this.#written?.(job.owner, bytes);
     this.stats.commits++;
     this.stats.jobs += jobs;
     this.stats.largest = Math.max(this.stats.largest, jobs);

@@ -1,5 +1,6 @@
 // The interface of the database for all other layers.
 import type { Ledger } from "../fairness/ledger.ts";
+import type { Owner } from "../fairness/owners.ts";
 import type { Histogram } from "../kernel/exposition.ts";
 import type { Job } from "./engine/job.ts";
 import type { PolicyChange } from "./engine/policy-versions.ts";
@@ -20,6 +21,9 @@ export type StoreEvents = {
   beforeMigrate?: (plan: MigrationPlan) => Promise<void>;
 };
 
+/** About how many bytes a committed write of an owner has stored. */
+export type OnWritten = (owner: Owner, bytes: number) => void;
+
 export interface Store {
   readonly dialect: Dialect;
   readonly target: DatabaseTarget;
@@ -29,6 +33,8 @@ export interface Store {
   durable(): Promise<void> | undefined;
   /** Called after each durable commit, here and (on PostgreSQL) in other processes, with the changed projects. */
   onPolicyChange(listener: (changes: PolicyChange[]) => void): void;
+  /** Called for each committed write that has an owner. */
+  onWritten(listener: OnWritten): void;
   /** Sends a notice to every process on this database, this one included; used to drop cached credentials. */
   notify(topic: string, payload: string): Promise<void>;
   onNotice(topic: string, listener: (payload: string) => void): void;

@@ -40,6 +40,7 @@ export const idempotencyClaim = endpoint("POST /v1/idempotency/claim", {
   summary: "Claim a request. Exactly one claimant gets state execute; the others get in_progress, replay or mismatch.",
   access: "machine.use",
   hot: "lanes/claim",
+  stores: true,
   body: z.strictObject({ ...Scoped, fingerprint: Sha256Hex, ttl_ms: Ttl.optional() }),
   output: z.strictObject({
     object: z.literal("idempotency_claim"),

@@ -34,6 +34,7 @@ export const ingestBatch = endpoint("POST /v1/ingest/batch", {
   bodyMax: INGEST_BODY_MAX,
   structureMax: 300_000, // 5,000 events with every field have 235,000
   rawBody: true,
+  stores: true,
   body: z.looseObject({
     object: z.literal("ingest_batch"),
     protocol_version: z.literal(1),

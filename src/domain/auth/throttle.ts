@@ -82,14 +82,7 @@ export class Throttles {
     window: Pick<Window, "start" | "used"> = { start: this.#clock.now(), used: throttle.limit },
     name: FailureName = "rate_limited",
   ): Failure {
-    const seconds = Math.max(1, Math.ceil((window.start + throttle.windowMs - this.#clock.now()) / 1000));
-    return fail(name, {
-      retryAfterSeconds: seconds,
-      headers: {
-        ratelimit: `"${throttle.name}";r=${Math.max(0, throttle.limit - window.used)};t=${seconds}`,
-        "ratelimit-policy": `"${throttle.name}";q=${throttle.limit};w=${Math.ceil(throttle.windowMs / 1000)}`,
-      },
-    });
+    return budgetRefusal(throttle, window, this.#clock.now(), name);
   }
 
   #find(throttle: Throttle, subject: string): Window | undefined {
@@ -156,6 +149,23 @@ function lapseOf({ start, throttle }: Window): number {
 function headOf(subject: string): string {
   const end = subject.indexOf(" ");
   return end < 0 ? subject : subject.slice(0, end);
+}
+
+/** The refusal of a window or budget that has too little left. */
+export function budgetRefusal(
+  throttle: Throttle,
+  window: Pick<Window, "start" | "used">,
+  now: number,
+  name: FailureName,
+): Failure {
+  const seconds = Math.max(1, Math.ceil((window.start + throttle.windowMs - now) / 1000));
+  return fail(name, {
+    retryAfterSeconds: seconds,
+    headers: {
+      ratelimit: `"${throttle.name}";r=${Math.max(0, throttle.limit - window.used)};t=${seconds}`,
+      "ratelimit-policy": `"${throttle.name}";q=${throttle.limit};w=${Math.ceil(throttle.windowMs / 1000)}`,
+    },
+  });
 }
 
 /** The throttles that a network (IPv4 /24, IPv6 /64) is subject to, each with its subject. */

@@ -18,6 +18,7 @@ import type { Mailer } from "../mail/message.ts";
 import type { Passwords } from "../auth/password.ts";
 import type { KnownIds } from "../usage/known-ids.ts";
 import type { SeriesState } from "../usage/series-state.ts";
+import type { WrittenBytes } from "../limits/written-bytes.ts";
 import type { Counters } from "../limits/counters.ts";
 import type { ScannerKeys } from "../keys/scanner-keys.ts";
 import type { BackupState, SetupState, StatusCache, WorkerState } from "../health/state.ts";
@@ -42,6 +43,8 @@ export type Services = {
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */
   publicUrl: string;
   readonly throttles: Throttles;
+  /** How much each environment of a workspace writes in a day. */
+  readonly writtenBytes: WrittenBytes;
   readonly passwords: Passwords;
   readonly mail: Mailer;
   /** SHA-256 of the bootstrap token; null when creating workspaces with it is disabled. */

@@ -17,7 +17,7 @@ const ATTEMPTS_MAX = 3;
 export type GroupCommitEvents = {
   now: () => number;
   /** Called after a commit is durable. */
-  committed: (changes: PolicyChange[], jobs: number) => void;
+  committed: (changes: PolicyChange[], group: readonly Pending[]) => void;
   /** The storage can no longer be trusted: the process must end. */
   fatal: (error: unknown) => void;
 };
@@ -96,7 +96,7 @@ export class GroupCommit {
         const changes = await this.#transact(group);
         if (changes) {
           await this.#sync();
-          this.#events.committed(changes, group.length);
+          this.#events.committed(changes, group);
         }
         return settleGroup(group);
       } catch (error) {
@@ -166,6 +166,7 @@ export class GroupCommit {
       const outcome = await pending.job.work(tx.branded);
       pending.entries = outcome.unchanged ? [] : prepareEntries(heads, outcome.entries);
       pending.outcome = outcome;
+      pending.bytes = tx.bytes;
     } finally {
       tx.close();
     }
@@ -272,7 +273,7 @@ export class GroupCommit {
     const errorClass = this.#driver.classifyError(error);
     if (errorClass === "fatal") this.#failStorage(error);
     if (errorClass === "lost" && (await this.#wasCommitted(group))) {
-      this.#events.committed([], group.length);
+      this.#events.committed([], group);
       return settleGroup(group);
     }
     if (errorClass !== "lost") await this.#driver.writer.exec("rollback").catch(() => {});

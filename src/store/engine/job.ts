@@ -24,6 +24,8 @@ export type Pending = {
   reject: (error: unknown) => void;
   outcome?: Outcome<unknown> | undefined;
   entries?: PreparedEntry[];
+  /** Written by it, about. */
+  bytes?: number;
   error?: unknown;
 };
 

@@ -34,9 +34,20 @@ export class Batch {
   }
 }
 
+/** About what a row costs beside its texts. */
+const ROW_BYTES = 200;
+
+function bytesOf(row: Row): number {
+  let bytes = ROW_BYTES;
+  for (const value of row) if (typeof value === "string" || value instanceof Uint8Array) bytes += value.length;
+  return bytes;
+}
+
 export class JobTransaction {
   readonly dialect;
   wrote = false;
+  /** Written by its statements, about. */
+  bytes = 0;
   readonly undo: Undo[] = [];
   readonly #driver: Driver;
   readonly #versions: PolicyVersions;
@@ -58,13 +69,13 @@ export class JobTransaction {
   all<R>(query: Query): Promise<R[]> {
     if (this.#closed) return rejectClosed();
     // Anything but a plain select may write, for example through a returning clause.
-    if (!query.sql.startsWith("select")) this.wrote = true;
+    if (!query.sql.startsWith("select")) this.#count(query.values);
     return this.#driver.writer.all<R>(query);
   }
 
   first<R>(query: Query): Promise<R | undefined> {
     if (this.#closed) return rejectClosed();
-    if (!query.sql.startsWith("select")) this.wrote = true;
+    if (!query.sql.startsWith("select")) this.#count(query.values);
     return this.#driver.writer.first<R>(query);
   }
 
@@ -76,20 +87,20 @@ export class JobTransaction {
 
   run(query: Query): Promise<number> {
     if (this.#closed) return rejectClosed();
-    this.wrote = true;
+    this.#count(query.values);
     return this.#driver.writer.run(query);
   }
 
   insertMany(sql: string, rows: readonly Row[]): Promise<void> {
     if (this.#closed) return rejectClosed();
-    this.wrote = true;
+    for (const row of rows) this.#count(row);
     return this.#driver.writer.insertMany(sql, rows);
   }
 
   /** Outside a batch the row is written at once, so that the job itself gets the error. */
   async insertDeferred(query: Query): Promise<void> {
     if (this.#closed) return rejectClosed();
-    this.wrote = true;
+    this.#count(query.values);
     if (this.#batch) this.#batch.insertDeferred(query);
     else await this.#driver.writer.run(query);
   }
@@ -97,6 +108,7 @@ export class JobTransaction {
   async upsertAdditive<R>(upsert: AdditiveUpsert<R>, rows: readonly R[]): Promise<void> {
     if (this.#closed) return rejectClosed();
     this.wrote = true;
+    this.bytes += ROW_BYTES * rows.length;
     if (this.#batch) this.#batch.upsertAdditive(upsert, rows);
     else await new SummedRows(upsert).add(rows).write(this.branded);
   }
@@ -109,6 +121,11 @@ export class JobTransaction {
 
   close(): void {
     this.#closed = true;
+  }
+
+  #count(row: Row): void {
+    this.wrote = true;
+    this.bytes += bytesOf(row);
   }
 }
 

@@ -33,7 +33,8 @@ export class WriteQueue {
   push(pending: Pending): void {
     const { owner = SERVICE } = pending.job;
     if (!this.ledger.hasRoom(owner) && !this.#makeRoom(owner)) return this.#refuse(owner, pending);
-    if (owner.id !== this.#lastOwner && owner !== SERVICE) {
+    // Not the service itself, nor the operator with the bootstrap token.
+    if (owner.id !== this.#lastOwner && owner.kind !== "account") {
       if (this.#lastOwner !== "") this.#besideUntil = this.#now() + BESIDE_MS;
       this.#lastOwner = owner.id;
     }

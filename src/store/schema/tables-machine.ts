@@ -23,6 +23,8 @@ export type IdempotencyQuotaRow = { workspace_id: string; stored_bytes: number }
 /** `used` is without the events of test credentials. */
 export type IngestBudgetRow = { workspace_id: string; minute: number; used: number; test_used: number };
 
+export type WrittenBytesRow = { workspace_id: string; env: Env; day: number; bytes: number };
+
 export type IngestBatchRow = {
   workspace_id: string;
   body_hash: string;

@@ -13,6 +13,7 @@ import type {
   UsageRollupRow,
   UsageSeenRow,
   UsageTenantMonthRow,
+  WrittenBytesRow,
 } from "./tables-machine.ts";
 import type {
   LoginFailureRow,
@@ -272,6 +273,7 @@ export type Tables = {
   idempotency_records: IdempotencyRecordRow;
   idempotency_quotas: IdempotencyQuotaRow;
   ingest_budgets: IngestBudgetRow;
+  written_bytes: WrittenBytesRow;
   ingest_batches: IngestBatchRow;
   usage_days: UsageDayRow;
   usage_tenant_months: UsageTenantMonthRow;

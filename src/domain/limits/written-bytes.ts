@@ -1,0 +1,138 @@
+// How much each environment of a workspace writes in a UTC day, about: when it has used up its share its writes are refused,
+// and when the disk is almost full those that wrote much are refused before all others. What ends a credential is never
+// refused here. The sums are in the database; between two flushes a process knows only its own part of them.
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Settings } from "../../config/settings.ts";
+import type { Ledger } from "../../fairness/ledger.ts";
+import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import type { Env } from "../../kernel/credentials.ts";
+import { fail } from "../../kernel/errors.ts";
+import { addWrittenBytes, reapWrittenBytes, writtenSince } from "../../store/queries/written-bytes.ts";
+import type { Store } from "../../store/store.ts";
+import { budgetRefusal } from "../auth/throttle.ts";
+import type { Clock } from "../core/clock.ts";
+import { record } from "../core/record.ts";
+
+const DAY_MS = 86_400_000;
+const MIB = 1024 * 1024;
+const TEST_PART = 0.25;
+/** Of two days; who has written less is not refused while others are. */
+const MUCH_BYTES = 64 * MIB;
+
+type Options = {
+  store: Store;
+  clock: Clock;
+  settings: Pick<Settings, "throttle" | "writes_mb_per_day" | "disk_reserve_mb">;
+  ledger: Ledger;
+  /** Free bytes of the disk; for tests. */
+  freeBytes?: () => Promise<number>;
+};
+
+export class WrittenBytes {
+  readonly #options: Options;
+  readonly #freeBytes: () => Promise<number>;
+  /** Not in the database yet. */
+  #pending = new Map<string, { owner: Owner; bytes: number }>();
+  /** The sums of the day before. */
+  #yesterday = new Map<string, number>();
+  #day: number;
+  #isDiskLow = false;
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#freeBytes = options.freeBytes ?? (() => freeBytesOf(options.store));
+    this.#day = dayOf(options.clock);
+    options.store.onWritten((owner, bytes) => this.#add(owner, bytes));
+  }
+
+  /** Reads the sums of today and yesterday. */
+  async load(): Promise<void> {
+    const { store, ledger } = this.#options;
+    for (const { workspace_id, env, day, bytes } of await writtenSince.all(store.read, { day: this.#day - 1 })) {
+      const owner = cellOwner(workspace_id, env);
+      if (day === this.#day) ledger.take(owner, bytes);
+      else this.#yesterday.set(owner.id, bytes);
+    }
+  }
+
+  /** Throws unless the owner may write. */
+  requireRoom(owner: Owner): void {
+    if (owner.kind !== "cell") return;
+    this.#turnDay();
+    const { ledger, settings, clock } = this.#options;
+    const used = ledger.usedBy(owner);
+    const share = settings.writes_mb_per_day * MIB * (owner.displacedFirst ? TEST_PART : 1);
+    if (settings.throttle && share > 0 && used >= share) {
+      ledger.countRefusal(owner);
+      const throttle = { name: "writes", limit: share / MIB, windowMs: DAY_MS };
+      throw budgetRefusal(throttle, { start: this.#day * DAY_MS, used: throttle.limit }, clock.now(), "share_spent");
+    }
+    if (this.#isDiskLow && used + (this.#yesterday.get(owner.id) ?? 0) > MUCH_BYTES) {
+      ledger.countRefusal(owner);
+      throw fail("storage_full", { retryAfterSeconds: 60 });
+    }
+  }
+
+  /** Adds what this process has written, and learns what all have. */
+  async flush(): Promise<void> {
+    this.#isDiskLow = (await this.#freeBytes()) < this.#options.settings.disk_reserve_mb * MIB;
+    const flushed = [...this.#pending.values()];
+    this.#pending = new Map();
+    if (flushed.length === 0) return;
+    const day = this.#day;
+    const sums = await record(this.#options, async (tx) => {
+      const rows: number[] = [];
+      for (const { owner, bytes } of flushed) {
+        const [workspace_id, env] = owner.id.split("/") as [string, Env];
+        rows.push((await addWrittenBytes.first(tx, { workspace_id, env, day, bytes }))?.bytes ?? 0);
+      }
+      return rows;
+    });
+    if (day !== this.#day) return;
+    const { ledger } = this.#options;
+    for (const [i, { owner }] of flushed.entries()) {
+      const others = (sums[i] ?? 0) + (this.#pending.get(owner.id)?.bytes ?? 0) - ledger.usedBy(owner);
+      if (others > 0) ledger.take(owner, others);
+    }
+  }
+
+  /** Deletes sums that are of no use any more. */
+  reap(): Promise<number> {
+    return record(this.#options, (tx) => reapWrittenBytes.run(tx, { before: dayOf(this.#options.clock) - 2 }));
+  }
+
+  #add(owner: Owner, bytes: number): void {
+    if (owner.kind !== "cell") return;
+    this.#turnDay();
+    this.#options.ledger.take(owner, bytes);
+    const pending = this.#pending.get(owner.id);
+    if (pending) pending.bytes += bytes;
+    else this.#pending.set(owner.id, { owner, bytes });
+  }
+
+  /** At midnight everyone starts over. */
+  #turnDay(): void {
+    const day = dayOf(this.#options.clock);
+    if (day === this.#day) return;
+    const { ledger } = this.#options;
+    const isNext = day === this.#day + 1;
+    this.#day = day;
+    this.#yesterday = new Map();
+    for (const { owner, used } of ledger.owners()) {
+      if (isNext && used > 0) this.#yesterday.set(owner.id, used);
+      ledger.release(owner, used);
+    }
+  }
+}
+
+function dayOf(clock: Clock): number {
+  return Math.floor(clock.now() / DAY_MS);
+}
+
+/** PostgreSQL watches its own disk. */
+async function freeBytesOf({ target }: Store): Promise<number> {
+  if (target.kind !== "sqlite") return Number.POSITIVE_INFINITY;
+  const { bavail, bsize } = await statfs(dirname(target.file));
+  return bavail * bsize;
+}

@@ -1,0 +1,89 @@
+// What each environment of a workspace may write in a day: at its share it is refused, and no other is.
+import { describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { expectRefusal, testInstance } from "../../../harness/instances/test-instance.ts";
+import { testClock } from "../../../harness/instances/test-services.ts";
+import { WrittenBytes } from "../../../src/domain/limits/written-bytes.ts";
+import { Ledger } from "../../../src/fairness/ledger.ts";
+import { cellOwner } from "../../../src/fairness/owners.ts";
+import type { OnWritten, Store } from "../../../src/store/store.ts";
+
+const DAY = 86_400_000;
+const MIB = 1024 * 1024;
+const ledgerOf = () => new Ledger({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY });
+
+for (const back of backends) {
+  describe(`bytes written in a day on ${back}`, () => {
+    it("are bounded for each environment, except for what ends a credential, until midnight", async () => {
+      const clock = testClock(20_000 * DAY + 1_000);
+      await using r = await testInstance(back, { clock, flags: { throttle: "on", writes_mb_per_day: "1" } });
+      const w = await r.workspace();
+      const other = await r.workspace();
+      const key = await w.mint();
+      let made = 0;
+      const create = (as: "sk_owner" | "sk_test", by = w) =>
+        by.call(as, "POST /v1/tenants", { external_id: `t${++made}`, meta: { text: "x".repeat(15_000) } });
+      const fill = async (as: "sk_owner" | "sk_test"): Promise<number> => {
+        for (let count = 0; ; count++) if ((await create(as)).status !== 201) return count;
+      };
+      const ofTest = await fill("sk_test");
+      expect([ofTest > 10, ofTest < 18]).toEqual([true, true]);
+      expect((await create("sk_owner")).status).toBe(201);
+      expect(await fill("sk_owner")).toBeGreaterThan(50);
+      const refused = await create("sk_owner");
+      expectRefusal(refused, 429, "rate_limited");
+      expect(refused.headers.get("ratelimit-policy")).toBe('"writes";q=1;w=86400');
+      expect(Number(refused.headers.get("retry-after"))).toBe(86_399);
+      expect((await create("sk_owner", other)).status).toBe(201);
+      expect((await w.call("sk_owner", `POST /v1/keys/${key.id}/revoke`, {})).status).toBe(200);
+      expect((await w.call("sk_owner", "GET /v1/tenants")).status).toBe(200);
+
+      const { services } = r.app;
+      await services.writtenBytes.flush();
+      const sums = await r.sql(`select env, bytes from written_bytes where workspace_id = '${w.id}' order by env`);
+      expect(sums.map(({ env, bytes }) => [env, Number(bytes) > MIB / 4])).toEqual([
+        ["live", true],
+        ["test", true],
+      ]);
+      // A process that starts later knows them.
+      const { store, settings } = services;
+      const later = new WrittenBytes({ store, clock, settings, ledger: ledgerOf() });
+      await later.load();
+      expect(() => later.requireRoom(cellOwner(w.id, "live"))).toThrow("used up its share");
+      later.requireRoom(cellOwner(other.id, "live"));
+
+      clock.advance(DAY);
+      expect((await create("sk_test")).status).toBe(201);
+      expect((await create("sk_owner")).status).toBe(201);
+      clock.advance(2 * DAY);
+      expect(await services.writtenBytes.reap()).toBeGreaterThan(1);
+    });
+  });
+}
+
+describe("a disk that is almost full", () => {
+  it("refuses those that wrote much before all others", async () => {
+    let written: OnWritten = () => {};
+    let free = 0;
+    const store = { onWritten: (listener: OnWritten) => (written = listener) } as unknown as Store;
+    const settings = { throttle: true, writes_mb_per_day: 0, disk_reserve_mb: 1024 };
+    const clock = testClock(20_000 * DAY);
+    const bytes = new WrittenBytes({ store, clock, settings, ledger: ledgerOf(), freeBytes: async () => free });
+    const [much, little] = [cellOwner("much", "live"), cellOwner("little", "live")];
+    Object.assign(store, { write: async () => [0, 0] });
+    written(much, 65 * MIB);
+    written(little, MIB);
+    bytes.requireRoom(much);
+    await bytes.flush();
+    expect(() => bytes.requireRoom(much)).toThrow("The storage is full");
+    bytes.requireRoom(little);
+    clock.advance(DAY);
+    expect(() => bytes.requireRoom(much)).toThrow("The storage is full"); // since yesterday
+    clock.advance(DAY);
+    bytes.requireRoom(much);
+    free = 2048 * MIB;
+    written(much, 65 * MIB);
+    await bytes.flush();
+    bytes.requireRoom(much);
+  });
+});
