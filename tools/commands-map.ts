@@ -27,6 +27,7 @@ export const commandMap: Record<string, CommandRow> = {
   "GET /v1/projects/{id}": { command: "project show" },
   "PATCH /v1/projects/{id}": { command: "project update" },
   "DELETE /v1/projects/{id}": { command: "project delete" },
+  "GET /v1/projects/{id}/key_policy/report": { command: "project key-policy-report", quiet: "active_keys" },
   "POST /v1/tenants": { command: "tenant create" },
   "GET /v1/tenants": { command: "tenant list", columns: TENANT },
   "GET /v1/tenants/{id}": { command: "tenant show" },

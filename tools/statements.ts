@@ -18,6 +18,7 @@ import {
   touchKeysOf,
 } from "../src/store/queries/cascades.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
+import { keyUses, telemetryDayUpsert } from "../src/store/queries/idle-keys.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
 import {
   capExpiries,
@@ -135,6 +136,13 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   capExpiries: (on) => [
     capExpiries(on, { workspace_id, project_id: "p", ids: ["i"] }, { ms: 1, earliest: 1, policy_version: 1 }),
   ],
+  keyUses: (on) =>
+    [undefined, ["i"]].map((ids) =>
+      keyUses(on, { workspace_id, project_id: "p", env: ids ? "live" : undefined, now: 1, ids }, range),
+    ),
+  telemetryDayUpsert: (on) => [
+    telemetryDayUpsert.write(on, [{ project_id: "p", env: "live", day: 1, last_at: 1, sampled: 0 }]),
+  ],
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],
@@ -225,7 +233,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 const COMPOSED = new Set(
   `claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject
    listProjects listTenants pageAfter chunkQuery changesQuery withSuspended servedTo fieldsFor BULK_ACTIONS BULK_STATES
-   KEY_STATES selectKeys notRevoked`.split(/\s+/),
+   inRange isIn KEY_STATES selectKeys notRevoked`.split(/\s+/),
 );
 
 /** Exported functions and tables of src/store/queries that this file does not know. */

@@ -2,6 +2,7 @@
 // and the flags of `keyrack serve` read it. To add a setting, add a line.
 import type { parsers } from "./parsers.ts";
 import { setting, type Setting } from "./setting.ts";
+import { keySettings } from "./key-settings.ts";
 import { usageSettings } from "./usage-settings.ts";
 
 export type { Setting } from "./setting.ts";
@@ -80,6 +81,7 @@ export const settingsTable = {
     "How long an authenticated secret key is cached on hot endpoints; 0 = never.",
   ),
   ...usageSettings,
+  ...keySettings,
   snapshot_max_keys: setting("KEYRACK_SNAPSHOT_MAX_KEYS", "count", "10000", "Keys per page of the policy feed."),
   answer_max_bytes: setting(
     "KEYRACK_ANSWER_MAX_BYTES",
@@ -203,7 +205,6 @@ export const settingsTable = {
     "25",
     "Workspaces that a person may own, at most 3 while their address is unverified; 0 = only the bootstrap token creates workspaces.",
   ),
-  holder_plane: setting("KEYRACK_HOLDER_PLANE", "switch", "on", "off = API keys cannot show or end themselves."),
   writes_mb_per_day: setting(
     "KEYRACK_WRITES_MB_PER_DAY",
     "zero_or_count",

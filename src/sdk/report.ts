@@ -38,7 +38,7 @@ const RETRY_MAX_MS = 30_000;
 const RETRY_AFTER_MAX_MS = 60_000;
 const SEND_TIMEOUT_MS = 10_000;
 const CLOSE_MS = 3000;
-const TENANTS_MAX = 100_000;
+const KEYS_MAX = 100_000;
 const DAY_MS = 86_400_000;
 
 export class Reporter {
@@ -166,6 +166,7 @@ export class Reporter {
       sdk: { name: SDK_NAME, version: SDK_VERSION },
       sample_rate: this.#settings.sampleRate,
       events_dropped: dropped,
+      key_first_daily: true,
     });
     return { body: `${head.slice(0, -1)},"events":[${events.join(",")}]}`, events: count, dropped };
   }
@@ -173,20 +174,22 @@ export class Reporter {
   #countDropped(events: number): void {
     this.#dropped += events;
     this.#onDropped(events);
-    // A tenant's first event of the day may be among them: treat each tenant's next event as its first.
+    // A key's first event of the day may be among them: treat each key's next event as its first.
     this.#seenToday.clear();
   }
 
-  /** A tenant's first admitted event of a UTC day is never sampled out: usage counts active tenants by it. */
+  /**
+   * A key's first admitted event of a UTC day is never sampled out: usage counts active tenants by it, and a project may
+   * revoke keys that are not used.
+   */
   #firstToday({ denial, subject }: RequestOutcome): boolean {
-    if (denial !== null || !subject?.tenantId) return false;
+    if (denial !== null || !subject?.keyId) return false;
     const day = Math.floor(this.#ports.now() / DAY_MS);
-    // Cleared at the bound: some tenants then report two first events, which costs an event and is never wrong.
-    if (day !== this.#day || this.#seenToday.size >= TENANTS_MAX) this.#seenToday.clear();
+    // Cleared at the bound: some keys then report two first events, which costs an event and is never wrong.
+    if (day !== this.#day || this.#seenToday.size >= KEYS_MAX) this.#seenToday.clear();
     this.#day = day;
-    const name = `${subject.env}:${subject.tenantId}`;
-    if (this.#seenToday.has(name)) return false;
-    this.#seenToday.add(name);
+    if (this.#seenToday.has(subject.keyId)) return false;
+    this.#seenToday.add(subject.keyId);
     return true;
   }
 

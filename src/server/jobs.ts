@@ -6,6 +6,7 @@ import { CONSECUTIVE_FAILURES_MAX } from "../domain/auth/login-throttle.ts";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
+import { runKeyPolicies } from "../domain/keys/idle.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { reapIdempotency } from "../domain/limits/idempotency.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
@@ -79,6 +80,7 @@ export const jobs = [
   { name: "restore test", everyMs: MINUTE_MS, runsOn: "leader", run: runDueRestoreTest },
   { name: "deferred revocations", everyMs: SECOND_MS, runsOn: "leader", run: runCascades },
   { name: "secret key creators", everyMs: MINUTE_MS, runsOn: "leader", run: fillKeyCreators },
+  { name: "key policies", everyMs: SECOND_MS, runsOn: "leader", run: runKeyPolicies },
   { name: "old mail", everyMs: HOUR_MS, runsOn: "leader", run: reapOutbox },
   { name: "old sessions and tokens", everyMs: HOUR_MS, runsOn: "leader", run: reapLogins },
   { name: "WAL checkpoint", everyMs: 5 * MINUTE_MS, runsOn: "leader", run: checkpointWal },

@@ -77,6 +77,7 @@ const successes: Record<string, () => { args?: string[]; env?: Record<string, st
   "project list": () => ({}),
   "project show": () => ({ args: [seed.project_id] }),
   "project update": () => ({ args: [seed.project_id, "--name", "Q"] }),
+  "project key-policy-report": () => ({ args: [seed.project_id, "--max-ttl-days", "30"] }),
   "project delete": () => ({ args: [ids.project ?? ""] }),
   "tenant create": () => ({ args: ["--external-id", "made-here", "--meta", '{"a":1}'] }),
   "tenant list": () => ({}),

@@ -190,11 +190,11 @@ describe("sampling", () => {
     expect(JSON.parse(s.plane.seen[0]?.body ?? "")).toMatchObject({ sample_rate: 0.25 });
   });
 
-  it("never samples out a tenant's first admitted event of a UTC day, and reports it with a rate of 1", async () => {
+  it("never samples out a key's first admitted event of a UTC day, and reports it with a rate of 1", async () => {
     await using s = await setup({ sampleRate: 0.01 });
     s.ports.randomValue = 0.99;
-    const of = (tenant: number, more: object = {}) =>
-      s.reporter.record({ ...happened, subject: { ...happened.subject, tenantId: TENANTS[tenant] ?? "" }, ...more });
+    const of = (key: number, more: object = {}) =>
+      s.reporter.record({ ...happened, subject: { ...happened.subject, keyId: TENANTS[key] ?? "" }, ...more });
     of(0, { denial: "rate_limited", status: 429 });
     for (let i = 0; i < 5; i++) of(0);
     for (let i = 0; i < 5; i++) of(1);
@@ -205,15 +205,16 @@ describe("sampling", () => {
     await s.reporter.close();
     await until(() => s.plane.ingest.events.length === 3);
     expect(
-      s.plane.ingest.events.map(({ tenant_id, sample_rate, denial_reason }) => [tenant_id, sample_rate, denial_reason]),
+      s.plane.ingest.events.map(({ key_id, sample_rate, denial_reason }) => [key_id, sample_rate, denial_reason]),
     ).toEqual([
       [TENANTS[0], 1, null],
       [TENANTS[1], 1, null],
       [TENANTS[0], 1, null],
     ]);
+    expect(JSON.parse(s.plane.seen[0]?.body ?? "")).toMatchObject({ sample_rate: 0.01, key_first_daily: true });
   });
 
-  it("treats a tenant's next event as its first when the first was dropped", async () => {
+  it("treats a key's next event as its first when the first was dropped", async () => {
     await using s = await setup({ sampleRate: 0.01 });
     s.ports.randomValue = 0.99;
     s.plane.injectFault = () => ({ status: 400, text: "{}" });

@@ -43,6 +43,7 @@ export const ingestBatch = endpoint("POST /v1/ingest/batch", {
     events: z.array(Event).max(5_000),
     events_dropped: z.int().min(0).optional(),
     sample_rate: SampleRate.optional(),
+    key_first_daily: z.boolean().optional().describe("every key's first request of a UTC day is reported"),
   }),
   output: z.strictObject({
     object: z.literal("ingest_receipt"),

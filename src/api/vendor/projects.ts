@@ -7,11 +7,13 @@ import {
   listProjects,
   showProject,
 } from "../../domain/workspaces/projects.ts";
+import { BLOCKS } from "../../domain/keys/idle.ts";
+import { reportKeyPolicy, type PolicyOverrides } from "../../domain/keys/policy-report.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { AfterQuery, ById, KeyPrefix, listOf, Name, RateLimits, Slug, Uuid } from "../schemas.ts";
+import { AfterQuery, ById, Env, KeyPrefix, listOf, Name, RateLimits, Slug, Timestamp, Uuid } from "../schemas.ts";
 import { needsOf, withNodeWarnings } from "../../domain/policy/needs.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
-import { KeyPolicy, Project, ScopeCatalogue, Warnings } from "./schemas.ts";
+import { KeyPolicy, KeyPolicyFields, Project, ScopeCatalogue, Warnings } from "./schemas.ts";
 
 const fields = {
   default_rate_limits: RateLimits.optional(),
@@ -61,6 +63,54 @@ export const projectsUpdate = endpoint("PATCH /v1/projects/{id}", {
     const project = await editProject(ctx, params.id, body);
     const needs = body.key_prefix === undefined ? NO_CAPS : needsOf({ display_prefix: `${project.key_prefix}_` });
     return withNodeWarnings(ctx, project, { project_id: project.id, env: null, needs, path: "key_prefix" });
+  },
+});
+
+const Override = z
+  .string()
+  .regex(/^(off|[1-9]\d{0,3})$/, { error: "must be a number of days, or off" })
+  .optional();
+const ReportKey = z.strictObject({
+  id: Uuid,
+  tenant_id: Uuid,
+  env: Env,
+  display_prefix: z.string(),
+  name: z.string().nullable(),
+  created_at: Timestamp,
+  expires_at: Timestamp.nullable(),
+  last_used_at: Timestamp.nullable(),
+  would_end_at: Timestamp,
+});
+const Blocked = z.enum(BLOCKS).nullable();
+
+export const projectsKeyPolicyReport = endpoint("GET /v1/projects/{id}/key_policy/report", {
+  summary: "What the project's key policy, or the one in the query, means for the keys that exist. Changes nothing.",
+  access: "keys.read",
+  params: ById,
+  query: z.strictObject({
+    default_ttl_days: Override.describe("instead of the stored value; off = none"),
+    max_ttl_days: Override.describe("instead of the stored value; off = none"),
+    idle_revoke_days: Override.describe("instead of the stored value; off = never"),
+  }),
+  output: z.strictObject({
+    object: z.literal("key_policy_report"),
+    project_id: Uuid,
+    policy: KeyPolicyFields,
+    generated_at: Timestamp,
+    active_keys: z.int(),
+    affected_tenants: z.int(),
+    over_max_ttl: z.strictObject({ count: z.int(), keys: z.array(ReportKey) }),
+    idle: z.strictObject({
+      count: z.int(),
+      blocked_by: z.strictObject({ live: Blocked, test: Blocked }).describe("why none is revoked now"),
+      keys: z.array(ReportKey),
+    }),
+  }),
+  failures: ["project_not_found"],
+  handle: (ctx, { params, query }) => {
+    const given = Object.entries(query).filter(([, text]) => text !== undefined);
+    const overrides = given.map(([name, text]) => [name, text === "off" ? null : Number(text)]);
+    return reportKeyPolicy(ctx, params.id, Object.fromEntries(overrides) as PolicyOverrides);
   },
 });
 

@@ -17,16 +17,23 @@ export const Workspace = z.strictObject({
 
 const Days = z.int().min(1).max(3650).nullable().default(null);
 
-export const KeyPolicy = z
-  .strictObject({
-    default_ttl_days: Days.describe("days that a new key lives unless it asks for another expiry; null = max_ttl_days"),
-    max_ttl_days: Days.describe("days that a new key may live; null = without end"),
-    holder_rotate: z.boolean().default(false).describe("the holder of a key may rotate it with the key itself"),
-  })
-  .superRefine(({ default_ttl_days, max_ttl_days }, check) => {
-    if (default_ttl_days !== null && max_ttl_days !== null && default_ttl_days > max_ttl_days)
-      check.addIssue({ code: "custom", path: ["default_ttl_days"], message: "must not be above max_ttl_days" });
-  });
+export const KeyPolicyFields = z.strictObject({
+  default_ttl_days: Days.describe("days that a new key lives unless it asks for another expiry; null = max_ttl_days"),
+  max_ttl_days: Days.describe("days that a new key may live; null = without end"),
+  idle_revoke_days: z
+    .int()
+    .min(7)
+    .max(3650)
+    .nullable()
+    .default(null)
+    .describe("days after which an unused key is revoked; null = never"),
+  holder_rotate: z.boolean().default(false).describe("the holder of a key may rotate it with the key itself"),
+});
+
+export const KeyPolicy = KeyPolicyFields.superRefine(({ default_ttl_days, max_ttl_days }, check) => {
+  if (default_ttl_days !== null && max_ttl_days !== null && default_ttl_days > max_ttl_days)
+    check.addIssue({ code: "custom", path: ["default_ttl_days"], message: "must not be above max_ttl_days" });
+});
 
 export const ScopeCatalogue = z
   .array(

@@ -5,6 +5,8 @@ export type KeyPolicy = {
   /** The life of a key that asks for no expiry; null: that of max_ttl_days. */
   default_ttl_days: number | null;
   max_ttl_days: number | null;
+  /** A key that is unused for so long is revoked; null: never. */
+  idle_revoke_days: number | null;
   /** Whether the holder of a key may rotate it with the key itself. */
   holder_rotate: boolean;
 };
@@ -13,7 +15,12 @@ export const DAY_MS = 86_400_000;
 /** Clocks of callers differ. */
 const SLACK_MS = 60_000;
 
-const DEFAULT_KEY_POLICY: KeyPolicy = { default_ttl_days: null, max_ttl_days: null, holder_rotate: false };
+const DEFAULT_KEY_POLICY: KeyPolicy = {
+  default_ttl_days: null,
+  max_ttl_days: null,
+  idle_revoke_days: null,
+  holder_rotate: false,
+};
 
 /** The stored policy; null in projects that never set one. */
 export function parseKeyPolicy(stored: string | null): KeyPolicy {

@@ -105,6 +105,11 @@ function cacheFamilies({ credentialCache, feed, nodes }: Services): Family[] {
 function workerFamilies({ worker }: Services): Family[] {
   return [
     gauge("keyrack_leader", "1 when this process is the leader and runs the scheduled jobs.", worker.leads ? 1 : 0),
+    gauge(
+      "keyrack_key_policy_blocked",
+      "Projects whose idle keys cannot be revoked, for want of telemetry or time.",
+      worker.keyPoliciesBlocked ?? 0,
+    ),
     gauge("keyrack_jobs_failing", "Jobs whose last run failed.", worker.failing.size),
   ];
 }

@@ -35,4 +35,9 @@ export type StatusCache = { until: number; status: Promise<Status> | undefined }
 export type SetupState = { claimed: boolean; unclaimedUntil: number };
 
 /** `leads`: this process is the leader and runs the scheduled jobs. `failing`: the jobs whose last run failed. */
-export type WorkerState = { leads: boolean; readonly failing: Set<string> };
+export type WorkerState = {
+  leads: boolean;
+  readonly failing: Set<string>;
+  /** Projects whose idle keys the last run could not revoke. */
+  keyPoliciesBlocked?: number;
+};

@@ -142,8 +142,8 @@ const ACTIONS = { revoke: "api_key.revoked", disable: "api_key.disabled", enable
 function columnsOf(action: BulkAction, now: number, reason: string | null): Omit<BulkChange, "policy_version"> {
   if (action === "revoke") return { revoked_at: now, revoked_reason: reason, revoked_cause: "revoked" };
   return action === "disable"
-    ? { disabled_at: now, disabled_reason: reason }
-    : { disabled_at: null, disabled_reason: null };
+    ? { disabled_at: now, disabled_reason: reason, enabled_at: null }
+    : { disabled_at: null, disabled_reason: null, enabled_at: now };
 }
 
 async function bumpProjects(

@@ -2,6 +2,7 @@
 import { fail } from "../../kernel/errors.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { keyById, switchKey } from "../../store/queries/keys.ts";
+import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { requireManageable } from "../core/env-access.ts";
@@ -14,7 +15,7 @@ import type { Revoked } from "./keys.ts";
 /** Disabling a disabled key changes nothing: the first reason stays. */
 export async function disableKey(ctx: Ctx<Vendor>, id: string, reason: string | undefined): Promise<Revoked> {
   await versionGate.assertKnownEverywhere(ctx.services, "disabled keys");
-  const state = { disabled_at: ctx.services.clock.now(), disabled_reason: reason ?? null };
+  const state = { disabled_at: ctx.services.clock.now(), disabled_reason: reason ?? null, enabled_at: null };
   return setState(ctx, id, state, (env) => ({
     action: "api_key.disabled",
     target_id: id,
@@ -24,11 +25,11 @@ export async function disableKey(ctx: Ctx<Vendor>, id: string, reason: string | 
 
 /** Touches neither expiry nor quarantine. */
 export function enableKey(ctx: Ctx<Vendor>, id: string): Promise<Revoked> {
-  const state = { disabled_at: null, disabled_reason: null };
+  const state = { disabled_at: null, disabled_reason: null, enabled_at: ctx.services.clock.now() };
   return setState(ctx, id, state, (env) => ({ action: "api_key.enabled", target_id: id, payload: { env } }));
 }
 
-type State = { disabled_at: number | null; disabled_reason: string | null };
+type State = Pick<ApiKeyRow, "disabled_at" | "disabled_reason" | "enabled_at">;
 
 function setState(ctx: Ctx<Vendor>, id: string, state: State, event: (env: string) => Event): Promise<Revoked> {
   const { workspace_id } = ctx.actor;

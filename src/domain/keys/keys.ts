@@ -118,6 +118,7 @@ export function newKeyRow(ctx: KeyManager, key: NewKey, stored: NewCredential["s
     policy_version: owner.policy_version,
     disabled_at: null,
     disabled_reason: null,
+    enabled_at: null,
   };
 }
 

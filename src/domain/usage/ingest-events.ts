@@ -23,7 +23,13 @@ export type WireEvent = {
   sample_rate?: number;
 };
 
-export type Batch = { events: WireEvent[]; sample_rate: number; events_dropped: number };
+export type Batch = {
+  events: WireEvent[];
+  sample_rate: number;
+  events_dropped: number;
+  /** The first request of every key and UTC day is among the reports, whatever the sample rate. */
+  key_first_daily: boolean;
+};
 
 /** The result of one pass over the events. */
 export type CheckedEvents = {
@@ -84,6 +90,7 @@ export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | 
   const problems = new Problems();
   if (!isObject(value)) return { batch: null, problems: [{ path: "", message: "must be an object" }] };
   const { object, protocol_version, node_id, sdk, events, events_dropped = 0, sample_rate = 1 } = value;
+  const key_first_daily = value.key_first_daily === true;
   const add = problems.add.bind(problems);
   if (object !== "ingest_batch") add("object", object, "must be ingest_batch");
   if (protocol_version !== 1) add("protocol_version", protocol_version, "must be 1");
@@ -99,7 +106,7 @@ export function checkBatch(value: unknown, eventsMax: number): { batch: Batch | 
   else if (events.length > eventsMax) add("events", events, `must have at most ${eventsMax} entries`);
   if (!isCount(events_dropped)) add("events_dropped", events_dropped, "must be a whole number from 0");
   if (!isSampleRate(sample_rate)) add("sample_rate", sample_rate, "must be from 0.0001 to 1");
-  const batch = { events, sample_rate, events_dropped } as Batch;
+  const batch = { events, sample_rate, events_dropped, key_first_daily } as Batch;
   return { batch: Array.isArray(events) && events.length <= eventsMax ? batch : null, problems: problems.list };
 }
 

@@ -2,7 +2,7 @@
 // 1/sample_rate, so that a fleet that samples is not under-reported.
 import type { Detail } from "../../kernel/errors.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
-import type { UsageDayRow, UsageTenantMonthRow } from "../../store/schema/tables.ts";
+import type { TelemetryDayRow, UsageDayRow, UsageTenantMonthRow } from "../../store/schema/tables.ts";
 import { DETAILS_MAX, matchesTenant, type Batch, type CheckedEvents, type WireEvent } from "./ingest-events.ts";
 import type { KnownOwners } from "./known-ids.ts";
 import { SeriesBatch, type SeriesEvent } from "./series-batch.ts";
@@ -18,6 +18,8 @@ export type IngestTotals = {
   accepted: number;
   days: UsageDayRow[];
   months: UsageTenantMonthRow[];
+  /** Days on which keys of a project were reported. */
+  reported: TelemetryDayRow[];
   /** The newest accepted event of each key. */
   lastUsed: Map<KeyOwner, number>;
   /** Null where series are off. */
@@ -102,7 +104,8 @@ export function sumEvents(
       addToMonth(months, { workspace_id, env, tenant_id, project_id }, { requests: weight, first: at, last: at });
     }
   }
-  return { accepted, series, ...collect(byDay, months) };
+  const sampled = sample_rate < 1 && !batch.key_first_daily ? 1 : 0;
+  return { accepted, series, ...collect(byDay, months, sampled) };
 }
 
 function emptyDay(workspace_id: string, key_id: string, day: number): DaySum {
@@ -143,12 +146,17 @@ function addToMonth(
   row.last_seen_at = Math.max(row.last_seen_at, last);
 }
 
-function collect(byDay: Map<number, Map<KeyOwner, DaySum>>, months: Months) {
+/** `sampled`: 1 where the batch may lack a key that was used. */
+function collect(byDay: Map<number, Map<KeyOwner, DaySum>>, months: Months, sampled: number) {
   const days: UsageDayRow[] = [];
+  const reported = new Map<string, TelemetryDayRow>();
   const lastUsed = new Map<KeyOwner, number>();
   for (const sums of byDay.values()) {
     for (const [key, sum] of sums) {
       days.push(sum);
+      const name = `${key.project_id} ${key.env} ${sum.day}`;
+      const last_at = Math.max(sum.used, reported.get(name)?.last_at ?? 0);
+      reported.set(name, { project_id: key.project_id, env: key.env, day: sum.day, last_at, sampled });
       lastUsed.set(key, Math.max(lastUsed.get(key) ?? 0, sum.used));
       if (sum.admitted === 0) continue;
       const { env, tenant_id, project_id } = key;
@@ -156,5 +164,5 @@ function collect(byDay: Map<number, Map<KeyOwner, DaySum>>, months: Months) {
       addToMonth(months, owner, { requests: sum.admitted, first: sum.first, last: sum.last });
     }
   }
-  return { days, months: [...months.values()].flat(), lastUsed };
+  return { days, months: [...months.values()].flat(), lastUsed, reported: [...reported.values()] };
 }

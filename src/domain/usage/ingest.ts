@@ -7,6 +7,7 @@ import type { MaybePromise } from "../../kernel/maybe-promise.ts";
 import { batchReceipt, budgetRow, chargeBudget, insertBatch, reapBatches } from "../../store/queries/ingest.ts";
 import { insertJournal } from "../../store/queries/series.ts";
 import type { Tx } from "../../store/engine/statement.ts";
+import { telemetryDayUpsert } from "../../store/queries/idle-keys.ts";
 import { usageDayUpsert, tenantMonthUpsert, touchKey } from "../../store/queries/usage.ts";
 import { confinedTo, ownerOf, projectsOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
@@ -217,6 +218,7 @@ async function saveTotals({ services, actor }: Machine, { events_dropped, totals
       if (!(await insertBatch.first(tx, row))) return batchReceipt.first(tx, { workspace_id, body_hash });
       await tx.upsertAdditive(usageDayUpsert, totals.days);
       await tx.upsertAdditive(tenantMonthUpsert, totals.months);
+      await tx.upsertAdditive(telemetryDayUpsert, totals.reported);
       if (journal !== null)
         await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data: journal });
       for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });

@@ -23,7 +23,7 @@ import { mutate, unchanged } from "../core/mutate.ts";
 import { readList } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../core/scope-catalogue.ts";
-import type { KeyPolicy } from "../core/key-policy.ts";
+import { parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
 import { claim, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
 
@@ -58,6 +58,7 @@ export function newProjectRow({ services, actor }: Ctx<Vendor>, input: NewProjec
     default_rate_limits: JSON.stringify(input.default_rate_limits ?? []),
     scope_catalogue: JSON.stringify(input.scope_catalogue ?? []),
     key_policy: input.key_policy ? JSON.stringify(input.key_policy) : null,
+    idle_changed_at: input.key_policy?.idle_revoke_days ? now : null,
     created_env: chargedEnvOf(actor),
     created_at: now,
     updated_at: now,
@@ -123,6 +124,8 @@ export function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdit) {
     if (!payload) return unchanged(viewProject(row));
     const isNewPrefix = "key_prefix" in payload;
     if (isNewPrefix) await claim(tx, workspace_id, after.key_prefix, after.updated_at);
+    if (parseKeyPolicy(after.key_policy).idle_revoke_days !== parseKeyPolicy(row.key_policy).idle_revoke_days)
+      after.idle_changed_at = after.updated_at; // idle keys get time to be noticed
     // New defaults change every key that inherits them, so each node must take a new snapshot.
     const forgetDeltas = "default_rate_limits" in payload;
     if (forgetDeltas || isNewPrefix)

@@ -11,7 +11,8 @@ export type Fact =
   | "backup_failure"
   | "last_restore_test"
   | "restore_pending"
-  | "secret_key_creators";
+  | "secret_key_creators"
+  | "key_policy_run";
 
 export const readFact = statement<{ name: Fact }>()((db, p) =>
   db.selectFrom("deployment").select("value").where("name", "=", p.name),

@@ -50,7 +50,7 @@ export type BulkKey = Pick<
 type Keys = ExpressionBuilder<Tables, "api_keys">;
 
 /** A list as one parameter: the text of the statement must not depend on its length. */
-function isIn(
+export function isIn(
   column: "id" | "project_id" | "tenant_id",
   list: readonly string[],
   dialect: Dialect,
@@ -80,9 +80,12 @@ function outlives({ max, earliest }: NonNullable<BulkSelection["lives"]>, dialec
     and (api_keys.expires_at is null or api_keys.expires_at > ${later}(api_keys.created_at + ${ms}, cast(${earliest} as bigint))))`;
 }
 
+/** The keys that a walk passes. */
+export type Walked = Pick<BulkSelection, "workspace_id" | "ids" | "tenant_ids" | "created_before" | "created_after">;
+
 /** What an index narrows: the order of creation, within the workspace or one tenant. */
-function inRange(db: Builder, dialect: Dialect, selection: BulkSelection, { after, upTo }: Range) {
-  const { workspace_id, ids, tenant_ids = [], created_before, created_after } = selection;
+export function inRange(db: Builder, dialect: Dialect, walked: Walked, { after, upTo }: Range) {
+  const { workspace_id, ids, tenant_ids = [], created_before, created_after } = walked;
   const [tenant_id, ...others] = tenant_ids;
   // SQLite would walk the workspace for named keys; an expression keeps it from using that index.
   const workspace =
@@ -140,10 +143,10 @@ function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range
 }
 
 /** The position of the last of `rows` keys after a position; undefined where there are fewer. */
-export function rangeEnd(on: Reader, selection: BulkSelection, after: PageKey | null, rows: number) {
+export function rangeEnd(on: Reader, walked: Walked, after: PageKey | null, rows: number) {
   return on.first<PageKey>(
     compileQuery(on, (db, dialect) =>
-      inRange(db, dialect, selection, { after, upTo: null })
+      inRange(db, dialect, walked, { after, upTo: null })
         .select(["created_at", "id"])
         .orderBy("created_at")
         .orderBy("id")
@@ -174,7 +177,7 @@ export async function countEligible(on: Reader, selection: BulkSelection, range:
 
 export type KeysOfProject = { workspace_id: string; project_id: string; ids: readonly string[] };
 export type BulkChange = Partial<
-  Pick<ApiKeyRow, "revoked_at" | "revoked_reason" | "revoked_cause" | "disabled_at" | "disabled_reason">
+  Pick<ApiKeyRow, "revoked_at" | "revoked_reason" | "revoked_cause" | "disabled_at" | "disabled_reason" | "enabled_at">
 > & { policy_version: number };
 
 export function changeKeys(

@@ -16,6 +16,7 @@ type NewRow = Omit<
   | "last_used_at"
   | "disabled_at"
   | "disabled_reason"
+  | "enabled_at"
 >;
 
 const STORED_COLUMNS = [
@@ -40,6 +41,7 @@ const STORED_COLUMNS = [
   "policy_version",
   "disabled_at",
   "disabled_reason",
+  "enabled_at",
 ] as const;
 
 export const insertKey = statement<NewRow>()((db, p) =>
@@ -180,12 +182,15 @@ export const revokeKeyRow = statement<{
     .where("workspace_id", "=", p.workspace_id),
 );
 
-type KeySwitch = Pick<ApiKeyRow, "workspace_id" | "id" | "disabled_at" | "disabled_reason" | "policy_version">;
+type KeySwitch = Pick<
+  ApiKeyRow,
+  "workspace_id" | "id" | "disabled_at" | "disabled_reason" | "enabled_at" | "policy_version"
+>;
 
 export const switchKey = statement<KeySwitch>()((db, p) =>
   db
     .updateTable("api_keys")
-    .set(columns(p, ["disabled_at", "disabled_reason", "policy_version"]))
+    .set(columns(p, ["disabled_at", "disabled_reason", "enabled_at", "policy_version"]))
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id),
 );

@@ -18,6 +18,7 @@ export const insertProject = statement<ProjectRow>()((db, p) =>
         "default_rate_limits",
         "key_policy",
         "scope_catalogue",
+        "idle_changed_at",
         "created_env",
         "created_at",
         "updated_at",
@@ -74,6 +75,7 @@ export const updateProject = statement<
     | "default_rate_limits"
     | "key_policy"
     | "scope_catalogue"
+    | "idle_changed_at"
     | "updated_at"
     | "key_prefix"
     | "key_prefixes"
@@ -87,6 +89,7 @@ export const updateProject = statement<
         "default_rate_limits",
         "key_policy",
         "scope_catalogue",
+        "idle_changed_at",
         "updated_at",
         "key_prefix",
         "key_prefixes",

@@ -33,6 +33,12 @@ export type IngestBatchRow = {
   created_at: number;
 };
 
+/** A day on which nodes reported requests with keys of a project. `sampled`: not with every key's first one. */
+export type TelemetryDayRow = { project_id: string; env: Env; day: number; last_at: number; sampled: number };
+
+/** Idle keys that one commit revoked. */
+export type IdleRevocationRow = { project_id: string; revoked_at: number; keys: number };
+
 export type UsageDayRow = { workspace_id: string; key_id: string; day: number; requests: number; errors: number };
 
 export type UsageTenantMonthRow = {

@@ -6,7 +6,9 @@ import type {
   IdempotencyRecordRow,
   IngestBatchRow,
   IngestBudgetRow,
+  IdleRevocationRow,
   RateCounterRow,
+  TelemetryDayRow,
   UsageDayRow,
   UsageGroupRow,
   UsageJournalRow,
@@ -58,6 +60,8 @@ export type ProjectRow = {
   /** JSON; null: the defaults. */
   key_policy: string | null;
   scope_catalogue: string;
+  /** When idle_revoke_days of the policy last changed. */
+  idle_changed_at: number | null;
   /** Of the credential that created it: whose quota it counts in. */
   created_env: Env;
   created_at: number;
@@ -115,6 +119,8 @@ export type ApiKeyRow = {
   policy_version: number;
   disabled_at: number | null;
   disabled_reason: string | null;
+  /** When it was last enabled. */
+  enabled_at: number | null;
 };
 
 /** A deleted project or tenant whose keys are still being marked as revoked. */
@@ -275,6 +281,8 @@ export type Tables = {
   ingest_budgets: IngestBudgetRow;
   written_bytes: WrittenBytesRow;
   ingest_batches: IngestBatchRow;
+  telemetry_days: TelemetryDayRow;
+  idle_revocations: IdleRevocationRow;
   usage_days: UsageDayRow;
   usage_tenant_months: UsageTenantMonthRow;
   usage_journal: UsageJournalRow;

@@ -46,6 +46,7 @@ function rows(workspace_id: string): ApiKeyRow[] {
       policy_version: 2 + (n % 7),
       disabled_at: n % 5 === 0 ? START : null,
       disabled_reason: null,
+      enabled_at: null,
     };
   });
 }
@@ -89,6 +90,7 @@ async function pagesOn(back: (typeof backends)[number]): Promise<string[]> {
       default_rate_limits: "[]",
       key_policy: null,
       scope_catalogue: "[]",
+      idle_changed_at: null,
       ...at,
       features: 0,
       key_prefix: "kr",

@@ -54,6 +54,13 @@ export function KeyRulesFields({ project }: { project: Project }) {
         value={project.key_policy.max_ttl_days?.toString() ?? ""}
         hint="Existing keys keep their expiry."
       />
+      <TextField
+        name="idle_revoke_days"
+        label="Days after which an unused key is revoked"
+        optional
+        value={project.key_policy.idle_revoke_days?.toString() ?? ""}
+        hint="At least 7. Only while your nodes report their requests."
+      />
       <CheckField
         name="holder_rotate"
         label="Customers may rotate a key with the key itself"
@@ -77,6 +84,7 @@ export function keyRulesOf(values: Values, project: Project) {
     ...project.key_policy,
     default_ttl_days: daysOf(values, "default_ttl_days"),
     max_ttl_days: daysOf(values, "max_ttl_days"),
+    idle_revoke_days: daysOf(values, "idle_revoke_days"),
     holder_rotate: values.holder_rotate === "true",
   };
   if (values[NAME] === undefined) return { key_policy };
@@ -111,6 +119,7 @@ export function KeyRules({ project }: { project: Project }) {
         facts={[
           ["New keys expire", daysText(project.key_policy.default_ttl_days ?? project.key_policy.max_ttl_days)],
           ["At most", daysText(project.key_policy.max_ttl_days)],
+          ["Unused keys are revoked", daysText(project.key_policy.idle_revoke_days)],
           ["Rotation by customers", project.key_policy.holder_rotate ? "With the key itself" : "Off"],
         ]}
       />

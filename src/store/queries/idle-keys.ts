@@ -1,0 +1,135 @@
+// Unused keys: what is known of each key's use, of the reports that this knowledge rests on, and of earlier
+// revocations.
+import { sql } from "kysely";
+import type { Env } from "../../kernel/credentials.ts";
+import { bulkInsert } from "../engine/bulk-insert.ts";
+import { compileQuery, statement, type Reader } from "../engine/statement.ts";
+import type { AdditiveUpsert } from "../engine/tx.ts";
+import type { ApiKeyRow, TelemetryDayRow } from "../schema/tables.ts";
+import { inRange, isIn, type Range } from "./key-bulk.ts";
+import { notRevoked } from "./keys.ts";
+
+export type KeyUse = Pick<
+  ApiKeyRow,
+  | "id"
+  | "project_id"
+  | "tenant_id"
+  | "env"
+  | "display_prefix"
+  | "name"
+  | "created_at"
+  | "expires_at"
+  | "last_used_at"
+  | "enabled_at"
+  | "quarantined_at"
+> & {
+  /** Id of a successor that works. */
+  successor_id: string | null;
+  /** Since when its tenant is suspended. */
+  suspended_at: number | null;
+};
+
+export type KeysOf = {
+  workspace_id: string;
+  project_id: string;
+  env?: Env | undefined;
+  now: number;
+  ids?: readonly string[] | undefined;
+};
+
+/** Keys of a project that are neither revoked nor expired nor disabled, in a range of the workspace's keys. */
+export function keyUses(on: Reader, of: KeysOf, range: Range): Promise<KeyUse[]> {
+  return on.all<KeyUse>(
+    compileQuery(on, (db, dialect) => {
+      let query = inRange(db, dialect, of, range)
+        .select(["id", "project_id", "tenant_id", "env", "display_prefix", "name", "created_at", "expires_at"])
+        .select(["last_used_at", "enabled_at", "quarantined_at"])
+        .select((eb) => [
+          eb
+            .selectFrom("api_keys as successor")
+            .select("successor.id")
+            .whereRef("successor.rotated_from", "=", "api_keys.id")
+            .where("successor.revoked_at", "is", null)
+            .where((own) => own.or([own("successor.expires_at", "is", null), own("successor.expires_at", ">", of.now)]))
+            .limit(eb.lit(1))
+            .as("successor_id"),
+          eb
+            .selectFrom("tenants")
+            .select("tenants.suspended_at")
+            .whereRef("tenants.id", "=", "api_keys.tenant_id")
+            .as("suspended_at"),
+        ])
+        .where("project_id", "=", of.project_id)
+        .where(notRevoked)
+        .where("disabled_at", "is", null)
+        .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", of.now)]));
+      if (of.env) query = query.where("env", "=", of.env);
+      if (of.ids) query = query.where(isIn("id", of.ids, dialect));
+      return query;
+    }),
+  );
+}
+
+/** Projects of every workspace with rules of their own for keys. */
+export const policyProjects = statement<Record<string, never>>()((db) =>
+  db
+    .selectFrom("projects")
+    .select(["id", "workspace_id", "key_policy", "idle_changed_at"])
+    .where("key_policy", "is not", null)
+    .where("deleted_at", "is", null),
+);
+
+export const telemetryDays = statement<{ project_id: string; env: Env; from: number }>()((db, p) =>
+  db
+    .selectFrom("telemetry_days")
+    .selectAll()
+    .where("project_id", "=", p.project_id)
+    .where("env", "=", p.env)
+    .where("day", ">=", p.from),
+);
+
+const writeTelemetryDays = bulkInsert<TelemetryDayRow>(["project_id", "env", "day", "last_at", "sampled"], (db, rows) =>
+  db
+    .insertInto("telemetry_days")
+    .values(rows)
+    .onConflict((oc) =>
+      oc.columns(["project_id", "env", "day"]).doUpdateSet({
+        last_at: sql<number>`case when excluded.last_at > telemetry_days.last_at then excluded.last_at else telemetry_days.last_at end`,
+        sampled: sql<number>`case when excluded.sampled > telemetry_days.sampled then excluded.sampled else telemetry_days.sampled end`,
+      }),
+    ),
+);
+
+/** Not sums, but merged alike: the newest time, and whether any batch was sampled. */
+export const telemetryDayUpsert: AdditiveUpsert<TelemetryDayRow> = {
+  keyOf: ({ project_id, env, day }) => `${project_id} ${env} ${day}`,
+  plus: (a, b) => ({ ...a, last_at: Math.max(a.last_at, b.last_at), sampled: Math.max(a.sampled, b.sampled) }),
+  write: writeTelemetryDays,
+};
+
+export const reapTelemetryDays = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("telemetry_days").where("day", "<", p.before),
+);
+
+export const insertIdleRevocation = statement<{ project_id: string; revoked_at: number; keys: number }>()((db, p) =>
+  db
+    .insertInto("idle_revocations")
+    .values({ project_id: p.project_id, revoked_at: p.revoked_at, keys: p.keys })
+    .onConflict((oc) =>
+      oc
+        .columns(["project_id", "revoked_at"])
+        .doUpdateSet({ keys: sql<number>`idle_revocations.keys + excluded.keys` }),
+    ),
+);
+
+export const idleRevocationsSince = statement<{ project_id: string; since: number }>()((db, p) =>
+  db
+    .selectFrom("idle_revocations")
+    .select((eb) => eb.fn.coalesce(eb.cast<number>(eb.fn.sum<number>("keys"), "bigint"), eb.lit(0)).as("keys"))
+    .where("project_id", "=", p.project_id)
+    .where("revoked_at", ">", p.since),
+);
+
+export const reapIdleRevocations = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("idle_revocations").where("revoked_at", "<=", p.before),
+);
