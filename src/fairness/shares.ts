@@ -132,7 +132,7 @@ export const sharesTable = {
     files: ["src/domain/usage/series-state.ts"],
   },
   exports: {
-    what: "Exports of the audit log that are being streamed",
+    what: "Exports of the audit log and of usage that are being streamed",
     owners: ["cell"],
     limits: () => ({ bound: Number.POSITIVE_INFINITY, share: 4 }),
     atBound: "429",

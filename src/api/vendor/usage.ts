@@ -135,8 +135,8 @@ export const usageExport = endpoint("GET /v1/usage/export", {
   produces: "application/x-ndjson",
   failures: ["test_cannot_live", "project_not_found", "series_off", "rate_limited", "unavailable"],
   handle: async (ctx, { query: { from, to, ...query } }) => {
-    const { as_of, lines, end } = await exportUsage(ctx, { ...query, from: toMs(from), to: toMs(to) });
-    const stream = Readable.from(lines, { objectMode: false }).once("close", end);
+    const { as_of, pieces, cut, ended } = await exportUsage(ctx, { ...query, from: toMs(from), to: toMs(to) });
+    const stream = Readable.from(pieces, { objectMode: false, signal: cut }).once("close", ended);
     return new HttpResponse(200, stream, { "content-type": CONTENT_TYPES[query.format], "usage-as-of": as_of });
   },
 });

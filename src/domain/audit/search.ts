@@ -1,21 +1,18 @@
 // The audit log in either order, filtered, and as a stream. A filter that no index covers examines a bounded part of the
 // chain per page: the page may then be short, or empty, although there is more.
-import { setImmediate as endOfTurn } from "node:timers/promises";
 import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { headOf, listAuditRows, occurredAt, type AuditFilter } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
-import { confinedTo, ownerOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { actions } from "../core/events.ts";
+import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { cutListOf, PIECE_ROWS } from "../core/list.ts";
 import { auditViewer, viewAudit, viewConfined, type AuditLog } from "./audit.ts";
 
-/** An export is sent in pieces of about this length. */
-const PIECE_CHARS = 256 * 1024;
 /** Rows of the chain that one page examines at most. */
 export const EXAMINED_MAX = 5_000;
-const RETRY_MS = 60_000;
 
 export type AuditFilters = {
   after_seq?: number | undefined;
@@ -122,30 +119,13 @@ function actionsNamed(pattern: string): string[] {
   return Object.keys(actions).filter((name) => (noun === null ? name === pattern : name.startsWith(noun)));
 }
 
-export type AuditExport = {
-  to_seq: number;
-  /** Whole lines. */
-  pieces: AsyncIterable<string>;
-  /** Aborted where the export must make room for other owners. */
-  cut: AbortSignal;
-  /** To be called when the stream has closed. */
-  ended: () => void;
-};
+export type AuditExport = Export & { to_seq: number };
 
-/** The rows up to the present head, oldest first, one line each; read in pieces as the client takes them. */
+/** The rows up to the present head, oldest first, one line each. */
 export async function exportAudit(ctx: Ctx<Vendor>, filters: AuditFilters): Promise<AuditExport> {
   const range = await rangeOf(ctx.services, ctx.actor.workspace_id, filters);
   const to_seq = await lastSeqOf(ctx, filters, range);
-  const ended = beginExport(ctx);
-  const cut = new AbortController();
-  const pieces = exportPieces(ctx, filters, range, () => cut.abort());
-  try {
-    const first = await pieces.next(); // a read that fails at once is answered as an error
-    return { to_seq, pieces: continued(first, pieces), cut: cut.signal, ended };
-  } catch (error) {
-    ended();
-    throw error;
-  }
+  return { to_seq, ...(await startExport(ctx, "audit_export", exportLines(ctx, filters, range))) };
 }
 
 /** To a test principal, a number between its rows would reveal how many are hidden. */
@@ -155,69 +135,20 @@ async function lastSeqOf(ctx: Ctx<Vendor>, filters: AuditFilters, range: Range):
   return last?.seq ?? 0;
 }
 
-async function* continued<T>(first: IteratorResult<T, void>, rest: AsyncGenerator<T, void>): AsyncGenerator<T, void> {
-  try {
-    if (!first.done) yield first.value;
-    yield* rest;
-  } finally {
-    await rest.return();
-  }
-}
-
-/** An export reads on for as long as its client takes what it reads, so only a few of an owner run. */
-function beginExport({ services, actor }: Ctx<Vendor>): () => void {
-  const running = services.shares.of("exports");
-  const owner = ownerOf(actor);
-  if (!running.hasRoom(owner)) {
-    running.countRefusal(owner);
-    throw services.throttles.refusal({ name: "audit_export", limit: running.limits.share, windowMs: RETRY_MS });
-  }
-  running.take(owner);
-  return () => running.release(owner);
-}
-
 /** Without the resolved person, which is no part of an export. */
 const toJson = ({ actor: _actor, ...row }: AuditLog): { [key: string]: Json } => row;
 
-/** Each piece is charged to its owner until the client wants the next one. `cut` ends the export to make room. */
-async function* exportPieces(
-  ctx: Ctx<Vendor>,
-  filters: AuditFilters,
-  whole: Range,
-  cut: () => void,
-): AsyncGenerator<string, void> {
-  const { answers, shutdown, store } = ctx.services;
-  const owner = ownerOf(ctx.actor);
+async function* exportLines(ctx: Ctx<Vendor>, filters: AuditFilters, whole: Range): AsyncGenerator<string, void> {
+  const { workspace_id } = ctx.actor;
+  const view = confinedTo(ctx.actor) === "test" ? viewConfined : viewAudit;
+  const lineOf = (row: AuditLogRow): string => `${canonicalize({ ...toJson(view(row)), workspace_id })}\n`;
   const paging: Paging = { order: "asc", limit: PIECE_ROWS };
   for (let { after } = whole; after < whole.before - 1; ) {
     const range = isIndexed(filters) ? { ...whole, after } : examined({ ...whole, after }, "asc");
     const rows = (await readRows(ctx, filters, range, paging)).slice(0, PIECE_ROWS);
-    await store.durable();
-    for (const piece of piecesOf(ctx.actor, rows)) {
-      if (shutdown.signal.aborted) throw new Error("the server is stopping");
-      const release = answers.charge(owner, {}, Buffer.byteLength(piece), cut);
-      try {
-        yield piece;
-      } finally {
-        release();
-      }
-      await endOfTurn();
-    }
+    await ctx.services.store.durable();
+    yield* piecesOf(rows, lineOf);
     await ctx.requireStillValid?.();
     after = rows.length === PIECE_ROWS ? (rows.at(-1)?.seq ?? 0) : range.before - 1;
   }
-}
-
-/** The rows as lines, some at a time: a row may be large. */
-function* piecesOf(actor: Vendor, rows: readonly AuditLogRow[]): Generator<string> {
-  const { workspace_id } = actor;
-  const view = confinedTo(actor) === "test" ? viewConfined : viewAudit;
-  let piece = "";
-  for (const row of rows) {
-    piece += `${canonicalize({ ...toJson(view(row)), workspace_id })}\n`;
-    if (piece.length < PIECE_CHARS) continue;
-    yield piece;
-    piece = "";
-  }
-  if (piece !== "") yield piece;
 }

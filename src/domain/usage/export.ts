@@ -1,14 +1,18 @@
 // GET /v1/usage/export: usage by tenant or key as lines, one bucket after the other, for billing systems and warehouses.
-import { fail, failField } from "../../kernel/errors.ts";
+import { failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { CSV_HEAD, type ExportBy, type ExportFormat, type ExportQuery } from "../../store/offline/usage-export.ts";
 import { oldestJournalRow } from "../../store/queries/series.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { calendarOf, requireTimeZone, type Calendar } from "./series-buckets.ts";
 import { reachOf, requireSeries } from "./series.ts";
+
+/** With its line feed; a text in CSV quotes may contain line feeds, which does not matter here. */
+const LINE = /[^\n]*\n/g;
 
 export type ExportRequest = {
   from: number;
@@ -22,9 +26,8 @@ export type ExportRequest = {
   time_zone?: string | undefined;
 };
 
-export type UsageExport = { as_of: string; lines: AsyncIterable<string>; end: () => void };
+export type UsageExport = Export & { as_of: string };
 
-/** The caller calls `end` when the stream has ended, read or not. */
 export async function exportUsage(ctx: Ctx<Vendor>, request: ExportRequest): Promise<UsageExport> {
   const { services, actor } = ctx;
   requireSeries(services);
@@ -37,12 +40,8 @@ export async function exportUsage(ctx: Ctx<Vendor>, request: ExportRequest): Pro
   const now = services.clock.now();
   const groups = { kind: request.by, projects, env, tenant: request.tenant_id };
   const query = { workspace_id, by: request.by, bucket: request.bucket, format: request.format, groups, now };
-  if (!services.series.openStream(workspace_id)) throw fail("rate_limited", { retryAfterSeconds: 5 });
-  return {
-    as_of: formatTimestamp(Math.min(now, oldest?.created_at ?? now)),
-    lines: exportLines(ctx, request, calendar, query),
-    end: () => services.series.closeStream(workspace_id),
-  };
+  const as_of = formatTimestamp(Math.min(now, oldest?.created_at ?? now));
+  return { as_of, ...(await startExport(ctx, "usage_export", exportLines(ctx, request, calendar, query))) };
 }
 
 function requireBounds({ services }: Ctx<Vendor>, { bucket, from, to, time_zone = "UTC" }: ExportRequest): Calendar {
@@ -68,7 +67,7 @@ async function* exportLines(
   { from, to, bucket, format }: ExportRequest,
   calendar: Calendar,
   query: Omit<ExportQuery, "range">,
-): AsyncGenerator<string> {
+): AsyncGenerator<string, void> {
   const { services } = ctx;
   if (format === "csv") yield CSV_HEAD;
   const grain = bucket === "hour" || calendar.isLocal ? 2 : 3;
@@ -78,8 +77,7 @@ async function* exportLines(
     const read = () => services.store.exportUsage({ ...query, range: { edges, grain } });
     const text = await services.series.read(query.workspace_id, read);
     await services.store.durable();
-    if (services.shutdown.signal.aborted) throw new Error("the server is stopping");
-    if (text !== "") yield text;
+    yield* piecesOf(text.matchAll(LINE), ([line]) => line);
     await ctx.requireStillValid?.();
   }
 }

@@ -7,7 +7,6 @@ export type OverflowKind = "outcome" | "route" | "tag" | "key";
 const KEYS_MAX = 20_000;
 const READS_MAX = 8;
 const READS_PER_WORKSPACE = 2;
-const STREAMS_PER_WORKSPACE = 4;
 const WAIT_MS = 2_000;
 
 type Waiting = { workspace_id: string; start: () => void };
@@ -19,7 +18,6 @@ export class SeriesState {
   keysMax = KEYS_MAX;
   readonly #running = new Map<string, number>();
   readonly #waiting: Waiting[] = [];
-  readonly #streams = new Map<string, number>();
   #reads = 0;
 
   countIgnored(fields: Readonly<Record<string, number>>): void {
@@ -35,20 +33,6 @@ export class SeriesState {
     } finally {
       this.#end(workspace_id);
     }
-  }
-
-  /** False if the workspace has too many open streams. */
-  openStream(workspace_id: string): boolean {
-    const open = this.#streams.get(workspace_id) ?? 0;
-    if (open >= STREAMS_PER_WORKSPACE) return false;
-    this.#streams.set(workspace_id, open + 1);
-    return true;
-  }
-
-  closeStream(workspace_id: string): void {
-    const left = (this.#streams.get(workspace_id) ?? 1) - 1;
-    if (left > 0) this.#streams.set(workspace_id, left);
-    else this.#streams.delete(workspace_id);
   }
 
   #hasRoom(workspace_id: string): boolean {

@@ -1,6 +1,7 @@
 // The usage export: lines that add up to the billing figures, with ids that importers can rely on.
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { cellOwner } from "../../../src/fairness/owners.ts";
 import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import {
@@ -143,13 +144,15 @@ for (const back of backends) {
     });
 
     it("refuses a fifth stream of a workspace until one of them ends", async () => {
-      const { series } = r.app.services;
-      for (let i = 0; i < 4; i++) expect(series.openStream(w.id)).toBe(true);
+      const running = r.app.services.shares.of("exports");
+      const owner = cellOwner(w.id, "live");
+      for (let i = 0; i < 4; i++) running.take(owner);
       expectRefusal(await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`), 429, "rate_limited");
-      series.closeStream(w.id);
+      running.release(owner);
       const status = async () => (await w.call("sk_owner", `GET /v1/usage/export?${MONTH}`)).status;
       // Each of these ends its stream, so that the next one has room.
       for (let i = 0; i < 3; i++) await expect.poll(status).toBe(200);
+      for (let i = 0; i < 3; i++) running.release(owner);
     });
   });
 }

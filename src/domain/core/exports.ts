@@ -1,0 +1,82 @@
+// Exports: streams of lines that are read in pieces as their client takes them. Only a few of an owner run, and each piece is
+// charged to its owner until the client wants the next one.
+import { setImmediate as endOfTurn } from "node:timers/promises";
+import { ownerOf, type Vendor } from "./actor.ts";
+import type { Ctx } from "./context.ts";
+
+/** A piece has about this length. */
+const PIECE_CHARS = 256 * 1024;
+const RETRY_MS = 60_000;
+
+export type Export = {
+  /** Whole lines. */
+  pieces: AsyncIterable<string>;
+  /** Aborted where the export must make room for other owners. */
+  cut: AbortSignal;
+  /** To be called when the stream has closed. */
+  ended: () => void;
+};
+
+type Pieces = AsyncGenerator<string, void>;
+
+/** `read` yields whole lines. A first read that fails is answered as an error. */
+export async function startExport(ctx: Ctx<Vendor>, name: string, read: Pieces): Promise<Export> {
+  const ended = begin(ctx, name);
+  const cut = new AbortController();
+  const pieces = charged(ctx, read, () => cut.abort());
+  try {
+    const first = await pieces.next();
+    return { pieces: continued(first, pieces), cut: cut.signal, ended };
+  } catch (error) {
+    ended();
+    throw error;
+  }
+}
+
+/** An export reads on for as long as its client takes what it reads, so only a few of an owner run. */
+function begin({ services, actor }: Ctx<Vendor>, name: string): () => void {
+  const running = services.shares.of("exports");
+  const owner = ownerOf(actor);
+  if (!running.hasRoom(owner)) {
+    running.countRefusal(owner);
+    throw services.throttles.refusal({ name, limit: running.limits.share, windowMs: RETRY_MS });
+  }
+  running.take(owner);
+  return () => running.release(owner);
+}
+
+/** `cut` ends the export to make room. */
+async function* charged({ services, actor }: Ctx<Vendor>, read: Pieces, cut: () => void): Pieces {
+  const { answers, shutdown } = services;
+  for await (const piece of read) {
+    if (shutdown.signal.aborted) throw new Error("the server is stopping");
+    const release = answers.charge(ownerOf(actor), {}, Buffer.byteLength(piece), cut);
+    try {
+      yield piece;
+    } finally {
+      release();
+    }
+    await endOfTurn();
+  }
+}
+
+async function* continued(first: IteratorResult<string, void>, others: Pieces): Pieces {
+  try {
+    if (!first.done) yield first.value;
+    yield* others;
+  } finally {
+    await others.return();
+  }
+}
+
+/** Lines, some at a time: one may be large. */
+export function* piecesOf<T>(items: Iterable<T>, lineOf: (item: T) => string): Generator<string> {
+  let piece = "";
+  for (const item of items) {
+    piece += lineOf(item);
+    if (piece.length < PIECE_CHARS) continue;
+    yield piece;
+    piece = "";
+  }
+  if (piece !== "") yield piece;
+}
