@@ -35,7 +35,7 @@ import { listMail } from "../src/store/queries/outbox.ts";
 import { listLive } from "../src/store/queries/page.ts";
 import { changesSince, headsByIds, snapshotChunk } from "../src/store/queries/policy.ts";
 import { saveCounters } from "../src/store/queries/rate-counters.ts";
-import { findLostStops, readReplacedState, type StoppedKey } from "../src/store/queries/restore.ts";
+import { findLostStops, findResumed, readReplacedState, type StoppedKey } from "../src/store/queries/restore.ts";
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
@@ -209,6 +209,12 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   usersByIds: (on) => [usersByIds(on, ["u"])],
   listUsers: (on) => [listUsers(on, null), listUsers(on, after)],
   readReplacedState: (_on, source) => [readReplacedState(source, 1)],
+  findResumed: (_on, source) => [
+    findResumed(source, [
+      { id: "k", kind: "api_keys" },
+      { id: "t", kind: "tenants" },
+    ]),
+  ],
   findLostStops: (_on, source) => [
     findLostStops(source, stopped, "revoked_at"),
     findLostStops(source, stopped, "quarantined_at"),

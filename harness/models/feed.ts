@@ -133,6 +133,7 @@ async function readPolicy(
   const held = rows.filter(
     (row) =>
       (caps.includes("disabled") || !isDisabled(row)) &&
+      (caps.includes("formats") || String(row.display_prefix).startsWith("kr_")) &&
       (env === undefined || row.env === env) &&
       (tenant_id === undefined || tenant_id.includes(String(row.tenant_id))) &&
       (row.expires_at === null || Number(row.expires_at) >= expiredBefore),
@@ -153,7 +154,7 @@ async function mutateOnce(world: World, roll: Roll): Promise<void> {
   const { ctx, fixture, project_id, tenants, keys } = world;
   const pick = <T>(list: T[]): T => list[roll(list.length)] as T;
   const tenant_id = pick(tenants);
-  const what = roll(24);
+  const what = roll(26);
   if (what < 7 || keys.length === 0) {
     const env = pick<Env>(["live", "live", "test"]);
     const expires_at = roll(4) === 0 ? fixture.clock.now() + 1 + roll(3 * DAY_MS) : undefined;
@@ -171,6 +172,7 @@ async function mutateOnce(world: World, roll: Roll): Promise<void> {
   } else if (what < 18) tenants.push((await createTenant(ctx, { external_id: `t-${fixture.services.newId()}` })).id);
   else if (what < 20) await (roll(2) === 0 ? disableKey(ctx, pick(keys), undefined) : enableKey(ctx, pick(keys)));
   else if (what < 22) await (roll(2) === 0 ? suspendTenant(ctx, tenant_id, undefined) : resumeTenant(ctx, tenant_id));
+  else if (what < 24) await editProject(ctx, project_id, { key_prefix: pick(["kr", "acme", "northwind"]) });
   else fixture.clock.advance(roll(20 * 3_600_000));
 }
 

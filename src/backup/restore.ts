@@ -12,9 +12,11 @@ import type { OnProgress } from "../store/progress.ts";
 import { dropFact, writeFact } from "../store/queries/deployment.ts";
 import {
   findLostStops,
+  findResumed,
   readReplacedState,
   VERSION_JUMP,
   type ReplacedState,
+  type Paused,
   type StoppedKey,
 } from "../store/queries/restore.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
@@ -50,6 +52,11 @@ export type Restored = FinishedRestore & {
   revived: StoppedKey[];
   /** Keys that were quarantined as leaked after the backup and are no longer quarantined. */
   released: StoppedKey[];
+  /** Keys disabled and tenants suspended after the backup; null when that is not known. */
+  disabled_after_backup: number | null;
+  suspended_after_backup: number | null;
+  /** Those of them that work again. */
+  resumed: Paused[];
   /** Where the replaced database is kept: a file, or a schema of the same database. */
   replaced: string | null;
   new_master_key: boolean;
@@ -164,7 +171,14 @@ async function readReplaced({ options, backup }: Job): Promise<ReplacedState | n
 }
 
 /** What the replaced database had revoked and quarantined and the restored one has not. */
-type LostRevocations = { lost: number; revived: StoppedKey[]; released: StoppedKey[] };
+type LostRevocations = {
+  lost: number;
+  revived: StoppedKey[];
+  released: StoppedKey[];
+  resumed: Paused[];
+  disabled: number;
+  suspended: number;
+};
 
 async function findLostRevocations(
   restored: DatabaseTarget,
@@ -174,7 +188,14 @@ async function findLostRevocations(
   const source = await openSource(restored);
   try {
     const { revived: released } = await findLostStops(source, before.quarantined, "quarantined_at");
-    return { ...(await findLostStops(source, before.revoked, "revoked_at")), released };
+    const resumed = await findResumed(source, [...before.disabled, ...before.suspended]);
+    return {
+      ...(await findLostStops(source, before.revoked, "revoked_at")),
+      released,
+      resumed,
+      disabled: before.disabled.length,
+      suspended: before.suspended.length,
+    };
   } finally {
     await source.close();
   }
@@ -233,6 +254,9 @@ function report(
     revoked_after_backup: lost?.lost ?? null,
     revived: lost?.revived ?? [],
     released: lost?.released ?? [],
+    disabled_after_backup: lost?.disabled ?? null,
+    suspended_after_backup: lost?.suspended ?? null,
+    resumed: lost?.resumed ?? [],
     replaced,
     new_master_key: options.newMasterKey,
   };

@@ -83,6 +83,29 @@ for (const back of backends) {
       });
     });
 
+    it("counts keys disabled and tenants suspended after the backup, and lists those that work again", async () => {
+      await using d = await deployment(back);
+      const app = await d.start();
+      const shop = await setUpWorkspace(app, "paused");
+      const [before, after] = [await shop.mint(), await shop.mint()];
+      const disable = (id: string) => shop.client.call("POST /v1/keys/{id}/disable", { params: { id }, body: {} });
+      await disable(before.id);
+      await createBackup(app.services);
+      const lost = await shop.mint();
+      for (const { id } of [after, lost]) await disable(id);
+      await shop.client.call("POST /v1/tenants/{id}/suspend", { params: { id: shop.tenant_id }, body: {} });
+      await app.stop();
+      expect(await restore(d)).toMatchObject({
+        revoked_after_backup: 0,
+        disabled_after_backup: 2,
+        suspended_after_backup: 1,
+        resumed: [
+          { id: after.id, kind: "api_keys" },
+          { id: shop.tenant_id, kind: "tenants" },
+        ],
+      });
+    });
+
     it("never uses a policy version twice, even when the same backup is restored again", async () => {
       await using d = await deployment(back);
       const app = await d.start();

@@ -42,7 +42,7 @@ async function restore(id: string | undefined, options: Options): Promise<void> 
 }
 
 function restoreReport(restored: Restored): string {
-  const { revoked_after_backup: revoked, revived, released, sessions_ended, tokens_ended } = restored;
+  const { revoked_after_backup: revoked, revived, released, resumed, sessions_ended, tokens_ended } = restored;
   const lines = [
     `Restored backup ${restored.backup_id} of ${restored.backup_created_at}.`,
     `  Ended ${plural(sessions_ended, "session")} and ${plural(tokens_ended, "one-time token")}.`,
@@ -52,8 +52,12 @@ function restoreReport(restored: Restored): string {
     lines.push(`  The replaced database is kept as ${restored.replaced}. Delete it when you no longer need it.`);
     if (revoked === null) lines.push("  It could not be read, so keys revoked after the backup are not known.");
     else lines.push(`  Keys revoked after the backup: ${revoked}. Of these, ${revived.length} work again.`);
+    const { disabled_after_backup: disabled, suspended_after_backup: suspended } = restored;
+    if (disabled || suspended)
+      lines.push(`  Keys disabled after the backup: ${disabled}. Tenants suspended after it: ${suspended}.`);
   }
   if (revived.length > 0) lines.push("  Revoke them now:", ...revived.map(revokeCommand));
+  if (resumed.length > 0) lines.push("  Disable or suspend them again:", ...resumed.map(pauseCommand));
   if (released.length > 0)
     lines.push(
       "  Keys reported as leaked after the backup are no longer quarantined. Revoke them now:",
@@ -64,6 +68,10 @@ function restoreReport(restored: Restored): string {
       `  Created new master, signing and checkpoint keys. Dropped ${plural(restored.mail_dropped, "unsent message")}.`,
     );
   return lines.join("\n");
+}
+
+function pauseCommand({ id, kind }: Restored["resumed"][number]): string {
+  return `    keyrack ${kind === "api_keys" ? "key disable" : "tenant suspend"} ${id}`;
 }
 
 function revokeCommand({ id, kind }: Restored["revived"][number]): string {

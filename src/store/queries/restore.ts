@@ -64,8 +64,13 @@ export const dropSealedResponses = statement<{ body_stored: number }>()((db, p) 
 
 export type StoppedKey = { id: string; kind: "api_keys" | "secret_keys" };
 
+/** A key or a tenant that was stopped for a while. */
+export type Paused = { id: string; kind: "api_keys" | "tenants" };
+
 /** What happened in the replaced database after the backup. */
 export type ReplacedState = {
+  disabled: Paused[];
+  suspended: Paused[];
   revoked: StoppedKey[];
   /** Reported as leaked and not revoked. */
   quarantined: StoppedKey[];
@@ -80,10 +85,37 @@ export async function readReplacedState(source: Source, since: number): Promise<
       [since, since],
     );
   return {
+    disabled: await pausedSince(source, "api_keys", "revoked_at is null and disabled_at", since),
+    suspended: await pausedSince(source, "tenants", "deleted_at is null and suspended_at", since),
     revoked: await stopped("revoked_at"),
     quarantined: await stopped("revoked_at is null and quarantined_at"),
     versions: await source.all<{ id: string; policy_version: number }>("select id, policy_version from projects", []),
   };
+}
+
+/** None in a database of a release that cannot do this. */
+async function pausedSince(source: Source, kind: Paused["kind"], condition: string, since: number): Promise<Paused[]> {
+  const rows = await source
+    .all<{ id: string }>(`select id from ${kind} where ${condition} >= $1`, [since])
+    .catch(() => []);
+  return rows.map(({ id }) => ({ id, kind }));
+}
+
+/** Those that the restored database has, but not as paused. */
+export async function findResumed(source: Source, paused: readonly Paused[]): Promise<Paused[]> {
+  const resumed: Paused[] = [];
+  for (const one of paused) {
+    const [row] = await source.all<{ id: string }>(`select id from ${one.kind} where id = $1`, [one.id]);
+    if (row && !(await isPaused(source, one))) resumed.push(one);
+  }
+  return resumed;
+}
+
+async function isPaused(source: Source, { id, kind }: Paused): Promise<boolean> {
+  const column = kind === "tenants" ? "suspended_at" : "disabled_at";
+  const query = `select id from ${kind} where id = $1 and ${column} is not null`;
+  const found = await source.all<{ id: string }>(query, [id]).catch(() => []); // of an earlier release
+  return found.length > 0;
 }
 
 /** Counts the keys that the restored database does not have as stopped, and lists those of them that it contains. */
