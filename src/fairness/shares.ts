@@ -169,6 +169,21 @@ export const sharesTable = {
     atBound: "after 20 lines of one kind in a minute, one summary line",
     files: ["src/fairness/line-limit.ts"],
   },
+  quotas: {
+    what: "Projects, tenants and secret keys; counted in the database, so only refusals are shown here",
+    owners: ["cell"],
+    limits: () => ({ bound: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY }),
+    atBound: "409",
+    files: [],
+  },
+  ingest: {
+    what: "Telemetry events in a minute; counted in the database, so only refusals are shown here",
+    owners: ["cell"],
+    limits: ({ ingest_events_per_minute: share }) => ({ bound: Number.POSITIVE_INFINITY, share }),
+    atBound: "429",
+    setting: "KEYRACK_INGEST_EVENTS_PER_MINUTE",
+    files: [],
+  },
   workspaces: {
     what: "Workspaces that a person owns; counted in the database, so nothing is shown here",
     owners: ["person"],

@@ -17,6 +17,7 @@ import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
+import { quotaReached } from "../core/quota.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { overlapEnd, successorColumns } from "./rotation.ts";
@@ -98,7 +99,7 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
     const row = newSecretKeyRow(ctx, { ...input, ...minted.stored, workspace_id, owner_scope });
     return mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
       const [count] = await countSecretKeys.all(tx, { workspace_id, env: input.env });
-      if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw fail("quota_reached");
+      if ((count?.n ?? 0) >= SECRET_KEYS_MAX) throw quotaReached(ctx);
       for (const id of input.project_ids ?? []) await liveProject(tx, workspace_id, id);
       await insertSecretKey.run(tx, row);
       return { value: withKey(viewSecretKey(row), minted.text), events: [secretKeyCreated(row)] };
@@ -147,7 +148,7 @@ export async function rotateSecretKey(
       );
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       const [count] = await countSecretKeys.all(tx, { workspace_id, env: row.env });
-      if ((count?.n ?? 0) >= SECRET_KEYS_MAX + ROTATION_RESERVE) throw fail("quota_reached");
+      if ((count?.n ?? 0) >= SECRET_KEYS_MAX + ROTATION_RESERVE) throw quotaReached(ctx);
       const now = ctx.services.clock.now();
       const minted = mint("secret_key", row.env);
       const successor: SecretKeyRow = {

@@ -185,6 +185,7 @@ async function charge(services: Services, actor: SecretKeyActor, cost: number): 
 }
 
 function overBudget(services: Services, actor: SecretKeyActor, budget: Budget): Failure {
+  services.shares.of("ingest").countRefusal(ownerOf(actor));
   const headers = budgetHeaders(services, actor, budget);
   return fail("rate_limited", { retryAfterSeconds: secondsLeft(services), headers });
 }

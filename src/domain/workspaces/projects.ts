@@ -20,6 +20,7 @@ import { positionAfter, requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
+import { quotaReached } from "../core/quota.ts";
 import { readList } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../core/scope-catalogue.ts";
@@ -81,7 +82,7 @@ export function createProject(ctx: Ctx<Vendor>, input: NewProject) {
     target.includes("key_prefixes") ? prefixTaken() : failField("slug_taken", "slug", "is already in use");
   return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const count = await countProjectsCreatedIn.first(tx, { workspace_id, env: row.created_env });
-    if ((count?.n ?? 0) >= PROJECTS_MAX[row.created_env]) throw fail("quota_reached");
+    if ((count?.n ?? 0) >= PROJECTS_MAX[row.created_env]) throw quotaReached(ctx);
     await claim(tx, workspace_id, row.key_prefix, row.created_at);
     await insertProject.run(tx, row);
     return { value: viewProject(row), events: [projectCreated(row)] };

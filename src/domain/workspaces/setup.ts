@@ -108,7 +108,7 @@ function claim(services: Services, input: Setup, owner: Owner, from: Ctx["from"]
     await recordLogin.run(tx, { id: user.id, last_workspace_id: workspace_id, password_phc, now });
     await insertSecretKey.run(tx, secretKey);
     await insertProject.run(tx, project);
-    await reserveSlot(tx, tenant);
+    await reserveSlot(ctx, tx, tenant);
     await insertTenant.run(tx, tenant);
     const policy_version = await tx.bump(project.id);
     const want = { project_id: project.id, tenant_id: tenant.id, env: "test" as const, name: "First key" };

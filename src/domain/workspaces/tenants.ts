@@ -22,6 +22,7 @@ import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
+import { quotaReached } from "../core/quota.ts";
 import { readList } from "../core/list.ts";
 import { viewTenant, type Meta } from "../core/views.ts";
 import { mayDefer, revokeKeysOf } from "./cascades.ts";
@@ -68,15 +69,15 @@ export function createTenant(ctx: Ctx<Vendor>, input: NewTenant) {
   const row = newTenantRow(ctx, input);
   const onConflict = () => failField("external_id_taken", "external_id", "is already in use");
   return mutate(ctx, { workspace_id, onConflict, batch: true }, async (tx) => {
-    await reserveSlot(tx, row);
+    await reserveSlot(ctx, tx, row);
     await insertTenant.run(tx, row);
     return { value: viewTenant(row), events: [tenantCreated(row)] };
   });
 }
 
-export async function reserveSlot(tx: Tx, { workspace_id, created_env }: TenantRow): Promise<void> {
+export async function reserveSlot(ctx: Ctx, tx: Tx, { workspace_id, created_env }: TenantRow): Promise<void> {
   const { max, reserve } = SLOTS[created_env];
-  if ((await reserve.run(tx, { id: workspace_id, max })) === 0) throw fail("quota_reached");
+  if ((await reserve.run(tx, { id: workspace_id, max })) === 0) throw quotaReached(ctx);
 }
 
 export async function listTenants(ctx: Ctx<Vendor>, query: { after?: string | undefined }) {

@@ -138,8 +138,10 @@ for (const back of backends) {
     it("rejects live events from a test key, after charging it, and accepts its test events", async () => {
       expectRefusal(await send(batch([event()]), "sk_test"), 403, "forbidden");
       const test = await w.mint({ env: "test" });
-      expect((await send(batch([event({ env: "test", key_id: test.id })]), "sk_test")).status).toBe(202);
-      expect(await left()).toContain("r=97;");
+      const accepted = await send(batch([event({ env: "test", key_id: test.id })]), "sk_test");
+      expect(accepted.status).toBe(202);
+      expect(accepted.headers.get("ratelimit")).toContain("r=23;"); // of a quarter of the budget
+      expect(await left()).toContain("r=99;"); // live has all of it
     });
   });
 }

@@ -26,6 +26,17 @@ for (const back of backends) {
       await r.sql(`insert into projects (${fields}) values ${rows.join()}`);
       expect([await create("sk_test", "projects"), await create("sk_test", "projects")]).toEqual([201, 409]);
       expect([await create("sk_owner", "projects"), await create("sk_owner", "projects")]).toEqual([201, 409]);
+      expect(
+        r.app.services.shares
+          .of("quotas")
+          .owners()
+          .map(({ owner, refused }) => [owner.id, refused]),
+      ).toEqual(
+        expect.arrayContaining([
+          [`${w.id}/live`, 1],
+          [`${w.id}/test`, 1],
+        ]),
+      );
       await r.sql(`update workspaces set tenant_count = 999999, test_tenant_count = 249999 where id = '${w.id}'`);
       expect([await create("sk_test", "tenants"), await create("sk_test", "tenants")]).toEqual([201, 409]);
       expect([await create("sk_owner", "tenants"), await create("sk_owner", "tenants")]).toEqual([201, 409]);
