@@ -3,7 +3,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { fail } from "../kernel/errors.ts";
 import { thenMaybe, type MaybePromise } from "../kernel/maybe-promise.ts";
-import { failureResponse, type HttpResponse, type Respond } from "./response.ts";
+import { discardResponse, failureResponse, type HttpResponse, type Respond } from "./response.ts";
 
 const TICK_MS = 250;
 const LAG_MS = 500;
@@ -61,7 +61,7 @@ export class OverloadGuard {
     let sent = false;
     let pending: PendingResponse | undefined;
     const respond = (response: HttpResponse): void => {
-      if (sent) return;
+      if (sent) return discardResponse(response);
       sent = true;
       if (pending) this.release(pending);
       send(response);

@@ -23,7 +23,14 @@ import { bearerOf, chargedTo, RequestContext, type Admission, type HttpRequest }
 import { attribute } from "./sending/pipelining.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
 import { throttleActor, throttleNetwork } from "./request-throttles.ts";
-import { failureResponse, HttpResponse, jsonTextResponse, respondLater, type Respond } from "./response.ts";
+import {
+  discardResponse,
+  failureResponse,
+  HttpResponse,
+  jsonTextResponse,
+  respondLater,
+  type Respond,
+} from "./response.ts";
 
 export type RunOptions = {
   /** Checks every response against its schema: on in tests, off in production. */
@@ -251,7 +258,10 @@ class Run implements Admission {
     if (!unsynced) return this.#respondNow(response);
     unsynced.then(
       () => this.#respondNow(response),
-      () => this.#respondNow(failureResponse(fail("unavailable", { retryAfterSeconds: 1 }), this.#bearer.presented)),
+      () => {
+        discardResponse(response);
+        this.#respondNow(failureResponse(fail("unavailable", { retryAfterSeconds: 1 }), this.#bearer.presented));
+      },
     );
   }
 

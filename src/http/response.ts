@@ -21,6 +21,11 @@ export class HttpResponse {
 /** Takes the one response of a request. Must not throw. */
 export type Respond = (response: HttpResponse) => void;
 
+/** For a response that is not sent: what its stream holds is released. */
+export function discardResponse({ body }: HttpResponse): void {
+  if (body instanceof Readable) body.destroy();
+}
+
 export const JSON_TYPE = "application/json; charset=utf-8";
 const JSON_HEADERS = Object.freeze({ "content-type": JSON_TYPE });
 

@@ -1,7 +1,7 @@
 // `keyrack key bulk` as a process: what it shows and asks, and that a killed run continues without losing or repeating a key.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startSeededServer, UNREACHABLE, type SeededServer } from "../../harness/processes/seeded-server.ts";
@@ -100,6 +100,18 @@ describe("keyrack key bulk", () => {
     });
     expect((await keysOf(tenant_id)).filter(({ id }) => ids.includes(id))).toEqual([]);
     expect(progressFiles()).toEqual([]);
+  });
+
+  it("keeps the progress file of a run that is refused when it continues", async () => {
+    const { tenant_id } = await tenantWithKeys("refused", 1);
+    const filter = { tenant_id };
+    const run = { url: cli.seed.url, action: "revoke", body: { filter }, bulk_id: "0199", expect: 1, cursor: null };
+    const file = join(cli.dir, "keyrack-bulk-0199.json");
+    writeFileSync(file, JSON.stringify({ ...run, calls: 0, changed: 0, out: null, versions: {} }));
+    const env = { KEYRACK_SECRET_KEY: `krsk_live_${"A".repeat(32)}00000000` };
+    const refused = await cli.run(["key", "bulk", "revoke", "--resume", file], env);
+    expect([refused.code, existsSync(file)]).toEqual([1, true]);
+    rmSync(file);
   });
 
   it("says how to continue when the server is gone", async () => {

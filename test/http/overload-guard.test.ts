@@ -1,4 +1,5 @@
 // The overload guard on an injected clock: sheds after five seconds of lag, and responds for requests that take too long.
+import { Readable } from "node:stream";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { OverloadGuard } from "../../src/http/overload-guard.ts";
@@ -114,8 +115,10 @@ describe("the overload guard", () => {
     const [quick, slow] = [serve(), serve()];
     quick.respond(ok);
     pass(31_000, 250);
-    slow.respond(ok);
+    const late = Readable.from(["a stream"]);
+    slow.respond(new HttpResponse(200, late));
     quick.respond(ok);
     expect([quick.sent, slow.sent]).toEqual([[200], [503]]);
+    expect(late.destroyed).toBe(true); // no client reads it: what it holds must be released
   });
 });

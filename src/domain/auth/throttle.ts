@@ -133,7 +133,9 @@ export class Throttles {
     let left = SWEPT_AT_ONCE;
     for (const windows of this.#byLength.values()) {
       for (const window of windows) {
-        if (lapseOf(window) > now || left-- === 0) break;
+        if (left === 0) return;
+        if (lapseOf(window) > now) break;
+        left--;
         this.#delete(window);
       }
     }

@@ -200,14 +200,16 @@ function extendsQuarantine(row: ApiKeyRow, expires_at: number | null | undefined
 
 function applyEdit(row: ApiKeyRow, edit: KeyEdit): ApiKeyRow {
   const limits = edit.rate_limits === null ? null : JSON.stringify(edit.rate_limits);
+  const { expires_at = row.expires_at } = edit;
   return {
     ...row,
     name: edit.name === undefined ? row.name : edit.name,
     scopes: edit.scopes ? JSON.stringify(edit.scopes) : row.scopes,
     meta: edit.meta ? JSON.stringify(edit.meta) : row.meta,
     rate_limits: edit.rate_limits === undefined ? row.rate_limits : (limits ?? null),
-    expires_at: edit.expires_at === undefined ? row.expires_at : edit.expires_at,
-    requested_expires_at: edit.expires_at === undefined ? row.requested_expires_at : edit.expires_at,
+    expires_at,
+    // Sent unchanged, an expiry that the project's policy gave stays the policy's.
+    requested_expires_at: expires_at === row.expires_at ? row.requested_expires_at : expires_at,
   };
 }
 
@@ -230,10 +232,10 @@ export function rotateKey(ctx: KeyHolder, id: string, overlap_hours: number): Pr
       if (row.disabled_at !== null) throw fail("disabled_not_rotatable"); // or rotating would undo it
       const now = ctx.services.clock.now();
       await requireRotatable(tx, ctx.actor, row, now);
-      const { key_prefix } = await liveProject(tx, workspace_id, row.project_id);
+      const { key_prefix, key_policy } = await liveProject(tx, workspace_id, row.project_id);
       const minted = mintKey(key_prefix, row.env);
       const policy_version = await tx.bump(row.project_id);
-      const policy = parseKeyPolicy((await liveProject(tx, workspace_id, row.project_id)).key_policy);
+      const policy = parseKeyPolicy(key_policy);
       const { previous, successor } = rotatedRows(ctx, row, minted, { overlap_hours, policy_version, policy });
       await shortenKey.run(tx, previous);
       await insertKey.run(tx, successor);

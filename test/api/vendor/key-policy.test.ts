@@ -78,6 +78,9 @@ for (const back of backends) {
       const chosen = await w.mint({ expires_at: inDays(300) });
       await setPolicy(w, { default_ttl_days: 30, max_ttl_days: 100 });
       const given = await w.mint();
+      // As a form sends it: with the expiry that it read.
+      const same = { name: "renamed", expires_at: given.expires_at };
+      expect((await w.call("sk_owner", `PATCH /v1/keys/${given.id}`, same)).status).toBe(200);
       const soon = await w.mint({ expires_at: inDays(50) });
       r.clock.advance(20 * DAY);
       const rotate = async (id: string) => (await w.call("sk_owner", `POST /v1/keys/${id}/rotate`, {})).body.expires_at;

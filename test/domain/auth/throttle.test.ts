@@ -46,6 +46,18 @@ describe("throttles", () => {
     expect(ledger.used).toBe(100);
   });
 
+  it("sweep a bounded number of lapsed windows with each request, whatever their lengths", () => {
+    const { clock, ledger, admitted } = throttlesOf();
+    const lengths = [MINUTE, 2 * MINUTE, 3 * MINUTE];
+    for (const windowMs of lengths)
+      for (let i = 0; i < 1_000; i++) admitted(`${windowMs}-${i}`, SENDER, 1, { ...LOGIN, windowMs });
+    const before = ledger.used;
+    clock.advance(10 * MINUTE);
+    admitted("next", OTHER);
+    expect(before - ledger.used).toBeGreaterThan(0);
+    expect(before - ledger.used).toBeLessThan(1_000);
+  });
+
   it("reset all windows of an address, and no other", () => {
     const { throttles, admitted } = throttlesOf();
     for (const subject of ["ada", "ada n1", "ada n2", "eve", "eve n1"]) admitted(subject, SENDER, 3);

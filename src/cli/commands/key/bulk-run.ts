@@ -143,11 +143,11 @@ function openKeys(file: string | null): { append(keys: readonly Key[]): void; cl
   if (!file) return { append: () => {}, close: () => {} };
   const log = openAppend(file);
   if (log.lines.length === 0) log.append(csvLine(KEY_COLUMNS));
-  const known = new Set(log.lines.map((line) => line.split(",")[0]));
+  const known = new Set(log.lines.map((line) => line.split(",")[1]));
   return {
     append(keys) {
       const lines = keys
-        .filter(({ id }) => !known.has(id))
+        .filter(({ successor_id }) => !successor_id || !known.has(successor_id))
         .map((key) => csvLine(KEY_COLUMNS.map((name) => key[name] ?? null)));
       if (lines.length > 0) log.append(lines.join(""));
     },
@@ -155,7 +155,7 @@ function openKeys(file: string | null): { append(keys: readonly Key[]): void; cl
   };
 }
 
-async function changeAll(target: Target, run: Run): Promise<void> {
+async function changeAll(target: Target, run: Run, isNew: boolean): Promise<void> {
   const keys = openKeys(run.out);
   const progress = createProgressBar(run.expect, "keys");
   try {
@@ -174,17 +174,23 @@ async function changeAll(target: Target, run: Run): Promise<void> {
     } while (run.cursor !== null);
     rmSync(progressFile(run), { force: true });
   } catch (error) {
-    throw interrupted(run, error);
+    throw interrupted(run, error, isNew);
   } finally {
     progress.end();
     keys.close();
   }
 }
 
-function interrupted(run: Run, error: unknown): unknown {
+/** Whether the server has certainly done nothing. Not after 409: an earlier attempt of the same call may be under way. */
+function isRefused(error: ExitError): boolean {
+  return error instanceof ApiError && error.status < 500 && error.status !== 409;
+}
+
+/** The file stays wherever a call may have been carried out: it is the only way to the keys of a lost response. */
+function interrupted(run: Run, error: unknown, isNew: boolean): unknown {
   if (!(error instanceof ExitError)) return error;
-  if (run.calls === 0 && error instanceof ApiError && error.status < 500) {
-    rmSync(progressFile(run), { force: true }); // refused: nothing has begun
+  if (isNew && run.calls === 0 && isRefused(error)) {
+    rmSync(progressFile(run), { force: true });
     return error;
   }
   const soFar = `${run.changed} of ${plural(run.expect, "key")} changed.`;
@@ -197,7 +203,7 @@ export async function runKeyBulk(action: BulkAction, options: KeyBulkOptions): P
   const target = requireBearer(resolveTarget(saved ? { ...options, url: options.url ?? saved.url } : options));
   const run = saved ?? (await begin(target, action, options));
   if (!run) return;
-  await changeAll(target, run);
+  await changeAll(target, run, saved === null);
   if (!options.json && !options.quiet) {
     const keys = run.out ? ` The new keys are in ${run.out}.` : "";
     print(`${DONE[action]} ${plural(run.changed, "key")}.${keys}`);
