@@ -62,30 +62,33 @@ function rowsOf(source: Source, columns: string, { ids, outcome }: Selection, { 
   return { text, values };
 }
 
+/** `outcome` is only there if it was asked for. */
 type OnSums = (row: Pick<UsageRollupRow, "group_id" | "outcome">, bucket: number, sums: Sums) => void;
 
+/** `byOutcome`: the sums of each outcome. Without it the database may add them up, which gives fewer rows. */
+type Reading = Selection & { range: Range; latency: boolean; byOutcome: boolean };
+
 /** Calls `add` for every stored sum, with the index of its bucket. */
-export async function readBuckets(
-  source: Source,
-  { ids, outcome, range, latency }: Selection & { range: Range; latency: boolean },
-  add: OnSums,
-): Promise<void> {
+export async function readBuckets(source: Source, reading: Reading, add: OnSums): Promise<void> {
+  const { range, latency, byOutcome, ...selection } = reading;
   const { edges, grain } = range;
   const size = SIZE_MS[grain];
   const [from, to] = [edges[0] as number, edges.at(-1) as number];
   const needsDetail = latency || grain === MINUTES || edges.some((edge) => edge % size !== 0);
-  const columns = `group_id, start, outcome, requests, errors, units${needsDetail ? ", detail" : ""}`;
+  const isSummed = !needsDetail && !byOutcome;
+  const sums = ["requests", "errors", "units"].map((name) => (isSummed ? `sum(${name}) as ${name}` : name));
+  const columns = ["group_id", "start", ...(isSummed ? [] : ["outcome"]), ...sums, ...(needsDetail ? ["detail"] : [])];
   const rows = { grain, from: Math.floor(from / size), to: Math.ceil(to / size) };
-  const { text, values } = rowsOf(source, columns, { ids, outcome }, rows);
+  const { text, values } = rowsOf(source, columns.join(", "), selection, rows);
   const bucketOf = bucketFinder(edges);
-  for (const row of await source.all<UsageRollupRow>(text, values)) {
+  for (const row of await source.all<UsageRollupRow>(isSummed ? `${text} group by group_id, start` : text, values)) {
     if (!needsDetail || row.detail === "") {
       add(row, bucketOf(row.start * size), { requests: row.requests, errors: row.errors, units: row.units });
       continue;
     }
-    for (const [slot, sums] of decodeSlots(row.detail)) {
+    for (const [slot, part] of decodeSlots(row.detail)) {
       const at = row.start * size + slot * SLOT_MS[grain];
-      if (at >= from && at < to) add(row, bucketOf(at), sums);
+      if (at >= from && at < to) add(row, bucketOf(at), part);
     }
   }
 }
@@ -124,7 +127,7 @@ export async function rankGroups(
   }
   for (const part of edges) {
     const bounds = { edges: part, grain: range.grain };
-    await readBuckets(source, { ids, outcome, range: bounds, latency: false }, (row, _bucket, sums) =>
+    await readBuckets(source, { ids, outcome, range: bounds, latency: false, byOutcome: false }, (row, _bucket, sums) =>
       add(row.group_id, sums.requests),
     );
   }

@@ -109,7 +109,8 @@ async function readSums(source: Source, query: SeriesQuery, groups: Group[], par
   const total = emptyMatrix(query.range);
   const lines = new Map<string | null, Matrix>();
   const byId = new Map(groups.map((group) => [group.id, group]));
-  await readBuckets(source, { ids: [...byId.keys()], ...query }, (row, bucket, sums) => {
+  const byOutcome = query.group_by === "outcome";
+  await readBuckets(source, { ids: [...byId.keys()], byOutcome, ...query }, (row, bucket, sums) => {
     addSums(total[bucket] as Sums, sums);
     if (!partOf) return;
     const part = partOf(byId.get(row.group_id) as Group, row.outcome);
@@ -156,7 +157,8 @@ async function readListed(source: Source, query: SeriesQuery, filter: GroupFilte
     for (const { id } of members) matrices.set(id, buckets);
     return { group, buckets };
   });
-  await readBuckets(source, { ids: [...matrices.keys()], ...query }, ({ group_id }, bucket, sums) => {
+  const reading = { ids: [...matrices.keys()], byOutcome: false, ...query };
+  await readBuckets(source, reading, ({ group_id }, bucket, sums) => {
     addSums((matrices.get(group_id) as Matrix)[bucket] as Sums, sums);
   });
   return { lines, overflow };

@@ -89,7 +89,7 @@ async function readLines(source: Source, query: ExportQuery): Promise<Line[]> {
   const lines = new Map<string, Line>();
   await readBuckets(
     source,
-    { ids: [...byId.keys()], outcome: null, range: query.range, latency: false },
+    { ids: [...byId.keys()], outcome: null, range: query.range, latency: false, byOutcome: true },
     ({ group_id, outcome }, _bucket, { requests, errors, units }) => {
       const group = byId.get(group_id) as Group;
       // Requests without a key, and of keys above the cap of an hour, are one line of their tenant.
