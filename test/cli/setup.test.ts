@@ -1,4 +1,5 @@
 // The setup link: printed by `keyrack serve` and `keyrack setup link`, to standard output only.
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { keyrack, tempDir } from "../../harness/processes/cli.ts";
@@ -51,5 +52,34 @@ describe("the setup link", () => {
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("KEYRACK_BOOTSTRAP") });
     const link = (await keyrack(["setup", "link", "--quiet", ...data])).stdout.trim();
     expect(link).toMatch(LINK);
+  });
+});
+
+describe("keyrack doctor", () => {
+  it("names live nodes that verify with an unrestricted secret key, and no others", async () => {
+    using temp = tempDir();
+    const dir = join(temp.dir, "data");
+    const server = await startServer(["--data-dir", dir]);
+    const { url = "" } = server.ready as Record<string, string>;
+    type Made = { id: string; key: string; secret_key: { key: string } };
+    const call = async (bearer: string, method: string, path: string, body?: object): Promise<Made> => {
+      const headers = { authorization: `Bearer ${bearer}`, "content-type": "application/json" };
+      const reply = await fetch(url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+      return JSON.parse((await reply.text()) || "{}") as Made;
+    };
+    const bootstrap = readFileSync(join(dir, "bootstrap.token"), "utf8").trim();
+    const made = await call(bootstrap, "POST", "/v1/workspaces", { name: "Acme", slug: "acme" });
+    const owner = made.secret_key.key;
+    const project = await call(owner, "POST", "/v1/projects", { name: "API", slug: "api" });
+    const verifier = await call(owner, "POST", "/v1/secret_keys", { env: "live", permissions: ["verify"] });
+    const poll = (bearer: string, node: string) =>
+      call(bearer, "GET", `/v1/policy/delta?project_id=${project.id}&since=1&node=${node}`);
+    await poll(owner, "powerful");
+    await poll(verifier.key, "modest");
+    await server.end("SIGTERM"); // what nodes reported is written
+    const { findings } = JSON.parse((await keyrack(["doctor", "--json", "--data-dir", dir])).stdout);
+    const found = findings.filter(({ what }: { what: string }) => what.includes("unrestricted secret key"));
+    expect(found).toMatchObject([{ level: "risk", what: expect.stringContaining("powerful") }]);
+    expect(found[0].what).not.toContain("modest");
   });
 });

@@ -7,7 +7,7 @@ import type { Settings } from "../../../config/settings.ts";
 import type { Source } from "../../../store/offline/source.ts";
 import { fileDistrust } from "../../../config/trusted-path.ts";
 import { operatorFlags, operatorSettings, type OperatorOptions } from "../../operator.ts";
-import { ExitError, printResult, table } from "../../ui/output.ts";
+import { ExitError, escapeControls, printResult, table } from "../../ui/output.ts";
 
 type Level = "ok" | "risk" | "fail";
 type Finding = { level: Level; what: string; fix: string | null };
@@ -19,6 +19,7 @@ const PRIVATE_FILES = ["master.key", "bootstrap.token", "keyrack.db", "keyrack.t
 const FREE_MIN = 1024 ** 3;
 /** Files that the server opens beside its connections: database, log, modules. */
 const OWN_FILES = 200;
+const NAMED_NODES_MAX = 10;
 const FULL_PART = 0.8;
 
 export function addDoctorCommand(program: Command): void {
@@ -135,7 +136,7 @@ async function checkDatabase(options: OperatorOptions): Promise<Finding[]> {
     return await withSource(target, async (source) => {
       const applied = await readAppliedMigrations(source);
       const reached = ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
-      const found = [reached, ...(await checkOwner(source, options))];
+      const found = [reached, ...(await checkOwner(source, options)), ...(await checkNodes(source, options))];
       return target.kind === "postgres" ? [...found, await checkVersions(source)] : found;
     });
   } catch (error) {
@@ -148,6 +149,21 @@ async function checkOwner(source: Source, options: OperatorOptions): Promise<Fin
   const { hasOwner } = await import("../../../store/offline/contents.ts");
   if (!operatorSettings(options).bootstrap || (await hasOwner(source))) return [];
   return [ok("The server has no owner yet: keyrack setup link prints a link that creates one.")];
+}
+
+/** A verifier needs no more than the permission verify; a stolen key of more power could mint keys. */
+async function checkNodes(source: Source, options: OperatorOptions): Promise<Finding[]> {
+  const { nodesWithFullPower } = await import("../../../store/offline/contents.ts");
+  const seenAfter = Date.now() - operatorSettings(options).node_live_ms;
+  const nodes = await nodesWithFullPower(source, seenAfter, NAMED_NODES_MAX);
+  if (nodes.length === 0) return [];
+  const named = nodes.slice(0, NAMED_NODES_MAX).map(escapeControls).join(", ");
+  return [
+    risk(
+      `Nodes use an unrestricted secret key: ${named}${nodes.length > NAMED_NODES_MAX ? " and more" : ""}.`,
+      "Give them one that can only verify: keyrack secret-key create --env live --permissions verify",
+    ),
+  ];
 }
 
 async function checkVersions(source: Source): Promise<Finding> {
