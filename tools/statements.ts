@@ -18,6 +18,7 @@ import {
   touchKeysOf,
 } from "../src/store/queries/cascades.ts";
 import { findKeyOwners, findOwnedIds } from "../src/store/queries/ingest.ts";
+import { noticesOf } from "../src/store/queries/key-notices.ts";
 import { keyUses, telemetryDayUpsert } from "../src/store/queries/idle-keys.ts";
 import { listInvites } from "../src/store/queries/invites.ts";
 import {
@@ -143,6 +144,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   telemetryDayUpsert: (on) => [
     telemetryDayUpsert.write(on, [{ project_id: "p", env: "live", day: 1, last_at: 1, sampled: 0 }]),
   ],
+  noticesOf: (on) => [noticesOf(on, ["i"])],
   keysByIds: (on) => [keysByIds(on, workspace_id, ["i"])],
   nodesByKeys: (on) => [nodesByKeys(on, [])],
   deleteNodes: (on) => [deleteNodes(on, [])],

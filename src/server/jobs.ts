@@ -6,7 +6,7 @@ import { CONSECUTIVE_FAILURES_MAX } from "../domain/auth/login-throttle.ts";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
-import { runKeyPolicies } from "../domain/keys/idle.ts";
+import { runKeyPolicies } from "../domain/keys/policy-job.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { reapIdempotency } from "../domain/limits/idempotency.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";

@@ -2,7 +2,7 @@
 import { CAPABILITIES } from "../../kernel/policy/capabilities.ts";
 import { PERMISSIONS } from "../../domain/core/actor.ts";
 import { z } from "zod";
-import { Env, Meta, RateLimits, SCOPE_MAX, Scopes, text, Timestamp, Uuid } from "../schemas.ts";
+import { Env, Meta, RateLimits, SCOPE_MAX, Scopes, text, Timestamp, Uuid, distinct } from "../schemas.ts";
 
 export const Workspace = z.strictObject({
   object: z.literal("workspace"),
@@ -27,6 +27,9 @@ export const KeyPolicyFields = z.strictObject({
     .nullable()
     .default(null)
     .describe("days after which an unused key is revoked; null = never"),
+  notice_days: distinct(z.int().min(1).max(90), 0, 5)
+    .default([])
+    .describe("days before a key expires or is revoked as idle on which owners and admins get a mail"),
   holder_rotate: z.boolean().default(false).describe("the holder of a key may rotate it with the key itself"),
 });
 

@@ -7,9 +7,14 @@ export type KeyPolicy = {
   max_ttl_days: number | null;
   /** A key that is unused for so long is revoked; null: never. */
   idle_revoke_days: number | null;
+  /** Days before the end of a key on which owners are notified, descending. */
+  notice_days: number[];
   /** Whether the holder of a key may rotate it with the key itself. */
   holder_rotate: boolean;
 };
+
+/** Days at least between a change of the rule for idle keys and its first revocation. */
+const LEAD_DAYS_MIN = 7;
 
 export const DAY_MS = 86_400_000;
 /** Clocks of callers differ. */
@@ -19,14 +24,20 @@ const DEFAULT_KEY_POLICY: KeyPolicy = {
   default_ttl_days: null,
   max_ttl_days: null,
   idle_revoke_days: null,
+  notice_days: [],
   holder_rotate: false,
 };
 
 /** The stored policy; null in projects that never set one. */
 export function parseKeyPolicy(stored: string | null): KeyPolicy {
-  return stored === null
-    ? DEFAULT_KEY_POLICY
-    : { ...DEFAULT_KEY_POLICY, ...(JSON.parse(stored) as Partial<KeyPolicy>) };
+  if (stored === null) return DEFAULT_KEY_POLICY;
+  const policy = { ...DEFAULT_KEY_POLICY, ...(JSON.parse(stored) as Partial<KeyPolicy>) };
+  return { ...policy, notice_days: policy.notice_days.toSorted((a, b) => b - a) };
+}
+
+/** Owners are notified of every idle key before the first is revoked. */
+export function leadDays({ notice_days }: KeyPolicy): number {
+  return Math.max(LEAD_DAYS_MIN, ...notice_days);
 }
 
 /** Days that a key lives which asks for no expiry. */

@@ -2,14 +2,10 @@
 // not report, sample blindly, or because a clock jumped. Then nothing is revoked. And only a few keys a day are.
 import { ENVS, type Env } from "../../kernel/credentials.ts";
 import { changeKeys } from "../../store/queries/key-bulk.ts";
-import { readFact, writeFact } from "../../store/queries/deployment.ts";
 import {
   idleRevocationsSince,
   insertIdleRevocation,
   keyUses,
-  policyProjects,
-  reapIdleRevocations,
-  reapTelemetryDays,
   telemetryDays,
   type KeyUse,
 } from "../../store/queries/idle-keys.ts";
@@ -18,37 +14,33 @@ import type { ProjectRow } from "../../store/schema/tables.ts";
 import { SYSTEM } from "../core/actor.ts";
 import type { Services } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
-import { DAY_MS, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
+import { DAY_MS, leadDays, parseKeyPolicy, type KeyPolicy } from "../core/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
-import { record } from "../core/record.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
 
-/** Between a change of the rule and its first revocation. */
-const LEAD_DAYS = 7;
 const SILENCE_MS = 2 * DAY_MS;
 const KEYS_A_COMMIT = 200;
 const KEYS_A_RUN = 50_000;
 const DAILY_MIN = 10;
 const DAILY_PART = 0.05;
-/** The longest window of a policy, and the lead. */
-const KEEP_DAYS = 3_650 + LEAD_DAYS;
 
 export const BLOCKS = ["too_recent", "no_telemetry", "sampled_telemetry"] as const;
 export type Block = (typeof BLOCKS)[number];
 export type BlockedBy = Record<Env, Block | null>;
 
-type RuledProject = Pick<ProjectRow, "id" | "workspace_id" | "idle_changed_at">;
+type RuledProject = Pick<ProjectRow, "id" | "workspace_id" | "key_policy" | "idle_changed_at">;
 
 /** Why no idle key of the project is revoked now, by environment. */
-export async function blockedBy(on: Reader, project: RuledProject, idle_days: number, now: number): Promise<BlockedBy> {
+export async function blockedBy(on: Reader, project: RuledProject, policy: KeyPolicy, now: number): Promise<BlockedBy> {
   const blocks: BlockedBy = { live: null, test: null };
-  for (const env of ENVS) blocks[env] = await blockOf(on, project, env, idle_days, now);
+  for (const env of ENVS) blocks[env] = await blockOf(on, project, env, policy, now);
   return blocks;
 }
 
-async function blockOf(on: Reader, project: RuledProject, env: Env, idle_days: number, now: number) {
-  if (now < (project.idle_changed_at ?? now) + LEAD_DAYS * DAY_MS) return "too_recent";
+async function blockOf(on: Reader, project: RuledProject, env: Env, policy: KeyPolicy, now: number) {
+  if (now < (project.idle_changed_at ?? now) + leadDays(policy) * DAY_MS) return "too_recent";
+  const idle_days = policy.idle_revoke_days ?? 0;
   const from = Math.floor(now / DAY_MS) - idle_days + 1;
   const days = await telemetryDays.all(on, { project_id: project.id, env, from });
   const newest = Math.max(0, ...days.map(({ last_at }) => last_at));
@@ -60,37 +52,12 @@ export function isIdle(key: KeyUse, idle_days: number, now: number): boolean {
   return mayBeIdle(key) && lastUseOf(key) < now - idle_days * DAY_MS;
 }
 
-/** Scheduled job. Several runs within the interval, by whichever process leads, are one. */
-export async function runKeyPolicies(services: Services): Promise<void> {
-  const every = services.settings.key_policy_every;
-  if (every === null) return;
-  const now = services.clock.now();
-  const last = Number((await readFact.first(services.store.read, { name: "key_policy_run" }))?.value ?? 0);
-  if (now >= last && now - last < every) return;
-  await record(services, async (tx) => {
-    await writeFact.run(tx, { name: "key_policy_run", value: String(now) });
-    await reapTelemetryDays.run(tx, { before: Math.floor(now / DAY_MS) - KEEP_DAYS });
-    await reapIdleRevocations.run(tx, { before: now - DAY_MS });
-  });
-  await applyKeyPolicies(services);
-}
-
-export async function applyKeyPolicies(services: Services): Promise<void> {
-  let blocked = 0;
-  for (const project of await policyProjects.all(services.store.read, {})) {
-    if (services.shutdown.signal.aborted) return;
-    const { idle_revoke_days } = parseKeyPolicy(project.key_policy);
-    if (idle_revoke_days !== null && (await revokeIdle(services, project, idle_revoke_days))) blocked++;
-  }
-  services.worker.keyPoliciesBlocked = blocked;
-}
-
 /** True where something keeps the project's idle keys from being revoked. */
-async function revokeIdle(services: Services, project: RuledProject, idle_days: number): Promise<boolean> {
+export async function revokeIdle(services: Services, project: RuledProject, idle_days: number): Promise<boolean> {
   const { read } = services.store;
   const now = services.clock.now();
   const { id: project_id, workspace_id } = project;
-  const blocks = await blockedBy(read, project, idle_days, now);
+  const blocks = await blockedBy(read, project, parseKeyPolicy(project.key_policy), now);
   if (ENVS.every((env) => blocks[env] !== null)) return true;
   let active = 0;
   const idle: KeyUse[] = [];

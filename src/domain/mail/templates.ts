@@ -11,7 +11,8 @@ export type MailKind =
   | "password_changed"
   | "password_was_reset"
   | "workspace_invite"
-  | "key_quarantined";
+  | "key_quarantined"
+  | "key_digest";
 
 const NAME_CHARS = 60;
 
@@ -30,11 +31,15 @@ function message(kind: MailKind, subject: string, paragraphs: readonly string[])
   return { kind, subject, text: `${paragraphs.join("\n\n")}\n` };
 }
 
-/** The line with a workspace's name. Dots and slashes stay only before or after a space. */
+/** A text that a person chose, on one line. Dots and slashes stay only before or after a space. */
+function unlinked(text: string): string {
+  const onOneLine = text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").trim();
+  const apart = onOneLine.replace(/(?<=\S)[.:/\\@](?=\S)/g, " ");
+  return [...apart].slice(0, NAME_CHARS).join("").trim();
+}
+
 function workspaceLine(name: string): string {
-  const onOneLine = name.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").trim();
-  const unlinked = onOneLine.replace(/(?<=\S)[.:/\\@](?=\S)/g, " ");
-  return `Workspace: ${[...unlinked].slice(0, NAME_CHARS).join("").trim()}`;
+  return `Workspace: ${unlinked(name)}`;
 }
 
 export function verificationMail(services: Services, token: string): MailMessage {
@@ -88,6 +93,28 @@ export function inviteMail(services: Services, workspace: string, role: string, 
     workspaceLine(workspace),
     `Accept the invitation here:\n${pageLink(services, "invite", token)}`,
     "This link can be used once and expires in 7 days. If you do not know this workspace, you can ignore this email.",
+  ]);
+}
+
+export type DigestLine = { display_prefix: string; tenant: string; at: string; kind: "expiry" | "idle" };
+
+const DIGEST_WORDS = { expiry: "expires", idle: "is revoked because it is not used" };
+
+/** No names of keys: customers type those in the portal. */
+export function keyDigestMail(
+  services: Services,
+  workspace: string,
+  { expiring, idle, lines }: { expiring: number; idle: number; lines: readonly DigestLine[] },
+): MailMessage {
+  const listed = lines.map(({ display_prefix, tenant, at, kind }) => {
+    return `${at}  ${display_prefix}…  ${unlinked(tenant)}: ${DIGEST_WORDS[kind]}`;
+  });
+  const more = expiring + idle - lines.length;
+  return message("key_digest", "Keys are about to end", [
+    `Keys that expire soon: ${expiring}. Keys that are revoked soon because they are not used: ${idle}.`,
+    workspaceLine(workspace),
+    [...listed, ...(more > 0 ? [`and ${more} more`] : [])].join("\n"),
+    `Rotate the keys that are still needed:\n${services.publicUrl}/`,
   ]);
 }
 

@@ -36,6 +36,10 @@ export type IngestBatchRow = {
 /** A day on which nodes reported requests with keys of a project. `sampled`: not with every key's first one. */
 export type TelemetryDayRow = { project_id: string; env: Env; day: number; last_at: number; sampled: number };
 
+/** Owners were notified that a key ends. `threshold` in days. */
+export type KeyNoticeRow = { key_id: string; kind: "expiry" | "idle"; threshold: number; due_at: number };
+export type KeyDigestRow = { workspace_id: string; day: number };
+
 /** Idle keys that one commit revoked. */
 export type IdleRevocationRow = { project_id: string; revoked_at: number; keys: number };
 

@@ -7,6 +7,8 @@ import type {
   IngestBatchRow,
   IngestBudgetRow,
   IdleRevocationRow,
+  KeyDigestRow,
+  KeyNoticeRow,
   RateCounterRow,
   TelemetryDayRow,
   UsageDayRow,
@@ -283,6 +285,8 @@ export type Tables = {
   ingest_batches: IngestBatchRow;
   telemetry_days: TelemetryDayRow;
   idle_revocations: IdleRevocationRow;
+  key_notices: KeyNoticeRow;
+  key_digests: KeyDigestRow;
   usage_days: UsageDayRow;
   usage_tenant_months: UsageTenantMonthRow;
   usage_journal: UsageJournalRow;

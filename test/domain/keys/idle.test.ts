@@ -8,7 +8,7 @@ import {
   type TestInstance,
   type Workspace,
 } from "../../../harness/instances/test-instance.ts";
-import { applyKeyPolicies, runKeyPolicies } from "../../../src/domain/keys/idle.ts";
+import { applyKeyPolicies, runKeyPolicies } from "../../../src/domain/keys/policy-job.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

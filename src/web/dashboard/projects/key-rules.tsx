@@ -61,6 +61,13 @@ export function KeyRulesFields({ project }: { project: Project }) {
         value={project.key_policy.idle_revoke_days?.toString() ?? ""}
         hint="At least 7. Only while your nodes report their requests."
       />
+      <TextField
+        name="notice_days"
+        label="Days before a key ends on which owners get a mail"
+        optional
+        value={project.key_policy.notice_days.join(", ")}
+        hint="Up to five, such as 30, 7, 1."
+      />
       <CheckField
         name="holder_rotate"
         label="Customers may rotate a key with the key itself"
@@ -85,6 +92,10 @@ export function keyRulesOf(values: Values, project: Project) {
     default_ttl_days: daysOf(values, "default_ttl_days"),
     max_ttl_days: daysOf(values, "max_ttl_days"),
     idle_revoke_days: daysOf(values, "idle_revoke_days"),
+    notice_days: (values.notice_days ?? "")
+      .split(/[\s,]+/)
+      .filter(Boolean)
+      .map(Number),
     holder_rotate: values.holder_rotate === "true",
   };
   if (values[NAME] === undefined) return { key_policy };

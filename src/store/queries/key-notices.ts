@@ -1,0 +1,38 @@
+// Notices of keys that are about to end: what was reported, and when a workspace got its digest.
+import { compileQuery, statement, type Reader } from "../engine/statement.ts";
+import type { KeyNoticeRow } from "../schema/tables.ts";
+
+/** Says that the workspace got its digest; changes nothing where it did. */
+export const claimDigest = statement<{ workspace_id: string; day: number }>()((db, p) =>
+  db
+    .insertInto("key_digests")
+    .values({ workspace_id: p.workspace_id, day: p.day })
+    .onConflict((oc) => oc.columns(["workspace_id", "day"]).doNothing()),
+);
+
+export const digestOf = statement<{ workspace_id: string; day: number }>()((db, p) =>
+  db.selectFrom("key_digests").select("day").where("workspace_id", "=", p.workspace_id).where("day", "=", p.day),
+);
+
+export const insertNotice = statement<KeyNoticeRow>()((db, p) =>
+  db
+    .insertInto("key_notices")
+    .values({ key_id: p.key_id, kind: p.kind, threshold: p.threshold, due_at: p.due_at })
+    .onConflict((oc) => oc.columns(["key_id", "kind", "threshold", "due_at"]).doNothing()),
+);
+
+export function noticesOf(on: Reader, key_ids: readonly string[]): Promise<KeyNoticeRow[]> {
+  if (key_ids.length === 0) return Promise.resolve([]);
+  return on.all<KeyNoticeRow>(
+    compileQuery(on, (db) => db.selectFrom("key_notices").selectAll().where("key_id", "in", key_ids)),
+  );
+}
+
+/** Of keys that have ended. */
+export const reapNotices = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("key_notices").where("due_at", "<", p.before),
+);
+
+export const reapDigests = statement<{ before: number }>()((db, p) =>
+  db.deleteFrom("key_digests").where("day", "<", p.before),
+);

@@ -1,0 +1,75 @@
+// The digest of keys that are about to end: to whom, once for each threshold, at most once a day.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { backends } from "../../../harness/databases/backends.ts";
+import { lastMail, memberOf, team } from "../../../harness/instances/people.ts";
+import { testInstance, type Json, type TestInstance } from "../../../harness/instances/test-instance.ts";
+import { applyKeyPolicies } from "../../../src/domain/keys/policy-job.ts";
+
+const DAY = 86_400_000;
+
+for (const back of backends) {
+  describe(`notices of ending keys on ${back}`, () => {
+    let r: TestInstance;
+    beforeAll(async () => {
+      r = await testInstance(back, { flags: { key_policy_every: "off" } }); // the tests say when
+    });
+    afterAll(() => r[Symbol.asyncDispose]());
+
+    const inDays = (days: number): string => new Date(r.clock.now() + days * DAY).toISOString();
+    const digests = async (email: string): Promise<string[]> => {
+      const mails = await r.sql(`select id from outbox where recipient = '${email}' and kind = 'key_digest'`);
+      return mails.map(({ id }) => String(id));
+    };
+
+    it("go to owners and admins, once for each threshold and at most once a day", async () => {
+      const t = await team(r);
+      const [admin, member] = [await memberOf(r, t, "admin"), await memberOf(r, t, "member")];
+      const call = async (route: string, body: Json) => (await r.call(t.key, route, body)).body;
+      const project = { name: "API", slug: "api", key_policy: { notice_days: [3, 10] } };
+      const { id: project_id, key_policy } = await call("POST /v1/projects", project);
+      expect(key_policy.notice_days).toEqual([10, 3]);
+      const { id: tenant_id } = await call("POST /v1/tenants", { external_id: "customer" });
+      const mint = (more: Json) => call("POST /v1/keys", { project_id, tenant_id, env: "live", ...more });
+      const key = await mint({ name: "<b>customer's own name</b>", expires_at: inDays(9) });
+      await mint({ expires_at: inDays(40) });
+      const replaced = await mint({}); // expires after the overlap
+      await call(`POST /v1/keys/${replaced.id}/rotate`, { overlap_hours: 168 });
+      await applyKeyPolicies(r.app.services);
+      await applyKeyPolicies(r.app.services);
+      expect([(await digests(t.owner.email)).length, (await digests(admin.email)).length]).toEqual([1, 1]);
+      expect(await digests(member.email)).toEqual([]);
+      const mail = (await lastMail(r, t.owner.email)).text;
+      expect(mail).toContain("Keys that expire soon: 1.");
+      expect(mail).toContain(`${inDays(9).slice(0, 10)}  ${String(key.display_prefix)}…  customer: expires`);
+      expect(mail).not.toContain("customer's own name");
+      r.clock.advance(DAY);
+      await applyKeyPolicies(r.app.services);
+      expect(await digests(t.owner.email)).toHaveLength(1);
+      r.clock.advance(6 * DAY);
+      await Promise.all([applyKeyPolicies(r.app.services), applyKeyPolicies(r.app.services)]);
+      expect(await digests(t.owner.email)).toHaveLength(2);
+    });
+
+    it("report missed thresholds as one, warn of idle keys before the first is revoked, and of none without a rule", async () => {
+      const w = await r.workspace();
+      const billing_email = `billing-${w.slug}@example.com`;
+      await w.call("sk_owner", "PATCH /v1/workspace", { billing_email });
+      await w.mint({ expires_at: inDays(2) });
+      await applyKeyPolicies(r.app.services);
+      expect(await digests(billing_email)).toEqual([]);
+      const key_policy = { notice_days: [20, 10, 5], idle_revoke_days: 7 };
+      await w.call("sk_owner", `PATCH /v1/projects/${w.project_id}`, { key_policy });
+      await w.mint();
+      await applyKeyPolicies(r.app.services);
+      expect(await digests(billing_email)).toHaveLength(1);
+      const { blocked_by } = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}/key_policy/report`)).body.idle;
+      expect(blocked_by.live).toBe("too_recent");
+      r.clock.advance(DAY);
+      await applyKeyPolicies(r.app.services);
+      expect(await digests(billing_email)).toHaveLength(1);
+      r.clock.advance(18 * DAY);
+      const later = (await w.call("sk_owner", `GET /v1/projects/${w.project_id}/key_policy/report`)).body.idle;
+      expect(later.blocked_by.live).toBe("too_recent");
+    });
+  });
+}
