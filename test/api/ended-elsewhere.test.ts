@@ -2,8 +2,9 @@
 import { describe, expect, it } from "vitest";
 import { record } from "../../src/domain/core/record.ts";
 import { revokeSessionRow } from "../../src/store/queries/sessions.ts";
+import { lockUser } from "../../src/store/queries/users.ts";
 import { backends } from "../../harness/databases/backends.ts";
-import { auditRows, freshEmail, logIn, team } from "../../harness/instances/people.ts";
+import { auditRows, freshEmail, logIn, person, team } from "../../harness/instances/people.ts";
 import { expectRefusal, testInstance } from "../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../harness/models/ended-credentials.ts";
 import { codeOf, holdLastByte } from "../../harness/processes/raw-http.ts";
@@ -30,6 +31,24 @@ describe.runIf(backends.includes("postgres"))("a credential that another process
     expect(codeOf(await mint.finish())).toEqual([401, "invalid_key"]);
     expect(codeOf(await held.finish())).toEqual([401, "invalid_session"]);
     expect(actsAfterEnd(await auditRows(a, w.id))).toEqual([]);
+  });
+
+  it("counts a person's workspaces one at a time", async () => {
+    await using a = await testInstance("postgres", { flags: { workspaces_per_person: "1" } });
+    await using b = await testInstance("postgres", { beside: a, flags: { workspaces_per_person: "1" } });
+    const { id, session } = await person(a);
+    const hold = Promise.withResolvers<void>();
+    const locking = record(a.app.services, async (tx) => {
+      await lockUser.run(tx, { id });
+      await hold.promise;
+    });
+    const creating = b.call(session, "POST /v1/workspaces", { name: "W", slug: "counted-once" });
+    while ((await a.sql(WAITING)).length === 0);
+    hold.resolve();
+    await locking;
+    expect((await creating).status).toBe(201);
+    const again = await a.call(session, "POST /v1/workspaces", { name: "W", slug: "counted-twice" });
+    expectRefusal(again, 409, "conflict");
   });
 
   it("waits for the log-out that is being committed, and is then refused", async () => {

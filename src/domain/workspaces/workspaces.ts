@@ -16,6 +16,7 @@ import { newSecretKeyRow, secretKeyCreated } from "../keys/secret-keys.ts";
 import { onHashConflict, mint, retryOnHashCollision } from "../auth/new-credentials.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
+import { lockUser } from "../../store/queries/users.ts";
 import { viewSecretKey, viewWorkspace, withKey } from "../core/views.ts";
 
 /** Workspaces that a person with an unverified address may own. */
@@ -85,6 +86,7 @@ async function joinAsOwner(
   const { user_id } = actor;
   const role = "owner" as const;
   const { email, email_verified_at } = await liveUser(tx, user_id);
+  await lockUser.run(tx, { id: user_id }); // or two processes would both count before either has inserted
   const owned = await countOwnedBy.first(tx, { user_id });
   if ((owned?.n ?? 0) >= (email_verified_at === null ? Math.min(perPerson, UNVERIFIED_MAX) : perPerson))
     throw fail("workspaces_reached");

@@ -30,6 +30,14 @@ export const userByEmailKey = statement<{ email_key: string }>()((db, p) =>
   db.selectFrom("users").selectAll().where("email_key", "=", p.email_key),
 );
 
+/** Makes other transactions that lock the same person wait until this one ends. */
+export const lockUser = statement<{ id: string }>()((db, p) =>
+  db
+    .updateTable("users")
+    .set((eb) => ({ updated_at: eb.ref("updated_at") }))
+    .where("id", "=", p.id),
+);
+
 export const renameUser = statement<{ id: string; name: string | null; now: number }>()((db, p) =>
   db.updateTable("users").set({ name: p.name, updated_at: p.now }).where("id", "=", p.id),
 );

@@ -1,7 +1,8 @@
 // The secret scanner's webhook: what it verifies, what it stops, whom it notifies, and what it must not change.
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
-import { formatCredential } from "../../../src/kernel/credentials.ts";
+import { formatCredential, PREFIXES, type CredentialKind } from "../../../src/kernel/credentials.ts";
+import { parseReports } from "../../../src/domain/keys/leaks.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { auditRows, freshEmail, receivedMail, memberOf, person, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, type TestInstance } from "../../../harness/instances/test-instance.ts";
@@ -188,6 +189,15 @@ for (const back of backends) {
       expect(quarantine_reason.length).toBe(500);
       const said = [quarantine_reason, ...(await receivedMail(r, billing_email)).map(({ text }) => text), ...r.logs];
       expect(said.filter((text) => text.includes(key.key))).toEqual([]);
+    });
+
+    it("masks every kind of credential in a location", () => {
+      for (const kind of Object.keys(PREFIXES) as CredentialKind[]) {
+        const env = typeof PREFIXES[kind] === "string" ? null : "test";
+        const text = formatCredential(kind, env, new Uint8Array(24).fill(7));
+        const [read] = parseReports(Buffer.from(JSON.stringify([{ token: "x", url: `https://example.com/${text}/` }])));
+        expect(read?.location, kind).toMatch(/^https:\/\/example\.com\/\w{10,16}….$/);
+      }
     });
 
     it("accepts unknown fields, and rejects a report that it cannot label", async () => {
