@@ -1,7 +1,9 @@
 // Paging past deleted rows, and what paging reveals to a test key.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backends } from "../../harness/databases/backends.ts";
+import { plansOf } from "../../harness/databases/plans.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
+import { listKeys } from "../../src/store/queries/keys.ts";
 
 for (const back of backends) {
   describe(`on ${back}`, () => {
@@ -22,6 +24,14 @@ for (const back of backends) {
       await w.call("sk_owner", `DELETE /v1/projects/${project.body.id}`);
       const projects = await w.call("sk_owner", `GET /v1/projects?after=${project.body.id}`);
       expect(projects.body.data.map(({ id }: { id: string }) => id)).toEqual([w.project_id]);
+    });
+
+    it("a later page begins in the index, however many rows are before it", async () => {
+      const after = { created_at: 1, id: "i" };
+      const plan = await plansOf(r.target, (on) =>
+        listKeys(on, { workspace_id: "w", include_revoked: true, limit: 1, after }),
+      );
+      expect(plan).toContain(back === "sqlite" ? "(created_at,id)<(?,?)" : "ROW(created_at, id) < ROW");
     });
 
     it("paging after a live id reveals nothing to a test key: the refusal is that of an unknown id", async () => {

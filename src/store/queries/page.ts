@@ -1,5 +1,5 @@
 // Keyset paging, newest first: rows after a given (created_at, id).
-import type { Expression, ExpressionBuilder, SqlBool } from "kysely";
+import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import { compileQuery, type Reader } from "../engine/statement.ts";
 import type { Tables } from "../schema/tables.ts";
 
@@ -7,15 +7,10 @@ export type PageKey = { created_at: number; id: string };
 
 type Listed = "projects" | "tenants" | "api_keys" | "secret_keys" | "workspace_invites" | "users" | "outbox";
 
-/** Use as `where(pageAfter(after))` on a table with created_at and id. */
-export function pageAfter<T extends Listed & keyof Tables>(after: PageKey) {
-  return (eb: ExpressionBuilder<Tables, T>): Expression<SqlBool> => {
-    const any = eb as unknown as ExpressionBuilder<Tables, "projects">;
-    return any.or([
-      any("created_at", "<", after.created_at),
-      any.and([any("created_at", "=", after.created_at), any("id", "<", after.id)]),
-    ]);
-  };
+/** Use as `where(pageAfter(after))` on a table with created_at and id. One row comparison, so that a page begins in the index. */
+export function pageAfter<T extends Listed & keyof Tables>({ created_at, id }: PageKey) {
+  return (_eb: ExpressionBuilder<Tables, T>): Expression<SqlBool> =>
+    sql<SqlBool>`(created_at, id) < (${created_at}, ${id})`;
 }
 
 /** Lists return at most this many rows and report whether there are more. */
