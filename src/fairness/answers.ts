@@ -98,7 +98,7 @@ export class Answers {
   /** At the bound the largest owner's oldest answers are cut. */
   #makeRoom(owner: Owner, bytes: number): void {
     while (this.#ledger.used + bytes > this.#ledger.limits.bound) {
-      const victim = this.#ledger.victimFor(owner, 0);
+      const victim = this.#ledger.victimFor(owner, bytes);
       const oldest = victim && [...this.#charges].find(([, charge]) => charge.owner.id === victim.id);
       if (!victim || !oldest) return;
       this.#ledger.countRefusal(victim);

@@ -1,7 +1,7 @@
 // Large request bodies that are being read, with and without a credential.
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { Owner } from "./owners.ts";
-import { Reservations, type Release } from "./reservations.ts";
+import { Reservations, type OnGone, type Release } from "./reservations.ts";
 import type { Shares } from "./shares.ts";
 
 export class Bodies {
@@ -14,7 +14,16 @@ export class Bodies {
   }
 
   /** Before a body of this size is read; it is released when the request was answered. */
-  reserve(owner: Owner, bytes: number, cut: () => void): MaybePromise<Release> {
-    return (owner.kind === "network" ? this.#anonymous : this.#authenticated).reserve(owner, bytes, cut);
+  reserve(owner: Owner, bytes: number, cut: () => void, onGone: OnGone): MaybePromise<Release> {
+    return this.#of(owner).reserve(owner, bytes, cut, onGone);
+  }
+
+  /** For a small body of which a part is buffered already, so it cannot wait. */
+  tryReserve(owner: Owner, bytes: number, cut: () => void): Release | undefined {
+    return this.#of(owner).tryReserve(owner, bytes, cut);
+  }
+
+  #of({ kind }: Owner): Reservations {
+    return kind === "network" ? this.#anonymous : this.#authenticated;
   }
 }

@@ -5,16 +5,25 @@ import type { Owner } from "./owners.ts";
 
 const LOOKED_AT_MAX = 100;
 
+export type Rules<T> = {
+  /** A spared item is displaced last. */
+  readonly isSpared?: (item: T) => boolean;
+  /** Such an item is never displaced. */
+  readonly isHeld?: (item: T) => boolean;
+  /** The largest owner displaces nothing of others; it gives up an item of its own that is not spared. */
+  readonly replacesOwn?: boolean;
+};
+
 export class FairSet<T> {
   readonly #ledger: Ledger;
   readonly #displace: (item: T) => void;
-  readonly #isSpared: (item: T) => boolean;
+  readonly #rules: Rules<T>;
   readonly #items = new Map<T, Owner>();
   readonly #byOwner = new Map<string, Set<T>>();
 
-  /** `displace` is called after the item was removed, and must end what the item represents. A spared item goes last. */
-  constructor(ledger: Ledger, displace: (item: T) => void, isSpared: (item: T) => boolean = () => false) {
-    this.#isSpared = isSpared;
+  /** `displace` is called after the item was removed, and must end what the item represents. */
+  constructor(ledger: Ledger, displace: (item: T) => void, rules: Rules<T> = {}) {
+    this.#rules = rules;
     this.#ledger = ledger;
     this.#displace = displace;
   }
@@ -29,12 +38,24 @@ export class FairSet<T> {
       this.#ledger.countRefusal(owner);
       return false;
     }
+    this.#insert(owner, item);
+    return true;
+  }
+
+  /** Counts an item for another owner, as its youngest. */
+  move(item: T, owner: Owner): void {
+    const before = this.#items.get(item);
+    if (!before || before.id === owner.id) return;
+    this.delete(item);
+    this.#insert(owner, item);
+  }
+
+  #insert(owner: Owner, item: T): void {
     this.#ledger.take(owner);
     this.#items.set(item, owner);
     const held = this.#byOwner.get(owner.id);
     if (held) held.add(item);
     else this.#byOwner.set(owner.id, new Set([item]));
-    return true;
   }
 
   /** Makes an item its owner's youngest. */
@@ -57,19 +78,22 @@ export class FairSet<T> {
   }
 
   /** Looks at the oldest only: a long list of spared items must not delay each newcomer. */
-  #firstToGo(items: ReadonlySet<T>): T | undefined {
-    let seen = 0;
+  #firstToGo(items: ReadonlySet<T>, sparesAll: boolean): T | undefined {
+    const { isSpared, isHeld } = this.#rules;
+    let [seen, spared] = [0, undefined as T | undefined];
     for (const item of items) {
-      if (!this.#isSpared(item)) return item;
+      if (!isSpared?.(item)) return item;
+      if (!isHeld?.(item)) spared ??= item;
       if (++seen === LOOKED_AT_MAX) break;
     }
-    return items.values().next().value;
+    return sparesAll ? undefined : spared;
   }
 
   #makeRoom(owner: Owner): boolean {
-    const victim = this.#ledger.victimFor(owner);
+    const other = this.#ledger.victimFor(owner);
+    const victim = other ?? (this.#rules.replacesOwn ? owner : undefined);
     const items = victim && this.#byOwner.get(victim.id);
-    const oldest = items && this.#firstToGo(items);
+    const oldest = items && this.#firstToGo(items, !other);
     if (!victim || oldest === undefined) return false;
     this.#ledger.countRefusal(victim);
     this.delete(oldest);

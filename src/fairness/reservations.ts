@@ -1,11 +1,15 @@
 // Room that is reserved before it is filled: an owner waits while its share is taken, and at the bound the largest owner's
 // oldest reservation is cut to make room for a smaller owner's.
+import { fail } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
 /** May be called more than once. */
 export type Release = () => void;
+
+/** Registers what to call when the waiting client has disconnected; returns what unregisters it. */
+export type OnGone = (drop: () => void) => () => void;
 
 type Reservation = { readonly owner: Owner; readonly amount: number; readonly cut: () => void };
 type Waiting = Reservation & { readonly resume: (release: Release) => void };
@@ -20,15 +24,34 @@ export class Reservations {
     this.#ledger = ledger;
   }
 
-  /** Waits until the owner has room; one that holds nothing gets any amount. `cut` must end what the room is for. */
-  reserve(owner: Owner, amount: number, cut: () => void): MaybePromise<Release> {
+  /** Undefined where the owner would have to wait. `cut` must end what the room is for. */
+  tryReserve(owner: Owner, amount: number, cut: () => void): Release | undefined {
     const reservation = { owner, amount, cut };
-    const waiting = this.#waiting.get(owner.id);
-    if (!waiting && this.#fits(reservation)) return this.#hold(reservation);
+    if (!this.#waiting.has(owner.id) && this.#fits(reservation)) return this.#hold(reservation);
     this.#ledger.countRefusal(owner);
-    return new Promise((resume) => {
-      if (waiting) waiting.push({ ...reservation, resume });
-      else this.#waiting.set(owner.id, [{ ...reservation, resume }]);
+    return undefined;
+  }
+
+  /** Waits until the owner has room; one that holds nothing gets any amount. Rejects if the client goes meanwhile. */
+  reserve(owner: Owner, amount: number, cut: () => void, onGone: OnGone = () => () => {}): MaybePromise<Release> {
+    const now = this.tryReserve(owner, amount, cut);
+    if (now) return now;
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waiting.get(owner.id) ?? [];
+      this.#waiting.set(owner.id, waiting);
+      const resume = (release: Release): void => {
+        stay();
+        resolve(release);
+      };
+      const waiter: Waiting = { owner, amount, cut, resume };
+      waiting.push(waiter);
+      const stay = onGone(() => {
+        const at = waiting.indexOf(waiter);
+        if (at < 0) return;
+        waiting.splice(at, 1);
+        reject(fail("malformed_request"));
+        this.#resume();
+      });
     });
   }
 
@@ -36,7 +59,7 @@ export class Reservations {
     const ledger = this.#ledger;
     if (ledger.usedBy(owner) > 0 && !ledger.withinShare(owner, amount)) return false;
     while (ledger.used > 0 && ledger.used + amount > ledger.limits.bound) {
-      const victim = ledger.victimFor(owner, 0);
+      const victim = ledger.victimFor(owner, amount);
       const oldest = victim && [...this.#held].find((held) => held.owner.id === victim.id);
       if (!victim || !oldest) return false;
       ledger.countRefusal(victim);

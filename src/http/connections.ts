@@ -27,11 +27,14 @@ const SPARED_MS = 60_000;
 export class Connections {
   readonly open = new Set<TrackedSocket>();
   readonly #bounded: FairSet<TrackedSocket>;
+  readonly #proxied = new WeakSet<TrackedSocket>();
 
   constructor(ledger: Ledger = unbounded()) {
     const isSpared = (socket: TrackedSocket): boolean =>
       !isIdle(socket) || performance.now() - (socket[LAST_VALID] ?? Number.NEGATIVE_INFINITY) < SPARED_MS;
-    this.#bounded = new FairSet(ledger, (socket) => socket.destroy(), isSpared);
+    // A proxy sends the requests of many clients on one connection.
+    const isHeld = (socket: TrackedSocket): boolean => this.#proxied.has(socket) && !isIdle(socket);
+    this.#bounded = new FairSet(ledger, (socket) => socket.destroy(), { isSpared, isHeld, replacesOwn: true });
   }
 
   /** `event` announces a connection that can carry requests: over TLS, one whose handshake is done. */
@@ -48,6 +51,12 @@ export class Connections {
         this.#bounded.delete(socket);
       });
     });
+  }
+
+  /** Counts the connection of a trusted proxy for the client of its last request. */
+  countFor(socket: TrackedSocket, address: string): void {
+    this.#proxied.add(socket);
+    this.#bounded.move(socket, networkOwner(address));
   }
 
   /** The connection was busy just now: others are displaced before it. */

@@ -12,6 +12,7 @@ import { fail, Failure } from "../kernel/errors.ts";
 import type { MaybePromise } from "../kernel/maybe-promise.ts";
 import { access, isHolderPlane, refusal, workspaceRefusal } from "./access.ts";
 import { networkOf } from "./address.ts";
+import { BodyRoom } from "./body/body-room.ts";
 import { checkMedia, readBody, reservedBytes } from "./body/body.ts";
 import { LAST_VALID, type TrackedSocket } from "./connections.ts";
 import { withCors } from "./cors.ts";
@@ -75,8 +76,7 @@ class Run implements Admission {
   #startsOver = 0;
   /** Ends the making of a large answer. */
   #made: Release | undefined;
-  /** Releases the room of a large body. */
-  #bodyRead: Release | undefined;
+  #bodyRoom: BodyRoom | undefined;
 
   constructor(services: Services, endpoint: Endpoint, request: HttpRequest, options: RunOptions, send: Respond) {
     this.#services = services;
@@ -175,18 +175,14 @@ class Run implements Admission {
   }
 
   #read(take: (bytes: Buffer) => void, refuse: (error: unknown) => void): void {
-    const { headers, socket } = this.#request;
+    const { headers } = this.#request;
     const { bodyLimits } = this.#endpoint;
     checkMedia(headers, bodyLimits.bytes);
     const bytes = reservedBytes(headers, bodyLimits.bytes);
+    this.#bodyRoom = new BodyRoom(this.#services.bodies, this.#request, this.#options.addressOf);
     if (bytes === 0) return this.#readNow(take, refuse);
-    const owner = chargedTo(this.#request, this.#options.addressOf);
-    const room = this.#services.bodies.reserve(owner, bytes, () => socket.destroy());
-    const read = (release: Release): void => {
-      this.#bodyRead = release;
-      this.#readNow(take, refuse, room instanceof Promise);
-    };
-    this.#then(room, read, refuse);
+    const reserved = this.#bodyRoom.reserve(bytes);
+    this.#then(reserved, () => this.#readNow(take, refuse, reserved instanceof Promise), refuse);
   }
 
   /** Where the connection has read more since the headers, the credential may have ended. bench: ratelimit/check */
@@ -197,7 +193,7 @@ class Run implements Admission {
       if (waited || socket.bytesRead !== bytesRead) void this.admitAgain().then(() => take(bytes), refuse);
       else take(bytes);
     };
-    readBody(body, this.#endpoint.bodyLimits, arrived, refuse);
+    readBody(body, this.#endpoint.bodyLimits, arrived, refuse, this.#bodyRoom);
   }
 
   #handle(bytes: Buffer | undefined): void {
@@ -270,7 +266,7 @@ class Run implements Admission {
     this.#options.metrics?.count(this.#endpoint, response.status, this.#startedAt);
     this.#send(response);
     this.#made?.();
-    this.#bodyRead?.();
+    this.#bodyRoom?.release();
   }
 
   get token(): string | null {

@@ -7,6 +7,7 @@ import type { Services } from "../domain/core/context.ts";
 import { LineLimit } from "../fairness/line-limit.ts";
 import { Turns } from "../fairness/turns.ts";
 import { fail } from "../kernel/errors.ts";
+import { bareAddress } from "./address.ts";
 import { thenMaybe } from "../kernel/maybe-promise.ts";
 import { StreamBody } from "./body/body.ts";
 import { Connections, LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
@@ -61,11 +62,15 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
   const serve = inTurn(turns, (req, res) => {
     if (!fast?.(req as FastRequest, res as FastResponse)) serveByH3(h3, req, res, refuse);
   });
-  const listener = admit(guard, refuse, serve);
-  const server = listeningServer(listener, services.settings.connections_max, options);
-  guard.attach(server);
   const bound = services.shares.of("connections");
   const connections = options.fastLane ? new ScannedConnections(bound) : new Connections(bound);
+  const countClient = services.settings.trust_proxy.length > 0 ? countForwarded(connections, options) : () => {};
+  const listener = admit(guard, refuse, (req, res) => {
+    countClient(req);
+    serve(req, res);
+  });
+  const server = listeningServer(listener, services.settings.connections_max, options);
+  guard.attach(server);
   connections.attach(server, options.tls ? "secureConnection" : "connection");
   new Stalls(connections, services.settings.send_stall_ms).attach(server);
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
@@ -76,6 +81,13 @@ export function createHttpServer(services: Services, endpoints: readonly Endpoin
     });
   });
   return { server, connections };
+}
+
+function countForwarded(connections: Connections, { addressOf }: HttpOptions): (req: IncomingMessage) => void {
+  return (req) => {
+    const address = addressOf(req);
+    if (address !== bareAddress(req.socket.remoteAddress ?? "")) connections.countFor(req.socket, address);
+  };
 }
 
 function listeningServer(listener: Listener, connectionsMax: number, { fastLane: isFast, tls }: HttpOptions): Server {

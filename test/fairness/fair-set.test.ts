@@ -23,6 +23,27 @@ describe("a fair set", () => {
     expect(ledger.usedBy(big!)).toBe(1);
   });
 
+  it("lets the largest owner give up its own oldest that is not spared, never one that is held", () => {
+    const displaced: string[] = [];
+    const ledger = new Ledger({ bound: 2, share: Number.POSITIVE_INFINITY });
+    const rules = {
+      isSpared: (item: string) => item.startsWith("s"),
+      isHeld: (item: string) => item === "s-held",
+      replacesOwn: true,
+    };
+    const set = new FairSet<string>(ledger, (item) => displaced.push(item), rules);
+    for (const item of ["s-held", "idle", "new"]) expect(set.add(big!, item)).toBe(true);
+    expect(displaced).toEqual(["idle"]);
+    set.delete("new");
+    set.add(big!, "s-other");
+    expect(set.add(big!, "refused")).toBe(false); // both are spared
+    expect(set.add(small!, "s1")).toBe(true);
+    expect(displaced).toEqual(["idle", "s-other"]);
+    expect(set.add(other!, "o1")).toBe(false); // each owner has one
+    set.move("s1", big!);
+    expect([ledger.usedBy(big!), ledger.usedBy(small!), ledger.used]).toEqual([2, 0, 2]);
+  });
+
   it("refuses the largest owner, and displaces nothing of others", () => {
     const { set, ledger, displaced } = fairSet(3);
     for (const item of ["b1", "b2"]) set.add(big!, item);

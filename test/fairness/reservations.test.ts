@@ -31,6 +31,30 @@ it("an owner that holds nothing gets more than its share, once", () => {
   expect(room.reserve(big!, 1, none)).toBeInstanceOf(Promise);
 });
 
+it("at the bound an owner cuts neither its own nor an equal owner's", () => {
+  const ledger = new Ledger({ bound: 20, share: 20 });
+  const room = new Reservations(ledger);
+  const cut: string[] = [];
+  void room.reserve(big!, 10, () => cut.push("big"));
+  void room.reserve(small!, 10, () => cut.push("small"));
+  for (const owner of [big!, small!]) expect(room.reserve(owner, 5, none)).toBeInstanceOf(Promise);
+  expect([cut, ledger.used]).toEqual([[], 20]);
+});
+
+it("forgets what waits when its client goes, and continues with the next", async () => {
+  const ledger = new Ledger({ bound: 40, share: 10 });
+  const room = new Reservations(ledger);
+  void room.reserve(big!, 5, none);
+  let drop = none;
+  const gone = room.reserve(big!, 9, none, (dropIt) => ((drop = dropIt), none));
+  const next = room.reserve(big!, 5, none);
+  drop();
+  drop(); // counts once
+  await expect(gone).rejects.toMatchObject({ status: 400 });
+  await next;
+  expect(ledger.usedBy(big!)).toBe(10);
+});
+
 it("at the bound the largest owner's oldest is cut for a smaller owner's", () => {
   const ledger = new Ledger({ bound: 20, share: 20 });
   const room = new Reservations(ledger);

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
+import { networkOwner } from "../../src/fairness/owners.ts";
 import { until } from "../../harness/waiting.ts";
 
 const MIB = 1024 * 1024;
@@ -22,7 +23,9 @@ for (const lane of ["on", "off"] as const) {
     let r: TestInstance;
     let w: Workspace;
     beforeAll(async () => {
-      r = await testInstance("sqlite", { flags: { fast_lane: lane, bodies_mb: "32", connections_max: "16" } });
+      r = await testInstance("sqlite", {
+        flags: { fast_lane: lane, bodies_mb: "32", connections_max: "16", trust_proxy: "127.0.9.1" },
+      });
       w = await r.workspace();
     });
     afterAll(async () => {
@@ -49,6 +52,40 @@ for (const lane of ["on", "off"] as const) {
       await until(() => ledger.used === 0);
     });
 
+    it("small bodies that do not end are charged, and above the share of their network refused", async () => {
+      const ledger = r.app.services.shares.of("anonymous_bodies");
+      const length = 60_000;
+      const head = `POST /v1/auth/sessions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
+      const clients: Socket[] = [];
+      for (let i = 0; i < 3; i++) {
+        const socket = await open(r);
+        clients.push(socket);
+        socket.write(`${head}{"email":"`);
+        await until(() => ledger.used === (i + 1) * length);
+      }
+      const held = ledger.limits.share - ledger.used;
+      ledger.take(networkOwner("127.0.0.1"), held);
+      const refused = await open(r);
+      refused.write(`${head}{"email":"`);
+      const [answer] = (await once(refused, "data")) as [Buffer];
+      expect(String(answer)).toContain("503");
+      ledger.release(networkOwner("127.0.0.1"), held);
+      for (const client of clients) client.destroy();
+      await until(() => ledger.used === 0);
+    });
+
+    it("the connection of a trusted proxy counts for the client of its last request", async () => {
+      const ledger = r.app.services.shares.of("connections");
+      const proxy = await open(r, "127.0.9.1");
+      for (const client of ["203.0.113.9", "198.51.100.9"]) {
+        proxy.write(`GET /healthz HTTP/1.1\r\nhost: x\r\nx-forwarded-for: ${client}\r\n\r\n`);
+        await once(proxy, "data");
+        expect([client, ledger.usedBy(networkOwner(client))]).toEqual([client, 1]);
+      }
+      expect(["203.0.113.9", "127.0.9.1"].map((address) => ledger.usedBy(networkOwner(address)))).toEqual([0, 0]);
+      proxy.destroy();
+    });
+
     it("a network at the bound of connections loses its own oldest, not another network's", async () => {
       const ledger = r.app.services.shares.of("connections");
       await until(() => ledger.used <= 2);
@@ -64,6 +101,11 @@ for (const lane of ["on", "off"] as const) {
       const [answer] = (await once(other, "data")) as [Buffer];
       expect(String(answer)).toContain("200 OK");
       expect(ledger.used).toBeLessThanOrEqual(16);
+      // Its own newcomer is served too.
+      await until(() => ledger.used === 16);
+      const own = await open(r, "127.0.1.1");
+      own.write("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+      expect(String(((await once(own, "data")) as [Buffer])[0])).toContain("200 OK");
     });
   });
 }

@@ -42,7 +42,7 @@ export class Throttles {
     this.#clock = clock;
     this.#enabled = enabled;
     const isFilled = ({ used, throttle }: Window): boolean => used >= throttle.limit;
-    this.#bounded = new FairSet(ledger, (window) => this.#displaced(window), isFilled);
+    this.#bounded = new FairSet(ledger, (window) => this.#displaced(window), { isSpared: isFilled });
   }
 
   /** Takes one unit; throws when the window has none left. */

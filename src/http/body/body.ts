@@ -62,7 +62,7 @@ export function checkMedia(headers: IncomingHttpHeaders, max: number): void {
   if (!isJson(type)) throw fail("unsupported_media_type");
 }
 
-/** A body up to this size is read at once: its connection may buffer as much anyway. */
+/** A body up to this size is read at once, and reserved only if it does not arrive at once. */
 const SMALL_BYTES = 64 * 1024;
 
 /** How many bytes to reserve for a body; 0 for a small one. A body of unknown length may have its maximum. */
@@ -89,14 +89,18 @@ function tooComplex() {
 
 export type BodyLimits = { readonly bytes: number; readonly structure: number };
 
+/** Asked once, when a body may have arrived in part: `keepPart` returns the refusal where the part must not be kept. */
+export type PartKeeper = { isWhole(bytes: number): boolean; keepPart(): Failure | undefined };
+
 /** Calls one of the two, once. */
 export function readBody(
   body: RequestBody,
   limits: BodyLimits,
   take: (bytes: Buffer) => void,
   refuse: (failure: Failure) => void,
+  parts?: PartKeeper,
 ): void {
-  body.readTo(new BoundedSink(limits, take, refuse));
+  body.readTo(new BoundedSink(limits, take, refuse, parts));
 }
 
 class BoundedSink implements BodySink {
@@ -105,9 +109,16 @@ class BoundedSink implements BodySink {
   readonly #take: (bytes: Buffer) => void;
   readonly #refuse: (failure: Failure) => void;
   readonly #chunks = new ChunkList();
+  #parts: PartKeeper | undefined;
   #done = false;
 
-  constructor(limits: BodyLimits, take: (bytes: Buffer) => void, refuse: (failure: Failure) => void) {
+  constructor(
+    limits: BodyLimits,
+    take: (bytes: Buffer) => void,
+    refuse: (failure: Failure) => void,
+    parts: PartKeeper | undefined,
+  ) {
+    this.#parts = parts;
     this.#max = limits.bytes;
     this.#structure = new JsonStructure(limits.structure);
     this.#take = take;
@@ -118,7 +129,18 @@ class BoundedSink implements BodySink {
     if (this.#done) return; // what follows the limit is read and dropped
     if (this.#chunks.bytes + bytes.length > this.#max) this.#fail(tooLarge());
     else if (!this.#structure.add(bytes)) this.#fail(tooComplex());
-    else this.#chunks.add(bytes);
+    else {
+      this.#chunks.add(bytes);
+      if (this.#parts && !this.#parts.isWhole(this.#chunks.bytes)) this.#keepPart(this.#parts);
+    }
+  }
+
+  #keepPart(parts: PartKeeper): void {
+    this.#parts = undefined;
+    const refusal = parts.keepPart();
+    if (!refusal) return;
+    this.#chunks.clear();
+    this.#fail(refusal);
   }
 
   end(): void {

@@ -27,6 +27,12 @@ export class ChunkList {
     this.#used += chunk.copy(this.#block, this.#used);
   }
 
+  clear(): void {
+    this.bytes = 0;
+    this.#list.length = 0;
+    this.#block = null;
+  }
+
   joined(): Buffer {
     this.#seal();
     const [only] = this.#list;
