@@ -26,7 +26,7 @@ import { wordsOf } from "./words.ts";
 
 /** Keys that one page of a search examines at most, and those of one read. */
 const EXAMINED_MAX = 5_000;
-const PIECE_ROWS = 500;
+const PIECE_ROWS = 250;
 /** A search yields to the event loop after this time. */
 const TURN_MS = 4;
 const WORDS_MAX = 5;
