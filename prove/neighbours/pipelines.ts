@@ -1,5 +1,4 @@
 // Sends pipelined requests on many connections, without waiting for answers: rate-limit checks, or claims, which are writes.
-import { once } from "node:events";
 import { connect } from "node:net";
 import type { Attack, Stage } from "./attack.ts";
 
@@ -17,20 +16,20 @@ async function pipeline({ url, stop, strength }: Stage, { key, path, body }: Req
     const head = `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n`;
     return `${head}content-length: ${text.length}\r\n\r\n${text}`;
   };
+  const burst = (): string => Array.from({ length: PIPELINED }, request).join("");
   const client = async (): Promise<void> => {
     const socket = connect(Number(port), hostname).setEncoding("latin1");
-    socket.on("error", () => {});
-    await once(socket, "connect");
-    for (let burst = 0; burst < BURSTS * strength && !stop.aborted && !socket.destroyed; burst++) {
-      socket.write(Array.from({ length: PIPELINED }, request).join(""));
-      for (let left = PIPELINED; left > 0 && !socket.destroyed; ) {
-        const [text] = (await Promise.race([once(socket, "data"), once(socket, "close")])) as [unknown];
-        left -= String(text).split("HTTP/1.1 ").length - 1;
-      }
+    socket.write(burst());
+    let [left, bursts] = [PIPELINED, 1];
+    for await (const text of socket) {
+      left -= String(text).split("HTTP/1.1 ").length - 1;
+      if (left > 0) continue;
+      if (bursts++ >= BURSTS * strength || stop.aborted) break;
+      left += PIPELINED;
+      socket.write(burst());
     }
-    socket.destroy();
   };
-  await Promise.all(Array.from({ length: CONNECTIONS }, client));
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => client().catch(() => {})));
 }
 
 export const pipelinedChecks: Attack = {
