@@ -170,7 +170,7 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     gauge("keyrack_outbox_dead", "Messages that became undeliverable within the last day.", mail.dead),
     gauge("keyrack_setup_open", "1 while the server has no owner and accepts setup links.", setupOpen ? 1 : 0),
     gauge("keyrack_series_lag_seconds", "Age of the oldest batch that usage series lack.", lagMs / 1_000),
-    gauge("keyrack_series_journal_rows", "Batches that usage series lack.", journal?.rows ?? 0),
+    gauge("keyrack_series_journal_rows", "Journal rows that usage series lack.", journal?.rows ?? 0),
     gauge("keyrack_nodes_live", "Nodes seen recently.", nodes?.n ?? 0),
     gauge("keyrack_nodes_missing_caps", "Live nodes that lack a capability which their project uses.", lacking),
     gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),

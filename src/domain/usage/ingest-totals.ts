@@ -5,7 +5,8 @@ import type { KeyOwner } from "../../store/queries/ingest.ts";
 import type { TelemetryDayRow, UsageDayRow, UsageTenantMonthRow } from "../../store/schema/tables.ts";
 import { DETAILS_MAX, matchesTenant, type Batch, type CheckedEvents, type WireEvent } from "./ingest-events.ts";
 import type { KnownOwners } from "./known-ids.ts";
-import { SeriesBatch, type SeriesEvent } from "./series-batch.ts";
+import { SeriesBatch, type IgnoredField, type SeriesEvent } from "./series-batch.ts";
+import { Yields } from "./yields.ts";
 
 export const DAY_MS = 86_400_000;
 const AHEAD_MS = 5 * 60_000;
@@ -22,8 +23,8 @@ export type IngestTotals = {
   reported: TelemetryDayRow[];
   /** The newest accepted event of each key. */
   lastUsed: Map<KeyOwner, number>;
-  /** Null where series are off. */
-  series: SeriesBatch | null;
+  /** Rows of the journal, and malformed optional fields; null where series are off. */
+  series: { rows: Promise<string[]>; ignored: Record<IgnoredField, number> } | null;
 };
 
 type SumOptions = { now: number; series: boolean };
@@ -105,7 +106,19 @@ export function sumEvents(
     }
   }
   const sampled = sample_rate < 1 && !batch.key_first_daily ? 1 : 0;
-  return { accepted, series, ...collect(byDay, months, sampled) };
+  const encoded = series && { rows: journalOf(series), ignored: series.ignored };
+  return { accepted, series: encoded, ...collect(byDay, months, sampled) };
+}
+
+/** At once, because the sums take more memory than their text; but in turns, because a batch may have tens of thousands. */
+async function journalOf(series: SeriesBatch): Promise<string[]> {
+  const yields = new Yields();
+  const rows: string[] = [];
+  for (const row of series.encode()) {
+    rows.push(row);
+    await yields.ifDue();
+  }
+  return rows;
 }
 
 function emptyDay(workspace_id: string, key_id: string, day: number): DaySum {

@@ -208,9 +208,9 @@ function budgetHeaders(services: Services, actor: SecretKeyActor, budget: Budget
 async function saveTotals({ services, actor }: Machine, { events_dropped, totals, ...sum }: BatchSum) {
   const { workspace_id } = actor;
   const body_hash = await sum.body_hash;
+  const journal = (await totals.series?.rows) ?? [];
   const { accepted } = totals;
   const now = services.clock.now();
-  const journal = totals.series?.encode() ?? null;
   const touched = [...totals.lastUsed].filter(([key, at]) => at - (key.last_used_at ?? 0) >= TOUCH_EVERY_MS);
   const earlier = await record(
     services,
@@ -220,8 +220,8 @@ async function saveTotals({ services, actor }: Machine, { events_dropped, totals
       await tx.upsertAdditive(usageDayUpsert, totals.days);
       await tx.upsertAdditive(tenantMonthUpsert, totals.months);
       await tx.upsertAdditive(telemetryDayUpsert, totals.reported);
-      if (journal !== null)
-        await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data: journal });
+      for (const data of journal)
+        await insertJournal.insertDeferred(tx, { id: services.newId(), workspace_id, created_at: now, data });
       for (const [{ id }, at] of touched) await touchKey.run(tx, { workspace_id, id, at });
       return undefined;
     },

@@ -1,7 +1,7 @@
 // Sums one batch for the usage series, by minute and outcome: per key (or tenant, or project), per route with a histogram of
-// durations, and per tag. The result is one row of usage_journal. bench: ingest/batch
+// durations, and per tag. The result is written to usage_journal. bench: ingest/batch
 import type { Env } from "../../kernel/credentials.ts";
-import { BIN_MAX, binOf } from "../../kernel/usage/latency.ts";
+import { binOf } from "../../kernel/usage/latency.ts";
 import type { KeyOwner } from "../../store/queries/ingest.ts";
 
 export const MINUTE_MS = 60_000;
@@ -9,6 +9,9 @@ const COST_MAX = 1000;
 const TAGS_MAX = 4;
 const TAG_NAME = /^[a-z][a-z0-9_]{0,31}$/;
 const TAG_VALUE = /^[\x20-\x7e]{1,64}$/;
+const OUTCOME = /^[a-z][a-z0-9_]{0,63}$/;
+/** Sums in one row of the journal. Each becomes three to six rows of the rollups. */
+const ROW_SUMS_MAX = 250;
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"]);
 
 /** The fields of an event that the series need. A malformed optional one is ignored: it never refuses a batch. */
@@ -28,7 +31,8 @@ export type SeriesEvent = {
 export type IgnoredField = "cost" | "tags";
 
 type Cell = { requests: number; errors: number; units: number };
-type TimedCell = Cell & { readonly bins: Float64Array };
+/** `bins`: a bin and its count, one after the other. Most cells have few. */
+type TimedCell = Cell & { readonly bins: number[] };
 type TagCell = TimedCell & { readonly name: string; readonly value: string };
 type RouteCell = TimedCell & { readonly route: string | null; tags: Map<string, TagCell> | null };
 type Routes = Map<string | null, Map<string, RouteCell>>;
@@ -67,29 +71,26 @@ export class SeriesBatch {
 
   add(event: SeriesEvent, key: KeyOwner | undefined, at: number, weight: number): void {
     const allowed = (event.denial_reason ?? null) === null;
-    const slice = this.#slice(Math.floor(at / MINUTE_MS), allowed ? "allowed" : (event.denial_reason as string));
+    const slice = this.#slice(Math.floor(at / MINUTE_MS), outcomeOf(event.denial_reason));
     const owner = ownerCell(slice, event, key);
     const errors = event.status >= 400 ? weight : 0;
     const units = allowed ? weight * (event.cost === undefined ? 1 : this.#cost(event.cost)) : 0;
     addTo(owner, weight, errors, units);
     const route = routeCell(owner.place.routes, event);
     const bin = binOf(event.duration_ms);
-    addTo(route, weight, errors, units);
-    route.bins[bin] = (route.bins[bin] as number) + weight;
+    addTimed(route, bin, { requests: weight, errors, units });
     if (event.tags === undefined) return;
     for (const [name, value] of this.#tags(event.tags)) {
       const tag = tagCell((route.tags ??= new Map()), name, value);
-      addTo(tag, weight, errors, units);
-      tag.bins[bin] = (tag.bins[bin] as number) + weight;
+      addTimed(tag, bin, { requests: weight, errors, units });
     }
   }
 
-  /** The row's data; null without events. */
-  encode(): string | null {
-    if (this.#slices.size === 0) return null;
-    const texts = new Texts();
-    const slices = [...this.#slices.values()].map((slice) => encodeSlice(slice, texts));
-    return JSON.stringify({ texts: texts.list, slices } satisfies JournalData);
+  /** The data of the batch's rows. Each sum is in one of them. */
+  *encode(): Generator<string> {
+    const row = new JournalWriter();
+    for (const slice of this.#slices.values()) for (const place of slice.places) yield* encodePlace(row, slice, place);
+    if (!row.isEmpty) yield row.take();
   }
 
   #slice(minute: number, outcome: string): Slice {
@@ -138,28 +139,27 @@ function ownerCell({ places }: Slice, event: SeriesEvent, key: KeyOwner | undefi
   return owner;
 }
 
-function encodeSlice({ minute, outcome, places }: Slice, texts: Texts): JournalSlice {
-  return { minute, outcome: texts.index(outcome), places: places.map((place) => encodePlace(place, texts)) };
+/** Yields the row whenever it is full. */
+function* encodePlace(row: JournalWriter, slice: Slice, place: Place): Generator<string> {
+  for (const { tenant_id, key_id, requests, errors, units } of place.owners.values()) {
+    if (row.isFull) yield row.take();
+    row.add(slice, place).owners.push(row.text(tenant_id), row.text(key_id), requests, errors, units);
+  }
+  for (const methods of place.routes.values())
+    for (const cell of methods.values()) {
+      if (row.isFull) yield row.take();
+      row.add(slice, place).routes.push([row.text(cell.route), ...timed(cell)]);
+      for (const tag of cell.tags?.values() ?? []) {
+        if (row.isFull) yield row.take();
+        const { tags } = row.add(slice, place);
+        tags.push([row.text(cell.route), row.text(tag.name), row.text(tag.value), ...timed(tag)]);
+      }
+    }
 }
 
-function encodePlace({ project_id, env, owners, routes }: Place, texts: Texts): JournalPlace {
-  const encoded: JournalPlace = {
-    project: texts.index(project_id),
-    env: texts.index(env),
-    owners: [],
-    routes: [],
-    tags: [],
-  };
-  for (const { tenant_id, key_id, requests, errors, units } of owners.values())
-    encoded.owners.push(texts.index(tenant_id), texts.index(key_id), requests, errors, units);
-  for (const methods of routes.values())
-    for (const cell of methods.values()) {
-      const route = texts.index(cell.route);
-      encoded.routes.push([route, ...timed(cell)]);
-      for (const tag of cell.tags?.values() ?? [])
-        encoded.tags.push([route, texts.index(tag.name), texts.index(tag.value), ...timed(tag)]);
-    }
-  return encoded;
+function outcomeOf(reason: string | null | undefined): string {
+  if ((reason ?? null) === null) return "allowed";
+  return OUTCOME.test(reason as string) ? (reason as string) : "other";
 }
 
 function isTagValue(value: unknown): boolean {
@@ -170,6 +170,17 @@ function addTo(cell: Cell, requests: number, errors: number, units: number): voi
   cell.requests += requests;
   cell.errors += errors;
   cell.units += units;
+}
+
+function addTimed(cell: TimedCell, bin: number, { requests, errors, units }: Cell): void {
+  addTo(cell, requests, errors, units);
+  const { bins } = cell;
+  for (let i = 0; i < bins.length; i += 2)
+    if (bins[i] === bin) {
+      bins[i + 1] = (bins[i + 1] as number) + requests;
+      return;
+    }
+  bins.push(bin, requests);
 }
 
 function routeCell(routes: Routes, { method, route }: SeriesEvent): RouteCell {
@@ -191,23 +202,55 @@ function tagCell(tags: Map<string, TagCell>, name: string, value: string): TagCe
 }
 
 function emptyTimed(): TimedCell {
-  return { requests: 0, errors: 0, units: 0, bins: new Float64Array(BIN_MAX + 1) };
+  return { requests: 0, errors: 0, units: 0, bins: [] };
 }
 
 function timed({ requests, errors, units, bins }: TimedCell): number[] {
-  const flat = [requests, errors, units];
-  for (let bin = 0; bin < bins.length; bin++) if (bins[bin] !== 0) flat.push(bin, bins[bin] as number);
-  return flat;
+  return [requests, errors, units, ...bins];
 }
 
-class Texts {
-  readonly list: string[] = [];
-  readonly #indexes = new Map<string, number>();
+/** One row of the journal after the other. */
+class JournalWriter {
+  #slices: JournalSlice[] = [];
+  #texts: string[] = [];
+  #indexes = new Map<string, number>();
+  #sums = 0;
+  #last: { place: Place; encoded: JournalPlace } | undefined;
 
-  index(text: string | null): number {
+  get isEmpty(): boolean {
+    return this.#sums === 0;
+  }
+
+  get isFull(): boolean {
+    return this.#sums >= ROW_SUMS_MAX;
+  }
+
+  /** Where the next sum goes. */
+  add({ minute, outcome }: Slice, place: Place): JournalPlace {
+    this.#sums++;
+    if (this.#last?.place === place) return this.#last.encoded;
+    const [project, env] = [this.text(place.project_id), this.text(place.env)];
+    const encoded: JournalPlace = { project, env, owners: [], routes: [], tags: [] };
+    this.#slices.push({ minute, outcome: this.text(outcome), places: [encoded] });
+    this.#last = { place, encoded };
+    return encoded;
+  }
+
+  text(text: string | null): number {
     if (text === null) return -1;
     let index = this.#indexes.get(text);
-    if (index === undefined) this.#indexes.set(text, (index = this.list.push(text) - 1));
+    if (index === undefined) this.#indexes.set(text, (index = this.#texts.push(text) - 1));
     return index;
+  }
+
+  /** The row's data. What is added next belongs to another row. */
+  take(): string {
+    const data: JournalData = { texts: this.#texts, slices: this.#slices };
+    this.#slices = [];
+    this.#texts = [];
+    this.#indexes = new Map();
+    this.#sums = 0;
+    this.#last = undefined;
+    return JSON.stringify(data);
   }
 }

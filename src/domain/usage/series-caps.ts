@@ -18,7 +18,8 @@ const TAG_VALUES_MAX = 100;
 const TAG_ROUTES_MAX = 1_000;
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
-const OUTCOME = /^[a-z][a-z0-9_]{0,63}$/;
+/** Outcomes that need no room: every workspace has them. */
+const ALWAYS_NAMED = new Set(["allowed", "other"]);
 
 type Seen = { workspace_id: string; scope: string; start: number; names: Set<string>; isChanged: boolean };
 type Cap = Pick<Seen, "workspace_id" | "scope" | "start"> & { max: number };
@@ -34,11 +35,12 @@ export class Caps {
   }
 
   /** The part with the outcomes and the name that it counts under. */
-  async apply({ group, day, outcomes }: Part): Promise<Part> {
-    const part: Part = { group: await this.#groupOf(group, day * DAY_MS), day, outcomes: new Map() };
-    const cap = { workspace_id: group.workspace_id, scope: "outcome", start: day * DAY_MS, max: OUTCOMES_MAX };
+  async apply({ group, hour, outcomes }: Part): Promise<Part> {
+    const start = Math.floor(hour / 24) * DAY_MS;
+    const part: Part = { group: await this.#groupOf(group, start), hour, outcomes: new Map() };
+    const cap = { workspace_id: group.workspace_id, scope: "outcome", start, max: OUTCOMES_MAX };
     for (const [outcome, minutes] of outcomes) {
-      const isNamed = OUTCOME.test(outcome) && (outcome === "allowed" || (await this.#admit(cap, outcome, "outcome")));
+      const isNamed = ALWAYS_NAMED.has(outcome) || (await this.#admit(cap, outcome, "outcome"));
       // Copies: a transaction that is repeated applies the caps again.
       for (const [minute, sums] of minutes) addMinute(part, isNamed ? outcome : "other", minute, copySums(sums));
     }

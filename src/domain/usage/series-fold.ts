@@ -8,22 +8,24 @@ import {
   findRollups,
   insertGroups,
   journalRows,
+  journalSizes,
   lastGroupId,
   lockRollups,
   writeRollups,
   type RollupKey,
 } from "../../store/queries/series.ts";
-import type { UsageGroup, UsageRollupRow } from "../../store/schema/tables.ts";
+import type { UsageGroup, UsageJournalRow, UsageRollupRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { Caps } from "./series-caps.ts";
-import { groupKey, JournalSums, OTHER, type Part } from "./series-groups.ts";
+import { groupKey, HOUR_MINUTES, JournalSums, OTHER, type Part } from "./series-groups.ts";
+import { Yields } from "./yields.ts";
 
 const JOURNAL_ROWS_MAX = 200;
-/** Groups and days in one transaction, unless a single batch has more. */
-const PARTS_MAX = 5_000;
-const HOLD_LOOP_MS = 2;
-const HOUR_MINUTES = 60;
+/** Of the journal, read at once unless a single row has more. */
+const JOURNAL_BYTES_MAX = 1024 * 1024;
+/** Rows changed by one transaction, besides those of its last journal row: every other writer waits for it. */
+const ROLLUPS_MAX = 1_000;
 const QUARTER_MINUTES = 15;
 
 export const GRAIN = { minute: 1, hour: 2, day: 3 } as const;
@@ -34,35 +36,39 @@ class JournalMoved extends Error {}
 /** Scheduled job. Ends when the journal is empty. */
 export async function foldJournal(services: Services): Promise<void> {
   const yields = new Yields();
-  while (!services.shutdown.signal.aborted) {
-    const rows = await journalRows.all(services.store.read, { limit: JOURNAL_ROWS_MAX });
-    const sums = new JournalSums();
-    const ids: string[] = [];
-    for (const { id, workspace_id, data } of rows) {
-      sums.add(workspace_id, data);
-      ids.push(id);
-      if (sums.size >= PARTS_MAX) break;
-      await yields.ifDue();
-    }
-    if (ids.length === 0) return;
-    try {
-      await record(services, (tx) => fold(services, tx, { ids, sums, yields }));
-    } catch (error) {
-      if (error instanceof JournalMoved) return;
-      throw error;
+  for (;;) {
+    const rows = await nextRows(services);
+    if (rows.length === 0) return;
+    for (let done = 0; done < rows.length; ) {
+      if (services.shutdown.signal.aborted) return;
+      const sums = new JournalSums();
+      const ids: string[] = [];
+      while (done < rows.length && sums.rollups < ROLLUPS_MAX) {
+        const { id, workspace_id, data } = rows[done++] as UsageJournalRow;
+        sums.add(workspace_id, data);
+        ids.push(id);
+        await yields.ifDue();
+      }
+      try {
+        await record(services, (tx) => fold(services, tx, { ids, sums, yields }));
+      } catch (error) {
+        if (error instanceof JournalMoved) return;
+        throw error;
+      }
     }
   }
 }
 
-/** Lets other requests run between the pieces of a long computation. */
-export class Yields {
-  #at = performance.now();
-
-  async ifDue(): Promise<void> {
-    if (performance.now() - this.#at < HOLD_LOOP_MS) return;
-    await new Promise((resolve) => setImmediate(resolve));
-    this.#at = performance.now();
+/** The oldest rows of the journal: their sizes first, because together they may not fit into memory. */
+async function nextRows({ store }: Services): Promise<UsageJournalRow[]> {
+  const sizes = await journalSizes.all(store.read, { limit: JOURNAL_ROWS_MAX });
+  let [count, bytes] = [0, 0];
+  for (const each of sizes) {
+    bytes += each.bytes;
+    if (count > 0 && bytes > JOURNAL_BYTES_MAX) break;
+    count++;
   }
+  return count === 0 ? [] : journalRows.all(store.read, { last: sizes[count - 1]?.id ?? "", limit: count });
 }
 
 type Fold = { ids: string[]; sums: JournalSums; yields: Yields };
@@ -79,7 +85,10 @@ async function fold(services: Services, tx: Tx, { ids, sums, yields }: Fold): Pr
   const rollups = new Rollups(tx, yields);
   await rollups.resolve(parts.map(({ group }) => group));
   const minutesFrom = Math.floor((services.clock.now() - services.settings.series_minutes) / 60_000);
-  for (const part of parts) rollups.addPart(part, minutesFrom);
+  for (const part of parts) {
+    rollups.addPart(part, minutesFrom);
+    await yields.ifDue();
+  }
   await rollups.load();
   await rollups.moveKeys(caps);
   await caps.save();
@@ -123,11 +132,10 @@ class Rollups {
     this.#groups.set(id, group);
   }
 
-  addPart({ group, outcomes }: Part, minutesFrom: number): void {
+  addPart({ group, hour, outcomes }: Part, minutesFrom: number): void {
     const group_id = this.#ids.get(groupKey(group)) as number;
     for (const [outcome, minutes] of outcomes)
       for (const [minute, sums] of minutes) {
-        const hour = Math.floor(minute / HOUR_MINUTES);
         const inHour = minute % HOUR_MINUTES;
         if (minute >= minutesFrom) this.#add({ group_id, grain: GRAIN.minute, start: hour, outcome }, inHour, sums);
         const quarter = Math.floor(inHour / QUARTER_MINUTES);

@@ -1,17 +1,19 @@
-// What the journal adds to the rollups, summed over its rows before anything is written: one part per group and UTC day.
+// What the journal adds to the rollups, summed over its rows before anything is written: one part per group and hour.
 import type { Env } from "../../kernel/credentials.ts";
-import { addSums, copySums, decodeBins, type Sums } from "../../kernel/usage/sums.ts";
+import { addSums, decodeBins, type Sums } from "../../kernel/usage/sums.ts";
 import type { UsageGroup } from "../../store/schema/tables.ts";
-import { OWNER_FIELDS, type JournalData } from "./series-batch.ts";
+import { OWNER_FIELDS, type JournalData, type JournalPlace } from "./series-batch.ts";
 
-/** Minutes of a UTC day. */
-export const DAY_MINUTES = 1440;
+export const HOUR_MINUTES = 60;
+/** Rows of the rollups that one outcome of a part changes, at most: minutes, hour and day. */
+const ROLLUPS = 3;
 /** Stands for everything above a cap. */
 export const OTHER = "*";
 
-/** The sums of one group on one UTC day, by outcome and minute since 1970. */
-export type Part = { group: UsageGroup; day: number; outcomes: Map<string, Map<number, Sums>> };
+/** The sums of one group in one hour, by outcome and minute. Hours and minutes count since 1970. */
+export type Part = { group: UsageGroup; hour: number; outcomes: Map<string, Map<number, Sums>> };
 
+/** Takes `sums` over. */
 export function addMinute(part: Part, outcome: string, minute: number, sums: Sums): void {
   let minutes = part.outcomes.get(outcome);
   if (!minutes) part.outcomes.set(outcome, (minutes = new Map()));
@@ -20,8 +22,17 @@ export function addMinute(part: Part, outcome: string, minute: number, sums: Sum
   else minutes.set(minute, sums);
 }
 
-/** The parts of one kind, project, environment and day, by the numbers of tenant and name. */
-type Shelf = { place: Omit<UsageGroup, "tenant" | "name">; day: number; parts: Map<number, Part> };
+/** The parts of one kind, project, environment and hour, by the numbers of tenant and name. */
+type Shelf = { place: Omit<UsageGroup, "tenant" | "name">; hour: number; parts: Map<number, Part> };
+
+type PlaceContext = {
+  of: Pick<UsageGroup, "workspace_id" | "project_id" | "env">;
+  minute: number;
+  outcome: string;
+  texts: readonly string[];
+  /** Of each text. */
+  numbers: readonly number[];
+};
 
 /** A number of a text is below it, so that two of them fit into one. */
 const NUMBERS_MAX = 2 ** 26;
@@ -31,54 +42,54 @@ export class JournalSums {
   readonly #shelves = new Map<string, Shelf>();
   readonly #numbers = new Map<string, number>([["", 0]]);
   readonly #texts = [""];
-  #size = 0;
+  #rollups = 0;
 
-  /** How much there will be to write. */
-  get size(): number {
-    return this.#size;
+  /** How many rows of the rollups will change, at most. */
+  get rollups(): number {
+    return this.#rollups;
   }
 
   add(workspace_id: string, text: string): void {
     const { texts, slices } = JSON.parse(text) as JournalData;
     const numbers = texts.map((each) => this.#numberOf(each));
-    const of = (index: number | undefined): number => numbers[index as number] ?? 0;
-    for (const { minute, outcome: named, places } of slices)
-      for (const { project, env, owners, routes, tags } of places) {
-        const outcome = texts[named] ?? "";
-        const place = { workspace_id, project_id: texts[project] ?? "", env: texts[env] as Env };
-        const day = Math.floor(minute / DAY_MINUTES);
-        const keys = this.#shelf({ ...place, kind: "key" }, day);
-        for (let i = 0; i < owners.length; i += OWNER_FIELDS) {
-          const sums = { requests: owners[i + 2] ?? 0, errors: owners[i + 3] ?? 0, units: owners[i + 4] ?? 0 };
-          addMinute(this.#part(keys, of(owners[i]), of(owners[i + 1])), outcome, minute, sums);
-        }
-        const byRoute = this.#shelf({ ...place, kind: "route" }, day);
-        for (const [route, ...sums] of routes)
-          addMinute(this.#part(byRoute, 0, of(route)), outcome, minute, timedSums(sums));
-        for (const [route, name, value, ...sums] of tags) {
-          const shelf = this.#shelf({ ...place, kind: `tag:${texts[name as number]}` }, day);
-          const part = this.#part(shelf, of(route), this.#numberOf(`=${texts[value as number]}`));
-          addMinute(part, outcome, minute, timedSums(sums));
-        }
+    for (const { minute, outcome, places } of slices)
+      for (const place of places) {
+        const of = { workspace_id, project_id: texts[place.project] ?? "", env: texts[place.env] as Env };
+        this.#addPlace(place, { of, minute, outcome: texts[outcome] ?? "", texts, numbers });
       }
   }
 
-  /** Every part: the sums of keys are also those of tenants, and the sums of routes those of projects. */
-  *parts(): Generator<Part> {
-    const sums = new Map<string, Part>();
-    for (const part of [...this.#shelves.values()].flatMap(({ parts }) => [...parts.values()])) {
-      yield part;
-      const { group, day, outcomes } = part;
-      const kind = { key: "tenant", route: "project" }[group.kind];
-      if (kind === undefined) continue;
-      const whole = { ...group, kind, name: "" };
-      const id = `${day} ${groupKey(whole)}`;
-      let sum = sums.get(id);
-      if (!sum) sums.set(id, (sum = { group: whole, day, outcomes: new Map() }));
-      for (const [outcome, minutes] of outcomes)
-        for (const [minute, each] of minutes) addMinute(sum, outcome, minute, copySums(each));
+  /** The sums of keys are also those of tenants, and the sums of routes those of projects. */
+  #addPlace({ owners, routes, tags }: JournalPlace, { of, minute, outcome, texts, numbers }: PlaceContext): void {
+    const hour = Math.floor(minute / HOUR_MINUTES);
+    const number = (index: number | undefined): number => numbers[index as number] ?? 0;
+    const add = (shelf: Shelf, [tenant, name]: [number, number], sums: Sums): void => {
+      const part = this.#part(shelf, tenant, name);
+      if (!part.outcomes.has(outcome)) this.#rollups += ROLLUPS;
+      addMinute(part, outcome, minute, sums);
+    };
+    const [keys, tenants] = [this.#shelf({ ...of, kind: "key" }, hour), this.#shelf({ ...of, kind: "tenant" }, hour)];
+    for (let i = 0; i < owners.length; i += OWNER_FIELDS) {
+      const sums = { requests: owners[i + 2] ?? 0, errors: owners[i + 3] ?? 0, units: owners[i + 4] ?? 0 };
+      add(keys, [number(owners[i]), number(owners[i + 1])], sums);
+      add(tenants, [number(owners[i]), 0], { ...sums });
     }
-    yield* sums.values();
+    const [byRoute, projects] = [
+      this.#shelf({ ...of, kind: "route" }, hour),
+      this.#shelf({ ...of, kind: "project" }, hour),
+    ];
+    for (const [route, ...values] of routes) {
+      add(byRoute, [0, number(route)], timedSums(values));
+      add(projects, [0, 0], timedSums(values));
+    }
+    for (const [route, name, value, ...values] of tags) {
+      const shelf = this.#shelf({ ...of, kind: `tag:${texts[name as number]}` }, hour);
+      add(shelf, [number(route), this.#numberOf(`=${texts[value as number]}`)], timedSums(values));
+    }
+  }
+
+  *parts(): Generator<Part> {
+    for (const { parts } of this.#shelves.values()) yield* parts.values();
   }
 
   #numberOf(text: string): number {
@@ -87,20 +98,19 @@ export class JournalSums {
     return number;
   }
 
-  #shelf(place: Shelf["place"], day: number): Shelf {
-    const id = `${day} ${place.kind} ${place.workspace_id} ${place.project_id} ${place.env}`;
+  #shelf(place: Shelf["place"], hour: number): Shelf {
+    const id = `${hour} ${place.kind} ${place.workspace_id} ${place.project_id} ${place.env}`;
     let shelf = this.#shelves.get(id);
-    if (!shelf) this.#shelves.set(id, (shelf = { place, day, parts: new Map() }));
+    if (!shelf) this.#shelves.set(id, (shelf = { place, hour, parts: new Map() }));
     return shelf;
   }
 
-  #part({ place, day, parts }: Shelf, tenant: number, name: number): Part {
+  #part({ place, hour, parts }: Shelf, tenant: number, name: number): Part {
     const id = tenant * NUMBERS_MAX + name;
     let part = parts.get(id);
     if (!part) {
       const group = { ...place, tenant: this.#texts[tenant] as string, name: this.#texts[name] as string };
-      parts.set(id, (part = { group, day, outcomes: new Map() }));
-      this.#size++;
+      parts.set(id, (part = { group, hour, outcomes: new Map() }));
     }
     return part;
   }

@@ -3,8 +3,9 @@ import { dropEmptyGroup, groupIdsAfter, lockRollups, reapRollups, reapSeenNames 
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { BUCKET_MS } from "./series-buckets.ts";
-import { GRAIN, Yields } from "./series-fold.ts";
+import { GRAIN } from "./series-fold.ts";
 import { DAYS_KEPT } from "./usage.ts";
+import { Yields } from "./yields.ts";
 
 const GROUPS_AT_ONCE = 200;
 /** Events are accepted up to seven days late. */

@@ -12,8 +12,17 @@ export const insertJournal = statement<UsageJournalRow>()((db, p) =>
 );
 
 /** Oldest first. */
-export const journalRows = statement<{ limit: number }>()((db, p) =>
-  db.selectFrom("usage_journal").selectAll().orderBy("id").limit(p.limit),
+export const journalSizes = statement<{ limit: number }>()((db, p) =>
+  db
+    .selectFrom("usage_journal")
+    .select(["id", sql<number>`octet_length(data)`.as("bytes")])
+    .orderBy("id")
+    .limit(p.limit),
+);
+
+/** Oldest first, up to and including `last`. */
+export const journalRows = statement<{ last: string; limit: number }>()((db, p) =>
+  db.selectFrom("usage_journal").selectAll().where("id", "<=", p.last).orderBy("id").limit(p.limit),
 );
 
 export const deleteJournalRow = statement<{ id: string }>()((db, p) =>

@@ -1,5 +1,5 @@
 // Usage series: every projection counts every event once, in the buckets, groups and zones that a request names.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
 import { foldJournal } from "../../../src/domain/usage/series-fold.ts";
 import { reapSeries } from "../../../src/domain/usage/series-retention.ts";
@@ -227,6 +227,34 @@ for (const back of backends) {
       const seen = await r.call(secret, "GET /v1/usage/series?group_by=project");
       expect(seen.body.total.total.requests).toBe(0);
       expectRefusal(await r.call(secret, `GET /v1/usage/series?project_id=${w.project_id}`), 404, "not_found");
+    });
+
+    it("adds a batch of many hours, outcomes and tags in short transactions, and every event once", async () => {
+      const tags = { region: "eu", plan: "pro", app: "web", version: "2" };
+      const events = Array.from({ length: 400 }, (_, i) => {
+        const denial_reason = i < 100 ? null : `reason_${Math.floor(i / 100)}`;
+        return { ts: iso(START - (i % 100) * HOUR), denial_reason, tags, duration_ms: 1 + i };
+      });
+      await report(...events);
+      const { store } = r.app.services;
+      const count = async (): Promise<number> => Number((await r.sql("select count(*) as n from usage_rollups"))[0]?.n);
+      const write = store.write.bind(store);
+      const grown: number[] = [];
+      const spy = vi.spyOn(store, "write").mockImplementation(async (job) => {
+        const before = await count();
+        const done = await write(job);
+        grown.push((await count()) - before);
+        return done;
+      });
+      await fold();
+      spy.mockRestore();
+      expect(grown.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(3_000);
+      expect(Math.max(...grown)).toBeLessThan(2_000);
+      const from = `bucket=hour&from=${iso(START - 100 * HOUR)}`;
+      for (const group of ["none", "project", "tenant", "key", "route", "outcome", "tag:plan"])
+        expect((await series(`${from}&group_by=${group}`)).total.total.requests).toBe(400);
+      expect(await byGroup(`${from}&group_by=outcome`)).toMatchObject({ allowed: 100, reason_3: 100 });
+      expect(await byGroup(`${from}&group_by=tag:region`)).toMatchObject({ eu: 400 });
     });
 
     it("keeps minutes, hours and days for their own time", async () => {
