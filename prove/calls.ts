@@ -83,6 +83,17 @@ export const calls: Record<string, Prepare> = {
     await make(s, `POST /v1/keys/${id}/disable`, {});
     return asKey(s, `POST /v1/keys/${id}/enable`);
   },
+  "POST /v1/bulk/keys": async (s) =>
+    asKey(s, "POST /v1/bulk/keys", { action: "disable", filter: { ids: [(await newKey(s)).id] } }),
+  "POST /v1/self/revoke": async (s) => ({
+    bearer: (await newKey(s)).key as string,
+    route: "POST /v1/self/revoke",
+    body: {},
+  }),
+  "POST /v1/self/rotate": async (s) => {
+    await make(s, `PATCH /v1/projects/${s.world.project_id}`, { key_policy: { holder_rotate: true } });
+    return { bearer: (await newKey(s)).key as string, route: "POST /v1/self/rotate", body: {} };
+  },
   "POST /v1/secret_keys": async (s) => asKey(s, "POST /v1/secret_keys", { env: "live" }),
   "POST /v1/secret_keys/{id}/rotate": async (s) =>
     asKey(s, `POST /v1/secret_keys/${(await make(s, "POST /v1/secret_keys", { env: "live" })).id}/rotate`),
@@ -91,6 +102,12 @@ export const calls: Record<string, Prepare> = {
   "POST /v1/tenants": async (s) => asKey(s, "POST /v1/tenants", { external_id: s.fresh() }),
   "PATCH /v1/tenants/{id}": async (s) => asKey(s, `PATCH /v1/tenants/${(await newTenant(s)).id}`, { name: s.fresh() }),
   "DELETE /v1/tenants/{id}": async (s) => asKey(s, `DELETE /v1/tenants/${(await newTenant(s)).id}`, undefined),
+  "POST /v1/tenants/{id}/suspend": async (s) => asKey(s, `POST /v1/tenants/${(await newTenant(s)).id}/suspend`),
+  "POST /v1/tenants/{id}/resume": async (s) => {
+    const { id } = await newTenant(s);
+    await make(s, `POST /v1/tenants/${id}/suspend`, {});
+    return asKey(s, `POST /v1/tenants/${id}/resume`);
+  },
   "POST /v1/tenants/{id}/embed_tokens/revoke": async (s) =>
     asKey(s, `POST /v1/tenants/${(await newTenant(s)).id}/embed_tokens/revoke`),
   "POST /v1/projects": async (s) => asKey(s, "POST /v1/projects", { name: "P", slug: s.fresh() }),

@@ -23,8 +23,13 @@ describe("toMultiRow", () => {
     expect(toMultiRow(sql, 3)).toBe('insert into "t" ("a", "b") values ($1, $2), ($3, $4), ($5, $6)');
   });
 
+  it("keeps what follows the rows", () => {
+    const sql = 'insert into "t" ("a") values ($1) on conflict ("a") do nothing';
+    expect(toMultiRow(sql, 2)).toBe('insert into "t" ("a") values ($1), ($2) on conflict ("a") do nothing');
+  });
+
   it.each([
-    'insert into "t" ("a") values ($1) on conflict do nothing',
+    'insert into "t" ("a") values ($1) on conflict ("a") do update set "b" = $2',
     'insert into "t" ("a") values ($1) returning "a"',
     'update "t" set "a" = $1',
   ])("rejects %s", (sql) => {
