@@ -11,8 +11,8 @@ import { median } from "./report.ts";
 
 const FLEETS = [1_000, 5_000, 10_000] as const;
 const ROUNDS = 3;
-const CONNECT_AT_A_TIME = 250;
-const WAIT_MS = 30_000;
+const CONNECT_AT_A_TIME = 50;
+const WAIT_MS = 25_000;
 const BESIDE_MS = 3_000;
 const BESIDE_LEAD_MS = 500;
 
@@ -35,6 +35,7 @@ class Node {
     this.#request = (since) => `GET ${path}${since} ${head}`;
     this.#socket = connect(Number(port), hostname);
     this.#socket.setNoDelay(true);
+    this.#socket.on("error", (error) => console.error(`${name}: ${error.message}`));
     this.#socket.on("data", (chunk) => this.#read(chunk.toString("latin1")));
   }
 
@@ -57,6 +58,7 @@ class Node {
     if (end < 0) return;
     const length = Number(/content-length: (\d+)/.exec(this.#pending)?.[1] ?? 0);
     if (this.#pending.length < end + 4 + length) return;
+    if (!/^HTTP\/1\.1 (200|304) /.test(this.#pending)) throw new Error(`a poll was answered: ${this.#pending}`);
     this.version = Number(/"version":(\d+)/.exec(this.#pending)?.[1] ?? this.version);
     this.#pending = "";
     this.arrivedAt = performance.now();

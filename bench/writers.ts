@@ -41,10 +41,12 @@ export async function onCluster<T>(
         await client.query(`alter database ${database} set commit_delay = ${syncMs * 1_000}`);
         await client.query(`alter database ${database} set commit_siblings = 0`);
       }
-      await client.query("insert into workspaces (id, name, slug, created_at) values ('w', 'w', 'w', 1)");
       await client.query(
-        `insert into projects (id, workspace_id, name, slug, created_at)
-           select 'p' || n, 'w', 'p', 'p' || n, 1 from generate_series(0, ${projects - 1}) n`,
+        "insert into workspaces (id, name, slug, created_at, updated_at) values ('w', 'w', 'w', 1, 1)",
+      );
+      await client.query(
+        `insert into projects (id, workspace_id, name, slug, created_at, updated_at)
+           select 'p' || n, 'w', 'p', 'p' || n, 1, 1 from generate_series(0, ${projects - 1}) n`,
       );
     });
     return work(target);
