@@ -29,7 +29,7 @@ const Filter = z
     if (given.length === 0)
       check.addIssue({ code: "custom", message: "needs something besides env and state, or all" });
     if (filter.all && given.length > 1)
-      check.addIssue({ code: "custom", message: "all stands with env and state only" });
+      check.addIssue({ code: "custom", message: "all may be combined with env and state only" });
   });
 
 /** Fields that only some actions take. */

@@ -38,32 +38,32 @@ export async function sendDigest(services: Services, projects: readonly Project[
   const now = services.clock.now();
   const day = Math.floor(now / DAY_MS);
   if (!first || (await digestOf.first(services.store.read, { workspace_id: first.workspace_id, day }))) return;
-  const untold: Due[] = [];
-  for (const project of projects) untold.push(...(await untoldOf(services, project, now)));
-  if (untold.length === 0) return;
-  const told = untold.toSorted((a, b) => a.due_at - b.due_at).slice(0, KEYS_MAX);
+  const unreported: Due[] = [];
+  for (const project of projects) unreported.push(...(await unreportedIn(services, project, now)));
+  if (unreported.length === 0) return;
+  const reported = unreported.toSorted((a, b) => a.due_at - b.due_at).slice(0, KEYS_MAX);
   await record(services, async (tx) => {
     if ((await claimDigest.run(tx, { workspace_id: first.workspace_id, day })) === 0) return; // another process did
-    for (const { key, kind, due_at, thresholds } of told)
+    for (const { key, kind, due_at, thresholds } of reported)
       for (const threshold of thresholds) await insertNotice.run(tx, { key_id: key.id, kind, threshold, due_at });
-    await queueDigest(services, tx, first.workspace_id, told);
+    await queueDigest(services, tx, first.workspace_id, reported);
   });
   services.mail.wake();
 }
 
-async function untoldOf(services: Services, project: Project, now: number): Promise<Due[]> {
+async function unreportedIn(services: Services, project: Project, now: number): Promise<Due[]> {
   const { read } = services.store;
   const { id: project_id, workspace_id } = project;
   const policy = parseKeyPolicy(project.key_policy);
   if (policy.notice_days.length === 0) return [];
   const { idle_revoke_days } = policy;
   const blocks = idle_revoke_days === null ? null : await blockedBy(read, project, policy, now);
-  const untold: Due[] = [];
+  const unreported: Due[] = [];
   for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
     const due = piece.flatMap((key) => dueOf(key, project, policy, blocks, now));
     for (let at = 0; at < due.length; at += LOOKED_UP) {
       const some = due.slice(at, at + LOOKED_UP);
-      const told = new Set(
+      const reported = new Set(
         (
           await noticesOf(
             read,
@@ -71,15 +71,15 @@ async function untoldOf(services: Services, project: Project, now: number): Prom
           )
         ).map(nameOf),
       );
-      untold.push(
+      unreported.push(
         ...some.filter(({ key, thresholds, ...rest }) => {
-          return !told.has(nameOf({ key_id: key.id, threshold: Math.min(...thresholds), ...rest }));
+          return !reported.has(nameOf({ key_id: key.id, threshold: Math.min(...thresholds), ...rest }));
         }),
       );
     }
-    if (untold.length >= KEYS_MAX) break;
+    if (unreported.length >= KEYS_MAX) break;
   }
-  return untold;
+  return unreported;
 }
 
 const nameOf = ({ key_id, kind, threshold, due_at }: KeyNoticeRow): string =>
@@ -101,20 +101,20 @@ function dueOf(key: KeyUse, project: Project, policy: KeyPolicy, blocks: Blocked
 }
 
 /** To owners and admins with a verified address, else to the billing address, else to the log. */
-async function queueDigest(services: Services, tx: Tx, workspace_id: string, told: readonly Due[]): Promise<void> {
+async function queueDigest(services: Services, tx: Tx, workspace_id: string, reported: readonly Due[]): Promise<void> {
   const workspace = await workspaceById.first(tx, { id: workspace_id });
   const members = await membersOf.all(tx, { workspace_id });
   const people = members.filter(({ role, email_verified_at }) => role !== "member" && email_verified_at !== null);
   const billing = workspace?.billing_email ? [workspace.billing_email] : [];
   const addresses = people.length > 0 ? people.map(({ email }) => email) : billing;
   const counts = {
-    expiring: told.filter(({ kind }) => kind === "expiry").length,
-    idle: told.filter(({ kind }) => kind === "idle").length,
+    expiring: reported.filter(({ kind }) => kind === "expiry").length,
+    idle: reported.filter(({ kind }) => kind === "idle").length,
   };
   if (addresses.length === 0)
     services.log.warn("keys are about to end, and there is no address", { workspace_id, ...counts });
   const lines: DigestLine[] = [];
-  for (const { key, kind, due_at } of told.slice(0, LINES_MAX)) {
+  for (const { key, kind, due_at } of reported.slice(0, LINES_MAX)) {
     const tenant = await anyTenantById.first(tx, { workspace_id, id: key.tenant_id });
     const at = formatTimestamp(due_at).slice(0, 10);
     lines.push({ display_prefix: key.display_prefix, tenant: tenant?.external_id ?? "", at, kind });

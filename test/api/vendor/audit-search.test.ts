@@ -114,7 +114,7 @@ for (const back of backends) {
       expect([text.includes(test.id), text.includes(live.id)]).toEqual([true, false]);
     });
 
-    it("names no number of a hidden row as the end of an export, and fails as any request does", async () => {
+    it("ends an export without the number of a hidden row, and responds to a failed read with an error envelope", async () => {
       const w = await r.workspace();
       await w.mint({ env: "test" });
       const last = (await list(w, "order=desc&limit=1", "sk_test")).data[0]?.seq;

@@ -137,7 +137,7 @@ export function Traffic({ title, groups = false }: { title: string; groups?: boo
                 />
                 {answer.overflow && (
                   <p class="panel-foot muted small">
-                    There are more groups than are told apart; the rest is counted as other.
+                    There are more groups than are listed; the others are counted as other.
                   </p>
                 )}
               </>
